@@ -21,9 +21,12 @@ from trainer.options import (
     PrepareDigitsOptions,
     PrepareFolderOptions,
     PrepareImagenetOptions,
+    PrepareScenesOptions,
+    PrepareSegmentationOptions,
     PrepareSyntheticOptions,
     PrepareTfrecordsOptions,
     ReportOptions,
+    StacksOptions,
     VerifyOptions,
 )
 from trainer.presets import parse_train
@@ -31,21 +34,23 @@ from trainer.presets import parse_train
 USAGE = """\
 usage: python -m trainer COMMAND [options]
 
-  train      train a ResNet; by default on the handwritten digits that scikit-learn ships
-  evaluate   print top-1 and top-5 of a checkpoint on the held-out images
+  train      train a network; by default a ResNet on the handwritten digits that scikit-learn ships
+  evaluate   print the metrics of a checkpoint on the held-out images
   export     write a run's model as a SavedModel (and as ONNX), usable without this code
   predict    print the classes of images or folders of images, using an exported model
   report     write a page about a run, or a comparison: python -m trainer report RUN [RUN...]
+  stacks     print where the ranks of a running training are: python -m trainer stacks RUN
   prepare    write a data set as TFRecords with a manifest:
-             prepare {imagenet, folder, tfrecords, digits, synthetic}
+             prepare {imagenet, folder, segmentation, tfrecords, digits, scenes, synthetic}
   verify     check a data set against its manifest: python -m trainer verify DIR
   inspect    write a page that shows a data set: python -m trainer inspect DIR
 
 python -m trainer COMMAND --help lists the options of a command.
 
 exit status: 0 done; 1 failed; 2 bad configuration; 3 bad data; 4 bad checkpoint or run folder;
-5 non-finite loss; 6 another rank failed; 7 hung and ended by its watchdog; 130, 138 or 143 stopped
-by SIGINT, SIGUSR1 or SIGTERM, after saving the state (a second Ctrl-C ends it without saving)
+5 non-finite loss; 6 another rank failed; 7 hung and ended by its watchdog; 8 stopped at its
+--max-seconds, after saving the state; 130, 138 or 143 stopped by SIGINT, SIGUSR1 or SIGTERM, after
+saving the state (a second Ctrl-C ends it without saving)
 """
 
 
@@ -54,10 +59,13 @@ OPTIONS: Final[Mapping[str, type]] = {
     "export": ExportOptions,
     "predict": PredictOptions,
     "report": ReportOptions,
+    "stacks": StacksOptions,
     "prepare imagenet": PrepareImagenetOptions,
     "prepare folder": PrepareFolderOptions,
+    "prepare segmentation": PrepareSegmentationOptions,
     "prepare tfrecords": PrepareTfrecordsOptions,
     "prepare digits": PrepareDigitsOptions,
+    "prepare scenes": PrepareScenesOptions,
     "prepare synthetic": PrepareSyntheticOptions,
     "verify": VerifyOptions,
     "inspect": InspectOptions,
@@ -101,6 +109,10 @@ def _run(name: str, args: list[str]) -> int:
 
             page = Path(options.output) if options.output else None
             print(write_report([Path(run) for run in options.runs], page))
+        case StacksOptions():
+            from trainer.distributed.run_requests import print_local_stacks
+
+            print_local_stacks(Path(options.run), options.seconds)
         case VerifyOptions():
             folder = _data_set(name, options.folder)
             from trainer.data.verify import verify
@@ -127,6 +139,10 @@ def _prepare(name: str, options: Any) -> None:
             from trainer.data.prepare.folder import prepare_folder
 
             prepare_folder(options, line)
+        case PrepareSegmentationOptions():
+            from trainer.data.prepare.segmentation import prepare_segmentation
+
+            prepare_segmentation(options, line)
         case PrepareTfrecordsOptions():
             from trainer.data.prepare.tfrecords import prepare_tfrecords
 
@@ -135,6 +151,10 @@ def _prepare(name: str, options: Any) -> None:
             from trainer.data.builtin.digits import prepare_digits
 
             prepare_digits(options.output)
+        case PrepareScenesOptions():
+            from trainer.data.builtin.scenes import prepare_scenes
+
+            prepare_scenes(options.output)
         case PrepareSyntheticOptions():
             from trainer.data.builtin.synthetic import prepare_noise
 
@@ -166,7 +186,15 @@ def _train(args: list[str]) -> int:
 
         print_dry_run(config)
         return 0
+    from trainer.distributed.hold import hold_minutes, run_and_hold
     from trainer.distributed.launcher import is_rank, launch_with_restarts
+    from trainer.distributed.rank import launched_as
+
+    minutes = hold_minutes(os.environ)
+    if minutes:
+        launched = launched_as(os.environ)
+        run = Path(config.runs_dir, config.name) if config.name else None
+        return run_and_hold(["train", *args], run, launched.rank if launched else 0, minutes)
 
     # A job of Azure ML is restarted by the service itself.
     restarts = 0 if "AZUREML_RUN_ID" in os.environ else config.restarts

@@ -12,9 +12,28 @@ from typing import Annotated, Literal
 from common import fields
 from common.annotations import Bounds, Formerly
 from common.errors import ConfigError
+from trainer.model_config import ModelConfig, NotNegative, OptimizerConfig, Positive
+from trainer.networks import network_problems
+from trainer.task_descriptions import DESCRIPTIONS
 
-Positive = Bounds(at_least=1)
-NotNegative = Bounds(at_least=0)
+__all__ = [
+    "EMBEDDED_TASKS",
+    "CheckpointConfig",
+    "ComputeConfig",
+    "DataConfig",
+    "EvaluationConfig",
+    "ExchangeConfig",
+    "LogConfig",
+    "ModelConfig",
+    "NotNegative",
+    "OptimizerConfig",
+    "Positive",
+    "TrainConfig",
+    "WatchdogConfig",
+]
+
+EMBEDDED_TASKS = {"digits": "classification", "scenes": "segmentation"}
+"""Tasks of the embedded data sets, by source."""
 _SPAN = re.compile(r"[0-9]{1,9}:[0-9]{1,9}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -23,12 +42,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class DataConfig:
     """What is read, in which order, and how an image becomes an input."""
 
-    source: Literal["digits", "tfrecords", "synthetic"] = "tfrecords"
-    """digits: scikit-learn's handwritten digits, prepared on first use; tfrecords: shards with a
-    manifest in `dir`; synthetic: one random batch that stays on the device, for measuring."""
+    source: Literal["digits", "scenes", "tfrecords", "synthetic"] = "tfrecords"
+    """digits: scikit-learn's handwritten digits; scenes: these digits on its photographs, with
+    masks; both are prepared on first use. tfrecords: shards with a manifest in `dir`; synthetic:
+    one random batch that stays on the device, for measuring."""
 
     dir: str | None = None
-    """Folder with manifest.json and its shards. digits defaults to data/digits."""
+    """Folder with manifest.json and its shards. digits and scenes default to data/digits
+    and data/scenes."""
 
     cache_dir: str | None = None
     """Folder on the node's own disk in which copies of shards are kept: the first epoch fills it,
@@ -71,65 +92,6 @@ class DataConfig:
 
     synthetic_examples: Annotated[int, Positive] = 1_281_167
     """Length of an epoch of synthetic data, in images (the default is ImageNet's)."""
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """A ResNet v1.5 (the stride of a bottleneck in its 3x3 convolution)."""
-
-    depth: Literal[18, 34, 50, 101, 152] = 50
-    """Layers with weights; 50 and more use bottleneck blocks."""
-
-    width: Annotated[int, Positive] = 64
-    """Channels of the first stage; ResNet50's is 64, and all stages scale with it."""
-
-    stem: Literal["7x7", "3x3"] = "7x7"
-    """7x7: stride 2 and a max-pool, for large images; 3x3: stride 1 without a pool, for small
-    ones."""
-
-    image_size: Annotated[int, Bounds(at_least=8)] = 224
-    """Height and width of the input, in pixels."""
-
-    classes: Annotated[int | None, Bounds(at_least=2)] = None
-    """Outputs; None takes the number from the data set's manifest (synthetic: 1000)."""
-
-
-@dataclass(frozen=True)
-class OptimizerConfig:
-    """SGD with momentum: v = m v + g, w = w - lr v (the form in which a changing rate needs no
-    correction of the momentum: Goyal et al. 2017, section 3).
-    """
-
-    learning_rate: Annotated[float, Bounds(above=0)] = 0.1
-    """Peak rate per 256 images of global batch: the peak is learning_rate x global batch / 256."""
-
-    warmup_epochs: Annotated[float, NotNegative] = 5.0
-    """Epochs in which the rate rises linearly to its peak (Goyal et al. 2017: 5)."""
-
-    schedule: Literal["cosine", "step"] = "cosine"
-    """After the warm-up: one half cosine to zero, or a factor at each of `decay_epochs`."""
-
-    decay_epochs: Annotated[tuple[float, ...], NotNegative] = (30.0, 60.0, 80.0)
-    """Epochs at which `step` multiplies the rate by `decay_factor`."""
-
-    decay_factor: Annotated[float, Bounds(above=0, below=1)] = 0.1
-    """What `step` multiplies the rate by."""
-
-    momentum: Annotated[float, Bounds(at_least=0, below=1)] = 0.9
-    """Fraction of the velocity that is kept from step to step."""
-
-    nesterov: bool = False
-    """Look ahead by one step of momentum."""
-
-    weight_decay: Annotated[float, NotNegative] = 1e-4
-    """This times w is added to the gradient of kernels, but not of biases or batch norm."""
-
-    label_smoothing: Annotated[float, Bounds(at_least=0, below=1)] = 0.1
-    """Fraction of the target that is spread evenly over all classes (Szegedy et al. 2015: 0.1)."""
-
-    accumulation: Annotated[int, Positive] = 1
-    """Micro-batches into which a rank's batch is divided, to fit into memory; they are computed one
-    after the other, with one exchange and update per step. Batch norm sees micro-batches."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +159,7 @@ class WatchdogConfig:
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """Top-1 and top-5 over the whole validation split, each image exactly once."""
+    """Metrics over the whole validation split, each image exactly once."""
 
     every_epochs: Annotated[int, NotNegative] = 1
     """Epochs between two evaluations; 0 evaluates at the end only."""
@@ -227,7 +189,8 @@ class CheckpointConfig:
     """Newest checkpoints that stay."""
 
     keep_best: bool = True
-    """Keep the one with the best top-1 as well. The result is always of the final weights."""
+    """Keep the best one by the task's first metric, such as top-1, as well. The result is always of
+    the final weights."""
 
     keep_every_steps: Annotated[int, NotNegative] = 0
     """Also keep the first one in each interval of so many steps, as history; 0 keeps none."""
@@ -264,8 +227,23 @@ class LogConfig:
 class TrainConfig:
     """One training run."""
 
-    preset: Literal["digits", "images", "synthetic", "imagenet-1gpu", "imagenet-ndv2"] = "digits"
+    preset: Literal[
+        "digits",
+        "scenes",
+        "images",
+        "synthetic",
+        "imagenet-1gpu",
+        "imagenet-ndv2",
+        "imagenet-lars-4096",
+        "imagenet-lars-8192",
+        "imagenet-lars-13056",
+        "imagenet-lars-32768",
+    ] = "digits"
     """Preset whose values the other options change."""
+
+    task: Literal["classification", "segmentation"] = "classification"
+    """classification: one class per image; segmentation: one class per pixel, from records with a
+    mask, by a network whose output has the size of its input."""
 
     name: str | None = None
     """Name of the run and its folder; None makes one of preset and time. An existing run is
@@ -295,6 +273,11 @@ class TrainConfig:
     max_steps: Annotated[int | None, Positive] = None
     """End after this many steps, for trials; the learning rate still follows `epochs`."""
 
+    max_seconds: Annotated[float | None, Bounds(above=0)] = None
+    """Save the state and end this attempt, with status 8, after this many seconds since its start;
+    the same command continues the run. A step, an evaluation or a save that has begun ends first,
+    and an attempt takes at least one step."""
+
     seed: Annotated[int, Bounds(at_least=0, below=2**31)] = 0
     """Decides initial weights, data order and augmentation."""
 
@@ -321,6 +304,11 @@ class TrainConfig:
             raise ConfigError(problems)
 
     @property
+    def dense(self) -> bool:
+        """Whether the task has a class for each pixel, instead of one for the image."""
+        return DESCRIPTIONS[self.task].dense
+
+    @property
     def profile_span(self) -> tuple[int, int] | None:
         """Steps done where the profile begins and ends."""
         if self.profile_steps is None:
@@ -332,19 +320,8 @@ class TrainConfig:
 def _contradictions(config: TrainConfig) -> list[str]:
     """List fields that contradict each other, with the options to change."""
     problems = _bad_texts(config)
-    data, optimizer = config.data, config.optimizer
-    if data.source == "tfrecords" and data.dir is None:
-        problems.append("--data.dir: name the folder with the shards and their manifest.json")
-    if data.source == "synthetic" and data.dir is not None:
-        problems.append("--data.dir: synthetic data is not read from a folder; leave it out")
-    if data.source == "synthetic" and data.cache_dir is not None:
-        problems.append("--data.cache-dir: synthetic data has no shards to keep; leave it out")
-    if data.source == "digits" and data.flip:
-        problems.append("--data.flip: a mirrored digit is a different symbol; set it to False")
-    if data.augment == "shift" and data.shift_pixels >= config.model.image_size:
-        problems.append(
-            f"--data.shift-pixels: {data.shift_pixels} moves the whole image out of view"
-        )
+    optimizer = config.optimizer
+    problems += _data_problems(config) + _model_problems(config)
     if config.batch_size % optimizer.accumulation:
         problems.append(
             f"--batch-size: {config.batch_size} cannot be divided evenly into"
@@ -352,6 +329,15 @@ def _contradictions(config: TrainConfig) -> list[str]:
         )
     if config.exchange.compression == "fp16" and config.compute.precision == "float32":
         problems.append("--exchange.compression: fp16 needs --compute.precision mixed_float16")
+    return [*problems, *_optimizer_contradictions(config)]
+
+
+def _optimizer_contradictions(config: TrainConfig) -> list[str]:
+    optimizer, problems = config.optimizer, []
+    if optimizer.nesterov and optimizer.kind != "momentum":
+        problems.append(
+            f"--optimizer.nesterov: {optimizer.kind} has no look-ahead; set it to False"
+        )
     if optimizer.warmup_epochs >= config.epochs:
         problems.append(
             f"--optimizer.warmup-epochs: {optimizer.warmup_epochs:g} must be less than"
@@ -359,6 +345,39 @@ def _contradictions(config: TrainConfig) -> list[str]:
         )
     if list(optimizer.decay_epochs) != sorted(set(optimizer.decay_epochs)):
         problems.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must be increasing")
+    return problems
+
+
+def _data_problems(config: TrainConfig) -> list[str]:
+    data, problems = config.data, list[str]()
+    described = EMBEDDED_TASKS.get(data.source, config.task)
+    if config.task != described:
+        problems.append(
+            f"--task: {config.task} does not fit --data.source {data.source}, which is for"
+            f" {described}"
+        )
+    if data.source == "tfrecords" and data.dir is None:
+        problems.append("--data.dir: name the folder with the shards and their manifest.json")
+    if data.source == "synthetic" and data.dir is not None:
+        problems.append("--data.dir: synthetic data is not read from a folder; leave it out")
+    if data.source == "synthetic" and data.cache_dir is not None:
+        problems.append("--data.cache-dir: synthetic data has no shards to keep; leave it out")
+    if data.source in ("digits", "scenes") and data.flip:
+        problems.append("--data.flip: a mirrored digit is a different symbol; set it to False")
+    if data.augment == "shift" and data.shift_pixels >= config.model.image_size:
+        problems.append(
+            f"--data.shift-pixels: {data.shift_pixels} moves the whole image out of view"
+        )
+    return problems
+
+
+def _model_problems(config: TrainConfig) -> list[str]:
+    model = config.model
+    problems = network_problems(model.network, model.builder, model.image_size, dense=config.dense)
+    if not all(model.frozen):
+        problems.append("--model.frozen: an empty text begins every name; name a layer")
+    if model.weights == "":
+        problems.append("--model.weights: an empty text is not a file; leave the option out")
     return problems
 
 

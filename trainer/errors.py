@@ -1,8 +1,14 @@
 """Errors of a training, each with its exit status."""
 
 import signal
+from typing import Final
 
 from common.errors import UserError
+
+EXIT_STATUS_TAG: Final = "trainer.exit_status"
+"""Tag of an attempt's MLflow run, on Azure of its job: its exit status, or `RUNNING` until it ends
+by itself."""
+RUNNING: Final = "running"
 
 
 class DataError(UserError):
@@ -32,6 +38,13 @@ class PeerError(UserError):
 
     exit_code = 6
 
+
+class RunRequestError(UserError):
+    """A request to a running training was not answered, or could not be carried out."""
+
+
+TIME_LIMIT_STATUS = 8
+"""Exit status of a run that has saved its state and ended because of its `max_seconds`."""
 
 WATCHDOG_EXIT_CODE = 7
 """Exit status of a rank that its watchdog ended. There is no exception for it, because a thread

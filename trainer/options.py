@@ -15,7 +15,7 @@ class EvaluateOptions:
     """Folder of the run."""
 
     checkpoint: Literal["last", "best"] = "last"
-    """last: the newest valid checkpoint; best: the kept checkpoint with the best top-1."""
+    """last: the newest valid checkpoint; best: the best kept checkpoint by its evaluation."""
 
     data_dir: str | None = None
     """Folder of the data set, if it has moved since the training."""
@@ -29,7 +29,7 @@ class ExportOptions:
     """Folder of the run; its data set need not be there."""
 
     checkpoint: Literal["last", "best"] = "last"
-    """last: the newest valid checkpoint; best: the kept checkpoint with the best top-1."""
+    """last: the newest valid checkpoint; best: the best kept checkpoint by its evaluation."""
 
     output: str | None = None
     """Folder to write, by default `export` in the run folder. An existing export is replaced."""
@@ -76,10 +76,33 @@ class ReportOptions:
 
 
 @dataclass(frozen=True)
+class StacksOptions:
+    """Print the Python stacks of all ranks of a run that trains on this machine, and what each rank
+    waits for. The run continues.
+    """
+
+    run: Annotated[str, Positional("[RUN]")] = "runs/latest"
+    """Folder of the run; without one it is runs/latest."""
+
+    seconds: Annotated[float, Positive] = 30.0
+    """Longest time to wait for the ranks, in seconds; each looks for requests every 10 s."""
+
+
+@dataclass(frozen=True)
 class PrepareDigitsOptions:
     """Write scikit-learn's digits as TFRecords: 1,437 training images and 360 held-out images."""
 
     output: str = "data/digits"
+    """Folder to write; left unchanged if it already holds the same data set."""
+
+
+@dataclass(frozen=True)
+class PrepareScenesOptions:
+    """Write scikit-learn's digits on its photographs, with masks, as TFRecords: 2,400 training
+    images and 240 held-out images of 32 x 32 pixels.
+    """
+
+    output: str = "data/scenes"
     """Folder to write; left unchanged if it already holds the same data set."""
 
 
@@ -141,6 +164,30 @@ class PrepareFolderOptions(WriteOptions):
 
 
 @dataclass(frozen=True)
+class PrepareSegmentationOptions(WriteOptions):
+    """Write images and their masks as TFRecords, from two folders: the mask of IMAGES/a/b.jpg is
+    MASKS/a/b.png, a PNG of one channel whose values are the classes of the pixels, 255 for pixels
+    that do not count. If it is interrupted, the same command continues.
+    """
+
+    images: str = ""
+    """Folder of the images; may have folders train and validation (val, valid, test), which MASKS
+    must have as well."""
+
+    masks: str = ""
+    """Folder of the masks."""
+
+    classes: tuple[str, ...] = ()
+    """Names of the classes in the order of their values in the masks, the background first."""
+
+    output: str = "data/segmentation"
+    """Folder to write; may be a mounted data store."""
+
+    held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
+    """Fraction of the images to hold out for evaluation, if IMAGES is not split already."""
+
+
+@dataclass(frozen=True)
 class PrepareImagenetOptions(WriteOptions):
     """Write ILSVRC2012 as TFRecords, from the downloaded archives or from unpacked folders. If
     it is interrupted, the same command continues.
@@ -189,7 +236,7 @@ class VerifyOptions:
     """Folder of the data set."""
 
     deep: bool = False
-    """Also decode every image."""
+    """Also decode every image, and every mask."""
 
     processes: Annotated[int, NotNegative] = 0
     """Processes that read; 0 is one per core."""

@@ -4,8 +4,10 @@ conversion between a configuration and its command line.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from common import fields
+from common.text import plural
 from trainer.config import (
     CheckpointConfig,
     ComputeConfig,
@@ -25,6 +27,8 @@ class Expectation:
 
     result: str
     source: str
+    global_batch: int | None = None
+    """Images per step that the preset is for; None if it fits every number of ranks."""
 
 
 _DIGITS = TrainConfig(
@@ -44,6 +48,30 @@ _DIGITS = TrainConfig(
     model=ModelConfig(width=16, stem="3x3", image_size=16),
     optimizer=OptimizerConfig(
         learning_rate=0.4, warmup_epochs=2.0, nesterov=True, label_smoothing=0.1
+    ),
+    # Its held-out images are for the result alone: no epoch is chosen by them.
+    checkpoint=CheckpointConfig(keep_best=False),
+    log=LogConfig(every_steps=20),
+)
+
+_SCENES = TrainConfig(
+    preset="scenes",
+    task="segmentation",
+    ranks=2,
+    batch_size=16,
+    epochs=24,
+    data=DataConfig(
+        source="scenes",
+        streams=8,
+        shuffle_window=256,
+        augment="shift",
+        shift_pixels=3,
+        flip=False,
+        eval_crop=1.0,
+    ),
+    model=ModelConfig(network="dilated", width=32, image_size=32),
+    optimizer=OptimizerConfig(
+        learning_rate=6.0, warmup_epochs=1.0, nesterov=True, label_smoothing=0.0
     ),
     # Its held-out images are for the result alone: no epoch is chosen by them.
     checkpoint=CheckpointConfig(keep_best=False),
@@ -82,8 +110,82 @@ _IMAGENET_1GPU = TrainConfig(
     compute=ComputeConfig(precision="mixed_float16", xla=True),
 )
 
+
+@dataclass(frozen=True)
+class LarsReference:
+    """A row of MLPerf's reference points for ResNet50 (mlcommons/logging,
+    mlperf_logging/rcp_checker/training_1.1.0/rcps_resnet.json), and how a preset reaches its batch.
+    """
+
+    global_batch: int
+    rate: float
+    """Peak learning rate, not scaled by the batch."""
+    warmup_epochs: float
+    momentum: float
+    weight_decay: float
+    epochs_to_target: int
+    """Median epochs until 75.9 % top-1."""
+    epochs: int
+    """Epochs of the whole schedule. The rows give decay steps, which include the warm-up in some
+    implementations and follow it in others (train_steps - warmup_steps + 1 in Google's): here, the
+    shorter reading in which every run of the row reached its target."""
+    batch_size: int
+    """Images per rank."""
+
+    @property
+    def ranks(self) -> int:
+        """Ranks that make the global batch."""
+        return self.global_batch // self.batch_size
+
+    @property
+    def name(self) -> str:
+        """Name of the preset."""
+        return f"imagenet-lars-{self.global_batch}"
+
+    def config(self) -> TrainConfig:
+        """Return the preset."""
+        optimizer = OptimizerConfig(
+            kind="lars",
+            learning_rate=self.rate,
+            rate_scaling="none",
+            warmup_epochs=self.warmup_epochs,
+            schedule="polynomial",
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+        )
+        # The name is checked against the choices of the field.
+        values: dict[str, Any] = {"preset": self.name}
+        return replace(
+            PRESETS["imagenet-ndv2"],
+            batch_size=self.batch_size,
+            epochs=self.epochs,
+            optimizer=optimizer,
+            **values,
+        )
+
+    def expectation(self) -> Expectation:
+        """Return what MLPerf measured."""
+        return Expectation(
+            f"75.9 % top-1 after {self.epochs_to_target} epochs in the median, with a global batch"
+            f" of {self.global_batch:,} images: {self.ranks} ranks, which are"
+            f" {self.ranks // 8} nodes of 8 GPUs, x {self.batch_size}",
+            "measured by MLPerf's submitters with their own implementations (reference convergence"
+            " points, Training 1.1); not measured by this project",
+            self.global_batch,
+        )
+
+
+LARS_REFERENCES = (
+    LarsReference(4096, 10.0, 5.0, 0.9, 2e-4, 40, 42, 256),
+    LarsReference(8192, 17.0, 5.0, 0.9, 2e-4, 42, 44, 256),
+    LarsReference(13056, 12.8, 9.0, 0.94, 2.5e-5, 45, 48, 204),
+    LarsReference(32768, 21.2, 16.0, 0.94, 2.5e-5, 56, 58, 256),
+)
+"""MLPerf's rows that have a preset."""
+
 PRESETS: dict[str, TrainConfig] = {
     "digits": _DIGITS,
+    "scenes": _SCENES,
     "images": _IMAGES,
     "synthetic": TrainConfig(
         preset="synthetic",
@@ -107,11 +209,17 @@ PRESETS: dict[str, TrainConfig] = {
     ),
 }
 """Configurations by name; the command line starts from one of them."""
+PRESETS |= {reference.name: reference.config() for reference in LARS_REFERENCES}
 
 EXPECTATIONS: dict[str, Expectation] = {
     "digits": Expectation(
         "at least 99 % of 360 held-out images in under 120 s on 2 CPU cores, 2 ranks",
         "measured by benchmarks/training/digits.py",
+    ),
+    "scenes": Expectation(
+        "a mean IoU without background of at least 75 % on 240 held-out images in two to three"
+        " minutes on 2 CPU cores, 2 ranks",
+        "held by tests/trainer/test_scenes.py",
     ),
     "images": Expectation(
         "a first look at a folder of hundreds or thousands of images on a CPU; at least 94 % of 50"
@@ -132,7 +240,25 @@ EXPECTATIONS: dict[str, Expectation] = {
         "published by NVIDIA for this recipe (DeepLearningExamples, ResNet50 v1.5, AMP, DGX-1); not"
         " measured by this project",
     ),
+    **{reference.name: reference.expectation() for reference in LARS_REFERENCES},
 }
+
+
+def batch_warning(config: TrainConfig, ranks: int) -> str | None:
+    """Return a warning if a preset is for another global batch than that of a run.
+
+    Args:
+        config: Configuration of the run.
+        ranks: World size.
+    """
+    wanted, found = EXPECTATIONS[config.preset].global_batch, config.batch_size * ranks
+    if wanted in (None, found):
+        return None
+    return (
+        f"--preset: {config.preset} is for a global batch of {wanted:,} images, but"
+        f" {plural(ranks, 'rank')} x --batch-size {config.batch_size} make {found:,}, for which its"
+        " learning rate was not chosen; change one of them, or choose a rate for this batch"
+    )
 
 
 def to_args(config: TrainConfig) -> list[str]:
@@ -170,7 +296,7 @@ def _train_help() -> str:
         f"{name}: {EXPECTATIONS[name].result} ({EXPECTATIONS[name].source})." for name in PRESETS
     )
     return (
-        "Train a ResNet. --preset NAME selects the defaults of all other options (shown: digits, or"
-        " the preset given before --help); --dry-run prints the resolved configuration and the"
+        "Train a network. --preset NAME selects the defaults of all other options (shown: digits,"
+        " or the preset given before --help); --dry-run prints the resolved configuration and the"
         f" numbers derived from it, and exits.\n\nPresets:\n\n{presets}"
     )

@@ -31,6 +31,7 @@ _MAY_CHANGE = (
     "restarts",
     "batch_size",
     "max_steps",
+    "max_seconds",
     "export",
     "profile_steps",
     "data.dir",
@@ -49,20 +50,30 @@ _MAY_CHANGE = (
 _RESHAPES_THE_REST = (
     "epochs",
     "optimizer.learning_rate",
+    "optimizer.rate_scaling",
     "optimizer.warmup_epochs",
     "optimizer.schedule",
+    "optimizer.end_rate",
     "optimizer.decay_epochs",
     "optimizer.decay_factor",
     "optimizer.momentum",
     "optimizer.nesterov",
     "optimizer.weight_decay",
+    "optimizer.trust",
+    "optimizer.beta1",
+    "optimizer.beta2",
+    "optimizer.epsilon",
     "optimizer.label_smoothing",
 )
 """Keys that may change for the rest of a run, but then change its result."""
-_SAYS_WHERE = ("preset", "name", "runs_dir", "resume", "max_steps", "profile_steps")
+_REASONS = {
+    "optimizer.kind": "the velocities that one optimizer has saved mean nothing to another",
+}
+"""Why keys may not change, where that is not plain."""
+_SAYS_WHERE = ("preset", "name", "runs_dir", "resume", "max_steps", "max_seconds", "profile_steps")
 """Keys whose change is not reported."""
 Which = Literal["last", "best"]
-"""last: the newest valid checkpoint; best: the one with the best top-1 among those kept."""
+"""last: the newest valid checkpoint; best: the best one by the first metric among those kept."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +236,7 @@ def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
             lists every difference.
     """
     if not run.exists:
-        if run.path.exists() and not (run.path.is_dir() and not any(run.path.iterdir())):
+        if run.path.exists() and not (run.path.is_dir() and not _content(run.path)):
             raise CheckpointError(
                 f"{run.path}: exists but is not a run folder; choose another --name"
             )
@@ -242,7 +253,9 @@ def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
         if before[key] != value
     }
     differences = [
-        text for key, text in changed.items() if not _in(key, _MAY_CHANGE + _RESHAPES_THE_REST)
+        text + (f" ({_REASONS[key]})" if key in _REASONS else "")
+        for key, text in changed.items()
+        if not _in(key, _MAY_CHANGE + _RESHAPES_THE_REST)
     ]
     if stored.global_batch != record.global_batch:
         differences.append(
@@ -262,6 +275,11 @@ def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
         text + " (this changes the result of the run)" * _in(key, _RESHAPES_THE_REST)
         for key, text in changed.items()
     ]
+
+
+def _content(folder: Path) -> list[Path]:
+    """Return the files of a folder without hidden ones, such as requests to a run that starts."""
+    return [path for path in folder.iterdir() if not path.name.startswith(".")]
 
 
 def _in(key: str, groups: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ from trainer import cli
 from trainer.config import TrainConfig
 from trainer.data.builtin.digits import VALIDATION_PER_CLASS
 from trainer.presets import PRESETS
-from trainer.training.plan import DIGITS_EXAMPLES
+from trainer.training.plan import EMBEDDED_EXAMPLES
 
 
 @pytest.fixture
@@ -46,10 +46,23 @@ def test_dry_run_of_data_that_are_not_there_says_so(run_here):
     assert "The derived numbers need the data set's manifest" in out
 
 
+def test_dry_run_says_what_a_rate_is_of_and_warns(run_here):
+    options = ["--optimizer.rate-scaling", "none", "--optimizer.learning-rate", "0.8"]
+    status, out, err = run_here("train", "--dry-run", "--batch-size", "512", *options)
+    assert status == 0
+    assert "0.8 at its peak (absolute)" in out
+    assert "warning: --model.batch-norm-momentum: 0.9 keeps" in err
+    _, out, err = run_here("train", "--dry-run", "--preset", "imagenet-lars-4096")
+    assert "warning: --preset: imagenet-lars-4096 is for a global batch of 4,096 images" in err
+    _, out, err = run_here("train", "--dry-run")
+    assert "0.1 at its peak (0.4 per 256 images)" in out
+    assert err == ""
+
+
 def test_dry_run_knows_the_size_of_the_embedded_data(digits_folder):
     manifest = json.loads((digits_folder / "manifest.json").read_text())
     train = sum(shard["examples"] for shard in manifest["splits"]["train"]["shards"])
-    assert train == DIGITS_EXAMPLES
+    assert train == EMBEDDED_EXAMPLES["digits"]
     assert manifest["splits"]["validation"]["class_counts"] == [VALIDATION_PER_CLASS] * 10
 
 

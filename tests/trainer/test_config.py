@@ -17,7 +17,7 @@ from common import fields
 from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.support.random_configs import LEAVES, changed, configs
-from trainer import cli, config
+from trainer import cli, config, model_config
 from trainer.config import TrainConfig
 from trainer.presets import EXPECTATIONS, PRESETS, to_args
 
@@ -137,7 +137,7 @@ def test_plain_data_list_every_problem_at_once():
     assert "model.dept: unknown key; did you mean model.depth?" in problems
     assert "batch_size: 'many' is not a whole number" in problems
     assert "epochs: 0 must be at least 1" in problems
-    assert "data.source: 'web' is not one of digits, tfrecords, synthetic" in problems
+    assert "data.source: 'web' is not one of digits, scenes, tfrecords, synthetic" in problems
 
 
 def test_unknown_key_names_the_one_that_was_meant():
@@ -308,9 +308,10 @@ def test_a_folder_without_a_name_or_like_an_option_is_refused(key, folder):
 
 
 def declarations():
-    """Every field of every dataclass of config.py with its own docstring, or none."""
-    module = ast.parse(Path(config.__file__).read_text())
-    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    """Every field of every dataclass of a configuration with its own docstring, or none."""
+    files = (config.__file__, model_config.__file__)
+    nodes = [node for file in files for node in ast.parse(Path(file).read_text()).body]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     documented = {cls.name for cls in classes if ast.get_docstring(cls)}
     for cls in classes:
         for node, following in zip(cls.body, [*cls.body[1:], None], strict=True):
@@ -377,6 +378,15 @@ def test_an_option_without_its_value_is_listed_with_everything_else():
     assert "--batch-size: needs a value" in caught.value.problems
     assert "--runs-dir: needs a value" in caught.value.problems
     assert any(problem.startswith("--epochs: 'x'") for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize("kind", ["lars", "adamw"])
+def test_a_look_ahead_of_another_optimizer_is_refused(kind):
+    with pytest.raises(ConfigError) as caught:
+        cli.parse_train(["--optimizer.kind", kind])
+    assert caught.value.problems == (
+        f"--optimizer.nesterov: {kind} has no look-ahead; set it to False",
+    )
 
 
 def test_a_switch_that_stands_alone_means_true():

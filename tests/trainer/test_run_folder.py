@@ -53,6 +53,11 @@ def test_an_empty_folder_may_become_a_run(tmp_path):
     assert continues(RunFolder(tmp_path))
 
 
+def test_a_folder_with_requests_to_a_run_that_starts_may_become_it(tmp_path):
+    (tmp_path / ".request-0123456789ab-stacks-0").touch()
+    assert continues(RunFolder(tmp_path))
+
+
 def test_resume_never_refuses_a_run_that_exists(run):
     message = refusal(run, config=replace(DIGITS, resume="never"))
     assert f"{run.path}: already exists" in message
@@ -164,6 +169,26 @@ def test_the_hash_of_a_configuration_is_of_what_decides_the_result():
 )
 def test_what_decides_the_result_may_not_change(run, changed):
     assert refusal(run, config=changed).count(": was ") == 1
+
+
+def test_another_optimizer_is_refused_with_the_reason(run):
+    message = refusal(run, config=with_group("optimizer", kind="lars", nesterov=False))
+    assert (
+        "--optimizer.kind: was momentum, is now lars (the velocities that one optimizer" in message
+    )
+    # Without Nesterov's look-ahead alone it would continue.
+    assert message.count(": was ") == 1
+
+
+def test_a_run_of_before_there_were_several_optimizers_is_one_of_momentum(run):
+    path = run.path / "config.json"
+    stored = json.loads(path.read_text())
+    for name in ("kind", "rate_scaling", "end_rate", "trust", "beta1", "beta2", "epsilon"):
+        del stored["config"]["optimizer"][name]
+    del stored["config"]["model"]["batch_norm_momentum"]
+    path.write_text(json.dumps(stored))
+    assert check_continues(run, RECORD) == []
+    assert refusal(run, config=with_group("optimizer", kind="adamw", nesterov=False))
 
 
 def test_a_folder_that_is_not_a_run_is_refused(tmp_path):

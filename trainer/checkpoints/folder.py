@@ -127,7 +127,7 @@ class CheckpointFolder:
         return checkpoint
 
     def best(self) -> Checkpoint | None:
-        """Return the valid checkpoint with the best top-1 among those that were kept."""
+        """Return the best valid checkpoint by the first metric among those that were kept."""
         self._verified.clear()
         valid = {checkpoint.entry: checkpoint for checkpoint in self._valid(self._names())}
         entry = best(valid)
@@ -256,7 +256,7 @@ def _write_index(files: Files, folder: Path, valid: Sequence[Entry]) -> None:
                 "step": entry.key.step,
                 "attempt": entry.key.attempt,
                 "bytes": entry.bytes,
-                "top1": entry.top1,
+                "score": entry.score,
             }
             for entry in valid
         ],

@@ -24,6 +24,7 @@ from trainer.checkpoints.filesystem import CHUNK, Chunk, Files, Fingerprint, fin
 from trainer.checkpoints.names import Key, key_of
 from trainer.checkpoints.retention_policy import Entry
 from trainer.errors import CheckpointError
+from trainer.task_descriptions import score_in
 
 SCHEMA = 2
 STATE, META, DONE = "state.safetensors", "meta.json", "DONE"
@@ -63,7 +64,7 @@ class Checkpoint:
     def entry(self) -> Entry:
         """Facts that decide whether the checkpoint is kept."""
         evaluation = self.meta.get("evaluation")
-        return Entry(self.key, "valid", evaluation["top1"] if evaluation else None, self.bytes)
+        return Entry(self.key, "valid", score_in(evaluation) if evaluation else None, self.bytes)
 
     def load(self) -> Tensors:
         """Read the tensors.

@@ -15,8 +15,8 @@ class Entry:
     state: Literal["valid", "damaged", "incomplete"]
     """incomplete: never finished, or partly deleted; damaged: anything else that is wrong,
     including that another version wrote it."""
-    top1: float | None = None
-    """Top-1 of these weights on the held-out images, if there was an evaluation."""
+    score: float | None = None
+    """The task's first metric for these weights on held-out images, if there was an evaluation."""
     bytes: int = 0
 
 
@@ -33,7 +33,7 @@ def to_delete(
     Args:
         checkpoints: Checkpoints of a run, in any order.
         keep: Number of newest checkpoints to keep; the newest one is always kept.
-        keep_best: Whether to keep the one with the best top-1.
+        keep_best: Whether to keep the best one by the first metric.
         keep_every_steps: Keep the first checkpoint in each interval of so many steps; 0 keeps none.
     """
     valid = sorted((e for e in checkpoints if e.state == "valid"), key=lambda e: e.key)
@@ -64,6 +64,6 @@ def first_of_stretches(valid: Sequence[Entry], steps: int) -> Iterator[Entry]:
 
 
 def best(valid: Iterable[Entry]) -> Entry | None:
-    """Return the entry with the best top-1, the newest of equals; None if none was evaluated."""
-    rated = [entry for entry in valid if entry.top1 is not None]
-    return max(rated, key=lambda entry: (entry.top1, entry.key), default=None)
+    """Return the best entry by its score, the newest of equals; None if none was evaluated."""
+    rated = [entry for entry in valid if entry.score is not None]
+    return max(rated, key=lambda entry: (entry.score, entry.key), default=None)

@@ -77,7 +77,7 @@ class CheckpointWriter:
         Args:
             step: Steps done.
             variables: Every variable that affects the rest of the training, by name.
-            meta: Plain data to store with them; `evaluation` has the top-1 of these weights.
+            meta: Plain data to store with them; `evaluation` has the metrics of these weights.
 
         Raises:
             CheckpointError: An earlier save failed for another reason than a full disk.

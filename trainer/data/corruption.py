@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 
 import tensorflow as tf
 
-from trainer.data import images
 from trainer.data.example import BrokenRecordError
 from trainer.data.order import Segment
 from trainer.data.reader import parse
 from trainer.data.source import Source
+from trainer.data.targets.table import TARGETS
 from trainer.errors import DataError
 
 
@@ -18,14 +18,28 @@ def read_image(source: Source, example: int) -> bytes:
     Raises:
         DataError: The example cannot be read.
     """
-    shard, index = source.locate(example)
     try:
-        encoded, _ = parse(_record(source, shard, index))
-    except (BrokenRecordError, tf.errors.OpError) as error:
-        reason = first_line(error) if isinstance(error, tf.errors.OpError) else error
-        file = source.origin(shard)
-        raise DataError(f"{file}, record {index}: cannot be read ({reason})") from error
+        encoded, _ = parse(read_record(source, example))
+    except tf.errors.OpError as error:
+        raise _unreadable(source, example, first_line(error)) from error
     return bytes(encoded.numpy())
+
+
+def read_record(source: Source, example: int) -> bytes:
+    """Return the serialised record of an example, counted through the split.
+
+    Raises:
+        DataError: The record cannot be read.
+    """
+    try:
+        return _record(source, *source.locate(example))
+    except BrokenRecordError as error:
+        raise _unreadable(source, example, error) from error
+
+
+def _unreadable(source: Source, example: int, reason: object) -> DataError:
+    shard, index = source.locate(example)
+    return DataError(f"{source.origin(shard)}, record {index}: cannot be read ({reason})")
 
 
 def find_damage(
@@ -50,16 +64,11 @@ def first_line(error: tf.errors.OpError) -> str:
 
 def _fault(source: Source, shard: int, index: int) -> str | None:
     try:
-        encoded, label = parse(_record(source, shard, index))
-        first = source.first_label
-        if not first <= int(label) < first + source.classes:
-            return f"label {int(label)} is not a class, {first} to {first + source.classes - 1}"
-        images.evaluation_image(encoded, source)
+        return TARGETS[source.targets].fault(_record(source, shard, index), source)
     except tf.errors.OpError as error:
         return f"cannot be read as an image ({first_line(error)})"
     except BrokenRecordError as error:
         return f"cannot be read ({error})"
-    return None
 
 
 def _record(source: Source, shard: int, index: int) -> bytes:

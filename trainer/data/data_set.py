@@ -1,8 +1,9 @@
 """The data set of a configuration, as far as it is known before any record is read.
 
-Imports no TensorFlow, except once to write the embedded digits.
+Imports no TensorFlow, except once to write an embedded data set.
 """
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,11 @@ from trainer.data.manifest import (
 from trainer.errors import DataError
 
 SYNTHETIC_CLASSES = 1000
-DIGITS_FOLDER = "data/digits"
+_EMBEDDED = {
+    "digits": "trainer.data.builtin.digits:prepare_digits",
+    "scenes": "trainer.data.builtin.scenes:prepare_scenes",
+}
+"""Functions that write the embedded data sets, by source."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +69,13 @@ class DataSet:
             )
 
 
-def write_digits_if_missing(config: TrainConfig) -> None:
+def write_embedded_if_missing(config: TrainConfig) -> None:
     """Write the embedded data set if the configuration uses it and it does not exist."""
     folder = _folder(config)
-    if config.data.source == "digits" and folder and not (folder / FILE_NAME).exists():
-        from trainer.data.builtin.digits import prepare_digits
-
-        prepare_digits(str(folder))
+    prepare = _EMBEDDED.get(config.data.source)
+    if prepare and folder and not (folder / FILE_NAME).exists():
+        module, _, function = prepare.partition(":")
+        getattr(importlib.import_module(module), function)(str(folder))
 
 
 def load_data_set(config: TrainConfig) -> DataSet:
@@ -85,7 +90,7 @@ def load_data_set(config: TrainConfig) -> DataSet:
         classes = config.model.classes or SYNTHETIC_CLASSES
         return DataSet(None, None, classes, config.data.synthetic_examples)
     manifest = load_manifest(folder)
-    check_trainable(manifest, config.model.classes, str(folder))
+    check_trainable(manifest, config.model.classes, str(folder), dense=config.dense)
     examples = manifest.splits["train"].examples
     return DataSet(folder, manifest, len(manifest.classes), examples)
 
@@ -93,4 +98,4 @@ def load_data_set(config: TrainConfig) -> DataSet:
 def _folder(config: TrainConfig) -> Path | None:
     if config.data.source == "synthetic":
         return None
-    return Path(config.data.dir or DIGITS_FOLDER)
+    return Path(config.data.dir or f"data/{config.data.source}")

@@ -1,9 +1,9 @@
 """One image as a record: ImageNet's usual `tf.train.Example`.
 
 Keys: image/encoded, image/format (JPEG or PNG), image/height, image/width, image/channels,
-image/colorspace, image/filename, image/class/label, image/class/text, and image/class/synset if
-there is one. Nothing here needs TensorFlow, which takes 7 s and 400 MB in each process that loads
-it, so a process that writes shards stays small.
+image/colorspace, image/filename, image/class/label, image/class/text, and image/class/synset or
+image/segmentation/class/encoded if there is one. Nothing here needs TensorFlow, which takes 7 s and
+400 MB in each process that loads it, so a process that writes shards stays small.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,11 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
+MASK_KEY = "image/segmentation/class/encoded"
+"""Key of a mask with the class of each pixel, as in TensorFlow's DeepLab."""
+
 _READ_KEYS = (
+    MASK_KEY,
     *("image/encoded", "image/format", "image/height", "image/width", "image/filename"),
     *("image/class/label", "image/class/text", "image/class/synset"),
 )
@@ -35,6 +39,8 @@ class Record:
     filename: str
     synset: str = ""
     """WordNet's identifier of the class, in ImageNet."""
+    mask: bytes = b""
+    """PNG with the class of each pixel; empty if the image has a class as a whole."""
 
 
 class BrokenRecordError(ValueError):
@@ -65,6 +71,7 @@ def example_parts(record: Record) -> tuple[bytes, bytes, bytes]:
         _bytes_feature("image/filename", record.filename.encode(errors="surrogateescape"))
         + _known_text("image/format", record.format)
         + _int_feature("image/height", record.height)
+        + (_mask_feature(record.mask) if record.mask else b"")
         + _int_feature("image/width", record.width)
     )
     head = _example_header(len(before) + len(encoded) + len(behind))
@@ -108,7 +115,13 @@ def from_example(serialized: bytes) -> Record:
         text=text("image/class/text"),
         filename=text("image/filename"),
         synset=text("image/class/synset"),
+        mask=values.get(MASK_KEY, b""),
     )
+
+
+def _mask_feature(mask: bytes) -> bytes:
+    """Return the features of a mask, sorted by name."""
+    return _bytes_feature(MASK_KEY, mask) + _known_text("image/segmentation/class/format", "png")
 
 
 # The functions below serialise an Example without copying its image: protobuf would copy it twice,

@@ -17,23 +17,42 @@ _CROP, _SHIFT, _FLIP = range(3)
 """Uses of randomness; each has its own stream of stateless numbers."""
 
 
+Window = Callable[[tf.Tensor], tf.Tensor]
+"""Chooses the part of an image to use: from its [height, width] to [y, x, height, width]."""
+
+
 def training_image(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> tf.Tensor:
     """Decode and augment an image, depending only on its position; uint8 [size, size, 3]."""
-    config, size = source.config, source.image_size
-    if config.augment == "random-resized-crop":
-        return _crop_and_resize(
-            encoded, size, source.split.encodings, lambda s: _random_crop(s, source, position)
-        )
-    image = _crop_and_resize(encoded, size, source.split.encodings, _whole)
-    if config.augment == "none" or not config.shift_pixels:
+    window = training_window(source, position)
+    image = _crop_and_resize(encoded, source.image_size, source.split.encodings, window)
+    return shifted(image, source, position)
+
+
+def training_window(source: Source, position: tf.Tensor) -> Window:
+    """Return the function that chooses the crop of the image at a position."""
+    if source.config.augment == "random-resized-crop":
+        return lambda shape: _random_crop(shape, source, position)
+    return _whole
+
+
+def shifted(image: tf.Tensor, source: Source, position: tf.Tensor, fill: int = 0) -> tf.Tensor:
+    """Move an input as the augmentation of its position says, if it does.
+
+    Args:
+        image: uint8 [size, size, channels].
+        source: Split that the image is from.
+        position: Position of the image.
+        fill: Value of the pixels that come into view.
+    """
+    reach = source.config.shift_pixels
+    if source.config.augment != "shift" or not reach:
         return image
-    reach = config.shift_pixels
-    padded = tf.pad(image, [[reach, reach], [reach, reach], [0, 0]])
+    padded = tf.pad(image, [[reach, reach], [reach, reach], [0, 0]], constant_values=fill)
     offset = tf.random.stateless_uniform(
         [2], _key(source, _SHIFT, position), 0, 2 * reach + 1, tf.int32
     )
     return tf.ensure_shape(
-        tf.slice(padded, [offset[0], offset[1], 0], [size, size, 3]), [size, size, 3]
+        tf.slice(padded, [offset[0], offset[1], 0], image.shape.as_list()), image.shape
     )
 
 
@@ -57,13 +76,36 @@ def central_image(
     Returns:
         uint8 [size, size, 3].
     """
+    return _crop_and_resize(encoded, size, encodings, central_window(crop))
+
+
+def central_window(crop: float) -> Window:
+    """Return the function that chooses the central square with a part of the short side."""
 
     def central(shape: tf.Tensor) -> tf.Tensor:
         short = tf.cast(tf.reduce_min(shape), tf.float32)
         side = tf.maximum(tf.cast(tf.round(short * crop), tf.int32), 1)
         return tf.stack([(shape[0] - side) // 2, (shape[1] - side) // 2, side, side])
 
-    return _crop_and_resize(encoded, size, encodings, central)
+    return central
+
+
+def size_of(encoded: tf.Tensor, encodings: tuple[str, ...]) -> tf.Tensor:
+    """Return [height, width] of an encoded image from its header, int32."""
+
+    def jpeg() -> tf.Tensor:
+        return tf.io.extract_jpeg_shape(encoded)[:2]
+
+    def png() -> tf.Tensor:
+        # The width and height of the IHDR chunk, which comes first.
+        header = tf.strings.substr(encoded, 16, 8)
+        return tf.io.decode_raw(header, tf.int32, little_endian=False)[::-1]
+
+    if encodings == ("JPEG",):
+        return jpeg()
+    if encodings == ("PNG",):
+        return png()
+    return tf.cond(tf.io.is_jpeg(encoded), jpeg, png)
 
 
 def flips(source: Source, position: tf.Tensor) -> tf.Tensor:
@@ -122,7 +164,7 @@ def _crop_and_resize(
     encoded: tf.Tensor,
     size: int,
     encodings: tuple[str, ...],
-    choose: Callable[[tf.Tensor], tf.Tensor],
+    choose: Window,
 ) -> tf.Tensor:
     """Decode only the window that `choose` selects from [height, width], and resize it."""
 

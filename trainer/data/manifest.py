@@ -227,13 +227,16 @@ def _check(manifest: Manifest, folder: Path) -> None:
         )
 
 
-def check_trainable(manifest: Manifest, classes: int | None, source: str) -> None:
+def check_trainable(
+    manifest: Manifest, classes: int | None, source: str, *, dense: bool = False
+) -> None:
     """Refuse a data set that a training cannot learn from.
 
     Args:
         manifest: Manifest of the data set.
         classes: Number of outputs of the network; None is the number of classes of the data set.
         source: Name of the data set, for errors.
+        dense: Whether the images have masks, whose classes the manifest does not count.
 
     Raises:
         DataError: A split has no images, or all training images are of one class.
@@ -244,7 +247,7 @@ def check_trainable(manifest: Manifest, classes: int | None, source: str) -> Non
             raise DataError(f"{source}: has no images in the split {split!r}; prepare it again")
     counts = manifest.splits["train"].class_counts
     present = [name for name, count in zip(manifest.classes, counts, strict=True) if count]
-    if len(present) < 2:
+    if len(present) < 2 and not dense:
         raise DataError(
             f"{source}: all training images are of the class {present[0]!r}, so there is nothing to"
             " learn; prepare a data set with images of at least two classes"

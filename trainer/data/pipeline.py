@@ -17,13 +17,14 @@ import tensorflow as tf
 from trainer.data import images
 from trainer.data.corruption import find_damage
 from trainer.data.order import Order
-from trainer.data.reader import parse, read_segments, training_records
+from trainer.data.reader import read_segments, training_records
 from trainer.data.source import Source
+from trainer.data.targets.table import TARGETS
 
 F = TypeVar("F", bound=Callable[..., tf.data.Dataset])
 Batch = dict[str, Any]
-"""image uint8 [b, size, size, 3]; label int32 [b]; weight float32 [b], 0 for images that do not
-count; flip bool [b]."""
+"""image uint8 [b, size, size, 3]; target, for labels int32 [b] and for masks uint8 [b, size, size];
+weight float32 [b], 0 for images that do not count; flip bool [b], whether to mirror an image."""
 
 
 def make_order(source: Source, ranks: int) -> Order:
@@ -55,10 +56,11 @@ def training_batches(
     """
     examples = training_examples(source, rank, ranks, position)
 
+    targets = TARGETS[source.targets]
+
     def decode(own: tf.Tensor, serialized: tf.Tensor) -> Batch:
-        encoded, label = _checked(serialized, source)
-        image = images.training_image(encoded, source, own)
-        return _example(image, label, images.flips(source, own))
+        image, target = targets.training(serialized, source, own)
+        return _example(image, target, images.flips(source, own))
 
     decoded = _decode(examples, decode, source, make_order(source, ranks).locate, threads)
     return _finish(decoded.batch(batch_size, drop_remainder=True), source, threads)
@@ -85,9 +87,10 @@ def evaluation_batches(
     records = read_segments(source, source.segments(share.start, share.stop))
     examples = tf.data.Dataset.zip(tf.data.Dataset.range(share.start, share.stop), records)
 
+    targets = TARGETS[source.targets]
+
     def decode(_: tf.Tensor, serialized: tf.Tensor) -> Batch:
-        encoded, label = _checked(serialized, source)
-        return _example(images.evaluation_image(encoded, source), label, tf.constant(False))
+        return _example(*targets.evaluation(serialized, source), tf.constant(False))
 
     batches = ceil(ceil(source.split.examples / ranks) / batch_size)
     filled = (
@@ -133,14 +136,14 @@ def _decode(
     )
 
 
-def _example(image: tf.Tensor, label: tf.Tensor, flip: tf.Tensor) -> Batch:
-    return {"image": image, "label": label, "weight": tf.constant(1.0), "flip": flip}
+def _example(image: tf.Tensor, target: tf.Tensor, flip: tf.Tensor) -> Batch:
+    return {"image": image, "target": target, "weight": tf.constant(1.0), "flip": flip}
 
 
 def _blank(source: Source) -> Batch:
     size = source.image_size
     image = tf.zeros([size, size, 3], tf.uint8)
-    blank = _example(image, tf.constant(0), tf.constant(False))
+    blank = _example(image, TARGETS[source.targets].blank(source), tf.constant(False))
     return {**blank, "weight": tf.constant(0.0)}
 
 
@@ -151,13 +154,3 @@ def _finish(batches: tf.data.Dataset, source: Source, threads: int) -> tf.data.D
     options.threading.private_threadpool_size = threads
     options.threading.max_intra_op_parallelism = 1
     return batches.prefetch(source.config.prefetch_batches).with_options(options)
-
-
-def _checked(serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
-    encoded, stored = parse(serialized)
-    label = stored - source.first_label
-    in_range = tf.debugging.Assert(
-        (label >= 0) & (label < source.classes), ["label out of range", stored]
-    )
-    with tf.control_dependencies([in_range]):
-        return encoded, tf.cast(label, tf.int32)

@@ -3,17 +3,21 @@
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from trainer.config import TrainConfig
 from trainer.data.cache import ShardCache, open_cache
-from trainer.data.corruption import find_damage, read_image
+from trainer.data.corruption import find_damage, read_image, read_record
 from trainer.data.data_set import DataSet
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
 from trainer.data.reader import unreadable
-from trainer.data.source import Source
+from trainer.data.source import Source, TargetKind
+from trainer.data.targets.table import TARGETS
 from trainer.distributed.communicator import Communicator
 from trainer.errors import DataError
+
+Array = np.ndarray[Any, Any]
 
 DATA_ERRORS = (
     tf.errors.InvalidArgumentError,
@@ -28,8 +32,14 @@ class RankData:
     """The training and validation data of one rank."""
 
     def __init__(
-        self, config: TrainConfig, data_set: DataSet, communicator: Communicator, threads: int
+        self,
+        config: TrainConfig,
+        data_set: DataSet,
+        communicator: Communicator,
+        threads: int,
+        targets: TargetKind = "label",
     ) -> None:
+        self._targets = targets
         self._config, self._data_set, self._world = config, data_set, communicator
         self._threads = threads
         self._iterator: Any = None
@@ -45,7 +55,9 @@ class RankData:
         config, world = self._config, self._world
         if self._data_set.manifest is None:
             size, classes = config.model.image_size, self._data_set.classes
-            self._synthetic = synthetic_batch(config.batch_size, size, classes, config.seed)
+            self._synthetic = synthetic_batch(
+                config.batch_size, size, classes, config.seed, self._targets
+            )
             return
         dataset = training_batches(
             self._source("train"),
@@ -87,6 +99,18 @@ class RankData:
             DataError: The example cannot be read.
         """
         return read_image(self._source("validation"), example)
+
+    def validation_example(self, example: int) -> tuple[Array, Array]:
+        """Return an example of the validation split as the network sees it: its image, uint8
+        [size, size, 3], and its target.
+
+        Raises:
+            DataError: The example cannot be read.
+        """
+        source = self._source("validation")
+        serialized = read_record(source, example)
+        image, target = TARGETS[self._targets].evaluation(tf.constant(serialized), source)
+        return image.numpy(), target.numpy()
 
     def explain_training(self, error: Exception, position: int) -> None:
         """Raise an error that names the record that made a step fail, if one did.
@@ -170,16 +194,19 @@ class RankData:
             config.seed,
             manifest.first_label,
             self._cache,
+            self._targets,
         )
 
 
-def synthetic_batch(batch_size: int, image_size: int, classes: int, seed: int) -> Batch:
+def synthetic_batch(
+    batch_size: int, image_size: int, classes: int, seed: int, targets: TargetKind = "label"
+) -> Batch:
     """Return one random batch, created on the device and kept there."""
     numbers = tf.random.Generator.from_seed(seed)
     shape = [batch_size, image_size, image_size, 3]
     return {
         "image": tf.cast(numbers.uniform(shape, 0, 256, tf.int32), tf.uint8),
-        "label": numbers.uniform([batch_size], 0, classes, tf.int32),
+        "target": TARGETS[targets].random(numbers, batch_size, image_size, classes),
         "weight": tf.ones([batch_size]),
         "flip": tf.zeros([batch_size], tf.bool),
     }

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from trainer.config import DataConfig
 from trainer.data.cache import ShardCache
@@ -23,6 +24,10 @@ BATCHES_IN_FLIGHT = 2
 """Batches in addition to those kept ready: the one being filled and the one in use."""
 
 
+TargetKind: TypeAlias = Literal["label", "mask"]
+"""What a record holds beside its image: a class, or an image of the classes of its pixels."""
+
+
 @dataclass(frozen=True)
 class Source:
     """One split in one folder."""
@@ -37,6 +42,7 @@ class Source:
     """Label of the first class in the records."""
     cache: ShardCache | None = None
     """Cache of shards on this node, if there is one."""
+    targets: TargetKind = "label"
 
     @property
     def counts(self) -> tuple[int, ...]:

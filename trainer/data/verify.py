@@ -32,6 +32,7 @@ from trainer.data.manifest import (
     read_manifest,
 )
 from trainer.data.prepare.pool import Advance, work_through
+from trainer.data.targets.mask_files import stored_mask_fault
 from trainer.data.tfrecord import UNFIT, read_frames
 from trainer.errors import DataError
 from trainer.options import VerifyOptions
@@ -201,6 +202,7 @@ def _check_record(data: bytes, task: _ShardTask, checked: _CheckedShard) -> None
             )
     if task.deep:
         faults += [mode_fault(image), _decoding_fault(record.encoded)]
+        faults.append(stored_mask_fault(record.mask, width, height, len(task.classes)))
     for fault in filter(None, faults):
         checked.faults.add(fault, checked.records)
 

@@ -6,39 +6,48 @@ import tensorflow as tf
 
 
 class Profiler:
-    """Records the steps of a span, one call of the loop per step, so that the trace shows steps."""
+    """Records the steps of spans, one call of the loop per step, so that the trace shows steps.
+
+    Every rank has the same spans, because all must take the same number of steps in a call.
+    """
 
     def __init__(self, span: tuple[int, int] | None, folder: Path, *, chief: bool) -> None:
-        self._span, self._chief = span, chief
+        self._spans, self._chief = [span] if span else [], chief
         self._recording = False
         self.folder = folder
         """Folder of the trace, for `xprof --logdir`."""
+        self.error: str | None = None
+        """Why the last span was not recorded; None if it was."""
+
+    def add(self, step: int, steps: int) -> None:
+        """Also record a number of steps, from now or from the end of the span in progress."""
+        begin = max([step, *(end for begin, end in self._spans if begin <= step < end)])
+        self._spans.append((begin, begin + steps))
 
     def limit_steps(self, step: int, count: int) -> int:
         """Return how many of `count` steps to take in one call, the same on all ranks."""
-        if self._span is None:
-            return count
-        begin, end = self._span
-        if begin <= step < end:
+        if self._inside(step):
             return 1
-        return min(count, begin - step) if step < begin else count
+        return min([count, *(begin - step for begin, _ in self._spans if step < begin)])
 
     def reached(self, step: int) -> bool:
-        """Start or stop recording, if the span begins or ends at this step.
+        """Start or stop recording, if a span begins or ends at this step.
 
         Returns:
-            Whether this call wrote the trace.
+            Whether a span has ended: the trace is written, or `error` says why not.
         """
-        if self._span is None or not self._chief:
+        if not self._chief:
             return False
-        begin, end = self._span
-        if not self._recording and begin <= step < end:
+        if not self._inside(step):
+            return self.close()
+        if not self._recording:
             # Events of Python would bury those of the graph.
             options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
-            tf.profiler.experimental.start(str(self.folder), options)
-            self._recording = True
-        elif self._recording and step >= end:
-            return self.close()
+            self._recording, self.error = True, None
+            try:
+                tf.profiler.experimental.start(str(self.folder), options)
+            except (tf.errors.OpError, OSError) as error:
+                self.error = str(error)
         return False
 
     def close(self) -> bool:
@@ -46,5 +55,12 @@ class Profiler:
         if not self._recording:
             return False
         self._recording = False
-        tf.profiler.experimental.stop()
+        try:
+            if self.error is None:
+                tf.profiler.experimental.stop()
+        except (tf.errors.OpError, OSError) as error:
+            self.error = str(error)
         return True
+
+    def _inside(self, step: int) -> bool:
+        return any(begin <= step < end for begin, end in self._spans)

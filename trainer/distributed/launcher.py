@@ -25,7 +25,7 @@ from trainer.distributed.failures import PIPE, read_failures
 from trainer.distributed.horovod import rendezvous
 from trainer.distributed.rank import launched_as
 from trainer.distributed.restart_policy import AttemptResult, decide_restart, describe_exit
-from trainer.errors import STOP_SIGNALS
+from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS
 
 PARENT = "TRAINER_LAUNCHER_PID"
 GRACE_SECONDS = 15.0
@@ -201,6 +201,7 @@ def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int])
                 continue
             ended[rank] = status
             asked = -status in received or status - 128 in STOP_SIGNALS
+            asked = asked or status == TIME_LIMIT_STATUS
             # A single rank has printed its error just above.
             if not asked and (status < 0 or (status and len(processes) > 1)):
                 say(describe_exit(rank, status))

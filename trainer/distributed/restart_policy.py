@@ -14,6 +14,7 @@ from trainer.distributed.failures import Failure
 from trainer.errors import (
     STOP_SIGNALS,
     STOP_STATUSES,
+    TIME_LIMIT_STATUS,
     CheckpointError,
     DataError,
     NonFiniteError,
@@ -26,7 +27,7 @@ LONGEST_DELAY = 60.0
 _EXPLAINED = {
     error.exit_code for error in (ConfigError, DataError, CheckpointError, NonFiniteError)
 }
-_STOPPED = STOP_STATUSES | {-number for number in STOP_SIGNALS}
+_STOPPED = STOP_STATUSES | {TIME_LIMIT_STATUS} | {-number for number in STOP_SIGNALS}
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ class Watchdog:
         self._config = config
         self._rank, self._size = (launched.rank, launched.size) if launched else (0, 1)
         self._heartbeat = Heartbeat(OTHER, 0, arrived=False)
-        self._signs = 0
+        self._signs, self._since = 0, time.monotonic()
         self._files: HeartbeatFiles | None = None
         self._ended = threading.Event()
         self.last_words: Callable[[], None] | None = None
@@ -163,6 +163,20 @@ class Watchdog:
     def step(self) -> int:
         """Steps done, as last reported by `beat`."""
         return self._heartbeat.step
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """State of this rank, as last reported."""
+        return self._heartbeat
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds since the last step, change of phase or other progress."""
+        return time.monotonic() - self._since
+
+    def node(self) -> dict[int, tuple[Heartbeat, float]]:
+        """Return the last heartbeats of the ranks of this node; see `HeartbeatFiles.read`."""
+        return self._files.read() if self._files is not None else {}
 
     def __enter__(self) -> Self:
         if self._config.step_seconds:
@@ -206,15 +220,15 @@ class Watchdog:
             arrived: Whether this rank waits for the other ranks' parts of the next step.
         """
         if step != self._heartbeat.step:
-            self._signs += 1
+            self.alive()
         self._heartbeat = Heartbeat(self._heartbeat.phase, step, arrived)
 
     def alive(self) -> None:
         """Report progress other than a step, such as a batch of an evaluation."""
-        self._signs += 1
+        self._signs, self._since = self._signs + 1, time.monotonic()
 
     def _tell(self, phase: str, step: int, *, arrived: bool) -> None:
-        self._signs += 1
+        self.alive()
         self._heartbeat = Heartbeat(phase, step, arrived)
         if self._files is not None:
             self._files.write(self._heartbeat)

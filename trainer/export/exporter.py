@@ -22,8 +22,11 @@ from trainer.data.data_set import load_data_set
 from trainer.errors import DataError
 from trainer.export.layout import FACTS, FOLDER, ONNX, SAVED_MODEL
 from trainer.export.saved_model import save_model
+from trainer.model.description import facts as network_facts
 from trainer.model.weights import load_model, variables_by_name
 from trainer.run_folder import RunFolder, RunRecord, Which
+from trainer.tasks.table import make_task
+from trainer.tasks.task import Serving
 
 SCHEMA = 1
 TOP = 5
@@ -196,8 +199,14 @@ def _save_model(weights: TrainedWeights, folder: Path, top: int) -> None:
     assert record.normalization is not None
     config, classes = record.config, len(record.class_names)
     model = load_model(config, classes, "float32", weights.tensors, weights.origin)
-    size, crop = config.model.image_size, config.data.eval_crop
-    save_model(model, folder, record.class_names, record.normalization, size, crop, top)
+    serving = Serving(
+        record.class_names,
+        record.normalization,
+        config.model.image_size,
+        config.data.eval_crop,
+        top,
+    )
+    save_model(make_task(config, classes), model, folder, serving)
 
 
 def _facts(weights: TrainedWeights, top: int) -> dict[str, Any]:
@@ -216,7 +225,8 @@ def _facts(weights: TrainedWeights, top: int) -> dict[str, Any]:
         "eval_crop": record.config.data.eval_crop,
         "mean": list(record.normalization.mean),
         "deviation": list(record.normalization.std),
-        "model": {"depth": model.depth, "width": model.width, "stem": model.stem},
+        "task": record.config.task,
+        "model": network_facts(model),
         "evaluation": weights.evaluation,
         "code_version": __version__,
     }

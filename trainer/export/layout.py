@@ -5,8 +5,6 @@ from pathlib import Path
 FOLDER = "export"
 """Name of the export in a run folder."""
 SAVED_MODEL, ONNX, FACTS = "saved_model", "model.onnx", "export.json"
-STRANGE = "neither JPEG nor PNG"
-"""Words of the model's error about images in other formats."""
 
 
 def find_saved_model(folder: Path) -> Path | None:

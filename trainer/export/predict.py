@@ -14,9 +14,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from common.errors import ConfigError
 from common.text import plural
 from trainer.errors import CheckpointError, DataError
-from trainer.export.layout import FOLDER, STRANGE, find_saved_model
+from trainer.export.layout import FOLDER, find_saved_model
+from trainer.tasks.serving import STRANGE
 
 OUTPUTS = {"class_ids", "class_names", "probabilities"}
+MASK_OUTPUTS = {"masks", "class_names", "shares"}
+"""Outputs of a segmentation model, of whose classes the parts of an image are printed."""
 SUFFIXES = (".jpg", ".jpeg", ".png")
 """Suffixes of the images in a folder, in upper or lower case; a file given by name may have any."""
 BATCH = 32
@@ -24,7 +27,8 @@ MANY = 2 * BATCH
 """Number of images from which a progress bar is shown."""
 
 Prediction = list[dict[str, Any]]
-"""`class_id`, `class_name` and `probability` of an image's classes, the most probable first."""
+"""`class_id`, `class_name` and `probability` of an image's classes, the most probable first. For a
+segmentation, `share` instead of `probability`: the part of the pixels that are of the class."""
 
 
 def predict(
@@ -50,7 +54,8 @@ def predict(
     # Keep the model, because its signature alone would not keep the weights alive.
     exported = _load(run, model)
     signature = exported.signatures["serving_default"]
-    classes = signature.structured_outputs["probabilities"].shape[1]
+    dense = "shares" in signature.structured_outputs
+    classes = signature.structured_outputs["shares" if dense else "probabilities"].shape[1]
     if top is not None and top > classes:
         raise ConfigError(
             [
@@ -103,7 +108,10 @@ def find_images(names: Iterable[str]) -> list[Path]:
 
 def as_text(path: Path, classes: Prediction) -> str:
     """Format an image's name and a line for each of its classes."""
-    lines = [f"{entry['probability']:>9.2%}  {entry['class_name']}" for entry in classes]
+    lines = [
+        f"{entry.get('probability', entry.get('share')):>9.2%}  {entry['class_name']}"
+        for entry in classes
+    ]
     return "\n".join([str(path), *lines])
 
 
@@ -122,7 +130,8 @@ def _load(run: str, model: str | None) -> Any:
     except (OSError, tf.errors.OpError) as error:
         raise CheckpointError(f"{saved_model}: cannot be loaded: {error}") from error
     signature = exported.signatures.get("serving_default")
-    if signature is None or not signature.structured_outputs.keys() >= OUTPUTS:
+    outputs = signature.structured_outputs.keys() if signature else set()
+    if not (outputs >= OUTPUTS or outputs >= MASK_OUTPUTS):
         raise CheckpointError(
             f"{saved_model}: is not a model that `python -m trainer export` wrote"
         )
@@ -154,6 +163,9 @@ def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str
         if len(encoded) == 1:
             return [f"cannot be read as an image ({_reason(error)})"]
         return [outcome for image in encoded for outcome in _classify(signature, [image])]
+    if "shares" in output:
+        names = [name.decode() for name in output["class_names"].numpy()]
+        return [_shares(names, row) for row in output["shares"].numpy()]
     columns = (output[key].numpy() for key in ("class_ids", "class_names", "probabilities"))
     return [
         [
@@ -161,6 +173,15 @@ def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str
             for number, name, part in zip(*row, strict=True)
         ]
         for row in zip(*columns, strict=True)
+    ]
+
+
+def _shares(names: Sequence[str], shares: Any) -> Prediction:
+    """Return the classes that occur in an image, with their parts of its pixels, largest first."""
+    present = [number for number in (-shares).argsort(kind="stable") if shares[number] > 0]
+    return [
+        {"class_id": int(number), "class_name": names[number], "share": float(shares[number])}
+        for number in present
     ]
 
 

@@ -11,10 +11,14 @@ from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trainer.distributed.rank import launched_as
+from trainer.task_descriptions import DESCRIPTIONS
 
 _UNITS = {
     "loss": ("loss", "{:.4f}"),
-    "train_top1": ("train top-1", "{:.1%}"),
+    **{
+        task.training.key: (task.training.label.replace("training", "train"), "{:.1%}")
+        for task in DESCRIPTIONS.values()
+    },
     "learning_rate": ("lr", "{:.4g}"),
     "images_per_second": ("images/s", "{:.1f}"),
     "images_per_second_per_rank": ("per rank", "{:.1f}"),

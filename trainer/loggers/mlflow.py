@@ -17,6 +17,10 @@ from math import isfinite
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from common.errors import UserError
+from trainer.errors import EXIT_STATUS_TAG, RUNNING
+from trainer.task_descriptions import DESCRIPTIONS
+
 CAPACITY: Final = 10_000
 """Points to buffer for a server that does not respond; further points are dropped."""
 
@@ -27,8 +31,8 @@ FLUSH_SECONDS: Final = 10.0
 """Longest wait for the last points at the end; a pre-empted node has 30 seconds in all."""
 
 _SENT: Final = {
-    *("loss", "train_top1", "learning_rate", "images_per_second", "data_wait_percent"),
-    *("top1", "top5", "validation_loss"),
+    *("loss", "learning_rate", "images_per_second", "data_wait_percent", "validation_loss"),
+    *(metric.key for task in DESCRIPTIONS.values() for metric in (task.training, *task.evaluation)),
 }
 """Metrics sent to MLflow; metrics.jsonl and TensorBoard have all."""
 
@@ -53,12 +57,14 @@ class Client(Protocol):
     def send(self, points: Sequence[Point]) -> None:
         """Add at most `LARGEST_BATCH` points."""
 
-    def end(self, *, failed: bool) -> None:
-        """Mark the run as ended, unless its owner does."""
+    def end(self, exit_status: int, *, failed: bool) -> None:
+        """Tell how the attempt ended, and mark the run as ended unless its owner does."""
 
 
 class MlflowLogger:
-    """Sends the metrics of one attempt to MLflow; leaving the context sends the remaining ones."""
+    """Sends the metrics of one attempt to MLflow; leaving the context sends the remaining ones, and
+    how the attempt ended.
+    """
 
     def __init__(
         self, connect: Callable[[], Client] | None, flush_seconds: float = FLUSH_SECONDS
@@ -68,6 +74,8 @@ class MlflowLogger:
         flush_seconds: Longest wait at the end.
         """
         self._connect, self._flush_seconds = connect, flush_seconds
+        self.exit_status = 0
+        """Exit status of the attempt, unless an error ends it."""
         self._points: list[Point] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -82,7 +90,9 @@ class MlflowLogger:
             tags: Values that may change between attempts.
         """
         if self._connect is not None:
-            arguments = (self._connect, parameters, tags)
+            # A supervisor that cannot read the log tells by the tag whether the program, and not
+            # the node, has ended the attempt.
+            arguments = (self._connect, parameters, {**tags, EXIT_STATUS_TAG: RUNNING})
             self._thread = threading.Thread(
                 target=self._work, args=arguments, name="mlflow", daemon=True
             )
@@ -116,6 +126,8 @@ class MlflowLogger:
     ) -> None:
         if self._thread is None:
             return
+        if error is not None:
+            self.exit_status = getattr(error, "exit_code", UserError.exit_code)
         with self._changed:
             self._closing, self._failed = True, kind is not None
             self._changed.notify()
@@ -139,7 +151,7 @@ class MlflowLogger:
         self._try(client.describe, parameters, tags)
         while batch := self._take():
             self._try(client.send, batch)
-        self._try(partial(client.end, failed=self._failed))
+        self._try(partial(client.end, self.exit_status, failed=self._failed))
 
     def _take(self) -> list[Point]:
         """Wait for the next points; return an empty list when there will be no more."""
@@ -195,7 +207,8 @@ class MlflowClient:
         ]
         self._client.log_batch(self._run, metrics=metrics, synchronous=True)
 
-    def end(self, *, failed: bool) -> None:
+    def end(self, exit_status: int, *, failed: bool) -> None:
+        self._client.set_tag(self._run, EXIT_STATUS_TAG, str(exit_status))
         if self._own:
             self._client.set_terminated(self._run, "FAILED" if failed else "FINISHED")
 

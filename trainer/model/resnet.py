@@ -25,7 +25,6 @@ BOTTLENECK_FROM = 50
 """Smallest depth whose blocks are bottlenecks of three convolutions."""
 EXPANSION = 4
 """Output channels of a bottleneck for each of its inner channels."""
-BATCH_NORM_MOMENTUM = 0.9
 BATCH_NORM_EPSILON = 1e-5
 
 
@@ -43,19 +42,9 @@ def build_resnet(
     Returns:
         A model from normalised images [b, size, size, 3] to float32 logits [b, classes].
     """
-    layers = _Layers(precision, seed)
+    layers = Layers(precision, seed, config.batch_norm_momentum)
     image = keras.Input((config.image_size, config.image_size, 3), name="image")
-    if config.stem == "7x7":
-        x = layers.relu(layers.norm(layers.conv(image, config.width, 7, 2)))
-        x = keras.layers.ZeroPadding2D(1, dtype=layers.policy)(x)
-        x = keras.layers.MaxPooling2D(3, 2, dtype=layers.policy)(x)
-    else:
-        x = layers.relu(layers.norm(layers.conv(image, config.width, 3, 1)))
-    block = layers.bottleneck if config.depth >= BOTTLENECK_FROM else layers.basic
-    for stage, blocks in enumerate(BLOCKS[config.depth]):
-        for number in range(blocks):
-            stride = 2 if stage > 0 and number == 0 else 1
-            x = block(x, config.width * 2**stage, stride)
+    x = encode(image, config, layers)[-1]
     x = keras.layers.GlobalAveragePooling2D(dtype="float32", name="pool")(x)
     start = keras.initializers.RandomNormal(stddev=0.01, seed=layers.next_seed())
     # Softmax and loss need float32 for accuracy.
@@ -65,21 +54,42 @@ def build_resnet(
     return keras.Model(image, logits, name=f"resnet{config.depth}")
 
 
-class _Layers:
+def encode(image: Symbolic, config: ModelConfig, layers: "Layers") -> list[Symbolic]:
+    """Return the output of the stem before its pool, and of each of the four stages."""
+    if config.stem == "7x7":
+        x = layers.relu(layers.norm(layers.conv(image, config.width, 7, 2)))
+        outputs = [x]
+        x = keras.layers.ZeroPadding2D(1, dtype=layers.policy)(x)
+        x = keras.layers.MaxPooling2D(3, 2, dtype=layers.policy)(x)
+    else:
+        x = layers.relu(layers.norm(layers.conv(image, config.width, 3, 1)))
+        outputs = [x]
+    block = layers.bottleneck if config.depth >= BOTTLENECK_FROM else layers.basic
+    for stage, blocks in enumerate(BLOCKS[config.depth]):
+        for number in range(blocks):
+            stride = 2 if stage > 0 and number == 0 else 1
+            x = block(x, config.width * 2**stage, stride)
+        outputs.append(x)
+    return outputs
+
+
+class Layers:
     """Building blocks with consecutive names and seeds, so that equal configurations build equal
     models.
     """
 
-    def __init__(self, precision: str, seed: int) -> None:
+    def __init__(self, precision: str, seed: int, batch_norm_momentum: float) -> None:
         self.policy = keras.mixed_precision.Policy(precision)
-        self._seed = seed
+        self._seed, self._batch_norm_momentum = seed, batch_norm_momentum
         self._number = count()
         self._norms = count()
 
     def next_seed(self) -> int:
         return self._seed * 1000 + next(self._number)
 
-    def conv(self, x: Symbolic, channels: int, size: int, stride: int) -> Symbolic:
+    def conv(
+        self, x: Symbolic, channels: int, size: int, stride: int, dilation: int = 1
+    ) -> Symbolic:
         number = self.next_seed()
         if size > 1 and stride > 1:
             # Explicit padding, because "same" would shift the grid at even image sizes.
@@ -89,6 +99,7 @@ class _Layers:
             size,
             stride,
             padding="valid" if stride > 1 else "same",
+            dilation_rate=dilation,
             use_bias=False,
             kernel_initializer=keras.initializers.VarianceScaling(
                 2.0, "fan_in", "untruncated_normal", seed=number
@@ -100,11 +111,17 @@ class _Layers:
     def norm(self, x: Symbolic, *, last: bool = False) -> Symbolic:
         return keras.layers.BatchNormalization(
             name=f"norm{next(self._norms)}",
-            momentum=BATCH_NORM_MOMENTUM,
+            momentum=self._batch_norm_momentum,
             epsilon=BATCH_NORM_EPSILON,
             gamma_initializer="zeros" if last else "ones",
             dtype=self.policy,
         )(x)
+
+    def resized(self, x: Symbolic, height: int, width: int) -> Symbolic:
+        """Enlarge bilinearly, unless the size is right already."""
+        if tuple(x.shape[1:3]) == (height, width):
+            return x
+        return keras.layers.Resizing(height, width, dtype=self.policy)(x)
 
     def relu(self, x: Symbolic) -> Symbolic:
         return keras.layers.ReLU(dtype=self.policy)(x)
@@ -124,21 +141,3 @@ class _Layers:
         if stride != 1 or x.shape[-1] != channels:
             x = self.norm(self.conv(x, channels, 1, stride))
         return self.relu(keras.layers.Add(dtype=self.policy)([x, y]))
-
-
-def training_flops_per_image(model: keras.Model) -> float:
-    """Return the floating-point operations of a forward and backward pass for one image.
-
-    Counts the multiplications and additions of convolutions and dense layers; the backward pass
-    costs twice the forward pass (one product for the inputs, one for the weights).
-    """
-    forward = 0.0
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.Conv2D):
-            height, width, channels = layer.output.shape[1:]
-            rows, columns, inputs, _ = layer.kernel.shape
-            forward += 2.0 * height * width * channels * rows * columns * inputs
-        elif isinstance(layer, keras.layers.Dense):
-            inputs, outputs = layer.kernel.shape
-            forward += 2.0 * inputs * outputs
-    return 3.0 * forward

@@ -8,7 +8,7 @@ import tf_keras as keras
 from trainer.checkpoints.format import Tensors
 from trainer.checkpoints.snapshot import restore, stored_name
 from trainer.config import TrainConfig
-from trainer.model.resnet import build_resnet
+from trainer.model.build import build_model
 
 
 def load_model(
@@ -27,7 +27,7 @@ def load_model(
     Raises:
         CheckpointError: The tensors belong to another model.
     """
-    model = build_resnet(config.model, classes, precision, config.seed)
+    model = build_model(config.model, classes, precision, config.seed, dense=config.dense)
     weights = {name: value for name, value in tensors.items() if name.startswith("model/")}
     restore(variables_by_name(model), weights, origin)
     return model

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.page.parts import Table
+from common.prices import money
 from trainer.report.curves import COLOURS, plot_comparison
 from trainer.report.page import ReportPage, count, duration, percent
 from trainer.report.run_data import IDENTIFYING, Run, options, show_option
+from trainer.task_descriptions import Metric
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,6 @@ class ResultColumn:
 
 
 _COLUMNS = (
-    ResultColumn("held-out top-1", lambda run: run.summary.top1, percent, max),
-    ResultColumn("held-out top-5", lambda run: run.summary.top5, percent, max),
     ResultColumn("held-out loss", lambda run: run.summary.loss, "{:.4f}".format, min),
     ResultColumn("images/s", lambda run: run.summary.images_per_second, "{:,.1f}".format, max),
     ResultColumn("time", lambda run: run.summary.seconds, duration, min),
@@ -59,6 +59,7 @@ def comparison_page(runs: Sequence[Run]) -> str:
     """Return an HTML page that compares several runs."""
     labels = distinct_labels(runs)
     labelled = list(zip(runs, labels, strict=True))
+    columns = _columns(runs)
     return ComparisonPage(
         title=f"{', '.join(labels)} · comparison of runs",
         heading=f"{len(runs)} runs",
@@ -66,8 +67,8 @@ def comparison_page(runs: Sequence[Run]) -> str:
         plots=plot_comparison(runs, labels),
         hint="Each run has one colour; curves with markers are of held-out images. Drag with a"
         " mouse to zoom, double-click to reset; click a name to hide its curves.",
-        heads=["run", *(column.title for column in _COLUMNS)],
-        rows=_results(runs, labels),
+        heads=["run", *(column.title for column in columns)],
+        rows=_results(runs, labels, columns),
         unreadable=[label for run, label in labelled if run.config is None],
         differing=_options({label: options(run.config) for run, label in labelled if run.config}),
     ).html("comparison.html")
@@ -79,18 +80,41 @@ def distinct_labels(runs: Sequence[Run]) -> list[str]:
     return [run.name if names.count(run.name) == 1 else str(run.path.resolve()) for run in runs]
 
 
-def _results(runs: Sequence[Run], labels: Sequence[str]) -> list[ResultRow]:
+def _columns(runs: Sequence[Run]) -> Sequence[ResultColumn]:
+    """Return the columns of the results; cost is one of them if it is known of a run."""
+    metrics = dict.fromkeys(metric for run in runs for metric in run.task.evaluation)
+    columns = (*map(_metric_column, metrics), *_COLUMNS)
+    currency = next((run.cost.currency for run in runs if run.cost), None)
+    if currency is None:
+        return columns
+
+    def amount(run: Run) -> float | None:
+        return run.cost.amount if run.cost and run.cost.currency == currency else None
+
+    cost = ResultColumn("cost", amount, lambda value: money(value, currency), min)
+    return (*columns, cost)
+
+
+def _metric_column(metric: Metric) -> ResultColumn:
+    return ResultColumn(
+        f"held-out {metric.label}", lambda run: run.summary.metrics.get(metric.key), percent, max
+    )
+
+
+def _results(
+    runs: Sequence[Run], labels: Sequence[str], columns: Sequence[ResultColumn]
+) -> list[ResultRow]:
     # An unfinished run has no final result and no total time to compare.
     finished = [run for run in runs if run.summary.final]
     best: dict[str, float] = {}
-    for column in _COLUMNS:
+    for column in columns:
         values = [value for run in finished if (value := column.get(run)) is not None]
         if column.better and len(values) > 1:
             best[column.title] = column.better(values)
     rows = []
     for number, (run, label) in enumerate(zip(runs, labels, strict=True)):
         cells = []
-        for column in _COLUMNS:
+        for column in columns:
             value = column.get(run)
             is_best = run.summary.final and value is not None and best.get(column.title) == value
             cells.append((None if value is None else column.show(value), is_best))

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 from trainer.report.run_data import Curve, Run
+from trainer.task_descriptions import DESCRIPTIONS
 
 COLOURS = 8
 """Colours of the palette, distinguishable with colour blindness; see common/page/style.css."""
@@ -63,17 +64,28 @@ PANELS = (
         ),
         from_zero=True,
     ),
-    Panel(
-        "accuracy",
-        "Accuracy",
-        "Fraction of images whose class is the most probable (top-1) or among five (top-5).",
-        (
-            Series("train", "train_top1", "training top-1"),
-            Series("evaluation", "top1", "held-out top-1", marked=True),
-            Series("evaluation", "top5", "held-out top-5", marked=True, compared=False),
-        ),
-        ticks=".0%",
-        hover=".2%",
+    *(
+        Panel(
+            panel,
+            "Accuracy",
+            DESCRIPTIONS[task].about,
+            (
+                Series("train", DESCRIPTIONS[task].training.key, DESCRIPTIONS[task].training.label),
+                *(
+                    Series(
+                        "evaluation",
+                        metric.key,
+                        f"held-out {metric.label}",
+                        marked=True,
+                        compared=number == 0,
+                    )
+                    for number, metric in enumerate(DESCRIPTIONS[task].evaluation)
+                ),
+            ),
+            ticks=".0%",
+            hover=".2%",
+        )
+        for panel, task in (("accuracy", "classification"), ("overlap", "segmentation"))
     ),
     Panel(
         "rate",

@@ -19,12 +19,16 @@ from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.errors import CheckpointError
 from trainer.loggers.metrics_file import MetricsFile
+from trainer.task_descriptions import DESCRIPTIONS, TaskDescription
 
 POINTS = 1000
 """Largest number of points of a curve; a longer curve is averaged."""
 
-IDENTIFYING = ("name", "runs_dir")
-"""Options that identify a run and do not affect its training."""
+IDENTIFYING = ("name", "runs_dir", "max_seconds")
+"""Options that identify or limit a run, and do not affect its training."""
+
+COST = "cost.json"
+"""File with the estimated cost of a run, which `python -m jobs download` and `compare` write."""
 
 _COURSE = ("start", "train", "stop", "finish")
 """Events that determine the state of a run."""
@@ -78,8 +82,8 @@ class Summary:
     """Whether this is the final result; otherwise the newest metrics."""
     step: int
     epoch: float | None
-    top1: float | None
-    top5: float | None
+    metrics: Mapping[str, float | None]
+    """Metrics of the task on the held-out images, by key."""
     loss: float | None
     """Mean cross-entropy on the held-out images."""
     examples: int | None
@@ -94,6 +98,14 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a run has cost by the estimate of the program that submitted it."""
+
+    amount: float
+    currency: str
+
+
+@dataclass(frozen=True)
 class Run:
     """One run folder."""
 
@@ -105,6 +117,8 @@ class Run:
     lines: tuple[MetricsLine, ...]
     result: Mapping[str, Any] | None
     problems: tuple[str, ...]
+    cost: Cost | None = None
+    """Estimated cost of all attempts; None if it is unknown."""
 
     @property
     def state(self) -> Literal["finished", "stopped", "unfinished"]:
@@ -114,6 +128,11 @@ class Run:
         if last == "finish" and self.result is not None:
             return "finished"
         return "stopped" if last == "stop" else "unfinished"
+
+    @property
+    def task(self) -> TaskDescription:
+        """Metrics of the task."""
+        return DESCRIPTIONS[self.config.task if self.config else "classification"]
 
     def of(self, event: str) -> list[MetricsLine]:
         return [line for line in self.lines if line["event"] == event]
@@ -163,8 +182,10 @@ class Run:
             final,
             step=int(number(source.get("steps")) or step),
             epoch=next((epoch for epoch in epochs[::-1] if epoch is not None), None),
-            top1=number({**evaluation, **source}.get("top1")),
-            top5=number({**evaluation, **source}.get("top5")),
+            metrics={
+                metric.key: number({**evaluation, **source}.get(metric.key))
+                for metric in self.task.evaluation
+            },
             loss=number(evaluation.get("validation_loss")),
             examples=int(number(source.get("examples")) or 0) or None,
             images_per_second=number(source.get("images_per_second"))
@@ -198,7 +219,8 @@ def read_run(path: Path) -> Run:
     if (path / "result.json").exists():
         content = _json(path / "result.json", problems)
         result = content if isinstance(content, dict) else None
-    return Run(path, path.resolve().name, stored, config, lines, result, tuple(problems))
+    cost = _cost(_json(path / COST, problems)) if (path / COST).exists() else None
+    return Run(path, path.resolve().name, stored, config, lines, result, tuple(problems), cost)
 
 
 def number(value: object) -> float | None:
@@ -217,6 +239,12 @@ def numbers(value: object) -> dict[str, float]:
 def mapping(value: object) -> Mapping[str, Any]:
     """Return a mapping, or an empty one for any other value."""
     return value if isinstance(value, Mapping) else {}
+
+
+def _cost(content: object) -> Cost | None:
+    amount, currency = (mapping(content).get(key) for key in ("amount", "currency"))
+    known = number(amount)
+    return Cost(known, currency) if known is not None and isinstance(currency, str) else None
 
 
 def _usable(lines: Iterable[object]) -> Iterable[MetricsLine]:

@@ -3,12 +3,15 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 from common.page.parts import Share, Stat, Table
 from common.page.render import moment
+from common.prices import money
 from common.text import duration as in_words
 from common.text import plural
 from trainer.config import TrainConfig
+from trainer.model.description import describe as describe_network
 from trainer.presets import PRESETS, to_args
 from trainer.report.curves import plot_run
 from trainer.report.page import ReportPage, count, duration, percent
@@ -23,6 +26,8 @@ from trainer.report.run_data import (
     options,
     show_option,
 )
+from trainer.report.segments import Segments, read_segments
+from trainer.task_descriptions import DESCRIPTIONS
 
 ATTEMPTS = 12
 """Largest number of attempts whose environments are shown."""
@@ -48,7 +53,9 @@ class RunPage(ReportPage):
 
     phases: Sequence[Share]
     predictions: PredictionCounts | str
-    """The predictions, or a sentence on why there are none."""
+    """The predictions of a classification, or a sentence on why there are none."""
+    segments: Segments | str | None
+    """Those of a segmentation, or a sentence on why there are none; None for another task."""
     configuration: Configuration | None
     """The configuration; None if it cannot be read."""
     environment: Table | None
@@ -74,6 +81,7 @@ def run_page(run: Run) -> str:
         plots=plot_run(run),
         hint=_hint(run),
         predictions=read_predictions(run),
+        segments=read_segments(run) if run.task is DESCRIPTIONS["segmentation"] else None,
         configuration=_configuration(run.config, run) if run.config else None,
         environment=_environment(run.attempts) if run.attempts else None,
         command=f"python -m trainer report {shlex.quote(str(run.path))}",
@@ -84,8 +92,7 @@ def describe(config: TrainConfig | None) -> str:
     """Describe the trained model in a few words."""
     if config is None:
         return ""
-    model = config.model
-    return f"ResNet{model.depth} of width {model.width} at {model.image_size} px"
+    return f"{describe_network(config.model)} at {config.model.image_size} px"
 
 
 def _stats(run: Run) -> list[Stat]:
@@ -96,13 +103,16 @@ def _stats(run: Run) -> list[Stat]:
     reached = f"epoch {summary.epoch:.1f} of {epochs}" if summary.epoch and epochs else ""
     speed = summary.images_per_second
     return [
-        Stat(f"held-out top-1{so_far}", percent(summary.top1), of),
-        Stat(f"held-out top-5{so_far}", percent(summary.top5)),
+        *(
+            Stat(f"held-out {metric.label}{so_far}", percent(summary.metrics[metric.key]), note)
+            for metric, note in zip(run.task.evaluation, chain([of], repeat("")), strict=False)
+        ),
         Stat("images/s", None if speed is None else f"{speed:,.1f}"),
         Stat(f"time{so_far}", duration(summary.seconds)),
         Stat("steps", count(summary.step), reached),
         Stat("ranks", count(run.attempts[-1].ranks) if run.attempts else None),
         Stat("attempts", count(len(run.attempts))),
+        *([Stat("estimated cost", money(run.cost.amount, run.cost.currency))] if run.cost else []),
     ]
 
 
@@ -121,7 +131,7 @@ def _notes(run: Run) -> list[str]:
     if left_out:
         were = "was left out because it" if left_out == 1 else "were left out because they"
         sentences.append(f"{plural(left_out, 'training image')} {were} cannot be decoded.")
-    if summary.top1 is None:
+    if None in summary.metrics.values():
         sentences.append("No evaluation: the run has no held-out images, or has not evaluated yet.")
     return sentences
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from trainer.distributed.communicator import Communicator
 
-SUMS = ("loss", "correct", "weight", "overflow", "stop", "pause")
+SUMS = ("loss", "score", "weight", "overflow", "stop", "pause")
 """Scalars that every rank adds to the all-reduce, after the batch-norm statistics."""
 
 

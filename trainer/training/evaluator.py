@@ -1,10 +1,10 @@
-"""Top-1 and top-5 over a whole split: all ranks take part and every example counts exactly once."""
+"""An evaluation over a whole split: all ranks take part and every example counts exactly once."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,54 +20,8 @@ from trainer.distributed.communicator import Alone, Communicator
 from trainer.errors import DataError
 from trainer.model.weights import load_model
 from trainer.run_folder import RunFolder, Which
-from trainer.training.gradients import cross_entropy
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The result of an evaluation."""
-
-    top1: float
-    """Fraction of the examples whose true class is the most probable one, 0 to 1."""
-    top5: float
-    """Fraction of the examples whose true class is among the five most probable, 0 to 1."""
-    loss: float
-    """Mean cross-entropy without label smoothing."""
-    examples: int
-    """Examples counted."""
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Arrays of equal length with one entry per example, in the order of the split."""
-
-    index: Array
-    """Number of the example in its split, or in a rank's share of it; int64."""
-    label: Array
-    """The true class; int32."""
-    predicted: Array
-    """The most probable class; int32."""
-    probability: Array
-    """Probability of the predicted class; float32."""
-    probability_of_label: Array
-    """Probability of the true class; float32."""
-
-    @classmethod
-    def of(cls, columns: Sequence[Any]) -> Self:
-        """Build from columns in the order of the fields."""
-        types = (np.int64, np.int32, np.int32, np.float32, np.float32)
-        return cls(*(np.asarray(c, dtype) for c, dtype in zip(columns, types, strict=True)))
-
-    def columns(self) -> list[Array]:
-        return [getattr(self, field.name) for field in fields(self)]
-
-    def mistakes(self) -> list[int]:
-        """Return the rows whose predicted class is wrong, the most confident first."""
-        wrong = np.flatnonzero(self.label != self.predicted)
-        # A probability that is not a number sorts last.
-        return [int(row) for row in wrong[np.argsort(-self.probability[wrong], kind="stable")]]
+from trainer.tasks.table import make_task
+from trainer.tasks.task import Array, Evaluation, Predictions, Task
 
 
 def gather(mine: Predictions, begin: int, world: Communicator) -> Predictions:
@@ -78,23 +32,29 @@ def gather(mine: Predictions, begin: int, world: Communicator) -> Predictions:
         begin: First example of that share in the split.
         world: Ranks, which hold consecutive shares in rank order.
     """
-    index, *others = mine.columns()
-    parts = world.gather([column.tolist() for column in (index + begin, *others)])
-    return Predictions.of([list(chain(*columns)) for columns in zip(*parts, strict=True)])
+    columns = {"index": mine.index + begin, **mine.columns}
+    parts = world.gather([column.tolist() for column in columns.values()])
+    index, *others = (
+        np.asarray(list(chain(*pieces)), column.dtype)
+        for column, pieces in zip(columns.values(), zip(*parts, strict=True), strict=True)
+    )
+    return Predictions(index, dict(zip(mine.columns, others, strict=True)))
 
 
 class Evaluator:
-    """A compiled forward pass that counts correct predictions."""
+    """A compiled forward pass that adds up what a task counts."""
 
     def __init__(
         self,
+        task: Task,
         model: keras.Model,
         communicator: Communicator,
         normalization: Normalization,
         *,
         xla: bool,
     ) -> None:
-        self._model, self._communicator, self._normalization = model, communicator, normalization
+        self._task, self._model = task, model
+        self._communicator, self._normalization = communicator, normalization
         self._graph = tf.function(self._counts, autograph=False, jit_compile=xla)
         self.predictions: Predictions | None = None
         """Predictions for this rank's share in the last evaluation; `index` counts from the first
@@ -106,44 +66,41 @@ class Evaluator:
         Args:
             batches: Batches of this rank's share. Examples of weight 0 are padding and not counted.
         """
-        sums, parts = np.zeros(4), []
+        sums: Array | float = 0.0
+        parts: list[tuple[Array, dict[str, Array]]] = []
         for batch in batches:
-            counts, weight, *columns = (value.numpy() for value in self._graph(batch))
-            sums += counts
-            parts.append((weight, *columns))
-        weight, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
-        counted = np.flatnonzero(weight)
-        self.predictions = Predictions.of([counted, *(column[counted] for column in columns)])
-        top1, top5, loss, count = self._communicator.sum(sums)
-        return Evaluation(top1 / count, top5 / count, loss / count, round(count))
+            counts, weight, columns = self._graph(batch)
+            sums = sums + counts.numpy()
+            parts.append((weight.numpy(), {name: value.numpy() for name, value in columns.items()}))
+        counted = np.flatnonzero(np.concatenate([weight for weight, _ in parts]))
+        self.predictions = Predictions(
+            counted,
+            {
+                name: np.concatenate([columns[name] for _, columns in parts])[counted]
+                for name in parts[0][1]
+            },
+        )
+        return self._task.evaluation(self._communicator.sum(np.asarray(sums)))
 
-    def _counts(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """Return the sums over a batch, then per example: weight, label, predicted class,
-        probability of the predicted class, probability of the label.
-        """
+    def logits(self, images: Array) -> Array:
+        """Apply the network to images, uint8 [b, size, size, 3]."""
+        flip = tf.zeros([len(images)], tf.bool)
+        inputs = flip_and_normalize(tf.constant(images), flip, self._normalization)
+        result: Array = self._model(inputs, training=False).numpy()
+        return result
+
+    def _counts(
+        self, batch: dict[str, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
+        """Return the sums over a batch, then per example the weight and the predictions."""
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         logits = self._model(image, training=False)
-        label, weight = batch["label"], batch["weight"]
-        top = tf.math.top_k(logits, min(5, logits.shape[-1])).indices
-        hits = tf.cast(top == label[:, None], tf.float32)
-        per_example = tf.stack(
-            [
-                hits[:, 0],
-                tf.reduce_sum(hits, 1),
-                cross_entropy(logits, label),
-                tf.ones_like(weight),
-            ],
-            1,
-        )
+        target, weight = batch["target"], batch["weight"]
+        per_example = self._task.counts(logits, target)
         # Multiplying by the weight would turn an infinite loss of the padding into NaN.
         counted = tf.where(weight[:, None] > 0, per_example, 0.0)
         sums = tf.reduce_sum(tf.cast(counted, tf.float64), 0)
-        probabilities = tf.nn.softmax(logits)
-        predicted = top[:, 0]
-        of_predicted, of_label = (
-            tf.gather(probabilities, classes, batch_dims=1) for classes in (predicted, label)
-        )
-        return sums, weight, label, predicted, of_predicted, of_label
+        return sums, weight, self._task.predicted(logits, target)
 
 
 def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluation:
@@ -166,13 +123,15 @@ def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluat
         )
     data_set.check_version(record.data_version, run_folder.path)
     set_up_device(config, world)
-    rank_data = RankData(config, data_set, world, config.data.decode_threads or cores())
+    task = make_task(config, data_set.classes)
+    threads = config.data.decode_threads or cores()
+    rank_data = RankData(config, data_set, world, threads, task.targets)
     precision, tensors = config.compute.precision, checkpoint.load()
     model = load_model(config, data_set.classes, precision, tensors, checkpoint.path)
-    evaluator = Evaluator(model, world, data_set.normalization, xla=config.compute.xla)
+    evaluator = Evaluator(task, model, world, data_set.normalization, xla=config.compute.xla)
     result = evaluator.run(rank_data.validation)
     print(
-        f"{checkpoint.path}: top-1 {result.top1:.2%}, top-5 {result.top5:.2%}, loss"
+        f"{checkpoint.path}: {', '.join(task.description.words(result.metrics))}, loss"
         f" {result.loss:.4f} on {result.examples:,} held-out images"
     )
     return result

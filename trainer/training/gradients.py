@@ -8,6 +8,8 @@ import tf_keras as keras
 from trainer.config import TrainConfig
 from trainer.data.images import flip_and_normalize
 from trainer.data.manifest import Normalization
+from trainer.model.randomness import randomness
+from trainer.tasks.task import Task
 
 
 class LocalGradients:
@@ -15,36 +17,40 @@ class LocalGradients:
 
     def __init__(
         self,
+        task: Task,
         model: keras.Model,
         normalization: Normalization,
         config: TrainConfig,
         global_batch: int,
+        rank: int = 0,
     ) -> None:
-        self._model, self._normalization = model, normalization
+        self._task, self._model, self._normalization = task, model, normalization
         self._weights = model.trainable_variables
+        self._seed, self._rank = config.seed, rank
         self._optimizer, self._global_batch = config.optimizer, global_batch
         self._scaled = config.compute.precision == "mixed_float16"
         self._unscale_after = config.exchange.compression == "fp16"
 
     def __call__(
-        self, batch: dict[str, tf.Tensor], scale: tf.Tensor
+        self, batch: dict[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor | None = None
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         """Differentiate this rank's part of the loss.
 
         Args:
-            batch: image uint8 [b, size, size, 3]; label int32, weight float32 and flip bool [b].
+            batch: image uint8 [b, size, size, 3]; target; weight float32 and flip bool [b].
             scale: Factor of the loss that keeps small gradients from vanishing in float16.
+            step: Steps done, int64 scalar, from which dropout follows; None if nothing is random.
 
         Returns:
             The gradients of (sum of the images' losses) / (global batch), one per trainable
             variable, whose sum over ranks is the mean gradient; and float32 scalars: that loss, the
-            number of correct answers, the sum of the weights, and 1 if a gradient overflowed, else
+            sum of the training metric, the sum of the weights, and 1 if a gradient overflowed, else
             0.
 
             If float16 gradients are sent, they are returned with the scale, because they need it on
             the wire; overflow is then checked after the all-reduce, which may also cause it.
         """
-        gradients, sums = self._scaled_gradients(batch, scale)
+        gradients, sums = self._scaled_gradients(batch, scale, step)
         overflow = tf.constant(0.0)
         if self._scaled and not self._unscale_after:
             # XLA can fuse this into the backward pass here, but not after the all-reduce.
@@ -52,11 +58,11 @@ class LocalGradients:
         return gradients, [*sums, overflow]
 
     def _scaled_gradients(
-        self, batch: dict[str, tf.Tensor], scale: tf.Tensor
+        self, batch: dict[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor | None
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         pieces = self._optimizer.accumulation
         if pieces == 1:
-            return self._micro_batch(batch, scale)
+            return self._micro_batch(batch, scale, step, 0)
         split = {
             key: tf.reshape(value, [pieces, -1, *value.shape[1:]]) for key, value in batch.items()
         }
@@ -65,7 +71,7 @@ class LocalGradients:
             number: tf.Tensor, gradients: list[tf.Tensor], sums: list[tf.Tensor]
         ) -> tuple[Any, ...]:
             piece = {key: value[number] for key, value in split.items()}
-            more, added = self._micro_batch(piece, scale)
+            more, added = self._micro_batch(piece, scale, step, number)
             return number + 1, _add(gradients, more), _add(sums, added)
 
         start = (tf.constant(0), [tf.zeros_like(w) for w in self._weights], [tf.constant(0.0)] * 3)
@@ -75,19 +81,24 @@ class LocalGradients:
         return gradients, sums
 
     def _micro_batch(
-        self, batch: dict[str, tf.Tensor], scale: tf.Tensor
+        self,
+        batch: dict[str, tf.Tensor],
+        scale: tf.Tensor,
+        step: tf.Tensor | None,
+        number: tf.Tensor | int,
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
-        label, weight = batch["label"], batch["weight"]
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
+        target, weight = self._task.mirrored(batch["target"], batch["flip"]), batch["weight"]
+        draws = randomness(self._model, self._seed, step, self._rank, number)
+        with draws, tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self._weights)
             logits = self._model(image, training=True)
-            losses = cross_entropy(logits, label, self._optimizer.label_smoothing)
+            losses = self._task.losses(logits, target, self._optimizer.label_smoothing)
             loss = tf.reduce_sum(losses * weight) / self._global_batch
             scaled = loss * scale
         gradients = tape.gradient(scaled, self._weights)
-        hits = tf.cast(tf.argmax(logits, 1, tf.int32) == label, tf.float32)
-        return gradients, [loss, tf.reduce_sum(hits * weight), tf.reduce_sum(weight)]
+        scores = self._task.scores(logits, target)
+        return gradients, [loss, tf.reduce_sum(scores * weight), tf.reduce_sum(weight)]
 
 
 def unscale(gradients: list[tf.Tensor], scale: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
@@ -98,19 +109,3 @@ def unscale(gradients: list[tf.Tensor], scale: tf.Tensor) -> tuple[list[tf.Tenso
 
 def _add(left: list[tf.Tensor], right: list[tf.Tensor]) -> list[tf.Tensor]:
     return [a + b for a, b in zip(left, right, strict=True)]
-
-
-def cross_entropy(logits: tf.Tensor, label: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
-    """Return the cross-entropy of each example.
-
-    Args:
-        logits: float32 [b, classes].
-        label: int32 [b].
-        smoothing: Fraction of the target that is spread evenly over all classes.
-
-    Returns:
-        float32 [b].
-    """
-    classes = logits.shape[-1]
-    target = tf.one_hot(label, classes) * (1.0 - smoothing) + smoothing / classes
-    return tf.nn.softmax_cross_entropy_with_logits(target, logits)

@@ -26,9 +26,12 @@ import tf_keras as keras
 from trainer.config import TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.distributed.communicator import Communicator
+from trainer.model.layers import moving_statistics
+from trainer.model.randomness import is_random
+from trainer.tasks.task import Task
 from trainer.training.allreduce import SUMS, AllReduce
 from trainer.training.gradients import LocalGradients
-from trainer.training.optimizer import Momentum
+from trainer.training.optimizer import Optimizer
 
 INITIAL_LOSS_SCALE = 2.0**15
 SCALE_GROWTH_STEPS = 2000
@@ -45,8 +48,8 @@ class LoopReport:
     steps: int
     loss: float
     """Mean loss over the images that count."""
-    accuracy: float
-    """Top-1 on the training batches, 0 to 1."""
+    score: float
+    """The task's training metric, as a mean over the images that count, 0 to 1."""
     images: int
     """Images that counted."""
     gradient_norm: float
@@ -69,8 +72,9 @@ class Loop:
 
     def __init__(
         self,
+        task: Task,
         model: keras.Model,
-        optimizer: Momentum,
+        optimizer: Optimizer,
         communicator: Communicator,
         normalization: Normalization,
         config: TrainConfig,
@@ -78,6 +82,7 @@ class Loop:
         next_batch: Callable[[], dict[str, Any]],
     ) -> None:
         """Args:
+        task: Loss and training metric.
         model: Network to train.
         optimizer: Updates the model's variables.
         communicator: World of ranks.
@@ -88,7 +93,7 @@ class Loop:
         """
         self._optimizer, self._communicator = optimizer, communicator
         self._global_batch, self._next_batch = global_batch, next_batch
-        self._moving = model.non_trainable_variables
+        self._moving, self._random = moving_statistics(model), is_random(model)
         self._scaled = config.compute.precision == "mixed_float16"
         self._allreduce = AllReduce(
             communicator, self._moving, unscale_after=config.exchange.compression == "fp16"
@@ -102,7 +107,8 @@ class Loop:
             self._stop = tf.Variable(0.0, name="stop")
             self._pause = tf.Variable(0.0, name="pause")
             self._computed = tf.Variable(0, dtype=tf.int64, name="computed")
-        local = LocalGradients(model, normalization, config, global_batch)
+        rank = communicator.rank
+        local = LocalGradients(task, model, normalization, config, global_batch, rank)
         self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
         rates = tf.TensorSpec([None], tf.float32)
         self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)
@@ -170,7 +176,7 @@ class Loop:
         return LoopReport(
             steps=int(steps.numpy()),
             loss=values["loss"] * self._global_batch / weight if weight else 0.0,
-            accuracy=values["correct"] / weight if weight else 0.0,
+            score=values["score"] / weight if weight else 0.0,
             images=round(weight),
             gradient_norm=float(norm.numpy()),
             wait_seconds=values["wait"],
@@ -224,7 +230,8 @@ class Loop:
         batch, wait = self._timed_batch()
         before = [tf.identity(variable) for variable in self._moving] if self._scaled else []
         scale = self.loss_scale.read_value() if self._scaled else tf.constant(1.0)
-        gradients, local = self._local(batch, scale)
+        step = self.step.read_value() if self._random else None
+        gradients, local = self._local(batch, scale, step)
         with tf.control_dependencies(gradients):
             self._computed.assign(self.step + 1)
         mine = [*local, self._stop.read_value(), self._pause.read_value()]
@@ -256,7 +263,7 @@ class Loop:
         start = tf.timestamp()
         with tf.control_dependencies([start]):
             batch = self._next_batch()
-        with tf.control_dependencies([batch["label"]]):
+        with tf.control_dependencies([batch["target"]]):
             return batch, tf.cast(tf.timestamp() - start, tf.float32)
 
     def _update(

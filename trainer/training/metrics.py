@@ -101,14 +101,18 @@ class Totals:
 class Interval:
     """Metrics of the steps between two reports."""
 
-    def __init__(self, ranks: int) -> None:
-        self._ranks = ranks
+    def __init__(self, ranks: int, score: str) -> None:
+        """Args:
+        ranks: Number of ranks.
+        score: Key of the task's training metric.
+        """
+        self._ranks, self._score_key = ranks, score
         self.reset()
 
     def reset(self) -> None:
         """Begin a new interval."""
         self._images = self._timed_images = self._skipped = self._left_out = 0
-        self._loss = self._hits = self._seconds = self._wait = 0.0
+        self._loss = self._score = self._seconds = self._wait = 0.0
         self._last: LoopReport | None = None
 
     def add(self, report: LoopReport, seconds: float | None, expected_images: int) -> None:
@@ -121,7 +125,7 @@ class Interval:
         """
         self._images += report.images
         self._loss += report.loss * report.images
-        self._hits += report.accuracy * report.images
+        self._score += report.score * report.images
         self._skipped += report.skipped_steps
         self._left_out += expected_images - report.images
         self._last = report
@@ -135,7 +139,7 @@ class Interval:
         assert self._last is not None
         values: dict[str, float] = {
             "loss": self._loss / max(self._images, 1),
-            "train_top1": self._hits / max(self._images, 1),
+            self._score_key: self._score / max(self._images, 1),
             "gradient_norm": self._last.gradient_norm,
         }
         if self._seconds > 0:

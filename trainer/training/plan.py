@@ -1,14 +1,16 @@
 """The numbers that follow from a configuration, a world size and a data set. Pure."""
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
 from common.errors import ConfigError
+from common.text import plural
 from trainer.config import TrainConfig
 
-DIGITS_EXAMPLES = 1437
-"""Training images of the embedded data set, which a run may not have written yet."""
+EMBEDDED_EXAMPLES = {"digits": 1437, "scenes": 2400}
+"""Training images of the embedded data sets, which a run may not have written yet, by source."""
 
 
 @dataclass(frozen=True)
@@ -20,28 +22,44 @@ class Schedule:
     peak: float
     warmup_steps: float
     total_steps: int
-    kind: Literal["cosine", "step"]
+    kind: Literal["cosine", "step", "polynomial"]
     decay_steps: tuple[float, ...] = ()
     decay_factor: float = 0.1
+    end: float = 0.0
+    """Rate that `polynomial` reaches one step after the last."""
 
     def learning_rate(self, step: int) -> float:
         """The rate of the update that follows `step` earlier ones.
 
         Counted from one, so that neither the first nor the last update has a rate of zero: the rise
-        passes through (0, 0) and reaches the peak at `warmup_steps`; the cosine starts there and
-        reaches zero one step after the last.
+        passes through (0, 0) and reaches the peak at `warmup_steps`; cosine and polynomial start
+        there and reach zero or `end` one step after the last.
         """
         update = step + 1
         # 1. Warm-up (Goyal et al. 2017, section 2.2).
         if update < self.warmup_steps:
             return self.peak * update / self.warmup_steps
-        # 2. Half a cosine from the peak to zero (Loshchilov and Hutter 2016).
+        # 2. A factor at each of the given steps.
+        if self.kind == "step":
+            return self.peak * self.decay_factor ** sum(step >= at for at in self.decay_steps)
+        length = self.total_steps + 1 - self.warmup_steps
+        progress = min((update - self.warmup_steps) / length, 1.0)
+        # 3. Or half a cosine from the peak to zero (Loshchilov and Hutter 2016).
         if self.kind == "cosine":
-            length = self.total_steps + 1 - self.warmup_steps
-            progress = min((update - self.warmup_steps) / length, 1.0)
             return self.peak * 0.5 * (1.0 + math.cos(math.pi * progress))
-        # 3. Or a factor at each of the given steps.
-        return self.peak * self.decay_factor ** sum(step >= at for at in self.decay_steps)
+        # 4. Or a polynomial of power 2, MLPerf's schedule for LARS (PolySchedule in common/fit.py
+        # of NVIDIA's implementation in MXNet, Training results v1.1).
+        return self.end + (self.peak - self.end) * (1.0 - progress) ** 2
+
+    @property
+    def steps_at_small_rate(self) -> int:
+        """Steps after the last one whose rate is at least half of the peak."""
+        # After the warm-up the rate never rises.
+        begin = min(math.ceil(self.warmup_steps), self.total_steps)
+        steps = range(begin, self.total_steps)
+        return len(steps) - bisect_left(
+            steps, True, key=lambda step: self.learning_rate(step) < 0.5 * self.peak
+        )
 
 
 @dataclass(frozen=True)
@@ -84,7 +102,8 @@ def make_plan(config: TrainConfig, ranks: int, examples: int) -> Plan:
         examples: Images in the training split.
 
     Raises:
-        ConfigError: The data set is smaller than one global batch.
+        ConfigError: The data set is smaller than one global batch, or the end of the learning rate
+            is above its peak.
     """
     batch = config.batch_size * ranks
     if examples < batch:
@@ -97,13 +116,54 @@ def make_plan(config: TrainConfig, ranks: int, examples: int) -> Plan:
     optimizer = config.optimizer
     total = math.ceil(config.epochs * examples / batch)
     per_epoch = examples / batch
+    scale = batch / 256 if optimizer.rate_scaling == "linear" else 1.0
+    peak = optimizer.learning_rate * scale
+    if optimizer.schedule == "polynomial" and optimizer.end_rate > peak:
+        raise ConfigError(
+            [
+                f"--optimizer.end-rate: {optimizer.end_rate:g} is above the peak rate of {peak:g};"
+                " make it smaller"
+            ]
+        )
     schedule = Schedule(
-        peak=optimizer.learning_rate * batch / 256,
+        peak=peak,
         warmup_steps=optimizer.warmup_epochs * per_epoch,
         total_steps=total,
         kind=optimizer.schedule,
         decay_steps=tuple(epoch * per_epoch for epoch in optimizer.decay_epochs),
         decay_factor=optimizer.decay_factor,
+        end=optimizer.end_rate,
     )
     last = total if config.max_steps is None else min(total, config.max_steps)
     return Plan(ranks, batch, examples, config.epochs, total, last, schedule)
+
+
+MOST_OUTDATED = 0.01
+"""Largest share of weights' early statistics in batch norm's running ones without a warning."""
+
+
+def batch_norm_warning(schedule: Schedule, momentum: float) -> str | None:
+    """Return a warning if a run is too short for batch norm's running statistics to follow.
+
+    A step keeps the fraction `momentum` of the statistics that evaluation uses. So after n steps,
+    momentum^n, about exp(-n (1 - momentum)), of them dates from before those steps. At a large rate
+    weights change fast, and their statistics soon fit no more: the rule is that of those from
+    before the rate fell below half its peak for good, at most 1 % may remain. That takes n (1 -
+    momentum) of about 4.6: 44 steps at 0.9, and 7 at 0.5. A run that `max_steps` shortens is judged
+    by its whole schedule, because it is a trial.
+
+    Args:
+        schedule: Schedule of the run.
+        momentum: Momentum of batch norm's running statistics, at least 0 and below 1.
+    """
+    steps = schedule.steps_at_small_rate
+    outdated = momentum**steps
+    if outdated <= MOST_OUTDATED:
+        return None
+    fits = math.floor(100 * MOST_OUTDATED ** (1 / steps)) / 100 if steps else 0.0
+    return (
+        f"--model.batch-norm-momentum: {momentum:g} keeps {outdated:.0%} of batch norm's statistics"
+        f" from before the last {plural(steps, 'step')}, in which the learning rate is below half"
+        f" its peak, so evaluations may be worse than the weights; use {fits:g}, a smaller batch,"
+        " or more epochs"
+    )

@@ -14,8 +14,10 @@ from trainer.checkpoints.writer import Saved
 from trainer.loggers.console import Console
 from trainer.loggers.mlflow import mlflow_logger
 from trainer.loggers.tensorboard import Curves, rewind_curves
+from trainer.model.description import describe
 from trainer.run_folder import decisive
-from trainer.training.evaluator import Evaluation
+from trainer.task_descriptions import DESCRIPTIONS
+from trainer.tasks.task import Evaluation
 from trainer.training.setup import RunSetup
 
 
@@ -25,6 +27,7 @@ class Reporter:
     def __init__(self, setup: RunSetup, *, chief: bool) -> None:
         self._setup, self._chief = setup, chief
         self._config, self._plan, self._folder = setup.config, setup.plan, setup.folder
+        self._metrics = DESCRIPTIONS[setup.config.task]
         self.console = Console(setup.plan.last_step, silent=not chief)
         self._curves: Curves | None = None
         self.mlflow = mlflow_logger(setup.folder.path.name, chief=chief)
@@ -36,7 +39,7 @@ class Reporter:
         model, plan, classes = self._config.model, self._plan, self._setup.data_set.classes
         start = f"continues at step {step:,}" if step else "starts"
         self.console.say(
-            f"{self._folder.path}: {start}: ResNet{model.depth} of width {model.width},"
+            f"{self._folder.path}: {start}: {describe(model)},"
             f" {model.image_size} px, {plural(classes, 'class', 'classes')};"
             f" {plural(plan.examples, 'image')}, {plural(plan.epochs, 'epoch')},"
             f" {plural(plan.last_step, 'step')} of {plural(plan.global_batch, 'image')},"
@@ -87,11 +90,12 @@ class Reporter:
     def evaluation(self, step: int, result: Evaluation) -> None:
         """Report an evaluation."""
         epoch = self._plan.epoch_of(step)
+        words = "  ".join(self._metrics.words(result.metrics))
         self.console.say(
-            f"step {step:>6}  epoch {epoch:6.2f}  held-out top-1 {result.top1:.2%}  top-5"
-            f" {result.top5:.2%}  loss {result.loss:.4f}  ({result.examples:,} images)"
+            f"step {step:>6}  epoch {epoch:6.2f}  held-out {words}  loss {result.loss:.4f}"
+            f"  ({result.examples:,} images)"
         )
-        values = {"top1": result.top1, "top5": result.top5, "validation_loss": result.loss}
+        values = {**result.metrics, "validation_loss": result.loss}
         self._write("evaluation", step, {"epoch": epoch, **values})
 
     def checkpoint(self, saved: Saved, seconds: Mapping[str, float]) -> None:
@@ -141,19 +145,23 @@ class Reporter:
         if self._chief:
             self._folder.metrics.append("predictions", step, facts)
 
-    def stopping(self, step: int, newest: int | None) -> None:
+    def stopping(self, step: int, newest: int | None, *, out_of_time: bool) -> None:
         """Print which step is being saved, and which one is left if there is no time for that.
 
         Args:
             step: Steps done.
             newest: Newest step that is on disk, or None.
+            out_of_time: Whether the run stops because of its time limit.
         """
+        cause = "asked to stop"
+        if out_of_time:
+            cause = f"--max-seconds {self._config.max_seconds:g} is reached"
         there = (
             "there is no earlier checkpoint"
             if newest is None
             else f"the newest checkpoint is of step {newest:,}"
         )
-        self.console.say(f"asked to stop: saving step {step:,}; {there}")
+        self.console.say(f"{cause}: saving step {step:,}; {there}")
 
     def stopped(self, step: int) -> None:
         """Print how to continue after a requested stop."""
@@ -175,9 +183,9 @@ class Reporter:
         # After all other files, because result.json marks the run as finished.
         self._folder.write_result(result)
         report = "report.html, " if self._write_report() else ""
-        if result["top1"] is not None:
+        if result["examples"]:
             self.console.say(
-                f"held-out top-1 {result['top1']:.2%}, top-5 {result['top5']:.2%} on"
+                f"held-out {', '.join(self._metrics.words(result))} on"
                 f" {result['examples']:,} images"
             )
         rate = result["images_per_second"]

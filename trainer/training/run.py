@@ -9,21 +9,22 @@ until the last step, or a request to stop:
 report, evaluate and save            whatever is due
 take steps                           until something is due again
 go back to a checkpoint              if a loss or gradient was not finite
-evaluate, save, write the predictions
-write the result, export the model
+evaluate, save, write predictions and result, export the model
 """
 
 import gc
 import os
 import signal
 import sys
+import time
+from pathlib import Path
 from typing import Any, NoReturn
 
-import tensorflow as tf
-
+from common.text import plural
 from trainer.config import TrainConfig
-from trainer.data.data_set import write_digits_if_missing
+from trainer.data.data_set import write_embedded_if_missing
 from trainer.data.rank_data import RankData
+from trainer.diagnostics.debugger import patient, wait_for_debugger
 from trainer.diagnostics.device import set_up_device, share_of_cores
 from trainer.diagnostics.nccl import NcclLog, Transport, nccl_log
 from trainer.diagnostics.profiler import Profiler
@@ -34,12 +35,15 @@ from trainer.distributed.failures import tell_failure
 from trainer.distributed.horovod import connect
 from trainer.distributed.launcher import end_with_launcher
 from trainer.distributed.rank import launched_as
+from trainer.distributed.request_listener import RequestListener
 from trainer.distributed.watchdog import Watchdog
-from trainer.errors import STOP_SIGNALS, NonFiniteError, PeerError
+from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS, NonFiniteError
 from trainer.export.exporter import export_model, exported_step
+from trainer.tasks.table import make_task
 from trainer.training.checkpointing import Saver
 from trainer.training.evaluator import Evaluator
 from trainer.training.loop import LoopReport
+from trainer.training.lost_peers import naming_lost_peers
 from trainer.training.metrics import PhaseTimer, Totals
 from trainer.training.reporter import Reporter
 from trainer.training.setup import RunSetup, run_name, set_up, warn
@@ -51,24 +55,39 @@ def train(config: TrainConfig) -> int:
     """Train, evaluate and save, as one rank of the world that the launcher started.
 
     Returns:
-        0, or 128 + the signal that asked the run to stop.
+        0, or 128 + the signal that asked the run to stop, or `TIME_LIMIT_STATUS`.
 
     Raises:
         UserError: The training failed; says why and what to do.
     """
+    begun = time.monotonic()
     end_with_launcher()
+    config = patient(config, os.environ)
     launched = launched_as(os.environ)
-    with Watchdog(config.watchdog, launched) as watchdog, nccl_log(launched) as nccl:
+    with (
+        Watchdog(config.watchdog, launched) as watchdog,
+        RequestListener(watchdog, launched) as requests,
+        nccl_log(launched) as nccl,
+    ):
         if nccl is not None:
             watchdog.last_words = nccl.last_words
+        if config.name is not None:
+            # Before the start of Horovod, which may hang as well.
+            requests.listen(Path(config.runs_dir) / config.name)
         try:
-            return _train(config, watchdog, nccl)
+            return _train(config, watchdog, requests, nccl, begun)
         except Exception as error:
             tell_failure(error, watchdog.step)
             raise
 
 
-def _train(config: TrainConfig, watchdog: Watchdog, nccl: NcclLog | None) -> int:
+def _train(
+    config: TrainConfig,
+    watchdog: Watchdog,
+    requests: RequestListener,
+    nccl: NcclLog | None,
+    begun: float,
+) -> int:
     # Horovod's start waits for the other ranks in C, where no Python signal handler would run.
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
@@ -78,29 +97,14 @@ def _train(config: TrainConfig, watchdog: Watchdog, nccl: NcclLog | None) -> int
     if signals.started_by_mpirun(os.environ):
         signals.listen_for_mpirun()
     set_up_device(config, communicator)
-    try:
-        status = Attempt(config, communicator, watchdog, nccl).run(stop)
-    except tf.errors.OpError as error:
-        if lost_peer(error):
-            first_line = error.message.splitlines()[0]
-            raise PeerError(
-                f"rank {communicator.rank}: another rank ended: {first_line}"
-            ) from error
-        raise
+    with naming_lost_peers(communicator.rank):
+        attempt = Attempt(config, communicator, watchdog, requests, nccl, begun)
+    status = attempt.run(stop)
     stop.detach()
     # The data sets call Python while they shut down, so they must end before Python does.
     gc.collect()
     communicator.shutdown()
     return status
-
-
-def lost_peer(error: tf.errors.OpError) -> bool:
-    """Return whether a failed step means that another rank is gone. Horovod has no error type for
-    that.
-    """
-    return isinstance(error, tf.errors.UnknownError) and any(
-        sign in error.message for sign in ("Horovod", "Connection", "Timed out", "gloo")
-    )
 
 
 class Attempt:
@@ -111,36 +115,42 @@ class Attempt:
         config: TrainConfig,
         communicator: Communicator,
         watchdog: Watchdog,
+        requests: RequestListener,
         nccl: NcclLog | None = None,
+        begun: float | None = None,
     ) -> None:
         """Args:
         config: Configuration of the run.
         communicator: World of ranks.
         watchdog: Watchdog of this rank.
+        requests: Answers requests to this rank.
         nccl: Log of this rank's NCCL, if it writes one.
+        begun: Start of the attempt by the monotonic clock, in seconds; None is now.
         """
+        self._begun, self._out_of_time = time.monotonic() if begun is None else begun, False
         self._world, self._watchdog, self._nccl = communicator, watchdog, nccl
         self._chief = communicator.rank == 0
         self._setup = setup = _set_up(config, communicator)
         self._config, self._plan, self._folder = setup.config, setup.plan, setup.folder
         watchdog.share(setup.folder.path)
+        requests.listen(setup.folder.path)
+        self._requests, self._profile_begun = requests, False
 
         timer = PhaseTimer(watchdog.phase)
         self._totals = Totals(timer, setup.plan.global_batch)
         threads = setup.config.data.decode_threads or share_of_cores(communicator)
-        self._rank_data = RankData(setup.config, setup.data_set, communicator, threads)
-        self._stepper = Stepper(setup, communicator, self._rank_data, self._totals, watchdog)
+        task = make_task(setup.config, setup.data_set.classes)
+        data_set = setup.data_set
+        self._rank_data = RankData(setup.config, data_set, communicator, threads, task.targets)
+        self._stepper = Stepper(setup, task, communicator, self._rank_data, self._totals, watchdog)
         self._startup = StartupReport.gather(communicator, setup.folder.path)
         self._reporter = Reporter(setup, chief=self._chief)
-        evaluator = Evaluator(
-            self._stepper.model,
-            communicator,
-            setup.data_set.normalization,
-            xla=setup.config.compute.xla,
-        )
+        normalization, xla = data_set.normalization, setup.config.compute.xla
+        evaluator = Evaluator(task, self._stepper.model, communicator, normalization, xla=xla)
         self._validation = Validation(
-            evaluator, self._rank_data, setup, communicator, self._reporter, timer, watchdog.alive
-        )
+            task, evaluator, self._rank_data, setup, communicator, self._reporter, timer,
+            watchdog.alive,
+        )  # fmt: skip
         record = setup.record.to_json()
         self._saver = Saver(
             setup.config.checkpoint,
@@ -157,8 +167,14 @@ class Attempt:
         """Restore, train to the last step, evaluate and save; or stop early and save.
 
         Returns:
-            0, or 128 + the signal that asked any rank to stop.
+            0, or 128 + the signal that asked any rank to stop, or `TIME_LIMIT_STATUS`.
         """
+        mlflow = self._reporter.mlflow
+        with mlflow, naming_lost_peers(self._world.rank):
+            mlflow.exit_status = status = self._run(stop)
+        return status
+
+    def _run(self, stop: signals.StopRequest) -> int:
         step, plan, reporter = self._restore(), self._plan, self._reporter
         if step >= plan.last_step:
             return self._already_done(step)
@@ -166,9 +182,10 @@ class Attempt:
         self._rank_data.open(self._totals.position(step))
         stop.attach(self._stepper.loop.request_stop)
         epoch, stopped = int(plan.epoch_of(step)), False
-        with reporter.console, reporter.mlflow:
+        with reporter.console:
             reporter.headline(step, self._startup.lines())
             self._warn(self._startup.warning())
+            wait_for_debugger(self._world, os.environ, self._watchdog.alive, stop)
             # The first step traces and compiles, so it is taken and timed on its own.
             report = self._compile(step)
             self._open(step, self._tell_transport())
@@ -184,7 +201,7 @@ class Attempt:
                 done = step >= plan.last_step or stopped
                 if stopped:
                     # Before anything else, because only a second may be left.
-                    reporter.stopping(step, self._saver.newest)
+                    reporter.stopping(step, self._saver.newest, out_of_time=self._out_of_time)
                     self._save_now(step)
                 if step % self._config.log.every_steps == 0 or done:
                     reporter.training(step, self._stepper.summary(step))
@@ -195,9 +212,9 @@ class Attempt:
                     ended = epoch = epoch + 1
                     self._end_epoch(epoch, step)
                 self._save_if_due(step, ended)
-                self._tell_profile(written=self._profiler.reached(step))
+                self._profile(step, paused=report.paused)
                 report = self._take_steps(step, epoch)
-            self._tell_profile(written=self._profiler.close())
+            self._tell_profile(step, ended=self._profiler.close())
             if not stopped:
                 self._validation.evaluate(step)
                 self._save_now(step)
@@ -208,7 +225,8 @@ class Attempt:
         reporter.close()
         if stopped:
             reporter.stopped(step)
-            return 128 + max(number or 0 for number in self._world.gather(stop.signal))
+            number = max(number or 0 for number in self._world.gather(stop.signal))
+            return 128 + number if number else TIME_LIMIT_STATUS
         reporter.finished(step, self._result(step))
         self._export(step)
         return 0
@@ -232,10 +250,9 @@ class Attempt:
                 # Killed before it was exported, or not wanted then.
                 self._export(step)
             return 0
-        with self._reporter.mlflow:
-            self._open(step)
-            self._validation.evaluate(step)
-            self._validation.write_predictions(step)
+        self._open(step)
+        self._validation.evaluate(step)
+        self._validation.write_predictions(step)
         self._reporter.close()
         self._reporter.finished(step, self._result(step))
         self._export(step)
@@ -264,20 +281,33 @@ class Attempt:
 
     def _take_steps(self, step: int, epoch: int) -> LoopReport:
         """Take steps until something is due: a report, an evaluation, a save or a stop."""
+        # The loop calls `_tick` only in calls that take a while.
+        self._watch_time()
         config, plan = self._config, self._plan
         to_log = config.log.every_steps - step % config.log.every_steps
         end = min(plan.epoch_end(epoch + 1), plan.last_step)
         count = min(config.compute.steps_per_loop, to_log, end - step)
         count = self._profiler.limit_steps(step, self._saver.limit_steps(step, count))
+        self._pause_if_urgent()
         report, _ = self._stepper.take(step, count, "train", self._tick)
         return report
 
     def _tick(self, step: int) -> None:
-        loop = self._stepper.loop
-        self._watchdog.beat(step, arrived=loop.arrived)
-        if self._saver.urgent:
-            loop.request_pause()
+        self._watchdog.beat(step, arrived=self._stepper.loop.arrived)
+        self._watch_time()
+        self._pause_if_urgent()
         self._reporter.console.progress(step)
+
+    def _watch_time(self) -> None:
+        """Ask all ranks to stop once the attempt has used up its time, by the clock of rank 0."""
+        limit, seconds = self._config.max_seconds, time.monotonic() - self._begun
+        if limit is not None and seconds >= limit and self._chief and not self._out_of_time:
+            self._out_of_time = True
+            self._stepper.loop.request_stop()
+
+    def _pause_if_urgent(self) -> None:
+        if self._saver.urgent or self._profile_due:
+            self._stepper.loop.request_pause()
 
     def _roll_back(self, step: int) -> int:
         """Restore the newest checkpoint, and continue with the images after those of the bad step.
@@ -295,8 +325,8 @@ class Attempt:
         totals.roll_back(step, back)
         self._stepper.rewind(back)
         self._validation.restore(meta)
-        left_out = (step - back) * self._plan.global_batch
-        self._reporter.rolled_back(step, back, left_out, totals.rollbacks)
+        images = (step - back) * self._plan.global_batch
+        self._reporter.rolled_back(step, back, images, totals.rollbacks)
         return back
 
     def _give_up(self, bad_step: int) -> NoReturn:
@@ -338,19 +368,44 @@ class Attempt:
         for saved in self._saver.landed():
             self._reporter.checkpoint(saved, self._totals.timer.by_phase)
 
-    def _tell_profile(self, *, written: bool) -> None:
-        if written:
-            self._reporter.console.say(
-                f"the profile is in {self._profiler.folder}; to view it, run: make profile"
-                f" RUN={self._folder.path}"
-            )
+    @property
+    def _profile_due(self) -> bool:
+        """Whether a profile was requested of this rank, rank 0, that has not begun."""
+        return self._requests.profile is not None and not self._profile_begun
+
+    def _profile(self, step: int, *, paused: bool) -> None:
+        """Begin or end a profile, if one is due or was requested; the ranks have paused for it."""
+        if paused:
+            self._begin_profile(step)
+        self._tell_profile(step, ended=self._profiler.reached(step))
+
+    def _begin_profile(self, step: int) -> None:
+        """Begin a profile that was requested, on all ranks."""
+        request = self._requests.profile if self._profile_due else None
+        steps = self._world.broadcast(request.steps if request else 0)
+        if steps:
+            self._profiler.add(step, steps)
+            self._profile_begun = self._chief
+            self._reporter.console.say(f"recording {plural(steps, 'step')}, as requested")
+
+    def _tell_profile(self, step: int, *, ended: bool) -> None:
+        if not ended:
+            return
+        profiler = self._profiler
+        self._reporter.console.say(
+            f"the profile could not be recorded: {profiler.error}"
+            if profiler.error
+            else f"the profile is in {profiler.folder}; to view it, run: make profile"
+            f" RUN={self._folder.path}"
+        )
+        if self._profile_begun:
+            self._profile_begun = False
+            self._requests.answer_profile(error=profiler.error, step=step)
 
     def _result(self, step: int) -> dict[str, Any]:
         evaluation, totals = self._validation.latest, self._totals
         return {
-            "top1": evaluation.top1 if evaluation else None,
-            "top5": evaluation.top5 if evaluation else None,
-            "examples": evaluation.examples if evaluation else 0,
+            **self._validation.result,
             "training_seconds": self._validation.seconds if evaluation else totals.timer.total,
             "images_per_second": totals.images_per_second,
             "ranks": self._plan.ranks,
@@ -371,7 +426,7 @@ class Attempt:
                 self._setup.record,
                 self._stepper.model,
                 step,
-                vars(evaluation) if evaluation else None,
+                evaluation.to_json() if evaluation else None,
             )
             self._reporter.console.say(
                 f"the model is in {path}; to use it, run: python -m trainer predict IMAGE..."
@@ -384,10 +439,10 @@ def _set_up(config: TrainConfig, communicator: Communicator) -> RunSetup:
     built or a file written.
     """
     if communicator.local_rank == 0:
-        write_digits_if_missing(config)
+        write_embedded_if_missing(config)
     communicator.barrier()
     name = communicator.broadcast(run_name(config))
     setup = set_up(config, communicator.size, name)
     if communicator.rank == 0:
-        warn(setup.data_set, communicator.local_size)
+        warn(setup, communicator.local_size)
     return setup

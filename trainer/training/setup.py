@@ -5,6 +5,7 @@ Imports no TensorFlow, except once to write the embedded data set.
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,15 +14,22 @@ from common import fields
 from common.errors import ConfigError
 from common.text import plural
 from trainer.config import TrainConfig
-from trainer.data.data_set import DataSet, load_data_set, write_digits_if_missing
+from trainer.data.data_set import DataSet, load_data_set, write_embedded_if_missing
 from trainer.data.manifest import empty_classes
 from trainer.data.source import input_memory
 from trainer.diagnostics.environment import cores
 from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
-from trainer.presets import EXPECTATIONS
+from trainer.model.preflight import check_model_files
+from trainer.presets import EXPECTATIONS, batch_warning
 from trainer.run_folder import RunFolder, RunRecord, check_continues, new_name
-from trainer.training.plan import DIGITS_EXAMPLES, Plan, make_plan
+from trainer.training.plan import (
+    EMBEDDED_EXAMPLES,
+    Plan,
+    Schedule,
+    batch_norm_warning,
+    make_plan,
+)
 
 
 @dataclass(frozen=True)
@@ -54,9 +62,10 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
     """
     if config.name != name:
         config = replace(config, name=name)
+    folder = RunFolder(Path(config.runs_dir) / name)
+    check_model_files(config.model, resumes=folder.exists)
     data_set = load_data_set(config)
     plan = make_plan(config, ranks, data_set.training_examples)
-    folder = RunFolder(Path(config.runs_dir) / name)
     record = RunRecord(
         config,
         ranks,
@@ -72,7 +81,7 @@ def set_up_for_launch(config: TrainConfig) -> RunSetup:
     """Call `set_up` before the ranks of this machine start, so that an error that every rank would
     have is raised only once.
     """
-    write_digits_if_missing(config)
+    write_embedded_if_missing(config)
     setup = set_up(config, config.ranks, run_name(config))
     path = setup.folder.path
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
@@ -86,23 +95,37 @@ def run_name(config: TrainConfig) -> str:
     return config.name or new_name(config, datetime.now().astimezone())
 
 
-def warn(data_set: DataSet, local_ranks: int) -> None:
+def warn(setup: RunSetup, local_ranks: int) -> None:
     """Print warnings about what works, but perhaps not as intended."""
-    notes = []
+    data_set, plan = setup.data_set, setup.plan
+    notes = _recipe_warnings(setup.config, plan.ranks, plan.schedule)
     if local_ranks > cores():
         notes.append(
             f"{local_ranks} ranks share {cores()} cores and will take turns; with --ranks"
             f" {cores()} each has a core of its own"
         )
-    if data_set.manifest:
+    # Masks are not counted by class.
+    if data_set.manifest and not setup.config.dense:
         empty = empty_classes(data_set.manifest, "train")
         if empty:
             shown = ", ".join(empty[:5]) + (", ..." if len(empty) > 5 else "")
             notes.append(
                 f"no training images for {plural(len(empty), 'class', 'classes')}: {shown}"
             )
-    for note in notes:
-        print(f"warning: {note}", file=sys.stderr, flush=True)
+    _print_warnings(notes)
+
+
+def _recipe_warnings(config: TrainConfig, ranks: int, schedule: Schedule | None) -> list[str]:
+    """Return warnings about numbers that follow from the configuration and the world size."""
+    found = [batch_warning(config, ranks)]
+    if schedule is not None:
+        found.append(batch_norm_warning(schedule, config.model.batch_norm_momentum))
+    return [text for text in found if text is not None]
+
+
+def _print_warnings(texts: Sequence[str]) -> None:
+    for text in texts:
+        print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 def print_dry_run(config: TrainConfig) -> None:
@@ -117,10 +140,12 @@ def print_dry_run(config: TrainConfig) -> None:
     try:
         data_set = load_data_set(config)
     except DataError as error:
-        if config.data.source != "digits":
+        if config.data.source not in EMBEDDED_EXAMPLES:
             print(f"The derived numbers need the data set's manifest: {error}")
+            _print_warnings(_recipe_warnings(config, ranks, None))
             return
-    plan = make_plan(config, ranks, data_set.training_examples if data_set else DIGITS_EXAMPLES)
+    examples = data_set.training_examples if data_set else EMBEDDED_EXAMPLES[config.data.source]
+    plan = make_plan(config, ranks, examples)
     schedule = plan.schedule
     derived = {
         "ranks": f"{ranks}",
@@ -130,12 +155,13 @@ def print_dry_run(config: TrainConfig) -> None:
         "steps": f"{plan.last_step:,}"
         + (f" of {plan.total_steps:,}" if plan.last_step < plan.total_steps else ""),
         "images": f"{plan.last_step * plan.global_batch:,}",
+        "optimizer": f"{config.optimizer.kind}, schedule {schedule.kind}",
         "warm-up": f"{schedule.warmup_steps:.1f} steps",
         "learning rate": ", ".join(
             f"{rate:.4g} {when}"
             for rate, when in (
                 (schedule.learning_rate(0), "at the first step"),
-                (schedule.peak, "at its peak"),
+                (schedule.peak, f"at its peak ({_scaling(config)})"),
                 (schedule.learning_rate(plan.total_steps - 1), "at the last step"),
             )
         ),
@@ -151,3 +177,10 @@ def print_dry_run(config: TrainConfig) -> None:
     expectation = EXPECTATIONS.get(config.preset)
     if expectation:
         print(f"{'expected':<{width}}  {expectation.result} ({expectation.source})")
+    _print_warnings(_recipe_warnings(config, ranks, schedule))
+
+
+def _scaling(config: TrainConfig) -> str:
+    if config.optimizer.rate_scaling == "none":
+        return "absolute"
+    return f"{config.optimizer.learning_rate:g} per 256 images"

@@ -1,6 +1,7 @@
 """The steps of a run: the loop over its network, with learning rates, timing and the watchdog."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import tensorflow as tf
 
@@ -8,11 +9,14 @@ from trainer.data.rank_data import DATA_ERRORS, RankData
 from trainer.diagnostics.device import device_name, peak_flops
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.watchdog import Watchdog
-from trainer.model.resnet import build_resnet, training_flops_per_image
+from trainer.model.build import build_model
+from trainer.model.flops import training_flops_per_image
+from trainer.model.initial_weights import load_initial_weights
 from trainer.model.weights import variables_by_name
+from trainer.tasks.task import Task
 from trainer.training.loop import Loop, LoopReport
 from trainer.training.metrics import Interval, Phase, Totals
-from trainer.training.optimizer import Momentum
+from trainer.training.optimizer import build_optimizer
 from trainer.training.setup import RunSetup
 
 
@@ -21,6 +25,7 @@ class Stepper:
 
     Args:
         setup: Set-up of the run.
+        task: What is trained.
         communicator: World of ranks.
         rank_data: Data of this rank.
         totals: Totals of the run, which the steps are added to.
@@ -30,6 +35,7 @@ class Stepper:
     def __init__(
         self,
         setup: RunSetup,
+        task: Task,
         communicator: Communicator,
         rank_data: RankData,
         totals: Totals,
@@ -39,9 +45,20 @@ class Stepper:
         self._plan, self._rank_data = setup.plan, rank_data
         self._totals, self._watchdog = totals, watchdog
         precision = config.compute.precision
-        self.model = build_resnet(config.model, data_set.classes, precision, config.seed)
-        self._optimizer = Momentum(self.model.trainable_variables, config.optimizer)
+        self.model = build_model(
+            config.model,
+            data_set.classes,
+            precision,
+            config.seed,
+            dense=task.description.dense,
+        )
+        # Rank 0's variables are sent to the others in any case.
+        starts = communicator.rank == 0 and setup.folder.checkpoints.newest_step() is None
+        if config.model.weights is not None and starts:
+            print(load_initial_weights(self.model, Path(config.model.weights)), flush=True)
+        self._optimizer = build_optimizer(self.model.trainable_variables, config.optimizer)
         self.loop = Loop(
+            task,
             self.model,
             self._optimizer,
             communicator,
@@ -50,7 +67,7 @@ class Stepper:
             setup.plan.global_batch,
             rank_data.next_batch,
         )
-        self._interval = Interval(communicator.size)
+        self._interval = Interval(communicator.size, task.description.training.key)
         self._flops = training_flops_per_image(self.model)
         self._peak = peak_flops(device_name(), precision)
         self._scaled = precision == "mixed_float16"

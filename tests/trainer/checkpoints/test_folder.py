@@ -303,7 +303,7 @@ def test_the_index_lists_what_is_there(folder):
     found = index(folder)
     assert found["newest"] == "step-0000000004.a1"
     assert found["best"] == "step-0000000002.a1"
-    assert [(each["step"], each["attempt"], each["top1"]) for each in found["checkpoints"]] == [
+    assert [(each["step"], each["attempt"], each["score"]) for each in found["checkpoints"]] == [
         *((4, 1, 0.7), (3, 1, None), (2, 1, 0.9)),
     ]
     content = files(folder.folder / "step-0000000004.a1")

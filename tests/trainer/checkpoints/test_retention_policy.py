@@ -81,13 +81,13 @@ def test_what_is_asked_for_stays_and_nothing_else(checkpoints, keep, keep_best, 
     valid = sorted((e for e in checkpoints if e.state == "valid"), key=lambda e: e.key)
     left = [entry for entry in valid if entry not in doomed]
     assert left[-keep:] == valid[-keep:]
-    best = max((e.top1 for e in valid if keep_best and e.top1 is not None), default=None)
-    assert best is None or best in [entry.top1 for entry in left]
+    best = max((e.score for e in valid if keep_best and e.score is not None), default=None)
+    assert best is None or best in [entry.score for entry in left]
     stretches = [keep_every and entry.key.step // keep_every for entry in valid]
     for entry in left[:-keep]:
         stretch = stretches[valid.index(entry)]
         first = stretch and valid[stretches.index(stretch)] == entry
-        assert entry.top1 == best is not None or first
+        assert entry.score == best is not None or first
     assert not any(entry.state == "damaged" for entry in doomed)
     # Nothing is deleted while what is left would be worse: the newest goes last, if at all.
     order = [entry.key for entry in doomed if entry.state == "valid"]

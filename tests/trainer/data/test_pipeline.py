@@ -125,7 +125,7 @@ def test_images_are_augmented_alike_at_any_world_size_and_after_any_resume(digit
     alone = list(training_batches(source, 0, 1, 32, 0, 2).take(8).as_numpy_iterator())
     second = list(training_batches(source, 1, 2, 16, 3 * 32, 1).take(5).as_numpy_iterator())
     for whole, half in zip(alone[3:], second, strict=True):
-        for key in ("image", "label", "flip"):
+        for key in ("image", "target", "flip"):
             assert np.array_equal(whole[key][1::2], half[key]), key
 
 

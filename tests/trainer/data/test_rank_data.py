@@ -51,7 +51,7 @@ def test_every_evaluation_gets_the_whole_share_once(tmp_path):
     write_records(tmp_path / "set", RECORDS, RECORDS[:11], "abc")
     data = rank_data(tmp_path / "set")
     first, second = (
-        [(batch["label"].numpy(), batch["weight"].numpy()) for batch in data.validation]
+        [(batch["target"].numpy(), batch["weight"].numpy()) for batch in data.validation]
         for _ in range(2)
     )
     np.testing.assert_array_equal(first, second)

@@ -32,6 +32,24 @@ def test_calls_end_where_the_span_begins_and_take_one_step_inside_it(tmp_path):
     assert Profiler(None, tmp_path, chief=True).limit_steps(1, 100) == 100
 
 
+def test_a_span_that_is_added_begins_at_once_or_after_the_one_in_progress(tmp_path):
+    profiler = Profiler((10, 13), tmp_path, chief=False)
+    profiler.add(4, 2)
+    assert [profiler.limit_steps(step, 100) for step in (4, 5, 6)] == [1, 1, 4]
+    profiler.add(11, 2)
+    assert [profiler.limit_steps(step, 100) for step in (12, 13, 14, 15)] == [1, 1, 1, 100]
+
+
+def test_a_profiler_that_fails_does_not_end_the_training(tmp_path):
+    (tmp_path / "file").touch()
+    profiler = Profiler(None, tmp_path / "file", chief=True)
+    profiler.add(1, 1)
+    assert not profiler.reached(1)
+    assert profiler.reached(2)
+    assert profiler.error
+    assert not profiler.close()
+
+
 def test_only_rank_0_records(tmp_path):
     profiler = Profiler((1, 3), tmp_path, chief=False)
     assert not profiler.reached(1)

@@ -23,6 +23,7 @@ from trainer.diagnostics.environment import environment
 from trainer.diagnostics.nccl import NcclLog, Transport, read_log
 from trainer.diagnostics.startup_report import StartupReport, look
 from trainer.distributed.communicator import Alone, Backend
+from trainer.distributed.request_listener import RequestListener
 from trainer.distributed.signals import StopRequest
 from trainer.distributed.watchdog import Watchdog
 from trainer.presets import PRESETS
@@ -212,14 +213,16 @@ class Written(NcclLog):
 def test_a_run_over_another_network_warns_before_and_after_its_first_step(
     digits_folder, tmp_path, monkeypatch, capfd, good, bare
 ):
-    monkeypatch.setattr("trainer.training.stepper.build_resnet", small_model)
+    monkeypatch.setattr("trainer.training.stepper.build_model", small_model)
     monkeypatch.setattr(StartupReport, "gather", lambda *_: startup(good, bare))
     config = replace(
         tiny_config(str(digits_folder), max_steps=1, export=False, log=LogConfig(report=False)),
         name="a", runs_dir=str(tmp_path / "runs"), exchange=ExchangeConfig(infiniband=True),
     )  # fmt: skip
     with Watchdog(WatchdogConfig(), None) as watchdog:
-        assert Attempt(config, Alone(), watchdog, Written(SOCKET)).run(StopRequest()) == 0
+        requests = RequestListener(watchdog, None)
+        attempt = Attempt(config, Alone(), watchdog, requests, Written(SOCKET))
+        assert attempt.run(StopRequest()) == 0
     told = capfd.readouterr()
     chosen = "NCCL 2.18.3: between nodes no InfiniBand but Socket, without GPUDirect"
     assert told.out.index("took the first step") < told.out.index(f"\n  {chosen}\n")

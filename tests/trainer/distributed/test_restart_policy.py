@@ -11,6 +11,7 @@ from trainer.distributed.restart_policy import (
     decide_restart,
     describe_exit,
 )
+from trainer.errors import TIME_LIMIT_STATUS
 
 KILLED = AttemptResult((-9, 6))
 CRASH = Failure(rank=1, step=12, status=1, explained=False, what="KeyError in feed.py, line 7")
@@ -62,6 +63,10 @@ def test_a_stop_that_was_asked_for_is_kept(number):
     assert not decide_restart([AttemptResult((128 + number, 128 + number))], 3).restart
     # One rank had no handler yet.
     assert not decide_restart([AttemptResult((-number, 6))], 3).restart
+
+
+def test_a_run_that_has_used_its_time_is_not_started_again():
+    assert not decide_restart([AttemptResult((TIME_LIMIT_STATUS, 6))], 3).restart
 
 
 def test_success_is_the_end():

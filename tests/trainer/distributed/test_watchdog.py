@@ -218,7 +218,7 @@ def test_a_frozen_rank_is_named_by_the_one_that_waits(tmp_path):
     code = f"""
 watchdog.HEARTBEAT_SECONDS, watchdog.SILENT_SECONDS = 0.1, 1.0
 watchdog.EXTRA_SECONDS = 0.0
-with start(step=2, rank=int(sys.argv[1]), size=2) as dog, dog.phase("train"):
+with start(step=6, rank=int(sys.argv[1]), size=2) as dog, dog.phase("train"):
     dog.share(Path({str(tmp_path)!r}))
     dog.beat(7, arrived=True)
     print("ready", flush=True)

@@ -18,7 +18,7 @@ from trainer.export.exporter import export_model, export_run, exported_step
 @pytest.fixture
 def small(monkeypatch):
     """Runs of small models, which are written in no time."""
-    monkeypatch.setattr("trainer.model.weights.build_resnet", small_model)
+    monkeypatch.setattr("trainer.model.weights.build_model", small_model)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def run(digits_folder, tmp_path_factory):
     """The folder of a run with an export."""
     place = tmp_path_factory.mktemp("runs") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trainer.model.weights.build_resnet", small_model)
+        patch.setattr("trainer.model.weights.build_model", small_model)
         folder, _, _ = make_run(place, tiny_config(str(digits_folder), name="run"))
         export_run(str(folder.path), "last", None, 5, onnx=False)
     return folder.path

@@ -12,6 +12,7 @@ import pytest
 
 from tests.trainer.support.command import TINY, metrics
 from tests.trainer.support.forked import fork_trainer
+from trainer.errors import NonFiniteError
 from trainer.loggers.mlflow import CAPACITY, LARGEST_BATCH, MlflowLogger, mlflow_logger
 
 TIMEOUT = 30
@@ -42,6 +43,9 @@ class MlflowClient:
     def log_batch(self, run, metrics=(), params=(), tags=(), synchronous=None):
         self._note("batch", run, metrics, params, tags)
 
+    def set_tag(self, run, key, value):
+        self._note("tag", run, key, value)
+
     def set_terminated(self, run, status):
         self._note("end", run, status)
 """,
@@ -66,8 +70,8 @@ class Recorder:
             raise ConnectionError("no route to the server")
         self.sent += points
 
-    def end(self, *, failed):
-        self.calls.append(("end", failed))
+    def end(self, exit_status, *, failed):
+        self.calls.append(("end", exit_status, failed))
 
 
 def began(client, **options):
@@ -100,8 +104,9 @@ def test_the_chosen_metrics_are_sent_by_step_after_what_the_run_is():
         sent.add("train", 5, {"loss": 2.5, "gradient_norm": 1.0, "images_per_second": 100.0})
         sent.add("train", 10, {"loss": float("inf"), "learning_rate": 0.1})
         sent.add("evaluation", 10, {"top1": 0.5, "validation_loss": 1.0, "epoch": 2.0})
-    assert client.calls[0] == ("describe", {"epochs": 3}, {"trainer.attempt": 2})
-    assert client.calls[-1] == ("end", False)
+    tags = {"trainer.attempt": 2, "trainer.exit_status": "running"}
+    assert client.calls[0] == ("describe", {"epochs": 3}, tags)
+    assert client.calls[-1] == ("end", 0, False)
     assert [(point.key, point.step, point.value) for point in client.sent] == [
         ("train/loss", 5, 2.5),
         ("train/images_per_second", 5, 100.0),
@@ -168,18 +173,26 @@ def test_the_end_waits_for_a_server_that_hangs_only_so_long(capsys):
     answering.set()
 
 
-def test_a_run_that_fails_sends_what_it_has_and_is_marked():
+@pytest.mark.parametrize(("error", "status"), [(ValueError("x"), 1), (NonFiniteError("x"), 5)])
+def test_a_run_that_fails_sends_what_it_has_and_its_exit_status(error, status):
     client = Recorder()
 
     def train():
         with began(client) as sent:
             sent.add("train", 1, {"loss": 1.0})
-            raise ValueError("not finite")
+            raise error
 
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(type(error)):
         train()
     assert len(client.sent) == 1
-    assert client.calls[-1] == ("end", True)
+    assert client.calls[-1] == ("end", status, True)
+
+
+def test_a_run_that_is_stopped_ends_with_its_status_and_has_not_failed():
+    client = Recorder()
+    with began(client) as sent:
+        sent.exit_status = 143
+    assert client.calls[-1] == ("end", 143, False)
 
 
 @pytest.mark.parametrize("lacks", ["server", "package", "rank 0"])
@@ -201,8 +214,10 @@ def test_the_run_that_the_environment_names_is_added_to_and_not_ended(mlflow, mo
     with mlflow_logger("first", chief=True) as sent:
         sent.begin({"epochs": 3}, {"trainer.run": "first"})
         sent.add("train", 5, {"loss": 2.5})
-    tags, parameters, points = mlflow()
-    assert tags == ["batch", "job-r1", [], [], [["trainer.run", "first"]]]
+    tags, parameters, points, end = mlflow()
+    named = [["trainer.run", "first"], ["trainer.exit_status", "running"]]
+    assert tags == ["batch", "job-r1", [], [], named]
+    assert end == ["tag", "job-r1", "trainer.exit_status", "0"]
     assert parameters == ["batch", "job-r1", [], [["epochs", "3"]], []]
     ((key, value, milliseconds, step),) = points[2]
     assert (key, value, step) == ("train/loss", 2.5, 5)
@@ -238,7 +253,8 @@ def test_a_training_of_two_ranks_is_sent_once(mlflow, workplace):
     done = fork_trainer(*args, cwd=workplace, env=[env, env])
     assert done.returncode == 0, done.stderr
     run = workplace / "runs" / "first"
-    tags, parameters, *batches = mlflow()
+    tags, parameters, *batches, end = mlflow()
+    assert end == ["tag", "job-r1", "trainer.exit_status", "0"]
     assert {"trainer.run": "first", "trainer.attempt": "1"}.items() <= dict(tags[4]).items()
     chosen = dict(parameters[3])
     assert {"preset": "digits", "epochs": "2", "ranks": "2", "model.depth": "18"}.items() <= (

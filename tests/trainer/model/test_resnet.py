@@ -1,13 +1,15 @@
 """The networks: sizes against published totals, and their initial state."""
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import tf_keras as keras
 
 from trainer.config import ModelConfig
-from trainer.model.resnet import build_resnet, training_flops_per_image
+from trainer.model.flops import training_flops_per_image
+from trainer.model.resnet import build_resnet
 from trainer.training.optimizer import is_kernel
 
 pytestmark = pytest.mark.slow
@@ -30,6 +32,20 @@ def weights(model):
 
 def size_before_pool(config):
     return tuple(build_resnet(config, classes=10).get_layer("pool").input.shape[1:3])
+
+
+def norms(model):
+    return [each for each in model.layers if isinstance(each, keras.layers.BatchNormalization)]
+
+
+@pytest.mark.parametrize("momentum", [0.9, 0.5])
+def test_all_running_statistics_move_with_the_momentum_of_the_configuration(momentum):
+    found = norms(build_resnet(replace(TINY, batch_norm_momentum=momentum), classes=10))
+    assert {layer.momentum for layer in found} == {momentum}
+
+
+def test_the_momentum_of_running_statistics_is_nine_tenths_unless_another_is_given():
+    assert {layer.momentum for layer in norms(resnet50())} == {0.9}
 
 
 # 1. Sizes.

@@ -45,7 +45,7 @@ def test_the_result_of_a_finished_run_is_its_summary(run):
     assert read.state == "finished"
     summary = read.summary
     assert (summary.final, summary.step, summary.examples) == (True, 100, 40)
-    assert summary.top1 == pytest.approx(37 / 40)
+    assert summary.metrics["top1"] == pytest.approx(37 / 40)
     assert (summary.images_per_second, summary.seconds) == (640.0, 34.5)
     assert summary.phases == SECONDS
     assert read.problems == ()
@@ -156,7 +156,7 @@ def test_a_run_that_goes_on_shows_its_newest_figures(run):
     write_metrics(run, ends_at=40)
     read = read_run(run)
     assert (read.summary.final, read.summary.step) == (False, 40)
-    assert read.summary.top1 == pytest.approx(40 / 105)
+    assert read.summary.metrics["top1"] == pytest.approx(40 / 105)
     text = Reader(page_of(run)).text
     assert "its last record is of 2023-11-14 22:14 UTC" in text
     assert "No predictions" in text
@@ -378,6 +378,19 @@ def test_many_runs_of_different_kinds_can_be_compared(tmp_path):
     data = json.loads(page.split('data-plot="plot-rate">')[1].split("</script>")[0])["data"]
     lines = [(trace["line"]["color"], trace["line"]["dash"]) for trace in data]
     assert len(set(lines)) == len(lines) == 19
+
+
+def test_an_estimated_cost_is_shown_of_the_runs_that_have_one(tmp_path):
+    runs = [write_run(tmp_path / name) for name in ("dear", "cheap", "unknown")]
+    for run, amount in zip(runs, (1234.5, 0.0123), strict=False):
+        (run / "cost.json").write_text(json.dumps({"amount": amount, "currency": "USD"}))
+    both = Reader(write_report(runs).read_text()).text
+    assert "1,234.50 USD" in both
+    assert "0.0123 USD" in both
+    assert "1,234.50 USD" in Reader(page_of(runs[0])).text
+    assert "estimated cost" not in Reader(page_of(runs[2])).text
+    (runs[0] / "cost.json").write_text('{"amount": "all"}')
+    assert "estimated cost" not in Reader(page_of(runs[0])).text
 
 
 def test_pages_are_written_where_they_are_expected_and_whole(tmp_path, run):

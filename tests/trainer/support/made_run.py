@@ -17,7 +17,7 @@ STEP = 7
 
 def lively_model(config: TrainConfig, classes: int) -> keras.Model:
     """A network of a run whose answers depend on its input, which a new one's hardly do."""
-    build = vars(weights)["build_resnet"]
+    build = vars(weights)["build_model"]
     model: keras.Model = build(config.model, classes, config.compute.precision, config.seed)
     for variable in model.variables:
         if "gamma" in variable.name:

@@ -8,8 +8,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 from hypothesis import strategies as st
 
 from common import annotations, fields
-from trainer.config import TrainConfig
+from trainer.config import EMBEDDED_TASKS, TrainConfig
+from trainer.networks import NETWORKS
 from trainer.presets import PRESETS
+from trainer.task_descriptions import DESCRIPTIONS
 
 LEAVES = {leaf.key: leaf for leaf in fields.leaves(TrainConfig)}
 
@@ -53,6 +55,11 @@ def texts(key):
     if key == "profile_steps":
         spans = st.tuples(st.integers(1, 10**6), st.integers(1, 10**6))
         return spans.map(lambda span: f"{span[0]}:{sum(span)}")
+    if key == "model.network":
+        return st.sampled_from(sorted(NETWORKS))
+    if key == "model.builder":
+        words = st.from_regex(r"[a-z_]\w{0,8}", fullmatch=True)
+        return st.tuples(words, words, words).map(lambda part: f"{part[0]}.{part[1]}:{part[2]}")
     # What a process can be given as an argument: no surrogates, no NUL.
     characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     folders = st.text(characters, min_size=1, max_size=20)
@@ -67,12 +74,23 @@ def values(leaf, hint=None):
     if origin in (Union, types.UnionType):
         parts = [st.none() if part is type(None) else values(leaf, part) for part in get_args(hint)]
         return st.one_of(parts)
+    if origin is tuple and get_args(hint)[0] is str:
+        return st.lists(texts(leaf.key), max_size=3).map(tuple)
     if origin is tuple:
         parts_of_it = st.lists(numbers(get_args(hint)[0], leaf.bounds), max_size=4, unique=True)
         return parts_of_it.map(lambda items: tuple(sorted(items)))
     if hint is bool:
         return st.booleans()
     return texts(leaf.key) if hint is str else numbers(hint, leaf.bounds)
+
+
+def mend_network(picked, value):
+    """Choose a network that fits the task, and no other one beside a builder."""
+    dense = DESCRIPTIONS[value("task")].dense
+    if value("model.builder") is not None:
+        picked["model.network"] = "resnet"
+    elif NETWORKS[value("model.network")].dense != dense:
+        picked["model.network"] = "unet" if dense else "resnet"
 
 
 @st.composite
@@ -89,11 +107,17 @@ def configs(draw):
         picked["data.dir"] = draw(texts("data.dir"))
     if value("data.source") == "synthetic":
         picked["data.dir"] = picked["data.cache_dir"] = None
-    if value("data.source") == "digits":
+    if value("data.source") in EMBEDDED_TASKS:
         picked["data.flip"] = False
+        picked["task"] = EMBEDDED_TASKS[value("data.source")]
+    mend_network(picked, value)
+    smallest = NETWORKS[value("model.network")].smallest
+    picked["model.image_size"] = max(value("model.image_size"), smallest)
     picked["data.shift_pixels"] = min(value("data.shift_pixels"), value("model.image_size") - 1)
     if value("batch_size") % value("optimizer.accumulation"):
         picked["batch_size"] = value("batch_size") * value("optimizer.accumulation")
+    if value("optimizer.kind") != "momentum":
+        picked["optimizer.nesterov"] = False
     if value("optimizer.warmup_epochs") >= value("epochs"):
         picked["optimizer.warmup_epochs"] = 0.0
     if value("exchange.compression") == "fp16":

@@ -34,7 +34,7 @@ def roll_back(
 
     def next_batch(rank_data: RankData) -> dict[str, Any]:
         batch = original(rank_data)
-        factor = tf.ensure_shape(tf.numpy_function(note, [batch["label"]], tf.float32), [])
+        factor = tf.ensure_shape(tf.numpy_function(note, [batch["target"]], tf.float32), [])
         return {**batch, "weight": batch["weight"] * factor}
 
     RankData.next_batch = next_batch  # type: ignore[method-assign, assignment]
@@ -63,7 +63,7 @@ def train_without_batch_norm(
     from trainer.training import stepper
     from trainer.training.run import train
 
-    vars(stepper)["build_resnet"] = lambda *_: plain_model()
+    vars(stepper)["build_model"] = lambda *_, dense: plain_model()
     runs, data = f"{workplace}/runs", f"{workplace}/data/digits"
     config = tiny_config(data, name=name, runs_dir=runs, batch_size=batch_size)
     config = replace(

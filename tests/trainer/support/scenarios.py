@@ -30,10 +30,12 @@ from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import connect
+from trainer.tasks.classification import Classification
+from trainer.tasks.task import Predictions
 from trainer.training import loop as loop_module
-from trainer.training.evaluator import Evaluator, Predictions, gather
+from trainer.training.evaluator import Evaluator, gather
 from trainer.training.loop import Loop
-from trainer.training.optimizer import Momentum
+from trainer.training.optimizer import Optimizer, build_optimizer
 
 NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
 """Of random images."""
@@ -78,7 +80,7 @@ def use_small_model() -> None:
     from trainer.training import stepper
 
     for module in (stepper, weights):
-        vars(module)["build_resnet"] = small_model
+        vars(module)["build_model"] = small_model
 
 
 def run_command(
@@ -134,11 +136,13 @@ def make_loop(
     world: Communicator,
     next_batch: Callable[[], dict[str, Any]],
     normalization: Normalization = NORMALIZATION,
-) -> tuple[Loop, Momentum]:
+) -> tuple[Loop, Optimizer]:
     """The loop of a network, and its optimizer."""
-    optimizer = Momentum(model.trainable_variables, config.optimizer)
+    optimizer = build_optimizer(model.trainable_variables, config.optimizer)
     batch = config.batch_size * world.size
-    return Loop(model, optimizer, world, normalization, config, batch, next_batch), optimizer
+    task = Classification(int(model.output_shape[-1]))
+    loop = Loop(task, model, optimizer, world, normalization, config, batch, next_batch)
+    return loop, optimizer
 
 
 def values(variables: Any) -> list[Any]:
@@ -193,7 +197,7 @@ def _take_steps(
         "rank": (world.rank, world.size, world.local_rank, world.local_size),
         "weights": values(model.trainable_variables),
         "moving": values(model.non_trainable_variables),
-        "momentum": values(optimizer.slots),
+        "optimizer": values(optimizer.state.values()),
         "loop": values(loop.state.values()),
         "loss": report.loss,
         "images": report.images,
@@ -206,15 +210,18 @@ def predict(config: TrainConfig) -> tuple[float, Predictions]:
     world = start(config)
     data_set = load_data_set(config)
     rank_data = RankData(config, data_set, world, 1)
-    evaluator = Evaluator(plain_model(), world, data_set.normalization, xla=False)
+    task = Classification(data_set.classes)
+    evaluator = Evaluator(task, plain_model(), world, data_set.normalization, xla=False)
     result = evaluator.run(rank_data.validation)
     assert evaluator.predictions is not None
-    return result.top1, gather(evaluator.predictions, rank_data.validation_share.start, world)
+    return result.metrics["top1"], gather(
+        evaluator.predictions, rank_data.validation_share.start, world
+    )
 
 
 _BATCH = {
     "image": tf.TensorSpec([8, 8, 8, 3], tf.uint8),
-    "label": tf.TensorSpec([8], tf.int32),
+    "target": tf.TensorSpec([8], tf.int32),
     "weight": tf.TensorSpec([8], tf.float32),
     "flip": tf.TensorSpec([8], tf.bool),
 }
@@ -227,7 +234,7 @@ def _batches(world: Communicator, weights: list[list[float]]) -> Iterator[dict[s
         noise = np.random.default_rng([number, world.rank])
         yield {
             "image": tf.constant(noise.integers(0, 256, [8, 8, 8, 3]), tf.uint8),
-            "label": tf.constant(noise.integers(0, 10, [8]), tf.int32),
+            "target": tf.constant(noise.integers(0, 10, [8]), tf.int32),
             "weight": tf.fill([8], tf.constant(step[world.rank], tf.float32)),
             "flip": tf.zeros([8], tf.bool),
         }
@@ -239,17 +246,19 @@ def weighted_steps(
     poison: tuple[int, int] = (-1, -1),
     growth_steps: int = 2000,
     compression: str = "none",
+    kind: str = "momentum",
 ) -> list[dict[str, Any]]:
     """One call of the loop a step, with chosen weights of the images; the state after each.
 
     Before step `poison[0]`, rank `poison[1]` gets a kernel that is not a number. The loss scale
-    doubles after `growth_steps` finite steps.
+    doubles after `growth_steps` finite steps. The optimizer is of a kind.
     """
     loop_module.SCALE_GROWTH_STEPS = growth_steps
     config = TrainConfig(
         batch_size=8,
         data=DataConfig(source="synthetic"),
         model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
+        optimizer=OptimizerConfig(kind=kind),  # type: ignore[arg-type]
         compute=ComputeConfig(precision=precision),  # type: ignore[arg-type]
         exchange=ExchangeConfig(compression=compression),  # type: ignore[arg-type]
     )
@@ -269,7 +278,7 @@ def weighted_steps(
         report = loop.run([0.05], lambda _: None)
         states.append(
             {
-                "state": values([*model.variables, *optimizer.slots]),
+                "state": values([*model.variables, *optimizer.state.values()]),
                 "loss_scale": float(loop.loss_scale.numpy()),
                 "skipped": report.skipped_steps,
                 "bad_step": report.bad_step,

@@ -12,9 +12,9 @@ from trainer.distributed import launcher
 if __name__ == "__main__":
     if launcher.is_rank(os.environ):
         from tests.trainer.support.small_model import small_model
-        from trainer.model import resnet
+        from trainer.model import build
 
-        vars(resnet)["build_resnet"] = small_model
+        vars(build)["build_model"] = small_model
     else:
         launcher.GRACE_SECONDS = 2.0
         module = "tests.trainer.support.small"

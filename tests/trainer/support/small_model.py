@@ -6,9 +6,15 @@ from trainer.config import ModelConfig
 
 
 def small_model(
-    config: ModelConfig, classes: int, precision: str = "float32", seed: int = 0
+    config: ModelConfig,
+    classes: int,
+    precision: str = "float32",
+    seed: int = 0,
+    *,
+    dense: bool = False,
 ) -> keras.Model:
-    """A convolution with batch norm and a dense layer; arguments as those of `build_resnet`."""
+    """A convolution with batch norm and a dense layer; arguments as those of `build_model`."""
+    assert not dense
     policy = keras.mixed_precision.Policy(precision)
     image = keras.Input((config.image_size, config.image_size, 3), name="image")
     init = keras.initializers.GlorotUniform(seed=seed)

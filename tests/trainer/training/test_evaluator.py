@@ -6,6 +6,8 @@ import tf_keras as keras
 
 from trainer.data.manifest import Normalization
 from trainer.distributed.communicator import Alone
+from trainer.tasks.classification import Classification
+from trainer.tasks.classification_files import mistakes
 from trainer.training.evaluator import Evaluator
 
 NORMALIZATION = Normalization((100.0, 110.0, 120.0), (50.0, 60.0, 70.0))
@@ -21,7 +23,7 @@ def make_batch(noise, weights):
     size = len(weights)
     return {
         "image": tf.constant(noise.integers(0, 256, [size, 4, 4, 3]), tf.uint8),
-        "label": tf.constant(noise.integers(0, 12, [size]), tf.int32),
+        "target": tf.constant(noise.integers(0, 12, [size]), tf.int32),
         "weight": tf.constant(weights, tf.float32),
         "flip": tf.zeros([size], tf.bool),
     }
@@ -34,7 +36,7 @@ def reference(model, batches):
         kernel, bias = (w.numpy().astype(float) for w in model.weights)
         logits = image.reshape(len(image), -1) @ kernel + bias
         for row, label, weight in zip(
-            logits, batch["label"].numpy(), batch["weight"].numpy(), strict=True
+            logits, batch["target"].numpy(), batch["weight"].numpy(), strict=True
         ):
             if weight:
                 better = int((row > row[label]).sum())
@@ -47,18 +49,18 @@ def reference(model, batches):
 def test_counts_and_loss_equal_numpys_and_fillers_do_not_count():
     noise, model = np.random.default_rng(0), linear_model()
     batches = [make_batch(noise, [1.0] * 40), make_batch(noise, [1.0] * 13 + [0.0] * 27)]
-    found = Evaluator(model, Alone(), NORMALIZATION, xla=False).run(batches)
+    found = Evaluator(Classification(12), model, Alone(), NORMALIZATION, xla=False).run(batches)
     top1, top5, loss, count = reference(model, batches)
     assert found.examples == count == 53
-    assert (found.top1, found.top5) == (top1, top5)
+    assert found.metrics == {"top1": top1, "top5": top5}
     assert np.isclose(found.loss, loss, rtol=1e-5)
-    assert 0 < found.top1 < found.top5 < 1
+    assert 0 < top1 < top5 < 1
 
 
 def test_predictions_are_those_that_were_counted_in_their_order():
     noise, model = np.random.default_rng(0), linear_model()
     batches = [make_batch(noise, [1.0] * 40), make_batch(noise, [1.0, 0.0] + [1.0] * 11)]
-    evaluator = Evaluator(model, Alone(), NORMALIZATION, xla=False)
+    evaluator = Evaluator(Classification(12), model, Alone(), NORMALIZATION, xla=False)
     assert evaluator.predictions is None
     result = evaluator.run(batches)
     found = evaluator.predictions
@@ -68,14 +70,16 @@ def test_predictions_are_those_that_were_counted_in_their_order():
     )[found.index]
     powers = np.exp(logits - logits.max(1, keepdims=True))
     probabilities = powers / powers.sum(1, keepdims=True)
-    labels = np.concatenate([b["label"].numpy() for b in batches])[found.index]
+    labels = np.concatenate([b["target"].numpy() for b in batches])[found.index]
     rows = np.arange(len(labels))
-    assert found.label.tolist() == labels.tolist()
-    assert found.predicted.tolist() == logits.argmax(1).tolist()
-    np.testing.assert_allclose(found.probability, probabilities.max(1), rtol=1e-4)
-    np.testing.assert_allclose(found.probability_of_label, probabilities[rows, labels], rtol=1e-4)
-    assert (found.label == found.predicted).mean() == result.top1
-    assert len(found.mistakes()) == round(52 * (1 - result.top1))
+    assert found["label"].tolist() == labels.tolist()
+    assert found["predicted"].tolist() == logits.argmax(1).tolist()
+    np.testing.assert_allclose(found["probability"], probabilities.max(1), rtol=1e-4)
+    np.testing.assert_allclose(
+        found["probability_of_label"], probabilities[rows, labels], rtol=1e-4
+    )
+    assert (found["label"] == found["predicted"]).mean() == result.score
+    assert len(mistakes(found)) == round(52 * (1 - result.score))
 
 
 def test_a_filler_with_an_infinite_loss_leaves_the_result_finite():
@@ -89,10 +93,10 @@ def test_a_filler_with_an_infinite_loss_leaves_the_result_finite():
     batch = make_batch(noise, [1.0] * 3 + [0.0])
     pictures = batch["image"].numpy()
     pictures[3], pictures[:3] = 0, 200
-    batch |= {"image": tf.constant(pictures), "label": tf.constant([1, 1, 1, 1])}
+    batch |= {"image": tf.constant(pictures), "target": tf.constant([1, 1, 1, 1])}
     assert np.isinf(
         model((pictures[3:].astype(np.float32) - NORMALIZATION.mean) / NORMALIZATION.std)
     ).any()
-    found = Evaluator(model, Alone(), NORMALIZATION, xla=False).run([batch])
+    found = Evaluator(Classification(2), model, Alone(), NORMALIZATION, xla=False).run([batch])
     assert np.isfinite(found.loss)
     assert found.examples == 3

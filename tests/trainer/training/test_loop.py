@@ -45,9 +45,14 @@ def test_the_all_reduce_sums_over_ranks_and_everyone_gets_the_same(ranks, config
         assert result["sum"].tolist() == [ranks, sum(range(ranks))]
 
 
-def test_one_rank_with_a_double_batch_equals_two_ranks(digits_folder):
-    two = scenarios.tiny_config(str(digits_folder), batch_size=16)
-    one = scenarios.tiny_config(str(digits_folder), batch_size=32)
+@pytest.mark.parametrize("kind", ["momentum", "lars"])
+def test_one_rank_with_a_double_batch_equals_two_ranks(digits_folder, kind):
+    # The loop's rate here is small for LARS, which moves kernels only with a larger trust.
+    optimizer = OptimizerConfig(
+        kind=kind, warmup_epochs=0.5, nesterov=kind == "momentum", trust=0.1
+    )
+    two = scenarios.tiny_config(str(digits_folder), batch_size=16, optimizer=optimizer)
+    one = scenarios.tiny_config(str(digits_folder), batch_size=32, optimizer=optimizer)
     (single,) = run_world(scenarios.take_steps_without_batch_norm, 1, one, 30)
     pair = run_world(scenarios.take_steps_without_batch_norm, 2, two, 30)
     assert single["images"] == pair[0]["images"] == 30 * 32
@@ -56,11 +61,13 @@ def test_one_rank_with_a_double_batch_equals_two_ranks(digits_folder):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
 
 
-def test_all_state_is_the_same_on_all_ranks_batch_norm_included(digits_folder):
-    config = scenarios.tiny_config(str(digits_folder), batch_size=16)
+@pytest.mark.parametrize("kind", ["momentum", "lars", "adamw"])
+def test_all_state_is_the_same_on_all_ranks_batch_norm_included(digits_folder, kind):
+    optimizer = OptimizerConfig(kind=kind, warmup_epochs=0.5, nesterov=kind == "momentum")
+    config = scenarios.tiny_config(str(digits_folder), batch_size=16, optimizer=optimizer)
     results = run_world(scenarios.take_steps, 3, config, 12)
     for result in results[1:]:
-        for part in ("weights", "moving", "momentum", "loop"):
+        for part in ("weights", "moving", "optimizer", "loop"):
             assert same(result[part], results[0][part]), part
     moved = [m for m in results[0]["moving"] if not np.all((m == 0) | (m == 1))]
     assert len(moved) == len(results[0]["moving"])
@@ -78,13 +85,16 @@ def test_accumulated_micro_batches_equal_the_whole_batch(digits_folder):
         np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("compression", ["none", "fp16"])
-def test_overflow_on_one_rank_skips_the_step_on_all(compression):
+@pytest.mark.parametrize(
+    ("compression", "kind"),
+    [("none", "momentum"), ("fp16", "momentum"), ("none", "adamw"), ("fp16", "lars")],
+)
+def test_overflow_on_one_rank_skips_the_step_on_all(compression, kind):
     # A weight of 1e4 leaves the loss finite, but not its gradient in float16 at a scale of 2**15.
     fine = [1.0, 1.0]
     weights = [fine, [1.0, 1e4], fine]
     ranks = run_world(
-        scenarios.weighted_steps, 2, "mixed_float16", weights, (-1, -1), 2000, compression
+        scenarios.weighted_steps, 2, "mixed_float16", weights, (-1, -1), 2000, compression, kind
     )
     for before, skipped, after in ranks:
         assert (before["skipped"], skipped["skipped"], after["skipped"]) == (0, 1, 0)

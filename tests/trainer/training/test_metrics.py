@@ -21,11 +21,11 @@ class Clock:
         self.now += seconds
 
 
-def report(images=0, loss=0.0, accuracy=0.0, wait=0.0, skipped=0, norm=1.0):
+def report(images=0, loss=0.0, score=0.0, wait=0.0, skipped=0, norm=1.0):
     return LoopReport(
         steps=1,
         loss=loss,
-        accuracy=accuracy,
+        score=score,
         images=images,
         gradient_norm=norm,
         wait_seconds=wait,
@@ -128,7 +128,7 @@ def test_batches_that_were_rolled_back_over_are_used_up():
 
 def test_images_a_second_count_training_seconds_only():
     clock = Clock()
-    timer, interval = PhaseTimer(clock=clock), Interval(ranks=1)
+    timer, interval = PhaseTimer(clock=clock), Interval(1, "train_top1")
     with timer.phase("compile"):
         clock.sleep(30)
     interval.add(report(images=100), None, 100)
@@ -144,21 +144,21 @@ def test_images_a_second_count_training_seconds_only():
 
 
 def test_rates_are_left_out_when_only_the_first_step_was_taken():
-    interval = Interval(ranks=1)
+    interval = Interval(1, "train_top1")
     interval.add(report(images=100, wait=3.0), None, 100)
     values = summary(interval, 1e9, 1e12)
     assert values.keys() == {"loss", "train_top1", "gradient_norm"}
 
 
 def test_images_a_second_are_shared_by_the_ranks():
-    interval = Interval(ranks=8)
+    interval = Interval(8, "train_top1")
     interval.add(report(images=1600), 2.0, 1600)
     assert summary(interval)["images_per_second"] == 800.0
     assert summary(interval)["images_per_second_per_rank"] == 100.0
 
 
 def test_data_wait_is_the_part_of_the_training_seconds():
-    interval = Interval(ranks=2)
+    interval = Interval(2, "train_top1")
     interval.add(report(images=10, wait=50.0), None, 10)
     interval.add(report(images=10, wait=0.5), 6.0, 10)
     interval.add(report(images=10, wait=1.5), 4.0, 10)
@@ -166,29 +166,29 @@ def test_data_wait_is_the_part_of_the_training_seconds():
 
 
 def test_mfu_is_the_part_of_the_peak_of_all_ranks():
-    interval = Interval(ranks=4)
+    interval = Interval(4, "train_top1")
     interval.add(report(images=1000), 2.0, 1000)
     # 500 images a second x 24 GFLOP = 12 TFLOP a second, of 4 x 15.
     assert summary(interval, 24e9, 15e12)["mfu_percent"] == pytest.approx(20.0)
 
 
 def test_mfu_is_left_out_where_the_peak_is_not_known():
-    interval = Interval(ranks=1)
+    interval = Interval(1, "train_top1")
     interval.add(report(images=10), 1.0, 10)
     assert "mfu_percent" not in summary(interval, 24e9, None)
 
 
 def test_loss_and_accuracy_are_weighted_by_images():
-    interval = Interval(ranks=1)
-    interval.add(report(images=30, loss=2.0, accuracy=0.5), None, 30)
-    interval.add(report(images=10, loss=4.0, accuracy=0.9), 1.0, 10)
+    interval = Interval(1, "train_top1")
+    interval.add(report(images=30, loss=2.0, score=0.5), None, 30)
+    interval.add(report(images=10, loss=4.0, score=0.9), 1.0, 10)
     values = summary(interval)
     assert values["loss"] == pytest.approx((30 * 2.0 + 10 * 4.0) / 40)
     assert values["train_top1"] == pytest.approx((30 * 0.5 + 10 * 0.9) / 40)
 
 
 def test_images_left_out_are_counted_and_still_timed():
-    interval = Interval(ranks=1)
+    interval = Interval(1, "train_top1")
     interval.add(report(images=97, loss=1.0), 2.0, 100)
     values = summary(interval)
     assert values["images_left_out"] == 3
@@ -196,33 +196,33 @@ def test_images_left_out_are_counted_and_still_timed():
 
 
 def test_an_interval_of_nothing_but_images_left_out_has_a_summary():
-    interval = Interval(ranks=1)
+    interval = Interval(1, "train_top1")
     interval.add(report(images=0), 2.0, 100)
     assert summary(interval)["loss"] == 0.0
 
 
 def test_skipped_steps_are_counted():
-    interval = Interval(ranks=1)
+    interval = Interval(1, "train_top1")
     interval.add(report(images=8, skipped=2), 1.0, 8)
     interval.add(report(images=8, skipped=1), 1.0, 8)
     assert summary(interval)["skipped_steps"] == 3
 
 
 def test_what_did_not_happen_is_not_mentioned():
-    interval = Interval(ranks=1)
+    interval = Interval(1, "train_top1")
     interval.add(report(images=8), 1.0, 8)
     assert not {"skipped_steps", "images_left_out"} & summary(interval).keys()
 
 
 def test_the_gradient_norm_is_that_of_the_last_step():
-    interval = Interval(ranks=1)
+    interval = Interval(1, "train_top1")
     interval.add(report(images=8, norm=5.0), 1.0, 8)
     interval.add(report(images=8, norm=2.0), 1.0, 8)
     assert summary(interval)["gradient_norm"] == 2.0
 
 
 def test_a_reset_forgets_everything():
-    interval = Interval(ranks=1)
+    interval = Interval(1, "train_top1")
     interval.add(report(images=8, loss=9.0, wait=1.0, skipped=1), 1.0, 10)
     interval.reset()
     interval.add(report(images=4, loss=1.0), 2.0, 4)

@@ -9,7 +9,8 @@ import tf_keras as keras
 
 from trainer.data.manifest import Normalization
 from trainer.presets import PRESETS
-from trainer.training.gradients import LocalGradients, cross_entropy, unscale
+from trainer.tasks.classification import Classification, cross_entropy
+from trainer.training.gradients import LocalGradients, unscale
 from trainer.training.optimizer import Momentum
 
 NORMALIZATION = Normalization((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
@@ -145,7 +146,7 @@ def batch_of(size, seed=0):
     source = np.random.default_rng(seed)
     return {
         "image": tf.constant(source.integers(0, 256, (size, 6, 6, 3)), tf.uint8),
-        "label": tf.constant(source.integers(0, 5, size), tf.int32),
+        "target": tf.constant(source.integers(0, 5, size), tf.int32),
         "weight": tf.ones([size]),
         "flip": tf.constant(source.integers(0, 2, size), tf.bool),
     }
@@ -157,7 +158,7 @@ def differentiate(model, batch, accumulation=1, scale=1.0, global_batch=24):
         batch_size=24,
         optimizer=optimizer_config(accumulation=accumulation, label_smoothing=0.1),
     )
-    local = LocalGradients(model, NORMALIZATION, config, global_batch)
+    local = LocalGradients(Classification(5), model, NORMALIZATION, config, global_batch)
     gradients, sums = tf.function(local, autograph=False)(batch, tf.constant(scale))
     loss, hits, weight, overflow = (float(value) for value in sums)
     assert overflow == 0
@@ -200,8 +201,8 @@ def test_the_loss_is_the_sum_over_images_divided_by_the_global_batch():
         batch["image"].numpy(),
     )
     logits = model((image - np.array(NORMALIZATION.mean)) / np.array(NORMALIZATION.std))
-    losses = cross_entropy(logits, batch["label"], 0.1).numpy()
-    hits = (logits.numpy().argmax(1) == batch["label"].numpy()).sum()
+    losses = cross_entropy(logits, batch["target"], 0.1).numpy()
+    hits = (logits.numpy().argmax(1) == batch["target"].numpy()).sum()
     np.testing.assert_allclose(sums, [losses.sum() / 100, hits, 24], rtol=1e-5)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigError
 from trainer.presets import PRESETS
-from trainer.training.plan import Schedule, make_plan
+from trainer.training.plan import Schedule, batch_norm_warning, make_plan
 
 COSINE = Schedule(peak=1.6, warmup_steps=5.0, total_steps=100, kind="cosine")
 STEPS = Schedule(
@@ -21,6 +21,7 @@ STEPS = Schedule(
     decay_steps=(30.0, 60.0, 80.5),
     decay_factor=0.1,
 )
+POLYNOMIAL = Schedule(peak=17.0, warmup_steps=10.0, total_steps=109, kind="polynomial", end=0.0001)
 
 
 def config_of(**changes):
@@ -32,16 +33,18 @@ def config_of(**changes):
 @st.composite
 def schedules(draw):
     total = draw(st.integers(1, 100_000))
-    kind = draw(st.sampled_from(["cosine", "step"]))
+    kind = draw(st.sampled_from(["cosine", "step", "polynomial"]))
+    peak = draw(st.floats(1e-6, 1e3))
     warmup = draw(st.floats(0, total, exclude_max=True))
     decays = draw(st.lists(st.floats(0, total), max_size=4, unique=True))
     return Schedule(
-        peak=draw(st.floats(1e-6, 1e3)),
+        peak=peak,
         warmup_steps=warmup,
         total_steps=total,
         kind=kind,
         decay_steps=tuple(sorted(decays)),
         decay_factor=draw(st.floats(0.01, 0.99)),
+        end=peak * draw(st.floats(0, 1)),
     )
 
 
@@ -95,6 +98,32 @@ def test_step_decay_at_its_boundaries(step, rate):
     assert STEPS.learning_rate(step) == pytest.approx(rate, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [
+        (0, 1.7),
+        (4, 8.5),
+        (9, 17.0),
+        # MLPerf's end + (base - end) (1 - t / T)^2 over the 100 steps after the warm-up.
+        (10, 0.0001 + 16.9999 * 0.99**2),
+        (59, 0.0001 + 16.9999 * 0.25),
+        (108, 0.0001 + 16.9999 * 0.01**2),
+        (109, 0.0001),
+        (500, 0.0001),
+    ],
+)
+def test_polynomial_at_exact_steps(step, rate):
+    assert POLYNOMIAL.learning_rate(step) == pytest.approx(rate, rel=1e-9)
+
+
+@given(schedules())
+def test_steps_at_a_small_rate_are_those_after_the_last_large_one(schedule):
+    short = replace(schedule, total_steps=200, warmup_steps=schedule.warmup_steps % 150)
+    large = [step for step in range(200) if short.learning_rate(step) >= short.peak / 2]
+    end = max(large[-1] + 1 if large else 0, math.ceil(short.warmup_steps))
+    assert short.steps_at_small_rate == 200 - end
+
+
 @given(schedules())
 def test_the_rate_is_never_zero_at_the_first_and_the_last_step(schedule):
     assert schedule.learning_rate(0) > 0
@@ -146,6 +175,22 @@ def test_the_rate_rises_through_the_warmup_and_falls_after_it(schedule):
 def test_the_peak_is_scaled_by_the_global_batch():
     config = config_of(batch_size=64, optimizer={"learning_rate": 0.3})
     assert make_plan(config, 8, 10_000).schedule.peak == pytest.approx(0.3 * 512 / 256)
+
+
+def test_an_absolute_rate_is_the_peak_with_any_global_batch():
+    rate = {"learning_rate": 17.0, "rate_scaling": "none"}
+    for ranks in (1, 8):
+        plan = make_plan(config_of(batch_size=64, optimizer=rate), ranks, 10_000)
+        assert plan.schedule.peak == 17.0
+
+
+def test_an_end_above_the_peak_is_refused_where_it_counts():
+    optimizer = {"learning_rate": 0.1, "end_rate": 0.2, "schedule": "polynomial"}
+    with pytest.raises(ConfigError, match=r"--optimizer.end-rate: 0.2 is above the peak .* 0.1"):
+        make_plan(config_of(batch_size=256, optimizer=optimizer), 1, 10_000)
+    make_plan(config_of(batch_size=512, optimizer=optimizer), 1, 10_000)
+    cosine = {**optimizer, "schedule": "cosine"}
+    make_plan(config_of(batch_size=256, optimizer=cosine), 1, 10_000)
 
 
 def test_the_warmup_ends_after_its_epochs():
@@ -231,3 +276,41 @@ def test_an_epoch_ends_as_soon_as_its_images_are_seen(plan, data):
 def test_epochs_done_are_images_seen_over_images(plan, data):
     step = data.draw(st.integers(0, plan.total_steps))
     assert plan.epoch_of(step) == pytest.approx(step * plan.global_batch / plan.examples)
+
+
+# 3. Batch norm.
+
+
+@pytest.mark.parametrize(
+    ("momentum", "small_steps", "lags"),
+    [(0.9, 43, True), (0.9, 44, False), (0.5, 6, True), (0.5, 7, False), (0.0, 1, False)],
+)
+def test_batch_norm_lags_if_over_a_hundredth_of_its_statistics_is_from_large_rates(
+    momentum, small_steps, lags
+):
+    schedule = Schedule(1.0, 0.0, 100, "step", decay_steps=(100.0 - small_steps,))
+    assert schedule.steps_at_small_rate == small_steps
+    assert (batch_norm_warning(schedule, momentum) is not None) == lags
+
+
+def test_the_warning_names_a_momentum_that_is_small_enough():
+    plan = make_plan(config_of(batch_size=1024, epochs=20), 1, 1437)
+    warning = batch_norm_warning(plan.schedule, 0.9)
+    assert warning is not None
+    assert warning.startswith("--model.batch-norm-momentum: 0.9 keeps 31% of batch norm's")
+    used = float(warning.partition("use ")[2].partition(",")[0])
+    assert 0.5 < used < 0.9
+    assert batch_norm_warning(plan.schedule, used) is None
+
+
+def test_a_rate_that_never_falls_leaves_nothing_but_old_statistics():
+    warning = batch_norm_warning(Schedule(1.0, 0.0, 100, "step"), 0.9)
+    assert warning is not None
+    assert "use 0, " in warning
+
+
+def test_the_first_run_and_imagenet_are_long_enough_for_batch_norm():
+    for name, ranks, examples in (("digits", 2, 1437), ("imagenet-lars-32768", 128, 1_281_167)):
+        config = PRESETS[name]
+        plan = make_plan(config, ranks, examples)
+        assert batch_norm_warning(plan.schedule, config.model.batch_norm_momentum) is None

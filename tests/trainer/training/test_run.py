@@ -12,6 +12,7 @@ from tests.trainer.support.command import TINY, final_state, metrics, result
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.errors import TIME_LIMIT_STATUS
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +47,44 @@ def test_a_run_stopped_and_continued_ends_with_the_same_bits(workplace):
     assert steps == sorted(set(steps))
     assert [line["attempt"] for line in metrics(runs / "parts", "start")] == [1, 2, 3, 4]
     assert result(runs / "parts")["attempts"] == 4
+    assert result(runs / "parts")["top1"] == result(runs / "whole")["top1"]
+
+
+@pytest.mark.parametrize("kind", ["lars", "adamw"])
+def test_the_state_of_every_optimizer_is_continued_to_the_bit(workplace, kind):
+    options = [
+        *("--optimizer.kind", kind, "--optimizer.nesterov", "False", "--ranks", "1"),
+        *("--optimizer.rate-scaling", "none", "--optimizer.learning-rate", "0.01"),
+        *("--optimizer.schedule", "polynomial", "--evaluation.every-epochs", "0"),
+    ]
+    train(workplace, *options, "--name", "whole", ranks=1)
+    for steps in ("7", "90"):
+        train(workplace, *options, "--name", "parts", "--max-steps", steps, ranks=1)
+    runs = workplace / "runs"
+    state = final_state(runs / "parts")
+    assert state == final_state(runs / "whole")
+    assert any(name.startswith(kind[:4]) for name in state)
+    other = fork_trainer("train", *TINY, "--name", "parts", cwd=workplace, ranks=1)
+    assert other.returncode == 4
+    assert f"--optimizer.kind: was {kind}, is now momentum (the velocities" in other.stderr
+
+
+def test_a_run_stopped_at_its_time_limit_and_continued_ends_with_the_same_bits(workplace):
+    options = ["--evaluation.every-epochs", "0"]
+    train(workplace, *options, "--name", "whole")
+    # The first step takes longer than this, and an attempt always takes one.
+    short = ("train", *TINY, *options, "--name", "parts", "--max-seconds", "0.01")
+    for step in (1, 2):
+        ended = fork_trainer(*short, cwd=workplace)
+        assert ended.statuses == [TIME_LIMIT_STATUS] * 2, ended.stderr
+        assert f"--max-seconds 0.01 is reached: saving step {step}" in ended.stdout
+        assert f"stopped after step {step} of 45; the state is saved" in ended.stdout
+    rest = train(workplace, *options, "--name", "parts", "--max-seconds", "3600")
+    assert "changed" not in rest.stdout
+
+    runs = workplace / "runs"
+    assert final_state(runs / "parts") == final_state(runs / "whole")
+    assert [line["step"] for line in metrics(runs / "parts", "stop")] == [1, 2]
     assert result(runs / "parts")["top1"] == result(runs / "whole")["top1"]
 
 

@@ -14,8 +14,9 @@ from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
-from trainer.training.evaluator import Predictions
-from trainer.training.validation import thumbnail, write_predictions
+from trainer.tasks.classification import COLUMNS
+from trainer.tasks.classification_files import thumbnail, write_predictions
+from trainer.tasks.task import Predictions
 
 CLASSES = ('a "quoted", name', "b\nb", "<c>")
 
@@ -26,7 +27,8 @@ def predictions(wrong=2, right=3):
     probability = np.linspace(0.5, 0.9, total, dtype=np.float32)
     label = np.arange(total) % 3
     predicted = np.where(np.arange(total) < wrong, (label + 1) % 3, label)
-    return Predictions.of([np.arange(total), label, predicted, probability, 1 - probability])
+    columns = (label, predicted, probability, 1 - probability)
+    return Predictions(np.arange(total), dict(zip(COLUMNS, columns, strict=True)))
 
 
 def encode(size, form="PNG", mode="L"):
@@ -47,11 +49,11 @@ def test_every_example_has_a_line_that_reads_back_as_the_same(tmp_path):
     assert facts == {"examples": 5, "mistakes": 2, "images": 2}
     rows = read(tmp_path)
     assert [int(row["index"]) for row in rows] == given.index.tolist()
-    assert [row["label_name"] for row in rows] == [CLASSES[label] for label in given.label]
-    assert [row["predicted_name"] for row in rows] == [CLASSES[c] for c in given.predicted]
+    assert [row["label_name"] for row in rows] == [CLASSES[label] for label in given["label"]]
+    assert [row["predicted_name"] for row in rows] == [CLASSES[c] for c in given["predicted"]]
     for name in ("probability", "probability_of_label"):
         read_back = np.array([row[name] for row in rows], np.float32)
-        assert read_back.tobytes() == getattr(given, name).tobytes()
+        assert read_back.tobytes() == given[name].tobytes()
 
 
 def test_the_most_confident_mistakes_have_images_and_no_others(tmp_path):
@@ -140,11 +142,12 @@ def test_predictions_do_not_depend_on_the_number_of_ranks(digits_folder):
     ((top1, alone),) = run_world(scenarios.predict, 1, config)
     pair = run_world(scenarios.predict, 2, config)
     assert alone.index.tolist() == list(range(360))
-    assert (alone.label == alone.predicted).mean() == top1
+    assert (alone["label"] == alone["predicted"]).mean() == top1
     for other_top1, together in pair:
         assert other_top1 == top1
-        for name in ("index", "label", "predicted"):
-            assert np.array_equal(getattr(together, name), getattr(alone, name)), name
+        assert np.array_equal(together.index, alone.index)
+        for name in ("label", "predicted"):
+            assert np.array_equal(together[name], alone[name]), name
         for name in ("probability", "probability_of_label"):
-            assert getattr(together, name).dtype == np.float32
-            np.testing.assert_allclose(getattr(together, name), getattr(alone, name), rtol=1e-5)
+            assert together[name].dtype == np.float32
+            np.testing.assert_allclose(together[name], alone[name], rtol=1e-5)

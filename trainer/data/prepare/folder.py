@@ -12,8 +12,8 @@ from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.errors import DataError
 from trainer.options import PrepareFolderOptions
 
-_TRAIN = ("train", "training")
-_VALIDATION = ("validation", "val", "valid", "test", "testing")
+TRAINING = ("train", "training")
+VALIDATION = ("validation", "val", "valid", "test", "testing")
 """Names of the folder of held-out images, in upper or lower case; the first that exists is used."""
 _HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
 """Names that file managers and archives leave behind, besides those that begin with a dot."""
@@ -45,8 +45,8 @@ def folder_inputs(root: Path) -> Inputs:
     root = root.resolve()
     above = _folders(root)
     lower = {name.lower(): name for name in above}
-    train = next((lower[name] for name in _TRAIN if name in lower), None)
-    validation = next((lower[name] for name in _VALIDATION if name in lower), None)
+    train = next((lower[name] for name in TRAINING if name in lower), None)
+    validation = next((lower[name] for name in VALIDATION if name in lower), None)
     notes = []
     if train and validation:
         splits = {"train": root / train, "validation": root / validation}

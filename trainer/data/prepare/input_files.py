@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from trainer.data.prepare.rejected import HIDDEN, RejectedError, RejectedFile
+from trainer.data.targets.mask_files import MaskFolder
 from trainer.errors import DataError
 
 _COMPRESSED = {
@@ -70,6 +71,8 @@ class Inputs:
     """WordNet identifier of each class; empty if there are none."""
     notes: tuple[str, ...] = ()
     """Notes for the user, printed before anything is written."""
+    masks: MaskFolder | None = None
+    """Masks of the images, whose labels then follow from them; None if images have classes."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,9 @@ def prepare(
             print(f"{output}: is already complete, version {complete.version}")
             return complete
         begin(output, identity)
-        preparation = Preparation(listing.path, output, inputs.classes, inputs.synsets, rules)
+        preparation = Preparation(
+            listing.path, output, inputs.classes, inputs.synsets, rules, inputs.masks
+        )
         survey = _survey(preparation, sizes["train"].files, options.processes)
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb)
         _write(output, shards, options.processes, rejections)
@@ -101,7 +103,7 @@ def prepare(
         manifest.save(output)
         listing.close()
     shutil.rmtree(output / PARTS, ignore_errors=True)
-    _tell(output, manifest, rejections)
+    _tell(output, manifest, rejections, masks=inputs.masks is not None)
     return manifest
 
 
@@ -225,7 +227,7 @@ def _manifest(
     )
 
 
-def _tell(output: Path, manifest: Manifest, rejections: Rejections) -> None:
+def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, masks: bool) -> None:
     """Print a summary of the data set."""
     for name, split in manifest.splits.items():
         count = len(split.shards)
@@ -233,7 +235,8 @@ def _tell(output: Path, manifest: Manifest, rejections: Rejections) -> None:
             f"{name}: {plural(split.examples, 'image')} in {plural(count, 'shard')} of"
             f" {split.bytes / count / 1e6:,.1f} MB"
         )
-        empty = empty_classes(manifest, name)
+        # With masks, a class is counted where it is the most frequent one of an image.
+        empty = [] if masks else empty_classes(manifest, name)
         if empty:
             shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
             which = f"{name} of {_classes(len(empty))}"

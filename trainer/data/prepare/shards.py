@@ -10,12 +10,13 @@ from common.errors import UserError
 from common.files import write_atomically
 from trainer.data.example import Record, example_parts
 from trainer.data.manifest import Shard, SplitCounts
-from trainer.data.prepare.encode import Rules, encode
+from trainer.data.prepare.encode import Encoded, Rules, encode
 from trainer.data.prepare.input_files import FileReader, ImageFile
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
 from trainer.data.prepare.rejected import RejectedError, RejectedFile
 from trainer.data.prepare.statistics import Survey, look_at
+from trainer.data.targets.mask_files import MaskFolder
 from trainer.data.tfrecord import ShardWriter
 
 PARTS = ".parts"
@@ -36,6 +37,8 @@ class Preparation:
     classes: tuple[str, ...]
     synsets: tuple[str, ...]
     rules: Rules
+    masks: MaskFolder | None = None
+    """Masks of the images; their labels are then the most frequent classes of their pixels."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
             for file in _counted(listing.files(files.split, files.begin, files.end), advance):
                 try:
                     encoded = encode(reader.read(file), file.name, preparation.rules)
+                    mask, label = _target(preparation, file, encoded)
                 except RejectedError as error:
                     rejected.append(RejectedFile(files.split, file.name, str(error)))
                     continue
@@ -117,13 +121,14 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
                     encoded.format,
                     encoded.height,
                     encoded.width,
-                    file.label,
-                    preparation.classes[file.label],
+                    label,
+                    preparation.classes[label],
                     file.name,
-                    preparation.synsets[file.label] if preparation.synsets else "",
+                    preparation.synsets[label] if preparation.synsets else "",
+                    mask,
                 )
                 writer.write(*example_parts(record))
-                counts.add(file.label, encoded.format, encoded.height, encoded.width)
+                counts.add(label, encoded.format, encoded.height, encoded.width)
                 treatment[encoded.treatment] += 1
             writer.sync()
         written = WrittenShard(
@@ -138,6 +143,14 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
         reader.close()
         listing.close()
     return written
+
+
+def _target(preparation: Preparation, file: ImageFile, image: Encoded) -> tuple[bytes, int]:
+    """Return the mask of an image, empty if there are none, and its label."""
+    if preparation.masks is None:
+        return b"", file.label
+    shrunk = preparation.rules.short_side is not None
+    return preparation.masks.read(file.name, image, resize=shrunk)
 
 
 def survey_files(files: FileRange, advance: Advance) -> Survey:

@@ -344,7 +344,7 @@ def test_shards_of_tensorflows_own_writer_train_with_labels_from_0(tmp_path):
             batches = evaluation_batches(source, 0, 1, 5, 2)
         seen = Counter[int]()
         for batch in batches:
-            for image, label in zip(batch["image"].numpy(), batch["label"].numpy(), strict=True):
+            for image, label in zip(batch["image"].numpy(), batch["target"].numpy(), strict=True):
                 assert abs(float(image.mean()) - (label + 1) * 40) < 4
                 seen[int(label)] += 1
         assert tuple(seen[label] for label in range(5)) == described.class_counts

@@ -1,0 +1,43 @@
+"""The interface between the pipeline and what records hold beside an image."""
+
+from typing import Protocol
+
+import tensorflow as tf
+
+from trainer.data.source import Source
+
+
+class TargetDecoder(Protocol):
+    """Turns records into inputs and targets. All methods but `fault` are called inside graphs."""
+
+    def training(
+        self, serialized: tf.Tensor, source: Source, position: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Decode and augment a record, depending only on its position.
+
+        Args:
+            serialized: The record, a string scalar.
+            source: Split that the record is from.
+            position: Position in the endless sequence of training examples, an int64 scalar.
+
+        Returns:
+            The image, uint8 [size, size, 3], and its target.
+        """
+
+    def evaluation(self, serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
+        """Decode the central square of a record's image, and the target for it."""
+
+    def blank(self, source: Source) -> tf.Tensor:
+        """Return the target of an example that does not count."""
+
+    def random(
+        self, numbers: tf.random.Generator, batch_size: int, image_size: int, classes: int
+    ) -> tf.Tensor:
+        """Return the targets of a batch of synthetic data."""
+
+    def fault(self, serialized: bytes, source: Source) -> str | None:
+        """Return what is wrong with a record, or None.
+
+        Raises:
+            tensorflow.errors.OpError: The record cannot be decoded.
+        """

@@ -1,0 +1,51 @@
+"""Building of a configuration's network."""
+
+import importlib
+
+import tf_keras as keras
+
+from common.errors import ConfigError
+from trainer.config import ModelConfig
+from trainer.model.layers import freeze
+from trainer.model.own_builder import build_own
+from trainer.model.randomness import use_keys
+from trainer.networks import NETWORKS, find_network
+
+
+def build_model(
+    config: ModelConfig,
+    outputs: int,
+    precision: str = "float32",
+    seed: int = 0,
+    *,
+    dense: bool = False,
+) -> keras.Model:
+    """Build the network of a configuration. Equal arguments build equal networks.
+
+    Args:
+        config: Which network, and which of its layers are frozen.
+        outputs: Number of outputs.
+        precision: Dtype policy of the layers, float32 or mixed_float16; weights are float32.
+        seed: Seed of the initial weights.
+        dense: Whether the network must have an output for each pixel.
+
+    Returns:
+        A model from normalised images [b, size, size, 3] to float32 logits [b, outputs], or
+        [b, size, size, outputs] if it is dense. Its layers
+        draw random numbers only inside `trainer.model.randomness.randomness`.
+
+    Raises:
+        ConfigError: The configuration's own builder is at fault, or `frozen` names no layer.
+    """
+    if config.builder is not None:
+        model = build_own(config, outputs, precision, seed, dense=dense)
+    else:
+        module, _, function = NETWORKS[str(find_network(config.network))].builder.partition(":")
+        build = getattr(importlib.import_module(module), function)
+        model = build(config, outputs, precision, seed)
+        use_keys(model)
+    try:
+        freeze(model, config.frozen)
+    except ValueError as error:
+        raise ConfigError([f"--model.frozen: {error}"]) from error
+    return model

@@ -1,0 +1,129 @@
+"""Weights from a file that a training starts from: those of another run, or of another project."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import safetensors
+import safetensors.numpy
+import tensorflow as tf
+import tf_keras as keras
+
+from trainer.checkpoints.format import Array, Tensors
+from trainer.checkpoints.snapshot import stored_name
+from trainer.errors import CheckpointError
+
+_MODEL = "model/"
+"""Beginning of the names of a network's variables in a checkpoint."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The arrays of a file."""
+
+    layers: tuple[Tensors, ...]
+    """Arrays by name, of each layer in the order of the file; all in one if it has no layers."""
+
+    @property
+    def arrays(self) -> Tensors:
+        return {name: array for layer in self.layers for name, array in layer.items()}
+
+
+def load_initial_weights(model: keras.Model, file: Path) -> str:
+    """Assign the weights of a file to a model that has not been trained.
+
+    The last layer with weights keeps its own if the file has none for it, or of another shape: it
+    is the part that depends on the data set.
+
+    Args:
+        model: Model to change.
+        file: state.safetensors of a checkpoint; `.h5` of Keras, such as the files of
+            tf_keras.applications, which name layers; or `.weights.h5` of Keras, which fits only the
+            very same network, the last layer included.
+
+    Returns:
+        A sentence about what was loaded.
+
+    Raises:
+        CheckpointError: The file cannot be read, or belongs to another network; names the variable.
+    """
+    try:
+        if file.name.endswith(".weights.h5"):
+            model.load_weights(str(file))
+            return f"{file}: initial weights of all layers"
+        source = _read_h5(file) if file.suffix in (".h5", ".hdf5") else _read_state(file)
+    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"--model.weights: {file} cannot be loaded: {error}") from error
+    head = [layer for layer in model.layers if layer.weights][-1]
+    arrays = _by_name(model, source, head)
+    own = {id(variable) for variable in head.weights}
+    assigned: list[tuple[tf.Variable, Array]] = []
+    for variable in model.variables:
+        name = stored_name(variable)
+        array = arrays.get(name)
+        if array is not None and array.shape == tuple(variable.shape):
+            assigned.append((variable, array))
+        elif id(variable) not in own:
+            found = "is missing" if array is None else f"has the shape {array.shape}"
+            raise CheckpointError(
+                f"--model.weights: {file} belongs to another network: {name} {found} instead of"
+                f" {tuple(variable.shape)}"
+            )
+    complete = len(assigned) == len(model.variables)
+    for variable, array in assigned:
+        if complete or id(variable) not in own:
+            variable.assign(array)
+    kept = "" if complete else f"; {head.name} differs and keeps its own"
+    return f"{file}: initial weights{kept}"
+
+
+def _read_state(file: Path) -> _Source:
+    tensors = safetensors.numpy.load_file(file)
+    named = {n.removeprefix(_MODEL): t for n, t in tensors.items() if n.startswith(_MODEL)}
+    if not named:
+        raise ValueError("it contains no tensor of a model; give state.safetensors of a checkpoint")
+    return _Source((named,))
+
+
+def _read_h5(file: Path) -> _Source:
+    """Read a file of Keras 2, which lists its layers and their weights in order."""
+    with h5py.File(file, "r") as content:
+        root = content.get("model_weights", content)
+        if "layer_names" not in root.attrs:
+            raise ValueError("it lists no layers; is it a .weights.h5 with another name?")
+        layers = []
+        for layer in map(_text, root.attrs["layer_names"]):
+            names = [_text(name) for name in root[layer].attrs["weight_names"]]
+            layers.append({n.removesuffix(":0"): np.asarray(root[layer][n]) for n in names})
+    return _Source(tuple(layers))
+
+
+def _text(name: bytes | str) -> str:
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def _by_name(model: keras.Model, source: _Source, head: keras.layers.Layer) -> Mapping[str, Array]:
+    """Return the file's arrays by the names of the model's variables.
+
+    Layers that Keras has named by number, such as conv2d_94, have another number in each process;
+    if names differ, layers are paired in order.
+    """
+    arrays = source.arrays
+    body = [layer for layer in model.layers if layer.weights and layer is not head]
+    missing = [v for layer in body for v in layer.weights if stored_name(v) not in arrays]
+    # A single group has no order of layers.
+    if not missing or len(source.layers) == 1:
+        return arrays
+    # EfficientNet's own statistics of images are not part of our network.
+    stored = [
+        part for part in source.layers if part and not next(iter(part)).startswith("normaliz")
+    ]
+    if len(stored) < len(body):
+        return arrays
+    return {
+        stored_name(variable): array
+        for layer, part in zip([*body, head], stored, strict=False)
+        for variable, array in zip(layer.weights, part.values(), strict=False)
+    }

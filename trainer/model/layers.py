@@ -1,0 +1,42 @@
+"""The layers of a network, wherever they are inside one another."""
+
+from collections.abc import Iterator
+
+import tensorflow as tf
+import tf_keras as keras
+
+
+def all_layers(model: keras.Model) -> Iterator[keras.layers.Layer]:
+    """Iterate over all layers of a model, also those inside other layers, in a fixed order."""
+    yield from model._flatten_layers(include_self=False)  # noqa: SLF001 no public equal with an order
+
+
+def freeze(model: keras.Model, prefixes: tuple[str, ...]) -> None:
+    """Exclude layers from training, by the beginnings of their names; their batch norms then
+    normalise with their moving statistics, and do not change them.
+
+    Raises:
+        ValueError: A prefix begins no layer's name, or nothing is left to train; says which.
+    """
+    for prefix in prefixes:
+        found = [layer for layer in all_layers(model) if layer.name.startswith(prefix)]
+        if not found:
+            names = ", ".join(layer.name for layer in all_layers(model) if layer.weights)
+            raise ValueError(f"{prefix!r} begins no layer's name; layers with weights: {names}")
+        for layer in found:
+            layer.trainable = False
+    if prefixes and not model.trainable_variables:
+        raise ValueError(f"{' '.join(prefixes)}: leaves nothing to train")
+
+
+def moving_statistics(model: keras.Model) -> list[tf.Variable]:
+    """Return the variables that a forward pass changes: those of layers that are trained, but by
+    assignment instead of gradients, such as batch norm's statistics.
+    """
+    still = {
+        id(variable)
+        for layer in all_layers(model)
+        if not layer.trainable
+        for variable in layer.variables
+    }
+    return [variable for variable in model.non_trainable_variables if id(variable) not in still]

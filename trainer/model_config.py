@@ -1,0 +1,118 @@
+"""What is learned and how: the network and the optimizer, as plain data. Standard library only."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from common.annotations import Bounds
+
+Positive = Bounds(at_least=1)
+NotNegative = Bounds(at_least=0)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The network, what it starts from, and which parts of it are trained."""
+
+    network: str = "resnet"
+    """resnet: ResNet v1.5 (the stride of a bottleneck in its 3x3 convolution); or a network of
+    tf_keras.applications by its name there, such as EfficientNetB0, with an average pool and one
+    dense layer for the data set's classes. For segmentation: unet, a U-Net on that ResNet; dilated:
+    dilated convolutions at full resolution, for small images."""
+
+    depth: Literal[18, 34, 50, 101, 152] = 50
+    """Layers with weights of `resnet`, also in `unet`; 50 and more use bottleneck blocks."""
+
+    width: Annotated[int, Positive] = 64
+    """Channels of the first stage of `resnet` and `unet`, with which all stages scale; ResNet50's
+    is 64. Channels of all layers of `dilated`."""
+
+    stem: Literal["7x7", "3x3"] = "7x7"
+    """Stem of `resnet` and `unet`. 7x7: stride 2 and a max-pool, for large images; 3x3: stride 1
+    without a pool, for small ones."""
+
+    builder: str | None = None
+    """Your own network in place of `network`, as package.module:function. The function takes
+    image_size and outputs, and returns a tf_keras model from images [b, size, size, 3] to float32
+    logits [b, outputs], for segmentation [b, size, size, outputs]. Jobs take the Python files of
+    the package with them."""
+
+    weights: str | None = None
+    """File of initial weights, on the nodes of a job: state.safetensors of a checkpoint, or the .h5
+    of a network of tf_keras.applications. The last layer keeps its initial weights if it differs
+    in shape or is missing. A run that is resumed does not read it."""
+
+    frozen: tuple[str, ...] = ()
+    """Beginnings of the names of layers that are not trained. Their batch norms normalise with
+    their moving statistics, and do not change these."""
+
+    image_size: Annotated[int, Bounds(at_least=8)] = 224
+    """Height and width of the input, in pixels."""
+
+    classes: Annotated[int | None, Bounds(at_least=2)] = None
+    """Outputs; None takes the number from the data set's manifest (synthetic: 1000)."""
+
+    batch_norm_momentum: Annotated[float, Bounds(at_least=0, below=1)] = 0.9
+    """Fraction of batch norm's running statistics that a step keeps. A run of few steps needs a
+    smaller one, or the statistics that evaluation uses lag behind the weights."""
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """The update of the weights, and its learning rate."""
+
+    kind: Literal["momentum", "lars", "adamw"] = "momentum"
+    """momentum: SGD; lars: SGD whose rate is scaled for each kernel, for global batches of
+    thousands of images (You et al. 2017); adamw: Adam with decoupled weight decay (Loshchilov and
+    Hutter 2019), whose usual rates are about 0.001 without scaling."""
+
+    learning_rate: Annotated[float, Bounds(above=0)] = 0.1
+    """Peak rate; see `rate_scaling`."""
+
+    rate_scaling: Literal["linear", "none"] = "linear"
+    """linear: the rate is per 256 images of global batch, so the peak is learning_rate x global
+    batch / 256 (Goyal et al. 2017); none: the peak is learning_rate, whatever the batch."""
+
+    warmup_epochs: Annotated[float, NotNegative] = 5.0
+    """Epochs in which the rate rises linearly to its peak (Goyal et al. 2017: 5)."""
+
+    schedule: Literal["cosine", "step", "polynomial"] = "cosine"
+    """After the warm-up: one half cosine to zero, a factor at each of `decay_epochs`, or a
+    parabola to `end_rate`."""
+
+    end_rate: Annotated[float, NotNegative] = 0.0001
+    """Rate at which `polynomial` ends, never scaled (MLPerf: 0.0001)."""
+
+    decay_epochs: Annotated[tuple[float, ...], NotNegative] = (30.0, 60.0, 80.0)
+    """Epochs at which `step` multiplies the rate by `decay_factor`."""
+
+    decay_factor: Annotated[float, Bounds(above=0, below=1)] = 0.1
+    """What `step` multiplies the rate by."""
+
+    momentum: Annotated[float, Bounds(at_least=0, below=1)] = 0.9
+    """Fraction of the velocity that momentum and lars keep from step to step."""
+
+    nesterov: bool = False
+    """Look ahead by one step of momentum; for the kind momentum only."""
+
+    weight_decay: Annotated[float, NotNegative] = 1e-4
+    """This times w is added to the gradient of kernels, but not of biases or batch norm. With adamw
+    it is added to the update instead, and is multiplied by the learning rate alone."""
+
+    trust: Annotated[float, Bounds(above=0)] = 0.001
+    """Length of an update of lars before the rate, as a fraction of the kernel's norm."""
+
+    beta1: Annotated[float, Bounds(at_least=0, below=1)] = 0.9
+    """Fraction of the mean gradient that adamw keeps from step to step."""
+
+    beta2: Annotated[float, Bounds(at_least=0, below=1)] = 0.999
+    """Fraction of the mean squared gradient that adamw keeps from step to step."""
+
+    epsilon: Annotated[float, Bounds(above=0)] = 1e-8
+    """What adamw adds to the root of the mean squared gradient, which it divides by."""
+
+    label_smoothing: Annotated[float, Bounds(at_least=0, below=1)] = 0.1
+    """Fraction of the target that is spread evenly over all classes (Szegedy et al. 2015: 0.1)."""
+
+    accumulation: Annotated[int, Positive] = 1
+    """Micro-batches into which a rank's batch is divided, to fit into memory; they are computed one
+    after the other, with one exchange and update per step. Batch norm sees micro-batches."""

@@ -1,0 +1,90 @@
+"""Classification: one class per image."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import tensorflow as tf
+import tf_keras as keras
+
+from trainer.data.source import TargetKind
+from trainer.tasks.classification_files import write_predictions
+from trainer.tasks.classification_serving import serving_module
+from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
+
+COLUMNS: Final = ("label", "predicted", "probability", "probability_of_label")
+"""Columns of the predictions: the true class and the most probable one, int32, and the
+probabilities of both, float32."""
+
+
+class Classification(Task):
+    """Predicts the class of an image. Logits are [b, classes], targets int32 [b]."""
+
+    name: ClassVar[str] = "classification"
+    targets: ClassVar[TargetKind] = "label"
+
+    def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
+        """See `Task.mirrored`; a class does not depend on the side."""
+        del flip
+        return target
+
+    def losses(self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
+        """See `Task.losses`: the cross-entropy."""
+        return cross_entropy(logits, target, smoothing)
+
+    def scores(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """See `Task.scores`: top-1."""
+        return tf.cast(tf.argmax(logits, 1, tf.int32) == target, tf.float32)
+
+    def counts(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """See `Task.counts`: whether the class is the first, and among five; loss; 1."""
+        hits = tf.cast(_most_probable(logits) == target[:, None], tf.float32)
+        loss = cross_entropy(logits, target)
+        return tf.stack([hits[:, 0], tf.reduce_sum(hits, 1), loss, tf.ones_like(loss)], 1)
+
+    def evaluation(self, sums: Array) -> Evaluation:
+        """See `Task.evaluation`."""
+        top1, top5, loss, count = (float(value) for value in sums)
+        metrics = {"top1": top1 / count, "top5": top5 / count}
+        return Evaluation(metrics, loss / count, round(count))
+
+    def predicted(self, logits: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+        """See `Task.predicted`; the columns are `COLUMNS`."""
+        predicted = _most_probable(logits)[:, 0]
+        probabilities = tf.nn.softmax(logits)
+        of_predicted, of_label = (
+            tf.gather(probabilities, classes, batch_dims=1) for classes in (predicted, target)
+        )
+        return dict(zip(COLUMNS, (target, predicted, of_predicted, of_label), strict=True))
+
+    def write_predictions(
+        self, folder: Path, predictions: Predictions, held_out: HeldOut
+    ) -> dict[str, Any]:
+        """See `Task.write_predictions`: predictions.csv and thumbnails of mistakes."""
+        return write_predictions(folder, predictions, held_out.class_names, held_out.image)
+
+    def serving_module(
+        self, model: keras.Model, serving: Serving
+    ) -> tuple[tf.Module, dict[str, Signature]]:
+        """See `classification_serving.serving_module`."""
+        return serving_module(model, serving)
+
+
+def _most_probable(logits: tf.Tensor) -> tf.Tensor:
+    """Return the five most probable classes of each example, int32 [b, 5], or all if fewer."""
+    return tf.math.top_k(logits, min(5, logits.shape[-1])).indices
+
+
+def cross_entropy(logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
+    """Return the cross-entropy of each example, or of each pixel.
+
+    Args:
+        logits: float32 [..., classes].
+        target: int32 [...].
+        smoothing: Fraction of the target that is spread evenly over all classes.
+
+    Returns:
+        float32 [...].
+    """
+    classes = logits.shape[-1]
+    spread = tf.one_hot(target, classes) * (1.0 - smoothing) + smoothing / classes
+    return tf.nn.softmax_cross_entropy_with_logits(spread, logits)

@@ -1,0 +1,101 @@
+"""The files about held-out examples that a report on a classification shows.
+
+`RUN/predictions.csv` has one line per example that counted; `RUN/mistakes/` holds thumbnails of a
+few mistakes, named by their index, so that the report can be written again without the data set.
+"""
+
+import csv
+import io
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common.errors import UserError
+from common.files import write_atomically
+from trainer.data.encoded_image import DECODE_ERRORS, shrink
+from trainer.tasks.task import Predictions
+
+FILE_NAME, MISTAKES = "predictions.csv", "mistakes"
+COLUMNS = ("index", "label", "predicted", "probability", "probability_of_label")
+NAMES = ("label_name", "predicted_name")
+THUMBNAILS = 24
+"""Largest number of mistakes whose images are kept."""
+THUMBNAIL_SIZE = 160
+"""Longest side of a thumbnail, in pixels; smaller images keep their size."""
+LOSSLESS_SIZE = 64
+"""Longest side of images stored losslessly, in pixels; larger ones are stored as JPEG, which keeps
+the page small."""
+
+
+def mistakes(predictions: Predictions) -> list[int]:
+    """Return the rows whose predicted class is wrong, the most confident first."""
+    wrong = np.flatnonzero(predictions["label"] != predictions["predicted"])
+    # A probability that is not a number sorts last.
+    order = np.argsort(-predictions["probability"][wrong], kind="stable")
+    return [int(row) for row in wrong[order]]
+
+
+def write_predictions(
+    folder: Path,
+    predictions: Predictions,
+    classes: Sequence[str],
+    read_image: Callable[[int], bytes],
+) -> dict[str, Any]:
+    """Write predictions.csv, complete or not at all, and the thumbnails of mistakes.
+
+    Args:
+        folder: Folder of the run.
+        predictions: Predictions for the whole split.
+        classes: Name of each class.
+        read_image: Returns the encoded image of an example of the split.
+
+    Returns:
+        The numbers of examples, mistakes and images, and `problem` if an image could not be read.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    (folder / FILE_NAME).unlink(missing_ok=True)
+    wrong = mistakes(predictions)
+    chosen = [int(predictions.index[row]) for row in wrong[:THUMBNAILS]]
+    images, problem = _thumbnails(chosen, read_image)
+    shutil.rmtree(folder / MISTAKES, ignore_errors=True)
+    (folder / MISTAKES).mkdir()
+    for name, data in images.items():
+        (folder / MISTAKES / name).write_bytes(data)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow((*COLUMNS, *NAMES))
+    columns = (predictions.index, *(predictions[name] for name in COLUMNS[1:]))
+    for row in zip(*columns, strict=True):
+        # NumPy prints a float32 as the shortest text that reads back as the same value.
+        writer.writerow([*map(str, row), classes[row[1]], classes[row[2]]])
+    write_atomically(folder / FILE_NAME, text.getvalue())
+    facts = {"examples": len(predictions.index), "mistakes": len(wrong), "images": len(images)}
+    return facts | ({"problem": problem} if problem else {})
+
+
+def _thumbnails(
+    examples: Sequence[int], read_image: Callable[[int], bytes]
+) -> tuple[dict[str, bytes], str | None]:
+    """Return thumbnails by file name, and the first error that prevented one, or None."""
+    images, problem = {}, None
+    for index in examples:
+        try:
+            suffix, data = thumbnail(read_image(index))
+            images[f"{index}.{suffix}"] = data
+        except (UserError, *DECODE_ERRORS) as error:
+            problem = problem or f"held-out example {index}: {error}"
+    return images, problem
+
+
+def thumbnail(encoded: bytes) -> tuple[str, bytes]:
+    """Return the file suffix and the bytes of an image's thumbnail."""
+    _, image = shrink(encoded, THUMBNAIL_SIZE)
+    lossless = max(image.size) <= LOSSLESS_SIZE
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG" if lossless else "JPEG", quality=85)
+    return ("png" if lossless else "jpg"), buffer.getvalue()

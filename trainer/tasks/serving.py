@@ -1,0 +1,88 @@
+"""Parts of the signatures of exported models of all tasks, in plain TensorFlow."""
+
+from collections.abc import Callable
+from typing import Final
+
+import tensorflow as tf
+import tf_keras as keras
+
+from trainer.data.images import central_image, normalize
+from trainer.tasks.task import Serving, Signature
+
+STRANGE: Final = "neither JPEG nor PNG"
+"""Part of the error of an exported model about other images."""
+_PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
+
+
+def pixels_signature(
+    of_inputs: Callable[[tf.Tensor], dict[str, tf.Tensor]], serving: Serving
+) -> Signature:
+    """Return the function from pixels, uint8 [b, size, size, 3], cropped already, to outputs.
+
+    Args:
+        of_inputs: Function from normalised inputs, float32 [b, size, size, 3], to outputs [b, ...].
+        serving: Normalization and size of the inputs.
+    """
+    shape = [serving.image_size, serving.image_size, 3]
+
+    def of_pixels(pixels: tf.Tensor) -> dict[str, tf.Tensor]:
+        batch = tf.shape(pixels)[0]
+        # oneDNN's convolution returns a wrong shape for an empty batch (TensorFlow 2.18), so one
+        # image is appended and its result removed.
+        filler = tf.zeros([tf.cast(batch == 0, tf.int32), *shape], tf.uint8)
+        filled = tf.concat([pixels, filler], 0)
+        outputs = of_inputs(normalize(filled, serving.normalization))
+        return {name: output[:batch] for name, output in outputs.items()}
+
+    return tf.function(
+        of_pixels, [tf.TensorSpec([None, *shape], tf.uint8, name="pixels")], autograph=False
+    )
+
+
+def decoded(images: tf.Tensor, serving: Serving) -> tf.Tensor:
+    """Decode the central squares of encoded images, string [b]; uint8 [b, size, size, 3]."""
+    size = serving.image_size
+    # On the CPU, as in the evaluation, because a GPU might round pixels differently.
+    with tf.device("CPU:0"):
+        return tf.map_fn(
+            lambda encoded: central_image(encoded, size, serving.eval_crop),
+            _checked(images),
+            fn_output_signature=tf.TensorSpec([size, size, 3], tf.uint8),
+        )
+
+
+def _checked(images: tf.Tensor) -> tf.Tensor:
+    """Check that a batch contains only JPEG and PNG; the decoder would accept other formats."""
+    start = tf.strings.substr(images, 0, len(_PNG_SIGNATURE))
+    png = start == tf.constant(_PNG_SIGNATURE)
+    jpeg = tf.strings.substr(images, 0, 3) == tf.constant(b"\xff\xd8\xff")
+    strange = tf.where(~(png | jpeg))[:, 0]
+    check = tf.debugging.Assert(
+        tf.size(strange) == 0,
+        [f"images that are {STRANGE}, from 0:", strange],
+        summarize=10,
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(images)
+
+
+def module_of(
+    model: keras.Model, serve: Callable[[tf.Tensor], dict[str, tf.Tensor]], pixels: Signature
+) -> tuple[tf.Module, dict[str, Signature]]:
+    """Return the module to save, with its signatures.
+
+    Args:
+        model: Network whose weights are saved.
+        serve: Function from encoded images, string [b], to named outputs: serving_default.
+        pixels: The function that `pixels_signature` returned.
+    """
+    of_images = tf.function(
+        serve, [tf.TensorSpec([None], tf.string, name="images")], autograph=False
+    )
+    module = tf.Module()
+    # Only the variables: with the model itself, Keras would add its own metadata.
+    module.weights = model.variables
+    return module, {
+        "serving_default": of_images.get_concrete_function(),
+        "pixels": pixels.get_concrete_function(),
+    }

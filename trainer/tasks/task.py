@@ -1,0 +1,176 @@
+"""The interface between the training loop and what is trained."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from trainer.data.manifest import Normalization
+from trainer.data.source import TargetKind
+from trainer.task_descriptions import DESCRIPTIONS, TaskDescription
+
+Array = np.ndarray[Any, Any]
+Signature = Any
+"""A concrete function of TensorFlow, from named tensors to named tensors."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result of an evaluation."""
+
+    metrics: Mapping[str, float]
+    """Metrics of the task by key, 0 to 1, in the order of `TaskDescription.evaluation`."""
+    loss: float
+    """Mean loss without label smoothing."""
+    examples: int
+    """Examples counted."""
+
+    @property
+    def score(self) -> float:
+        """The metric that decides which checkpoint is the best."""
+        return next(iter(self.metrics.values()))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for checkpoints and exports, which `from_json` reads."""
+        return {**self.metrics, "loss": self.loss, "examples": self.examples}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read the data that `to_json` returns."""
+        metrics = {key: data[key] for key in data if key not in ("loss", "examples")}
+        return cls(metrics, data["loss"], data["examples"])
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Arrays of equal length with one entry per example, in the order of the split."""
+
+    index: Array
+    """Number of the example in its split, or in a rank's share of it; int64."""
+    columns: Mapping[str, Array]
+    """What the task states of each example, by name."""
+
+    def __getitem__(self, name: str) -> Array:
+        return self.columns[name]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Access to the examples of the validation split."""
+
+    class_names: tuple[str, ...]
+    """Names of the classes."""
+    image: Callable[[int], bytes]
+    """Returns the encoded image of an example; raises DataError if it cannot be read."""
+    predict: Callable[[int], tuple[Array, Array, Array]]
+    """Returns an example's image as the network sees it, uint8 [size, size, 3], its target, and the
+    network's logits for it; raises DataError if it cannot be read."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What an exported model needs besides its weights."""
+
+    class_names: tuple[str, ...]
+    """Names of the model's classes."""
+    normalization: Normalization
+    image_size: int
+    """Height and width of an input, in pixels."""
+    eval_crop: float
+    """Central part of the short side to use, above 0 and at most 1."""
+    top: int
+    """Most classes that serving_default returns for an image; classification only."""
+
+
+class Task(ABC):
+    """What is trained: what records hold, the loss, the metrics, and the files about its results.
+
+    The methods that take tensors are called inside graphs and under XLA, so they depend on nothing
+    but their arguments. All sums over examples are computed per example first, so that padding can
+    be left out exactly.
+    """
+
+    name: ClassVar[str]
+    """Name of the task in the configuration."""
+    targets: ClassVar[TargetKind]
+    """What its records hold beside an image."""
+
+    def __init__(self, classes: int) -> None:
+        """Args:
+        classes: Number of classes of the data set.
+        """
+        self.classes = classes
+
+    @property
+    def description(self) -> TaskDescription:
+        """Names of the metrics, and the form of the output."""
+        return DESCRIPTIONS[self.name]
+
+    @abstractmethod
+    def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
+        """Return the targets of a batch of which some images are mirrored left to right.
+
+        Args:
+            target: Targets of the batch.
+            flip: bool [b].
+        """
+
+    @abstractmethod
+    def losses(self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
+        """Return the loss of each example, float32 [b].
+
+        Args:
+            logits: Output of the network, float32.
+            target: Targets of the batch.
+            smoothing: Fraction of the target that is spread evenly over all classes.
+        """
+
+    @abstractmethod
+    def scores(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Return the training metric of each example, float32 [b], 0 to 1."""
+
+    @abstractmethod
+    def counts(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Return what an evaluation adds up of each example, float32 [b, n]."""
+
+    @abstractmethod
+    def evaluation(self, sums: Array) -> Evaluation:
+        """Return the result whose sums of `counts` over all examples and ranks are float64 [n]."""
+
+    @abstractmethod
+    def predicted(self, logits: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the columns of `Predictions`, each [b]."""
+
+    @abstractmethod
+    def write_predictions(
+        self, folder: Path, predictions: Predictions, held_out: HeldOut
+    ) -> dict[str, Any]:
+        """Write what the report shows about the held-out examples, complete or not at all.
+
+        Args:
+            folder: Folder of the run.
+            predictions: Predictions for the whole split.
+            held_out: Access to the examples.
+
+        Returns:
+            Facts for metrics.jsonl, with `problem` if an image could not be read.
+
+        Raises:
+            OSError: The folder cannot be written to.
+        """
+
+    @abstractmethod
+    def serving_module(
+        self, model: keras.Model, serving: Serving
+    ) -> tuple[tf.Module, dict[str, Signature]]:
+        """Build the module to save: the weights and the signatures that use them.
+
+        Args:
+            model: Network from normalised images to logits, entirely float32.
+            serving: Everything else.
+        """
