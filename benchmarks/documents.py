@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data import input as input_
-from benchmarks.data import memory, prepare, resume, slow_storage
+from benchmarks.data import memory, mount_cache, prepare, resume, slow_storage
 from benchmarks.faults import chaos
 from benchmarks.measure import columns, ratio, read_samples, spread
-from benchmarks.training import checkpoint, exchange, loop, train
+from benchmarks.training import batches, checkpoint, exchange, loop, optimizers, train
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = (ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "when-something-fails.md")
+DOCUMENTS = tuple(
+    ROOT / "docs" / f"{name}.md" for name in ("benchmarks", "large-batches", "when-something-fails")
+)
 RESULTS = ROOT / "benchmarks" / "results"
 SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "loop": loop.show,
@@ -28,9 +30,12 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "memory": memory.show,
     "prepare": prepare.show,
     "slow-storage": slow_storage.show,
+    "mount": mount_cache.show,
     "resume": resume.show,
     "checkpoint": checkpoint.show,
     "chaos": chaos.show,
+    "batches": batches.show,
+    "optimizers": optimizers.show,
 }
 """Functions that format a benchmark's results as tables, by name."""
 TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -38,7 +43,9 @@ TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 @dataclass(frozen=True)
 class Options:
-    """Fill the tables of docs/benchmarks.md and docs/when-something-fails.md from raw rounds."""
+    """Fill the tables of docs/benchmarks.md, docs/large-batches.md and docs/when-something-fails.md
+    from raw rounds.
+    """
 
 
 def run(_: Options) -> None:

@@ -120,6 +120,43 @@ def first_record(ranks: int, position: float, payload: int, scratch: str | None)
     hand_back_and_exit({"seconds": seconds, "bytes": read, "bytes_of_two_windows": ahead * size})
 
 
+def waiting(nodes: int, payload: int, batch: int, batches: int, images_per_second: int) -> None:
+    """Read as one node of a training does, and measure how long the training waits.
+
+    Args:
+        nodes: Number of nodes that share the data set.
+        payload: Bytes per image.
+        batch: Records that the node uses at once.
+        batches: Batches to read; the first is timed on its own.
+        images_per_second: Records that the training uses per second.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source = write_long_set(Path(folder), payload)
+        tf.data.Dataset.range(1).get_single_element()
+        begin = time.perf_counter()
+        records = training_examples(source, 0, nodes, 0).batch(batch).prefetch(2)
+        iterator = iter(records)
+        next(iterator)
+        first = time.perf_counter() - begin
+        waits = []
+        for _ in range(batches - 1):
+            # The GPUs train on the batch before.
+            time.sleep(batch / images_per_second)
+            asked = time.perf_counter()
+            next(iterator)
+            waits.append(time.perf_counter() - asked)
+        trained = (batches - 1) * batch / images_per_second
+    # Ending the iterator would wait for what is being read.
+    hand_back_and_exit(
+        {
+            "first_seconds": first,
+            "waited_seconds": sum(waits),
+            "longest_seconds": max(waits),
+            "waited_share": sum(waits) / (sum(waits) + trained),
+        }
+    )
+
+
 def write_long_set(folder: Path, payload: int) -> Source:
     """Write shards with ImageNet's number of records, all of them links to one of two files.
 

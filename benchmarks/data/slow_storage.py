@@ -85,10 +85,10 @@ def goals(_: Mapping[str, Any]) -> str:
     return f"the goal is at least {GOAL:.2f} of the speed without delay"
 
 
-def compile_library(folder: Path) -> Path:
-    """Compile the library that slows reads down."""
-    library = folder / "slow_reads.so"
-    command = ["cc", "-shared", "-fPIC", "-o", str(library), str(LIBRARY_CODE), "-ldl"]
+def compile_library(folder: Path, code: Path = LIBRARY_CODE) -> Path:
+    """Compile a library that slows reads down."""
+    library = folder / f"{code.stem}.so"
+    command = ["cc", "-shared", "-fPIC", "-o", str(library), str(code), "-ldl", "-lpthread"]
     subprocess.run(command, check=True)
     return library
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Annotated, Any, Literal, get_args
 
-from benchmarks.faults.watched_run import RANKS, WatchedRun, require
+from benchmarks.faults.watched_run import RANKS, WatchedRun
 from benchmarks.measure import BenchmarkOptions, columns, publish
 from common.errors import UserError
 from trainer.checkpoints.format import STATE
@@ -118,18 +118,22 @@ def inject(watched: WatchedRun, fault: Fault, chance: random.Random) -> Recovery
         phase.
     """
     if fault.phase == "start-up":
-        require(lambda: len(watched.ranks()) == RANKS, 60, "all ranks are there")
+        watched.require(lambda: len(watched.ranks()) == RANKS, 60, "all ranks are there")
         # Until TensorFlow is loaded and the ranks connect to each other.
         time.sleep(chance.uniform(0.0, 8.0))
     else:
-        require(lambda: len(watched.starts()) > 0 and watched.phase() is not None, 120, "it trains")
+        watched.require(watched.trains, 120, "it trains")
         time.sleep(chance.uniform(0.0, 1.5))
-        require(lambda: _reached(watched, fault.phase), 120, f"it reaches the phase {fault.phase}")
+        phase = fault.phase
+        watched.require(lambda: _reached(watched, phase), 120, f"it reaches the phase {phase}")
     pid = watched.target(fault.target)
     if pid is None:
         return None
     attempt, sent = len(watched.starts()), time.time()
-    os.kill(pid, Signals[fault.signal])
+    try:
+        os.kill(pid, Signals[fault.signal])
+    except ProcessLookupError:
+        return None
     hit = (
         len(watched.starts()) == attempt
         if fault.phase == "start-up"
@@ -143,11 +147,8 @@ def inject(watched: WatchedRun, fault: Fault, chance: random.Random) -> Recovery
         os.kill(pid, Signals.SIGCONT)
     deadline = time.monotonic() + RESUME_TIMEOUT_SECONDS
     while True:
-        if watched.process.poll() is not None:
-            ended = watched.wait(60)
-            if ended == 0:
-                raise UserError("the run finished before the last fault; use more --epochs")
-            watched.again()
+        status = watched.again_if_ended()
+        ended = ended if status is None else status
         resumed = _resumed(watched, attempt, sent, fault)
         if resumed:
             break

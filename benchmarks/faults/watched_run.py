@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from signal import Signals
@@ -32,6 +33,37 @@ class WatchedRun:
     def again(self) -> None:
         """Run the command again."""
         self.process = self._start()
+
+    def again_if_ended(self) -> int | None:
+        """Run the command again if it has ended by itself.
+
+        Returns:
+            Exit status of the command that has ended; None if it still runs.
+
+        Raises:
+            UserError: The run has finished, so no further command would do anything.
+        """
+        if self.process.poll() is None:
+            return None
+        status = self.wait(60)
+        if status == 0:
+            raise UserError("the run finished before the last fault; use more --epochs")
+        self.again()
+        return status
+
+    def require(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """Wait until a condition holds while the run is running.
+
+        A rank that is asked to stop during start-up takes one step before it stops, so a run may
+        still end after it has resumed. Its command is run again, and the time starts anew.
+
+        Raises:
+            UserError: The condition did not hold in time, or the run has finished.
+        """
+        while True:
+            require(lambda: self.process.poll() is not None or condition(), seconds, what)
+            if self.again_if_ended() is None:
+                return
 
     def wait(self, seconds: float) -> int:
         """Wait until the launcher ends by itself, and return its exit status; no rank is left."""
@@ -68,9 +100,15 @@ class WatchedRun:
         return [line for line in self.lines() if line["event"] == "start"]
 
     def phase(self) -> str | None:
-        """Return the phase that rank 0 reports."""
-        heartbeat = HeartbeatFiles(self.run, 0, RANKS).read().get(0)
-        return heartbeat[0].phase if heartbeat else None
+        """Return the phase that rank 0 of the current command reports."""
+        heartbeat, age = HeartbeatFiles(self.run, 0, RANKS).read().get(0, (None, 0.0))
+        # A command that was killed leaves the file of its ranks.
+        fresh = time.time() - age >= self._started
+        return heartbeat.phase if heartbeat and fresh else None
+
+    def trains(self) -> bool:
+        """Return whether an attempt has taken a step, and rank 0 reports a phase."""
+        return bool(self.starts()) and self.phase() is not None
 
     def saving(self) -> bool:
         """Return whether a checkpoint is being written."""
@@ -86,6 +124,7 @@ class WatchedRun:
 
     def _start(self) -> "subprocess.Popen[bytes]":
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self._started = time.time()
         return subprocess.Popen(
             self._command, cwd=self._folder, stdout=self._log, stderr=self._log, env=env
         )

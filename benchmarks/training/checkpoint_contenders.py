@@ -25,7 +25,8 @@ from trainer.config import CheckpointConfig, DataConfig, ModelConfig, TrainConfi
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Alone
-from trainer.model.resnet import build_resnet
+from trainer.model.build import build_model
+from trainer.tasks.classification import Classification
 from trainer.training.loop import Loop
 from trainer.training.optimizer import Momentum
 
@@ -90,10 +91,13 @@ class Contenders:
             data=DataConfig(source="synthetic"),
             model=ModelConfig(image_size=PIXELS),
         )
-        model = build_resnet(config.model, CLASSES)
+        model = build_model(config.model, CLASSES)
         optimizer = Momentum(model.trainable_variables, config.optimizer)
         batch = synthetic_batch(BATCH, PIXELS, CLASSES, seed=0)
-        self._loop = Loop(model, optimizer, Alone(), NORMALIZATION, config, BATCH, lambda: batch)
+        task = Classification(CLASSES)
+        self._loop = Loop(
+            task, model, optimizer, Alone(), NORMALIZATION, config, BATCH, lambda: batch
+        )
         slots = {f"momentum/{number}": slot for number, slot in enumerate(optimizer.slots)}
         self._variables: dict[str, tf.Variable] = {
             **{variable.name: variable for variable in model.variables},

@@ -21,7 +21,7 @@ from benchmarks.training.exchange import BARE, TAPE, UNSCALE, ours
 from common.errors import UserError
 from trainer.config import ExchangeConfig, ModelConfig
 from trainer.distributed.horovod import Horovod
-from trainer.model.resnet import build_resnet
+from trainer.model.build import build_model
 from trainer.training.allreduce import SUMS, AllReduce
 from trainer.training.gradients import unscale
 
@@ -52,7 +52,7 @@ class Contenders:
 
     def __init__(self, world: Horovod, exchanges: int) -> None:
         self._world, self._exchanges = world, exchanges
-        model = build_resnet(ModelConfig(), CLASSES)
+        model = build_model(ModelConfig(), CLASSES)
         self._weights, self._moving = model.trainable_variables, model.non_trainable_variables
         graphs = {BARE: self._bare, TAPE: self._tape}
         graphs |= {ours(groups): self._ours(groups) for groups in GROUPS}

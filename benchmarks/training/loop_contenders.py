@@ -24,6 +24,8 @@ from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import Horovod
+from trainer.task_descriptions import DESCRIPTIONS
+from trainer.tasks.classification import Classification
 from trainer.training.gradients import LocalGradients
 from trainer.training.loop import Loop
 from trainer.training.metrics import Interval
@@ -71,7 +73,8 @@ def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Calla
     data = tf.data.Dataset.from_tensors(
         synthetic_batch(BATCH, PIXELS, CLASSES, seed=world.rank)
     ).repeat()
-    local = LocalGradients(model, NORMALIZATION, config, BATCH * world.size)
+    task = Classification(CLASSES)
+    local = LocalGradients(task, model, NORMALIZATION, config, BATCH * world.size)
     bare = Bare(local, optimizer, world, iter(data), config.compute.steps_per_loop)
     ours = Ours(model, optimizer, world, config, iter(data))
     return {
@@ -105,6 +108,7 @@ class Ours:
         setup = set_up(config, world.size, run_name(config))
         self._config, self._global_batch = config, setup.plan.global_batch
         self._loop = Loop(
+            Classification(CLASSES),
             model,
             optimizer,
             world,
@@ -115,7 +119,7 @@ class Ours:
         )
         self._reporter = Reporter(setup, chief=world.rank == 0)
         self._reporter.open(0, {})
-        self._interval = Interval(world.size)
+        self._interval = Interval(world.size, DESCRIPTIONS["classification"].training.key)
 
     def take(self, steps: int) -> int:
         """Take steps in calls of `steps_per_loop`, and report once per call."""
@@ -198,7 +202,7 @@ def keras_fit(
         optimizer = world.module.DistributedOptimizer(optimizer)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     network.compile(optimizer, loss, metrics=["accuracy"])
-    pairs = data.map(lambda batch: (batch["image"], batch["label"]))
+    pairs = data.map(lambda batch: (batch["image"], batch["target"]))
 
     def fit() -> int:
         network.fit(pairs, steps_per_epoch=steps, verbose=0)

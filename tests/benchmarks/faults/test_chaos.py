@@ -1,6 +1,10 @@
 """A training that is disturbed again and again ends like one that was left alone."""
 
+import io
+import subprocess
+import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +19,8 @@ from benchmarks.faults.chaos import (
     plan,
     table,
 )
+from benchmarks.faults.watched_run import WatchedRun
+from common.errors import UserError
 from tests.trainer.support.command import TINY, metrics
 
 
@@ -62,6 +68,42 @@ def test_a_stopped_run_is_given_again_and_a_failed_one_is_not(statuses, again, l
     run = Run()
     assert finish(run) == last
     assert run.started == again
+
+
+def command(folder: Path, script: str) -> WatchedRun:
+    """A run whose command is a shell script."""
+
+    class Scripted(WatchedRun):
+        def _start(self):
+            self._started = time.time()
+            return subprocess.Popen(["/bin/sh", "-c", script], cwd=folder)
+
+    return Scripted(folder, "scripted", (), log=io.BytesIO())
+
+
+def test_the_command_is_given_again_while_a_phase_is_waited_for(tmp_path):
+    # The first command was told to stop, takes a step and ends; only the second reaches the phase.
+    watched = command(tmp_path, "if mkdir first; then exit 143; else touch phase; sleep 60; fi")
+    try:
+        watched.require((tmp_path / "phase").exists, 30, "it reaches the phase")
+        assert watched.process.poll() is None
+    finally:
+        watched.kill()
+
+
+def test_a_run_that_finishes_before_the_phase_is_an_error(tmp_path):
+    watched = command(tmp_path, "exit 0")
+    with pytest.raises(UserError, match="use more --epochs"):
+        watched.require(lambda: False, 30, "it reaches the phase")
+
+
+def test_a_phase_that_never_comes_is_named(tmp_path):
+    watched = command(tmp_path, "sleep 60")
+    try:
+        with pytest.raises(UserError, match=r"waited 0 s in vain until it saves"):
+            watched.require(lambda: False, 0.2, "it saves")
+    finally:
+        watched.kill()
 
 
 @pytest.mark.slow

@@ -1,0 +1,155 @@
+"""Accuracy on digits by global batch, with momentum and with LARS.
+
+Every training is one rank whose batch is the global batch, which is the same arithmetic as several
+ranks, except that batch norm sees the whole batch.
+"""
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from benchmarks.measure import BenchmarkOptions, columns, spread
+from common.annotations import Bounds
+from trainer.config import Positive
+from trainer.training.plan import EMBEDDED_EXAMPLES
+
+LINEAR_RATE: Final = 0.4
+"""Momentum's rate per 256 images: that of the preset digits."""
+LARS_RATE: Final = 32.0
+"""Rate of LARS at 1,024 images; at other batches it follows the square root of their size."""
+
+
+USUAL: Final = 0.9
+"""Momentum of batch norm's running statistics."""
+FOR_FEW_STEPS: Final = 0.5
+"""The same, for statistics that must follow within few steps."""
+
+
+@dataclass(frozen=True)
+class Options(BenchmarkOptions):
+    """Epochs until an accuracy on the held-out digits, and the accuracy at the end, by global
+    batch: momentum with the linear rule and with half its rate, and LARS.
+    """
+
+    batches: Annotated[tuple[int, ...], Positive] = (64, 256, 1024)
+    """Global batches, at most 1,437 images."""
+
+    seeds: tuple[int, ...] = (0, 1)
+    """Seeds, with one training of each contender for each."""
+
+    epochs: Annotated[int, Bounds(at_least=3)] = 20
+    """Epochs of each training, of which two are warm-up."""
+
+    target: Annotated[float, Bounds(above=0, at_most=1)] = 0.95
+    """Top-1 to reach, as a fraction of the held-out images."""
+
+    few_steps: Annotated[int, Positive] = 100
+    """Trainings of fewer steps are also done with `FOR_FEW_STEPS`."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to train."""
+
+    batch: int
+    optimizer: str
+    batch_norm_momentum: float
+    arguments: tuple[str, ...]
+    """Options of the trainer that choose optimizer and rate."""
+
+
+def contenders(options: Options) -> list[Contender]:
+    """Return all ways to train, the batches in order."""
+    found = []
+    for batch in options.batches:
+        lars = LARS_RATE * math.sqrt(batch / 1024)
+        ways = {
+            f"momentum, {LINEAR_RATE * batch / 256:.3g} (linear rule)": _momentum(LINEAR_RATE),
+            f"momentum, {LINEAR_RATE * batch / 512:.3g} (half of it)": _momentum(LINEAR_RATE / 2),
+            f"LARS, {lars:.3g}": (
+                *("--optimizer.kind", "lars", "--optimizer.nesterov", "False"),
+                *("--optimizer.rate-scaling", "none", "--optimizer.learning-rate", f"{lars}"),
+                *("--optimizer.schedule", "polynomial"),
+            ),
+        }
+        few = options.epochs * EMBEDDED_EXAMPLES["digits"] < options.few_steps * batch
+        found += [
+            Contender(batch, name, momentum, arguments)
+            for name, arguments in ways.items()
+            for momentum in ((USUAL, FOR_FEW_STEPS) if few else (USUAL,))
+        ]
+    return found
+
+
+def _momentum(rate: float) -> tuple[str, ...]:
+    return ("--optimizer.learning-rate", f"{rate}")
+
+
+def measure(options: Options) -> dict[str, Any]:
+    """Train every contender once per seed."""
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for contender in contenders(options):
+            rounds = [
+                train(contender, seed, options, Path(scratch) / "runs") for seed in options.seeds
+            ]
+            rows.append({**asdict(contender), "rounds": rounds})
+    return {"rows": rows}
+
+
+def train(contender: Contender, seed: int, options: Options, runs: Path) -> dict[str, Any]:
+    """Train once; return the number of steps, top-1 after each epoch and that of the end."""
+    name = f"run-{len(list(runs.glob('run-*')))}"
+    command = [
+        *(sys.executable, "-m", "trainer", "train", "--preset", "digits", "--name", name),
+        *("--runs-dir", str(runs), "--ranks", "1", "--restarts", "0", "--seed", str(seed)),
+        *("--batch-size", str(contender.batch), "--epochs", str(options.epochs)),
+        *("--model.depth", "18", "--evaluation.batch-size", "360", "--export", "False"),
+        *("--log.report", "False", "--checkpoint.every-epochs", "0"),
+        *("--model.batch-norm-momentum", str(contender.batch_norm_momentum)),
+        *contender.arguments,
+    ]
+    print("$", " ".join(command[1:]), flush=True)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    lines = map(json.loads, (runs / name / "metrics.jsonl").read_text().splitlines())
+    result = json.loads((runs / name / "result.json").read_text())
+    top1 = [line["top1"] for line in lines if line["event"] == "evaluation"]
+    return {"steps": result["steps"], "top1": result["top1"], "after_epochs": top1}
+
+
+def show(data: Mapping[str, Any]) -> str:
+    """Format a table with a row for each contender."""
+    target = data["options"]["target"]
+    rows = [
+        [
+            "global batch, steps",
+            "optimizer, peak rate",
+            "momentum of batch norm's statistics",
+            f"epochs to {target:.0%}",
+            "top-1 at the end",
+        ]
+    ]
+    for row in data["rows"]:
+        ends = spread([result["top1"] for result in row["rounds"]])
+        rows.append(
+            [
+                f"{row['batch']:,}, {row['rounds'][0]['steps']}",
+                row["optimizer"],
+                f"{row['batch_norm_momentum']:g}",
+                ", ".join(_reached(result["after_epochs"], target) for result in row["rounds"]),
+                f"{ends.low:.1%} to {ends.high:.1%}",
+            ]
+        )
+    return columns(rows)
+
+
+def _reached(after_epochs: list[float], target: float) -> str:
+    """Return the first epoch, counted from 1, whose evaluation reached the target."""
+    epochs = (number for number, top1 in enumerate(after_epochs, 1) if top1 >= target)
+    return str(next(epochs, "never"))
