@@ -14,6 +14,7 @@ NODES ?=
 YES ?=
 KEEP ?=
 UNTIL ?=
+DATA_OF ?=
 BASE ?=
 IMAGE ?=
 
@@ -50,7 +51,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render mutations diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,11 +99,13 @@ chaos: $(TRAINER) ## Kill, stop and freeze a training many times: SEED=0 KILLS=2
 profile: $(XPROF) ## Serve a page of what --profile-steps recorded: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
-configure: ## Pin a stack to the subscription that the Azure CLI is signed in to: STACK=dev
+configure: ## Pin a stack to the subscription that the Azure CLI is signed in to: STACK=dev, DATA_OF=another stack
 	@id=$$(az account show --query id --output tsv) && tenant=$$(az account show --query tenantId --output tsv) && \
+	$(if $(DATA_OF),data=$$(pulumi stack output data_account --stack $(DATA_OF)) &&) \
 	pulumi config set-all --stack $(STACK) --path --plaintext "ml-azure-horovod:subscription.id=$$id" \
-		--plaintext "ml-azure-horovod:subscription.tenant=$$tenant" && \
-	echo "Pulumi.$(STACK).yaml: subscription $$id, tenant $$tenant"
+		--plaintext "ml-azure-horovod:subscription.tenant=$$tenant" \
+		$(if $(DATA_OF),--plaintext "ml-azure-horovod:storage.existing_data=$$data") && \
+	echo "Pulumi.$(STACK).yaml: subscription $$id, tenant $$tenant$(if $(DATA_OF),; data account $$data)"
 
 preview: $(INFRA) ## Show what deploying the platform would change: STACK=dev
 	@$(INFRA_PYTHON) -m jobs preview --stack $(STACK) $(ARGS)
@@ -139,6 +142,9 @@ images-gpu: $(INFRA) $(SBOM) ## Build the GPU image with Debian's CUDA instead o
 	@$(PYTHON) -m environments build gpu --stand-in $(if $(BASE),--base $(BASE)) $(ARGS)
 	$(INFRA_PYTHON) -m pytest -m images_gpu tests/images/test_gpu_image.py
 
+faults: $(INFRA) $(AZURITE) ## Hold every request of the commands against every fault, and write docs/faults.md
+	@$(INFRA_PYTHON) -m tests.jobs.faults $(ARGS)
+
 mutations: $(INFRA) ## Hold the security rules against changed stacks, and print what they catch
 	@$(INFRA_PYTHON) -m infra.offline.mutations $(ARGS)
 
@@ -153,7 +159,7 @@ costs: $(INFRA) ## Show the monthly cost of a stack while nobody trains: STACK=d
 	@$(INFRA_PYTHON) -m infra.offline.costs $(STACK) $(ARGS)
 
 # Runs both halves even if the first fails, so that the end of the output shows all failures.
-test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) ## Run the tests (at most 14 minutes on 2 cores)
+test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) ## Run the tests (about 20 minutes on 2 cores)
 	@status=0; \
 	$(MAKE) --no-print-directory test-platform || status=$$?; \
 	$(MAKE) --no-print-directory test-trainer || status=$$?; \
