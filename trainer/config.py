@@ -12,7 +12,14 @@ from typing import Annotated, Literal
 from common import fields
 from common.annotations import Bounds, Formerly
 from common.errors import ConfigError
-from trainer.model_config import ModelConfig, NotNegative, OptimizerConfig, Positive
+from trainer.combinations import combination_problems
+from trainer.model_config import (
+    ModelConfig,
+    NotNegative,
+    OptimizerConfig,
+    Positive,
+    parse_rate,
+)
 from trainer.networks import network_problems
 from trainer.task_descriptions import DESCRIPTIONS
 
@@ -122,6 +129,16 @@ class ExchangeConfig:
     compression: Literal["none", "fp16"] = "none"
     """fp16 halves the bytes, for mixed_float16 only: its loss scale keeps small gradients from
     vanishing. Slower where the CPU adds them (Gloo), so for GPUs."""
+
+    every: Annotated[int, Positive] = 1
+    """Steps between two exchanges: 1 sums the gradients of every step; above 1 each rank updates on
+    its own gradients, and every so many steps weights, state of the optimizer and batch-norm
+    statistics are averaged (local SGD, Stich 2018). For networks so slow that the exchange takes
+    more than a fifth of a step; the result is another than that of every step."""
+
+    together_until: Annotated[float, Bounds(at_least=0, at_most=1)] = 0.5
+    """With `every` above 1: the fraction of the run, from its start, in which the gradients of
+    every step are summed all the same (post-local SGD, Lin et al. 2018)."""
 
     cycle_time_ms: Annotated[float, Bounds(above=0, at_most=1000)] = 1.0
     """Pause between two rounds of Horovod's background thread, in milliseconds. A step waits for up
@@ -329,7 +346,23 @@ def _contradictions(config: TrainConfig) -> list[str]:
         )
     if config.exchange.compression == "fp16" and config.compute.precision == "float32":
         problems.append("--exchange.compression: fp16 needs --compute.precision mixed_float16")
-    return [*problems, *_optimizer_contradictions(config)]
+    return [*problems, *_optimizer_contradictions(config), *combination_problems(_features(config))]
+
+
+def _features(config: TrainConfig) -> set[str]:
+    """Return the features in `combinations.FEATURES` that a configuration asks for."""
+    asked = {
+        "head groups": config.model.head_groups > 1,
+        "stages": config.model.stages > 1,
+        "periodic averaging": config.exchange.every > 1,
+        "sharded state": config.optimizer.sharded,
+        "float16 exchange": config.exchange.compression == "fp16",
+        "float16": config.compute.precision == "mixed_float16",
+        "xla": config.compute.xla,
+        "adamw": config.optimizer.kind == "adamw",
+        "segmentation": config.task == "segmentation",
+    }
+    return {feature for feature, wanted in asked.items() if wanted}
 
 
 def _optimizer_contradictions(config: TrainConfig) -> list[str]:
@@ -345,6 +378,14 @@ def _optimizer_contradictions(config: TrainConfig) -> list[str]:
         )
     if list(optimizer.decay_epochs) != sorted(set(optimizer.decay_epochs)):
         problems.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must be increasing")
+    for text in optimizer.rates:
+        try:
+            parse_rate(text)
+        except ValueError as error:
+            problems.append(f"--optimizer.rates: {error}")
+    prefixes = [text.rpartition("=")[0] for text in optimizer.rates]
+    if len(set(prefixes)) < len(prefixes):
+        problems.append("--optimizer.rates: a prefix has two factors; leave one of them out")
     return problems
 
 

@@ -51,6 +51,15 @@ class ModelConfig:
     classes: Annotated[int | None, Bounds(at_least=2)] = None
     """Outputs; None takes the number from the data set's manifest (synthetic: 1000)."""
 
+    head_groups: Annotated[int, Positive] = 1
+    """Ranks that share one last layer, each with an equal part of the classes, for so many classes
+    that the layer does not fit beside the rest; it must divide the number of ranks and of classes.
+    1: every rank has the whole layer."""
+
+    stages: Annotated[int, Positive] = 1
+    """Devices of each rank, over which its layers are divided in order, for networks that do not
+    fit on one. `optimizer.accumulation` is the number of micro-batches that keep them busy."""
+
     batch_norm_momentum: Annotated[float, Bounds(at_least=0, below=1)] = 0.9
     """Fraction of batch norm's running statistics that a step keeps. A run of few steps needs a
     smaller one, or the statistics that evaluation uses lag behind the weights."""
@@ -110,9 +119,33 @@ class OptimizerConfig:
     epsilon: Annotated[float, Bounds(above=0)] = 1e-8
     """What adamw adds to the root of the mean squared gradient, which it divides by."""
 
+    rates: tuple[str, ...] = ()
+    """Factors of the rate for parts of the network, each as PREFIX=FACTOR: of all layers whose
+    names begin with the prefix; the longest prefix counts. For fine-tuning, such as conv=0.1."""
+
+    sharded: bool = False
+    """Divide the state of the optimizer over the ranks (ZeRO stage 1, Rajbhandari et al. 2020), for
+    models whose state is large beside their activations; ResNet50's is not."""
+
     label_smoothing: Annotated[float, Bounds(at_least=0, below=1)] = 0.1
     """Fraction of the target that is spread evenly over all classes (Szegedy et al. 2015: 0.1)."""
 
     accumulation: Annotated[int, Positive] = 1
     """Micro-batches into which a rank's batch is divided, to fit into memory; they are computed one
     after the other, with one exchange and update per step. Batch norm sees micro-batches."""
+
+
+def parse_rate(text: str) -> tuple[str, float]:
+    """Return the prefix and the factor of an item of `OptimizerConfig.rates`.
+
+    Raises:
+        ValueError: The text is not PREFIX=FACTOR with a factor of at least 0; says so.
+    """
+    prefix, _, factor = text.rpartition("=")
+    try:
+        value = float(factor)
+    except ValueError:
+        value = -1.0
+    if not prefix or not 0.0 <= value < float("inf"):
+        raise ValueError(f"{text!r} must be PREFIX=FACTOR, such as conv=0.1, with a factor from 0")
+    return prefix, value

@@ -28,7 +28,7 @@ from trainer.distributed.communicator import Alone
 from trainer.model.build import build_model
 from trainer.tasks.classification import Classification
 from trainer.training.loop import Loop
-from trainer.training.optimizer import Momentum
+from trainer.training.optimizer import Momentum, parameters
 
 CLASSES, PIXELS, BATCH = 1000, 32, 8
 RATE = 1e-3
@@ -92,7 +92,7 @@ class Contenders:
             model=ModelConfig(image_size=PIXELS),
         )
         model = build_model(config.model, CLASSES)
-        optimizer = Momentum(model.trainable_variables, config.optimizer)
+        optimizer = Momentum(parameters(model.trainable_variables), config.optimizer)
         batch = synthetic_batch(BATCH, PIXELS, CLASSES, seed=0)
         task = Classification(CLASSES)
         self._loop = Loop(

@@ -29,7 +29,7 @@ from trainer.tasks.classification import Classification
 from trainer.training.gradients import LocalGradients
 from trainer.training.loop import Loop
 from trainer.training.metrics import Interval
-from trainer.training.optimizer import Momentum
+from trainer.training.optimizer import Momentum, parameters
 from trainer.training.reporter import Reporter
 from trainer.training.setup import run_name, set_up
 
@@ -69,7 +69,7 @@ def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Calla
         batch_size=BATCH,
         data=DataConfig(source="synthetic"),
     )
-    optimizer = Momentum(model.trainable_variables, config.optimizer)
+    optimizer = Momentum(parameters(model.trainable_variables), config.optimizer)
     data = tf.data.Dataset.from_tensors(
         synthetic_batch(BATCH, PIXELS, CLASSES, seed=world.rank)
     ).repeat()

@@ -15,13 +15,13 @@ def stored_name(variable: tf.Variable) -> str:
     return str(variable.name).removesuffix(":0")
 
 
-def snapshot(variables: Mapping[str, tf.Variable]) -> Tensors:
-    """Return copies of variables in host memory."""
+def snapshot(variables: Mapping[str, tf.Variable | Array]) -> Tensors:
+    """Return copies of variables or arrays in host memory."""
     return {name: np.array(_look_at(variable)) for name, variable in variables.items()}
 
 
-def refill(buffers: Tensors, variables: Mapping[str, tf.Variable]) -> None:
-    """Copy variables into tensors, reusing their memory if it fits.
+def refill(buffers: Tensors, variables: Mapping[str, tf.Variable | Array]) -> None:
+    """Copy variables or arrays into tensors, reusing their memory if it fits.
 
     The first use of new memory costs several times as much as the copy.
     """
@@ -35,29 +35,43 @@ def refill(buffers: Tensors, variables: Mapping[str, tf.Variable]) -> None:
             buffers[name] = np.array(live)
 
 
-def _look_at(variable: tf.Variable) -> Array:
-    """Return a variable's values: on a CPU a view of its memory, on a GPU a copy.
+def _look_at(variable: tf.Variable | Array) -> Array:
+    """Return a variable's values: on a CPU a view of its memory, on a GPU a copy. Return an array
+    as it is.
 
     Do not keep the view: nothing guarantees that it does not change, and while it exists the next
     step must allocate new memory for the variable.
     """
-    return np.asarray(variable.value())
+    return variable if isinstance(variable, np.ndarray) else np.asarray(variable.value())
 
 
-def restore(variables: Mapping[str, tf.Variable], tensors: Tensors, origin: Path) -> None:
+def restore(
+    variables: Mapping[str, tf.Variable],
+    tensors: Tensors,
+    origin: Path,
+    others: Mapping[str, tuple[int, ...]] | None = None,
+) -> None:
     """Assign a checkpoint's tensors to variables.
+
+    Args:
+        variables: Variables by name.
+        tensors: The checkpoint's tensors by name.
+        origin: Path that the tensors come from, for errors.
+        others: Shapes of the tensors that must be there as well, but belong to no variable.
 
     Raises:
         CheckpointError: Names or shapes differ; then nothing is assigned.
     """
+    expected = {name: tuple(variable.shape) for name, variable in variables.items()}
+    expected |= others or {}
     missing, strange = (
-        sorted(variables.keys() - tensors.keys()),
-        sorted(tensors.keys() - variables.keys()),
+        sorted(expected.keys() - tensors.keys()),
+        sorted(tensors.keys() - expected.keys()),
     )
     shapes = [
-        f"{name} {tensors[name].shape} instead of {tuple(variable.shape)}"
-        for name, variable in variables.items()
-        if name in tensors and tensors[name].shape != tuple(variable.shape)
+        f"{name} {tensors[name].shape} instead of {shape}"
+        for name, shape in expected.items()
+        if name in tensors and tensors[name].shape != shape
     ]
     if missing or strange or shapes:
         faults = [f"missing {missing[:3]}"] * bool(missing) + [f"unknown {strange[:3]}"] * bool(

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from trainer.checkpoints.filesystem import warn
 from trainer.checkpoints.folder import CheckpointFolder
-from trainer.checkpoints.format import Tensors, nbytes
+from trainer.checkpoints.format import Array, Tensors, nbytes
 from trainer.checkpoints.snapshot import refill, snapshot
 from trainer.config import CheckpointConfig
 from trainer.errors import CheckpointError
@@ -64,19 +64,19 @@ class CheckpointWriter:
         self._error: BaseException | None = None
         self._newest: int | None = None
 
-    def reserve(self, variables: Mapping[str, tf.Variable]) -> None:
+    def reserve(self, variables: Mapping[str, tf.Variable | Array]) -> None:
         """Allocate the memory of the first save in advance, which would slow that save down."""
         copies = 1 if self._config.when_busy == "wait" else 2
         self._free = [snapshot(variables) for _ in range(copies)]
 
     def save(
-        self, step: int, variables: Mapping[str, tf.Variable], meta: Mapping[str, Any]
+        self, step: int, variables: Mapping[str, tf.Variable | Array], meta: Mapping[str, Any]
     ) -> None:
         """Save a step; return when its state has been copied.
 
         Args:
             step: Steps done.
-            variables: Every variable that affects the rest of the training, by name.
+            variables: Every variable, or its value, that affects the rest of the training, by name.
             meta: Plain data to store with them; `evaluation` has the metrics of these weights.
 
         Raises:
@@ -95,7 +95,7 @@ class CheckpointWriter:
                 threading.Thread(target=self._write_all, name="checkpoint").start()
 
     def save_now(
-        self, step: int, variables: Mapping[str, tf.Variable], meta: Mapping[str, Any]
+        self, step: int, variables: Mapping[str, tf.Variable | Array], meta: Mapping[str, Any]
     ) -> bool:
         """Save a step and wait until it is on disk, unless it is there already.
 

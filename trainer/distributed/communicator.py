@@ -19,6 +19,47 @@ class Backend:
     """Library that sums the gradients: NCCL, MPI or Gloo."""
 
 
+class Group(Protocol):
+    """Ranks that exchange tensors, in graphs and outside of them. All of them must call a method,
+    in the same order, with a name that no other exchange in flight has.
+    """
+
+    @property
+    def index(self) -> int:
+        """Place of this rank in the group."""
+
+    @property
+    def size(self) -> int:
+        """Number of ranks in the group."""
+
+    def sum(self, tensors: Sequence[Any], name: str) -> list[Any]:
+        """Sum tensors over the group in one grouped all-reduce."""
+
+    def maximum(self, tensor: Any, name: str) -> Any:
+        """Return the largest of each element over the group."""
+
+    def join(self, tensor: Any, name: str) -> Any:
+        """Return the tensors of all ranks, concatenated along axis 0 in the order of ranks."""
+
+    def scatter_sum(self, tensor: Any, name: str) -> Any:
+        """Sum a tensor over the group, and return this rank's part of the result: equal parts along
+        axis 0, which `size` must divide.
+        """
+
+    def to_first(self, tensor: Any, name: str) -> Any:
+        """Return what `join` would on the first rank of the group, and no rows on the others."""
+
+    def from_first(self, tensor: Any, rows: Sequence[int], name: str) -> Any:
+        """Divide a tensor of the first rank along axis 0, and return this rank's part.
+
+        Args:
+            tensor: The tensor on the first rank; on the others one without rows, of the same type
+                and shape otherwise.
+            rows: Rows of each rank's part.
+            name: Name of the exchange.
+        """
+
+
 class Communicator(Protocol):
     """Interface to the world of ranks."""
 
@@ -26,6 +67,20 @@ class Communicator(Protocol):
     size: int
     local_rank: int
     local_size: int
+
+    @property
+    def everyone(self) -> Group:
+        """All ranks."""
+
+    @property
+    def sharers(self) -> Group:
+        """The ranks that share one last layer with this one: consecutive ranks, `head_groups`
+        many.
+        """
+
+    @property
+    def holders(self) -> Group:
+        """The ranks that hold the same part of the last layer as this one."""
 
     @property
     def backend(self) -> Backend | None:
@@ -53,10 +108,41 @@ class Communicator(Protocol):
         """Leave the world."""
 
 
+class Single:
+    """A group of one rank."""
+
+    index, size = 0, 1
+
+    def sum(self, tensors: Sequence[Any], name: str) -> list[Any]:
+        del name
+        return list(tensors)
+
+    def maximum(self, tensor: Any, name: str) -> Any:
+        del name
+        return tensor
+
+    def join(self, tensor: Any, name: str) -> Any:
+        del name
+        return tensor
+
+    def scatter_sum(self, tensor: Any, name: str) -> Any:
+        del name
+        return tensor
+
+    def to_first(self, tensor: Any, name: str) -> Any:
+        del name
+        return tensor
+
+    def from_first(self, tensor: Any, rows: Sequence[int], name: str) -> Any:
+        del rows, name
+        return tensor
+
+
 class Alone:
     """A world of one process."""
 
     rank, size, local_rank, local_size = 0, 1, 0, 1
+    everyone = sharers = holders = Single()
     backend = None
 
     def allreduce(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from common.errors import UserError
+from common.errors import ConfigError, UserError
 from trainer.config import ExchangeConfig
-from trainer.distributed.communicator import Alone, Backend, Communicator
+from trainer.distributed.communicator import Alone, Backend, Communicator, Group, Single
 from trainer.distributed.rank import Rank, gloo_under_mpi, launched_as
 from trainer.errors import PeerError
 
@@ -51,15 +51,63 @@ def _serve(address: str, port: int) -> Any:
     return server
 
 
+class HorovodGroup:
+    """A group of several ranks; see `Group`."""
+
+    def __init__(self, horovod: Any, process_set: Any, index: int, size: int) -> None:
+        self._module, self._set = horovod, process_set
+        self.index, self.size = index, size
+
+    def sum(self, tensors: Sequence[Any], name: str) -> list[Any]:
+        result = self._module.grouped_allreduce(
+            list(tensors), op=self._module.Sum, name=name, process_set=self._set
+        )
+        return list(result)
+
+    def maximum(self, tensor: Any, name: str) -> Any:
+        return self._module.allreduce(tensor, op=self._module.Max, name=name, process_set=self._set)
+
+    def join(self, tensor: Any, name: str) -> Any:
+        return self._module.allgather(tensor, name=name, process_set=self._set)
+
+    def scatter_sum(self, tensor: Any, name: str) -> Any:
+        return self._module.reducescatter(
+            tensor, op=self._module.Sum, name=name, process_set=self._set
+        )
+
+    def to_first(self, tensor: Any, name: str) -> Any:
+        # An all-gather would take the memory of the whole on every rank.
+        import tensorflow as tf
+
+        splits = tf.concat([tf.shape(tensor)[:1], tf.zeros([self.size - 1], tf.int32)], 0)
+        return self._alltoall(tensor, splits, name)
+
+    def from_first(self, tensor: Any, rows: Sequence[int], name: str) -> Any:
+        splits = list(rows) if self.index == 0 else [0] * self.size
+        return self._alltoall(tensor, splits, name)
+
+    def _alltoall(self, tensor: Any, splits: Any, name: str) -> Any:
+        received = self._module.alltoall(tensor, splits, name=name, process_set=self._set)
+        return received[0]
+
+
 class Horovod:
     """A world of several ranks. `horovod.tensorflow` is the module, already initialised."""
 
-    def __init__(self, horovod: Any, config: ExchangeConfig) -> None:
+    def __init__(
+        self, horovod: Any, config: ExchangeConfig, sets: "ProcessSets | None" = None
+    ) -> None:
         self.module = horovod
         """The module `horovod.tensorflow`, for benchmarks that compare with Horovod's own API."""
         self._config = config
         self.rank, self.size = horovod.rank(), horovod.size()
         self.local_rank, self.local_size = horovod.local_rank(), horovod.local_size()
+        world = horovod.global_process_set
+        self.everyone: Group = HorovodGroup(horovod, world, self.rank, self.size)
+        self.sharers: Group = Single()
+        self.holders: Group = self.everyone
+        if sets is not None:
+            self.sharers, self.holders = sets.groups(horovod, self.rank)
 
     @property
     def backend(self) -> Backend:
@@ -147,8 +195,49 @@ class Horovod:
         self.module.shutdown()
 
 
-def connect(config: ExchangeConfig) -> Communicator:
+class ProcessSets:
+    """The groups of ranks in which a last layer is divided: in a world of 6 ranks with 2 head
+    groups, {0, 1}, {2, 3} and {4, 5} share a layer; {0, 2, 4} and {1, 3, 5} hold the same part.
+
+    Every rank must declare the same sets in the same order before Horovod starts.
+    """
+
+    def __init__(self, horovod: Any, ranks: int, head_groups: int) -> None:
+        self._shared = [range(first, first + head_groups) for first in range(0, ranks, head_groups)]
+        self._held = [range(part, ranks, head_groups) for part in range(head_groups)]
+        # Horovod refuses a set of all ranks, which exists already; a set of one exchanges nothing.
+        self._sets = {
+            group: horovod.ProcessSet(list(group))
+            for group in (*self._shared, *self._held)
+            if 1 < len(group) < ranks
+        }
+
+    @property
+    def declared(self) -> list[Any]:
+        """The sets for `horovod.init`."""
+        return list(self._sets.values())
+
+    def groups(self, horovod: Any, rank: int) -> tuple[Group, Group]:
+        """Return the groups that share a layer with a rank, and that hold the same part of it."""
+        shared, held = (
+            next(group for group in groups if rank in group)
+            for groups in (self._shared, self._held)
+        )
+        return self._group(horovod, shared, rank), self._group(horovod, held, rank)
+
+    def _group(self, horovod: Any, ranks: range, rank: int) -> Group:
+        if len(ranks) == 1:
+            return Single()
+        members = self._sets.get(ranks, horovod.global_process_set)
+        return HorovodGroup(horovod, members, ranks.index(rank), len(ranks))
+
+
+def connect(config: ExchangeConfig, head_groups: int = 1) -> Communicator:
     """Join the world that the launcher started, or return a world of one without a launcher.
+
+    Args:
+        config: How ranks find each other.
+        head_groups: Ranks that share a last layer; it must divide their number.
 
     Raises:
         UserError: Horovod's world is not the launcher's. Otherwise several independent trainings
@@ -181,13 +270,23 @@ def connect(config: ExchangeConfig) -> Communicator:
         _meet(launched, config.timeout_seconds)
     if uses_gloo(hvd, os.environ):
         check_own_name()
-    hvd.init()
+    sets = None
+    if head_groups > 1:
+        if launched.size % head_groups:
+            raise ConfigError(
+                [
+                    f"--model.head-groups: {head_groups} does not divide the {launched.size} ranks;"
+                    " every group needs as many"
+                ]
+            )
+        sets = ProcessSets(hvd, launched.size, head_groups)
+    hvd.init(process_sets=sets.declared if sets else None)
     if hvd.size() != launched.size:
         raise UserError(
             f"{launched.launcher} started {launched.size} processes, but Horovod sees {hvd.size()}:"
             " they would train apart. Use a Horovod built for this launcher, or horovodrun"
         )
-    return Horovod(hvd, config)
+    return Horovod(hvd, config, sets)
 
 
 def uses_gloo(hvd: Any, env: Mapping[str, str]) -> bool:

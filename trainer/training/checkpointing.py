@@ -6,7 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.checkpoints.divided import DividedState
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.format import Array, Tensors
 from trainer.checkpoints.snapshot import restore
 from trainer.checkpoints.writer import CheckpointWriter, Saved
 from trainer.config import CheckpointConfig
@@ -17,15 +19,18 @@ from trainer.errors import CheckpointError
 class Saver:
     """The checkpoints of one attempt of a run.
 
-    All ranks hold the same state after the same step, so only rank 0 writes, and only its clock
-    decides when. All ranks agree on the checkpoint to resume from.
+    Only rank 0 writes, because all ranks hold the same state after the same step, or it gathers
+    the parts of what is divided; and only its clock decides when. All ranks agree on the checkpoint
+    to resume from.
 
     Args:
         config: When to save, and which checkpoints to keep.
         folder: Folder of the run's checkpoints.
         communicator: World of ranks.
-        variables: Every variable that affects the rest of the training, by name.
+        variables: Every variable that affects the rest of the training and is the same on all
+            ranks, by name.
         meta: Functions of the step that return other data to store.
+        divided: What the ranks hold in parts.
         clock: Clock in seconds; tests replace it.
     """
 
@@ -36,10 +41,11 @@ class Saver:
         communicator: Communicator,
         variables: Mapping[str, tf.Variable],
         meta: Sequence[Callable[[int], Mapping[str, Any]]] = (),
+        divided: Sequence[DividedState] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config, self._folder, self._world, self._clock = config, folder, communicator, clock
-        self._variables, self._meta = variables, meta
+        self._variables, self._meta, self._divided = variables, meta, divided
         self._attempt: int | None = None
         self._writer: CheckpointWriter | None = None
         self._since = clock()
@@ -58,6 +64,7 @@ class Saver:
         1. Every rank has built the same variables, from the seed.
         2. Only rank 0 reads the folder, so that ranks cannot disagree.
         3. Rank 0 broadcasts the step and the totals, then the values of all variables.
+        4. Rank 0 sends each rank its parts of what is divided.
 
         Returns:
             The metadata of the checkpoint; None if there is no checkpoint.
@@ -65,22 +72,31 @@ class Saver:
         if self._writer is not None:
             self._writer.wait()
         checkpoint = self._folder.newest() if self._world.rank == 0 else None
+        tensors: Tensors = {}
         if checkpoint:
-            restore(self._variables, checkpoint.load(), checkpoint.path)
+            tensors = checkpoint.load()
+            shapes = {name: shape for part in self._divided for name, shape in part.shapes.items()}
+            restore(self._variables, tensors, checkpoint.path, shapes)
         meta: dict[str, Any] | None = self._world.broadcast(checkpoint.meta if checkpoint else None)
         self._world.broadcast_variables(list(self._variables.values()))
+        if meta:
+            for part in self._divided:
+                part.scatter(tensors)
         self.newest = meta["step"] if meta else None
         self._step = meta["step"] if meta else -1
         return meta
 
     def begin(self) -> None:
-        """Prepare to save, and start to count the minutes between saves."""
+        """Prepare to save, and start to count the minutes between saves. Every rank must call it if
+        anything is divided.
+        """
         self._since = self._clock()
         self.claim()
+        state = self._collect()
         if self._attempt is None:
             return
         self._writer = CheckpointWriter(self._folder, self._attempt, self._config)
-        self._writer.reserve(self._variables)
+        self._writer.reserve(state)
 
     @property
     def late(self) -> bool:
@@ -94,18 +110,20 @@ class Saver:
         return self.late or bool(self._writer and self._writer.failed)
 
     def due(self, step: int, epoch: int | None) -> bool:
-        """Return whether to save now.
+        """Return whether to save now, the same on all ranks if anything is divided. Every rank must
+        call it then.
 
         Args:
             step: Steps done.
             epoch: Epochs done, if one has just ended.
         """
         every = self._config
-        return (
+        due = (
             self.late
             or bool(every.every_steps and step % every.every_steps == 0)
             or bool(epoch and every.every_epochs and epoch % every.every_epochs == 0)
         )
+        return bool(self._world.broadcast(due)) if self._divided else due
 
     def limit_steps(self, step: int, count: int) -> int:
         """Return how many of `count` steps to take in one call, so that no save is missed."""
@@ -114,25 +132,29 @@ class Saver:
 
     def save(self, step: int) -> None:
         """Save in the background, unless this step is saved already. Return when the state has been
-        copied.
+        copied. Every rank must call it if anything is divided.
 
         Raises:
             CheckpointError: An earlier save failed for another reason than a full disk.
         """
-        if self._writer is None or self._step == step:
+        if self._step == step:
             return
         self._step, self._since = step, self._clock()
-        self._writer.save(step, self._variables, self._meta_of(step))
+        state = self._collect()
+        if self._writer is not None:
+            self._writer.save(step, state, self._meta_of(step))
 
     def save_now(self, step: int) -> None:
-        """Save, unless this step is saved already. Return when the checkpoint is on disk.
+        """Save, unless this step is saved already. Return when the checkpoint is on disk. Every
+        rank must call it if anything is divided.
 
         Raises:
             CheckpointError: The state cannot be saved.
         """
+        state = self._collect()
         if self._writer is None:
             return
-        if not self._writer.save_now(step, self._variables, self._meta_of(step)):
+        if not self._writer.save_now(step, state, self._meta_of(step)):
             raise CheckpointError(
                 f"{self._folder.folder}: the disk is full, so the state after step {step:,} is"
                 " lost; free some space and run the same command again: it continues from the"
@@ -150,6 +172,13 @@ class Saver:
         """Finish pending writes and release the memory."""
         if self._writer is not None:
             self._writer.close()
+
+    def _collect(self) -> Mapping[str, tf.Variable | Array]:
+        """Return the whole state by name; on ranks other than 0 without what is divided."""
+        state: dict[str, tf.Variable | Array] = dict(self._variables)
+        for part in self._divided:
+            state |= part.gather()
+        return state
 
     def _meta_of(self, step: int) -> dict[str, Any]:
         return {key: value for part in self._meta for key, value in part(step).items()}

@@ -5,12 +5,32 @@ the same update, and is not called at all for a step that is skipped.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import tensorflow as tf
 
+from common.errors import ConfigError
 from trainer.checkpoints.snapshot import stored_name
 from trainer.config import OptimizerConfig
+from trainer.model_config import parse_rate
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A variable to update, and how."""
+
+    variable: tf.Variable
+    name: str
+    """Name of the variable in checkpoints."""
+    kernel: bool
+    """Whether weight decay applies; see `is_kernel`."""
+    rate: float = 1.0
+    """Factor of the learning rate."""
+
+    def scaled(self, learning_rate: tf.Tensor) -> tf.Tensor:
+        """Return the learning rate of this variable."""
+        return learning_rate if self.rate == 1.0 else learning_rate * self.rate
 
 
 class Optimizer(Protocol):
@@ -24,7 +44,7 @@ class Optimizer(Protocol):
         """Update all variables.
 
         Args:
-            gradients: Mean gradients in the order of the variables, float32.
+            gradients: Mean gradients in the order of the parameters, float32.
             learning_rate: float32 scalar.
         """
 
@@ -37,25 +57,26 @@ class Momentum:
     of batch norm costs accuracy (He et al. 2018, section 3.1, "no bias decay").
     """
 
-    def __init__(self, variables: Sequence[tf.Variable], config: OptimizerConfig) -> None:
-        self._variables = list(variables)
+    def __init__(self, parameters: Sequence[Parameter], config: OptimizerConfig) -> None:
+        self._parameters = list(parameters)
         self._config = config
-        self.slots = _zeros(variables, "momentum")
+        self.slots = _zeros(parameters, "momentum")
         """Create one velocity per variable, of the same shape."""
 
     @property
     def state(self) -> dict[str, tf.Variable]:
         """Variables of the optimizer that a checkpoint stores, by name."""
-        return _by_name("momentum", self._variables, self.slots)
+        return _by_name("momentum", self._parameters, self.slots)
 
     def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
         """Update all variables; see `Optimizer.apply`."""
-        for variable, slot, gradient in zip(self._variables, self.slots, gradients, strict=True):
-            decay = self._config.weight_decay if is_kernel(variable) else 0.0
+        for parameter, slot, gradient in zip(self._parameters, self.slots, gradients, strict=True):
+            variable = parameter.variable
+            decay = self._config.weight_decay if parameter.kernel else 0.0
             tf.raw_ops.ResourceApplyMomentum(
                 var=variable.handle,
                 accum=slot.handle,
-                lr=learning_rate,
+                lr=parameter.scaled(learning_rate),
                 grad=gradient + decay * variable if decay else gradient,
                 momentum=self._config.momentum,
                 use_nesterov=self._config.nesterov,
@@ -79,38 +100,51 @@ class Lars:
     ranks must have equally many for weights that are the same to the bit.
     """
 
-    def __init__(self, variables: Sequence[tf.Variable], config: OptimizerConfig) -> None:
-        self._variables = list(variables)
-        self._config = config
-        self._slots = _zeros(variables, "lars")
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        config: OptimizerConfig,
+        total: Callable[[tf.Tensor], tf.Tensor] = tf.identity,
+    ) -> None:
+        """Args:
+        parameters: What to update.
+        config: Momentum, decay and trust.
+        total: Returns the sums of squares of whole kernels for those of the given variables,
+            float32 [2, kernels], where a variable is only a part of its kernel.
+        """
+        self._parameters = list(parameters)
+        self._config, self._total = config, total
+        self._slots = _zeros(parameters, "lars")
 
     @property
     def state(self) -> dict[str, tf.Variable]:
         """Variables of the optimizer that a checkpoint stores, by name."""
-        return _by_name("lars", self._variables, self._slots)
+        return _by_name("lars", self._parameters, self._slots)
 
     def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
         """Update all variables; see `Optimizer.apply`."""
         decay = self._config.weight_decay
-        triples = list(zip(self._variables, self._slots, gradients, strict=True))
-        kernels = [(variable, gradient) for variable, _, gradient in triples if is_kernel(variable)]
-        rates = iter(tf.unstack(learning_rate * self._trust(kernels)) if kernels else ())
-        for variable, slot, gradient in triples:
-            kernel = is_kernel(variable)
+        triples = list(zip(self._parameters, self._slots, gradients, strict=True))
+        factors = [parameter.rate for parameter in self._parameters if parameter.kernel]
+        scale = 1.0 if all(factor == 1.0 for factor in factors) else tf.constant(factors)
+        rates = iter(tf.unstack(learning_rate * scale * self._trust(gradients)))
+        for parameter, slot, gradient in triples:
+            variable = parameter.variable
             tf.raw_ops.ResourceApplyKerasMomentum(
                 var=variable.handle,
                 accum=slot.handle,
-                lr=next(rates) if kernel else learning_rate,
-                grad=gradient + decay * variable if kernel and decay else gradient,
+                lr=next(rates) if parameter.kernel else parameter.scaled(learning_rate),
+                grad=gradient + decay * variable if parameter.kernel and decay else gradient,
                 momentum=self._config.momentum,
             )
 
-    def _trust(self, kernels: Sequence[tuple[tf.Variable, tf.Tensor]]) -> tf.Tensor:
+    def _trust(self, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
         """Return the trust of each kernel, float32 [kernels]."""
-        weight, gradient = (
-            tf.sqrt(2.0 * tf.stack([tf.nn.l2_loss(tensor) for tensor in tensors]))
-            for tensors in zip(*kernels, strict=True)
-        )
+        pairs = zip(self._parameters, gradients, strict=True)
+        kernels = [(part.variable, gradient) for part, gradient in pairs if part.kernel]
+        halves = [[tf.nn.l2_loss(pair[side]) for pair in kernels] for side in (0, 1)]
+        sums = self._total(2.0 * tf.reshape(tf.convert_to_tensor(halves), [2, len(kernels)]))
+        weight, gradient = tf.unstack(tf.sqrt(sums))
         scaled = self._config.trust * weight / (gradient + self._config.weight_decay * weight)
         return tf.where((weight > 0) & (gradient > 0), scaled, 1.0)
 
@@ -126,11 +160,11 @@ class AdamW:
     rate, as is usual since. It is for kernels only.
     """
 
-    def __init__(self, variables: Sequence[tf.Variable], config: OptimizerConfig) -> None:
-        self._variables = list(variables)
+    def __init__(self, parameters: Sequence[Parameter], config: OptimizerConfig) -> None:
+        self._parameters = list(parameters)
         self._config = config
-        self._means = _zeros(variables, "adam_m")
-        self._squares = _zeros(variables, "adam_v")
+        self._means = _zeros(parameters, "adam_m")
+        self._squares = _zeros(parameters, "adam_v")
         with tf.device("CPU:0"):
             self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="adam_step")
 
@@ -138,8 +172,8 @@ class AdamW:
     def state(self) -> dict[str, tf.Variable]:
         """Variables of the optimizer that a checkpoint stores, by name."""
         return {
-            **_by_name("adam_m", self._variables, self._means),
-            **_by_name("adam_v", self._variables, self._squares),
+            **_by_name("adam_m", self._parameters, self._means),
+            **_by_name("adam_v", self._parameters, self._squares),
             "adam_step": self._step,
         }
 
@@ -149,20 +183,21 @@ class AdamW:
         # The corrections are in the rate and in epsilon, which the operation adds to sqrt(v): in
         # its float32, 1 - b^t would lose most of its digits.
         root = tf.sqrt(_correction(self._config.beta2, step))
-        rate = learning_rate * tf.cast(root / _correction(self._config.beta1, step), tf.float32)
+        corrected = tf.cast(root / _correction(self._config.beta1, step), tf.float32)
         epsilon = self._config.epsilon * tf.cast(root, tf.float32)
         decay = self._config.weight_decay
-        slots = zip(self._variables, self._means, self._squares, gradients, strict=True)
-        for variable, mean, square, gradient in slots:
-            if decay and is_kernel(variable):
-                variable.assign_sub(learning_rate * decay * variable)
+        slots = zip(self._parameters, self._means, self._squares, gradients, strict=True)
+        for parameter, mean, square, gradient in slots:
+            variable, rate = parameter.variable, parameter.scaled(learning_rate)
+            if decay and parameter.kernel:
+                variable.assign_sub(rate * decay * variable)
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,
                 m=mean.handle,
                 v=square.handle,
                 beta1_power=0.0,
                 beta2_power=0.0,
-                lr=rate,
+                lr=rate * corrected,
                 beta1=self._config.beta1,
                 beta2=self._config.beta2,
                 epsilon=epsilon,
@@ -170,7 +205,7 @@ class AdamW:
             )
 
 
-OPTIMIZERS: Mapping[str, Callable[[Sequence[tf.Variable], OptimizerConfig], Optimizer]] = {
+OPTIMIZERS: Mapping[str, Callable[[Sequence[Parameter], OptimizerConfig], Optimizer]] = {
     "momentum": Momentum,
     "lars": Lars,
     "adamw": AdamW,
@@ -179,30 +214,64 @@ OPTIMIZERS: Mapping[str, Callable[[Sequence[tf.Variable], OptimizerConfig], Opti
 
 
 def build_optimizer(variables: Sequence[tf.Variable], config: OptimizerConfig) -> Optimizer:
-    """Return the optimizer that a configuration names, with a state of zeros."""
-    return OPTIMIZERS[config.kind](variables, config)
+    """Return the optimizer that a configuration names, with a state of zeros.
+
+    Raises:
+        ConfigError: `rates` names no layer.
+    """
+    return OPTIMIZERS[config.kind](parameters(variables, config.rates), config)
+
+
+def parameters(variables: Sequence[tf.Variable], rates: Sequence[str] = ()) -> list[Parameter]:
+    """Return how each variable is updated.
+
+    Args:
+        variables: Variables to train.
+        rates: See `OptimizerConfig.rates`.
+
+    Raises:
+        ConfigError: A prefix begins no variable's name.
+    """
+    factors = dict(parse_rate(text) for text in rates)
+    names = [stored_name(variable) for variable in variables]
+    unused = [prefix for prefix in factors if not any(name.startswith(prefix) for name in names)]
+    if unused:
+        layers = ", ".join(dict.fromkeys(name.rpartition("/")[0] for name in names))
+        raise ConfigError(
+            [
+                f"--optimizer.rates: {prefix!r} begins no trained layer's name; they are {layers}"
+                for prefix in unused
+            ]
+        )
+    return [
+        Parameter(variable, name, is_kernel(variable), _factor(name, factors))
+        for variable, name in zip(variables, names, strict=True)
+    ]
 
 
 def is_kernel(variable: tf.Variable) -> bool:
-    """Return whether weight decay applies: to matrices and convolutions, not to scales, offsets or
-    biases.
-    """
+    """Return whether a variable is a matrix or a convolution, not a scale, an offset or a bias."""
     return len(variable.shape) > 1
 
 
-def _zeros(variables: Sequence[tf.Variable], name: str) -> list[tf.Variable]:
+def _factor(name: str, factors: Mapping[str, float]) -> float:
+    longest = max((prefix for prefix in factors if name.startswith(prefix)), key=len, default=None)
+    return 1.0 if longest is None else factors[longest]
+
+
+def _zeros(parameters: Sequence[Parameter], name: str) -> list[tf.Variable]:
     """Return a variable of zeros for each variable, of the same shape."""
     return [
-        tf.Variable(tf.zeros_like(variable), trainable=False, name=f"{name}{number}")
-        for number, variable in enumerate(variables)
+        tf.Variable(tf.zeros_like(parameter.variable), trainable=False, name=f"{name}{number}")
+        for number, parameter in enumerate(parameters)
     ]
 
 
 def _by_name(
-    group: str, variables: Sequence[tf.Variable], slots: Sequence[tf.Variable]
+    group: str, parameters: Sequence[Parameter], slots: Sequence[tf.Variable]
 ) -> dict[str, tf.Variable]:
-    pairs = zip(variables, slots, strict=True)
-    return {f"{group}/{stored_name(variable)}": slot for variable, slot in pairs}
+    pairs = zip(parameters, slots, strict=True)
+    return {f"{group}/{parameter.name}": slot for parameter, slot in pairs}
 
 
 def _correction(beta: float, step: tf.Tensor) -> tf.Tensor:

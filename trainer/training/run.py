@@ -91,7 +91,7 @@ def _train(
     # Horovod's start waits for the other ranks in C, where no Python signal handler would run.
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
-    communicator = connect(config.exchange)
+    communicator = connect(config.exchange, config.model.head_groups)
     stop = signals.StopRequest()
     stop.install()
     if signals.started_by_mpirun(os.environ):
@@ -158,6 +158,7 @@ class Attempt:
             communicator,
             self._stepper.state,
             [lambda _: record, self._totals.to_meta, self._validation.to_meta],
+            self._stepper.divided,
         )
         self._profiler = Profiler(
             setup.config.profile_span, setup.folder.path / "profile", chief=self._chief
@@ -353,16 +354,15 @@ class Attempt:
     def _save_if_due(self, step: int, epoch: int | None) -> None:
         """Save in the background if a save is due."""
         self._report_saved()
-        if self._saver.due(step, epoch) and self._chief:
+        if self._saver.due(step, epoch):
             with self._totals.timer.phase("checkpoint"):
                 self._saver.save(step)
 
     def _save_now(self, step: int) -> None:
         """Save, and wait until it is on disk."""
-        if self._chief:
-            with self._totals.timer.phase("checkpoint"):
-                self._saver.save_now(step)
-            self._report_saved()
+        with self._totals.timer.phase("checkpoint"):
+            self._saver.save_now(step)
+        self._report_saved()
 
     def _report_saved(self) -> None:
         for saved in self._saver.landed():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from trainer.checkpoints.divided import DividedState
 from trainer.data.rank_data import DATA_ERRORS, RankData
 from trainer.diagnostics.device import device_name, peak_flops
 from trainer.distributed.communicator import Communicator
@@ -67,6 +68,8 @@ class Stepper:
             setup.plan.global_batch,
             rank_data.next_batch,
         )
+        self.divided: list[DividedState] = []
+        """What the ranks hold in parts."""
         self._interval = Interval(communicator.size, task.description.training.key)
         self._flops = training_flops_per_image(self.model)
         self._peak = peak_flops(device_name(), precision)

@@ -57,6 +57,10 @@ def texts(key):
         return spans.map(lambda span: f"{span[0]}:{sum(span)}")
     if key == "model.network":
         return st.sampled_from(sorted(NETWORKS))
+    if key == "optimizer.rates":
+        factors = st.floats(0, allow_infinity=False).map(repr)
+        prefixes = st.text(string.ascii_letters + string.digits + "_/=", min_size=1, max_size=9)
+        return st.tuples(prefixes, factors).map("=".join)
     if key == "model.builder":
         words = st.from_regex(r"[a-z_]\w{0,8}", fullmatch=True)
         return st.tuples(words, words, words).map(lambda part: f"{part[0]}.{part[1]}:{part[2]}")
@@ -75,7 +79,8 @@ def values(leaf, hint=None):
         parts = [st.none() if part is type(None) else values(leaf, part) for part in get_args(hint)]
         return st.one_of(parts)
     if origin is tuple and get_args(hint)[0] is str:
-        return st.lists(texts(leaf.key), max_size=3).map(tuple)
+        unique_by = (lambda text: text.rpartition("=")[0]) if "rates" in leaf.key else None
+        return st.lists(texts(leaf.key), max_size=3, unique_by=unique_by).map(tuple)
     if origin is tuple:
         parts_of_it = st.lists(numbers(get_args(hint)[0], leaf.bounds), max_size=4, unique=True)
         return parts_of_it.map(lambda items: tuple(sorted(items)))
@@ -91,6 +96,28 @@ def mend_network(picked, value):
         picked["model.network"] = "resnet"
     elif NETWORKS[value("model.network")].dense != dense:
         picked["model.network"] = "unet" if dense else "resnet"
+
+
+PARALLEL = {
+    "model.head_groups": 1,
+    "model.stages": 1,
+    "exchange.every": 1,
+    "optimizer.sharded": False,
+}
+"""Options of which at most one is used, with the values that do not use them."""
+
+
+def mend_combination(picked, value):
+    """Leave one form of parallelism, and what it goes with."""
+    asked = [key for key, off in PARALLEL.items() if value(key) != off]
+    for key in asked[1:]:
+        picked[key] = PARALLEL[key]
+    if asked:
+        picked["exchange.compression"] = "none"
+        picked["compute.xla"] = False
+        picked["compute.precision"] = "float32"
+        if value("task") == "segmentation":
+            picked["model.head_groups"] = 1
 
 
 @st.composite
@@ -120,6 +147,7 @@ def configs(draw):
         picked["optimizer.nesterov"] = False
     if value("optimizer.warmup_epochs") >= value("epochs"):
         picked["optimizer.warmup_epochs"] = 0.0
+    mend_combination(picked, value)
     if value("exchange.compression") == "fp16":
         picked["compute.precision"] = "mixed_float16"
     return changed(base, picked)

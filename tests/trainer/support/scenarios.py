@@ -58,7 +58,7 @@ def tiny_config(folder: str, **changes: Any) -> TrainConfig:
 
 def start(config: TrainConfig) -> Communicator:
     """Join the world as `trainer.training.run.train` does."""
-    world = connect(config.exchange)
+    world = connect(config.exchange, config.model.head_groups)
     set_up_device(config, world)
     return world
 

@@ -68,7 +68,9 @@ def begin(folder, clock, variables):
     def begin_one(world=None, **config):
         config = {"every_minutes": 0.0, "every_epochs": 0, **config}
         facts = [lambda step: {"fact": step}]
-        saver = Saver(CheckpointConfig(**config), folder, world or Alone(), variables, facts, clock)
+        saver = Saver(
+            CheckpointConfig(**config), folder, world or Alone(), variables, facts, clock=clock
+        )
         saver.begin()
         savers.append(saver)
         return saver

@@ -11,7 +11,7 @@ from trainer.data.manifest import Normalization
 from trainer.presets import PRESETS
 from trainer.tasks.classification import Classification, cross_entropy
 from trainer.training.gradients import LocalGradients, unscale
-from trainer.training.optimizer import Momentum
+from trainer.training.optimizer import Momentum, parameters
 
 NORMALIZATION = Normalization((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 RATES = [0.1, 0.3, 0.3, 0.05, 0.0, 0.2]
@@ -58,7 +58,7 @@ def expected(values, momentum, decay, *, nesterov):
 def test_updates_are_those_of_the_formula(momentum, decay, nesterov):
     variables = {name: tf.Variable(value.astype(np.float32)) for name, value in start().items()}
     config = optimizer_config(momentum=momentum, weight_decay=decay, nesterov=nesterov)
-    optimizer = Momentum(list(variables.values()), config)
+    optimizer = Momentum(parameters(list(variables.values())), config)
     for step, rate in enumerate(RATES):
         gradients = [tf.constant(g, tf.float32) for g in gradients_at(step).values()]
         optimizer.apply(gradients, tf.constant(rate))
@@ -72,7 +72,7 @@ def test_the_update_is_the_same_inside_a_graph():
     results = []
     for wrap in (lambda f: f, lambda f: tf.function(f, autograph=False)):
         variable = tf.Variable(start()["kernel"].astype(np.float32))
-        optimizer = Momentum([variable], optimizer_config(weight_decay=0.01))
+        optimizer = Momentum(parameters([variable]), optimizer_config(weight_decay=0.01))
         update = wrap(lambda g, rate, apply=optimizer.apply: apply([g], rate))
         for step, rate in enumerate(RATES):
             update(tf.constant(gradients_at(step)["kernel"], tf.float32), tf.constant(rate))
@@ -82,7 +82,7 @@ def test_the_update_is_the_same_inside_a_graph():
 
 def test_weight_decay_leaves_scales_and_biases_alone():
     variables = [tf.Variable(tf.ones([4])), tf.Variable(tf.ones([4, 2]))]
-    optimizer = Momentum(variables, optimizer_config(weight_decay=0.5, nesterov=False))
+    optimizer = Momentum(parameters(variables), optimizer_config(weight_decay=0.5, nesterov=False))
     optimizer.apply([tf.zeros([4]), tf.zeros([4, 2])], tf.constant(1.0))
     assert np.array_equal(variables[0].numpy(), np.ones(4))
     assert np.array_equal(variables[1].numpy(), np.full([4, 2], 0.5))
@@ -90,12 +90,12 @@ def test_weight_decay_leaves_scales_and_biases_alone():
 
 def test_velocities_start_at_zero_in_the_shape_of_their_variables():
     variables = [tf.Variable(tf.ones([4, 2])), tf.Variable(tf.ones([3]))]
-    slots = Momentum(variables, optimizer_config()).slots
+    slots = Momentum(parameters(variables), optimizer_config()).slots
     assert [slot.numpy().tolist() for slot in slots] == [[[0, 0]] * 4, [0, 0, 0]]
 
 
 def test_a_gradient_too_few_is_refused():
-    optimizer = Momentum([tf.Variable(1.0), tf.Variable(2.0)], optimizer_config())
+    optimizer = Momentum(parameters([tf.Variable(1.0), tf.Variable(2.0)]), optimizer_config())
     with pytest.raises(ValueError, match="zip"):
         optimizer.apply([tf.constant(1.0)], tf.constant(0.1))
 
