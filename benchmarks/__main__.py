@@ -20,7 +20,7 @@ BENCHMARKS: Final[Mapping[str, tuple[str, str]]] = {
     "exchange": ("training.exchange", "CPU time of a gradient exchange, compared with all-reduce"),
     "train": ("training.train", "images/s of two ranks, compared with independent trainings"),
     "checkpoint": ("training.checkpoint", "time that a training stops for a save"),
-    "optimizers": ("training.optimizers", "CPU time of a step of ResNet50 with each optimizer"),
+    "optimizers": ("updates.optimizers", "CPU time of a step of ResNet50 with each optimizer"),
     "batches": ("training.batches", "epochs to an accuracy on digits, by global batch"),
     "digits": ("training.digits", "accuracy and time of the first run, over several seeds"),
     "input": ("data.input", "CPU time of an image from shard to batch, and of decoding alone"),

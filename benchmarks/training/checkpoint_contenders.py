@@ -28,7 +28,7 @@ from trainer.distributed.communicator import Alone
 from trainer.model.build import build_model
 from trainer.tasks.classification import Classification
 from trainer.training.loop import Loop
-from trainer.training.optimizer import Momentum, parameters
+from trainer.updates.optimizer import Momentum, parameters
 
 CLASSES, PIXELS, BATCH = 1000, 32, 8
 RATE = 1e-3

@@ -22,8 +22,8 @@ from common.errors import UserError
 from trainer.config import ExchangeConfig, ModelConfig
 from trainer.distributed.horovod import Horovod
 from trainer.model.build import build_model
-from trainer.training.allreduce import SUMS, AllReduce
 from trainer.training.gradients import unscale
+from trainer.updates.allreduce import SUMS, AllReduce
 
 GROUPS = (1, 2, 4)
 CLASSES = 1000

@@ -29,9 +29,9 @@ from trainer.tasks.classification import Classification
 from trainer.training.gradients import LocalGradients
 from trainer.training.loop import Loop
 from trainer.training.metrics import Interval
-from trainer.training.optimizer import Momentum, parameters
 from trainer.training.reporter import Reporter
 from trainer.training.setup import run_name, set_up
+from trainer.updates.optimizer import Momentum, parameters
 
 LAYERS, WIDTH, PIXELS, CLASSES = 20, 32, 8, 10
 BATCH = 8

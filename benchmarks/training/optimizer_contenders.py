@@ -16,7 +16,7 @@ from trainer.model.resnet import build_resnet
 from trainer.presets import PRESETS
 from trainer.tasks.classification import Classification
 from trainer.training.loop import Loop
-from trainer.training.optimizer import Optimizer, build_optimizer
+from trainer.updates.optimizer import Optimizer, build_optimizer
 
 CLASSES = 1000
 RATE = 1e-6

@@ -29,9 +29,9 @@ from trainer.distributed.communicator import Communicator
 from trainer.model.layers import moving_statistics
 from trainer.model.randomness import is_random
 from trainer.tasks.task import Task
-from trainer.training.allreduce import SUMS, AllReduce
 from trainer.training.gradients import LocalGradients
-from trainer.training.optimizer import Optimizer
+from trainer.updates.allreduce import SUMS, AllReduce
+from trainer.updates.optimizer import Optimizer
 
 INITIAL_LOSS_SCALE = 2.0**15
 SCALE_GROWTH_STEPS = 2000

@@ -17,8 +17,8 @@ from trainer.model.weights import variables_by_name
 from trainer.tasks.task import Task
 from trainer.training.loop import Loop, LoopReport
 from trainer.training.metrics import Interval, Phase, Totals
-from trainer.training.optimizer import build_optimizer
 from trainer.training.setup import RunSetup
+from trainer.updates.optimizer import build_optimizer
 
 
 class Stepper:

@@ -10,7 +10,7 @@ import tf_keras as keras
 from trainer.config import ModelConfig
 from trainer.model.flops import training_flops_per_image
 from trainer.model.resnet import build_resnet
-from trainer.training.optimizer import is_kernel
+from trainer.updates.optimizer import is_kernel
 
 pytestmark = pytest.mark.slow
 

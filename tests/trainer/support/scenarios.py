@@ -35,7 +35,7 @@ from trainer.tasks.task import Predictions
 from trainer.training import loop as loop_module
 from trainer.training.evaluator import Evaluator, gather
 from trainer.training.loop import Loop
-from trainer.training.optimizer import Optimizer, build_optimizer
+from trainer.updates.optimizer import Optimizer, build_optimizer
 
 NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
 """Of random images."""

@@ -11,7 +11,7 @@ from trainer.data.manifest import Normalization
 from trainer.presets import PRESETS
 from trainer.tasks.classification import Classification, cross_entropy
 from trainer.training.gradients import LocalGradients, unscale
-from trainer.training.optimizer import Momentum, parameters
+from trainer.updates.optimizer import Momentum, parameters
 
 NORMALIZATION = Normalization((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 RATES = [0.1, 0.3, 0.3, 0.05, 0.0, 0.2]

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from trainer.config import OptimizerConfig
 from trainer.presets import PRESETS
-from trainer.training.optimizer import (
+from trainer.updates.optimizer import (
     OPTIMIZERS,
     AdamW,
     Lars,
