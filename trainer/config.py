@@ -18,7 +18,7 @@ from trainer.model_config import (
     NotNegative,
     OptimizerConfig,
     Positive,
-    parse_rate,
+    rate_problems,
 )
 from trainer.networks import network_problems
 from trainer.task_descriptions import DESCRIPTIONS
@@ -288,7 +288,8 @@ class TrainConfig:
     """Passes over the training split."""
 
     max_steps: Annotated[int | None, Positive] = None
-    """End after this many steps, for trials; the learning rate still follows `epochs`."""
+    """End after this many steps, for trials, or with the next average of `exchange.every`; the
+    learning rate still follows `epochs`."""
 
     max_seconds: Annotated[float | None, Bounds(above=0)] = None
     """Save the state and end this attempt, with status 8, after this many seconds since its start;
@@ -378,15 +379,7 @@ def _optimizer_contradictions(config: TrainConfig) -> list[str]:
         )
     if list(optimizer.decay_epochs) != sorted(set(optimizer.decay_epochs)):
         problems.append(f"--optimizer.decay-epochs: {optimizer.decay_epochs} must be increasing")
-    for text in optimizer.rates:
-        try:
-            parse_rate(text)
-        except ValueError as error:
-            problems.append(f"--optimizer.rates: {error}")
-    prefixes = [text.rpartition("=")[0] for text in optimizer.rates]
-    if len(set(prefixes)) < len(prefixes):
-        problems.append("--optimizer.rates: a prefix has two factors; leave one of them out")
-    return problems
+    return [*problems, *rate_problems(optimizer.rates)]
 
 
 def _data_problems(config: TrainConfig) -> list[str]:

@@ -149,3 +149,17 @@ def parse_rate(text: str) -> tuple[str, float]:
     if not prefix or not 0.0 <= value < float("inf"):
         raise ValueError(f"{text!r} must be PREFIX=FACTOR, such as conv=0.1, with a factor from 0")
     return prefix, value
+
+
+def rate_problems(rates: tuple[str, ...]) -> list[str]:
+    """List what is wrong with `OptimizerConfig.rates`, with the option to change."""
+    problems = []
+    for text in rates:
+        try:
+            parse_rate(text)
+        except ValueError as error:
+            problems.append(f"--optimizer.rates: {error}")
+    prefixes = [text.rpartition("=")[0] for text in rates]
+    if len(set(prefixes)) < len(prefixes):
+        problems.append("--optimizer.rates: a prefix has two factors; leave one of them out")
+    return problems

@@ -1,5 +1,6 @@
 """A trace of some training steps by TensorFlow's profiler, of rank 0."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import tensorflow as tf
@@ -9,10 +10,24 @@ class Profiler:
     """Records the steps of spans, one call of the loop per step, so that the trace shows steps.
 
     Every rank has the same spans, because all must take the same number of steps in a call.
+
+    Args:
+        span: Steps done where a recording begins and ends.
+        folder: Folder of the trace.
+        chief: Whether this rank records.
+        align: Returns the next number of steps after which a call can end.
     """
 
-    def __init__(self, span: tuple[int, int] | None, folder: Path, *, chief: bool) -> None:
-        self._spans, self._chief = [span] if span else [], chief
+    def __init__(
+        self,
+        span: tuple[int, int] | None,
+        folder: Path,
+        *,
+        chief: bool,
+        align: Callable[[int], int] = int,
+    ) -> None:
+        self._align, self._chief = align, chief
+        self._spans = [self._aligned(*span)] if span else []
         self._recording = False
         self.folder = folder
         """Folder of the trace, for `xprof --logdir`."""
@@ -22,7 +37,7 @@ class Profiler:
     def add(self, step: int, steps: int) -> None:
         """Also record a number of steps, from now or from the end of the span in progress."""
         begin = max([step, *(end for begin, end in self._spans if begin <= step < end)])
-        self._spans.append((begin, begin + steps))
+        self._spans.append(self._aligned(begin, begin + steps))
 
     def limit_steps(self, step: int, count: int) -> int:
         """Return how many of `count` steps to take in one call, the same on all ranks."""
@@ -61,6 +76,10 @@ class Profiler:
         except (tf.errors.OpError, OSError) as error:
             self.error = str(error)
         return True
+
+    def _aligned(self, begin: int, end: int) -> tuple[int, int]:
+        begin = self._align(begin)
+        return begin, self._align(max(end, begin + 1))
 
     def _inside(self, step: int) -> bool:
         return any(begin <= step < end for begin, end in self._spans)

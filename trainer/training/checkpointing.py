@@ -14,6 +14,7 @@ from trainer.checkpoints.writer import CheckpointWriter, Saved
 from trainer.config import CheckpointConfig
 from trainer.distributed.communicator import Communicator
 from trainer.errors import CheckpointError
+from trainer.training.plan import passed
 
 
 class Saver:
@@ -109,18 +110,19 @@ class Saver:
         """Whether to pause after the current step, to save or to raise an error of the writer."""
         return self.late or bool(self._writer and self._writer.failed)
 
-    def due(self, step: int, epoch: int | None) -> bool:
+    def due(self, step: int, epoch: int | None, taken: int = 1) -> bool:
         """Return whether to save now, the same on all ranks if anything is divided. Every rank must
         call it then.
 
         Args:
             step: Steps done.
             epoch: Epochs done, if one has just ended.
+            taken: Steps since the last call.
         """
         every = self._config
         due = (
             self.late
-            or bool(every.every_steps and step % every.every_steps == 0)
+            or passed(every.every_steps, step, taken)
             or bool(epoch and every.every_epochs and epoch % every.every_epochs == 0)
         )
         return bool(self._world.broadcast(due)) if self._divided else due

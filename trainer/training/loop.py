@@ -9,6 +9,9 @@
         count the step                      the heartbeat
         leave if any rank asked for it      so every rank leaves after the same step
 
+With periodic averaging (`exchange.every`), a step updates the weights by this rank's own gradients,
+and every so many steps one grouped all-reduce averages the state and carries sums and requests.
+
 The state that Python watches while the graph runs (step, requests to leave) lives in variables that
 every step reads and writes, so neither a request nor the heartbeat waits for the end of a call.
 """
@@ -31,6 +34,7 @@ from trainer.model.randomness import is_random
 from trainer.tasks.task import Task
 from trainer.training.gradients import LocalGradients
 from trainer.updates.allreduce import SUMS, AllReduce
+from trainer.updates.averaging import Averaging
 from trainer.updates.optimizer import Optimizer
 
 INITIAL_LOSS_SCALE = 2.0**15
@@ -53,11 +57,13 @@ class LoopReport:
     images: int
     """Images that counted."""
     gradient_norm: float
-    """Gradient norm of the last step, after unscaling."""
+    """Gradient norm of the last step, after unscaling; of this rank's own gradients if the ranks
+    average their states."""
     wait_seconds: float
     """Seconds that this rank waited for data."""
     skipped_steps: int
-    """Steps left out because gradients overflowed float16."""
+    """Steps left out because gradients overflowed float16; counted over ranks if the ranks average
+    their states."""
     stopped: bool
     """Whether the ranks agreed to stop."""
     paused: bool
@@ -98,6 +104,10 @@ class Loop:
         self._allreduce = AllReduce(
             communicator, self._moving, unscale_after=config.exchange.compression == "fp16"
         )
+        self._every = config.exchange.every
+        self._averaging = Averaging(
+            communicator, model.trainable_variables, [*optimizer.state.values(), *self._moving]
+        )
         with tf.device("CPU:0"):
             self.step = tf.Variable(0, dtype=tf.int64, name="step")
             self.loss_scale = tf.Variable(
@@ -112,6 +122,10 @@ class Loop:
         self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
         rates = tf.TensorSpec([None], tf.float32)
         self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)
+        averages = tf.TensorSpec([None], tf.bool)
+        self._own_graph = tf.function(
+            self._steps, input_signature=[rates, averages], autograph=False
+        )
         self._local_bad = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="loop")
 
@@ -147,7 +161,11 @@ class Loop:
         self._computed.assign(step)
 
     def run(
-        self, learning_rates: Sequence[float], tick: Callable[[int], None], first_step: int = 0
+        self,
+        learning_rates: Sequence[float],
+        tick: Callable[[int], None],
+        first_step: int = 0,
+        averages: Sequence[bool] | None = None,
     ) -> LoopReport:
         """Take one step for each learning rate.
 
@@ -157,12 +175,15 @@ class Loop:
             learning_rates: Learning rate of each step.
             tick: Called about ten times per second with the steps done since the start of training.
             first_step: Number of the first step in a profile.
+            averages: Whether the ranks' states are averaged after each step, the last one included;
+                None if the gradients of every step are summed.
 
         Raises:
             tensorflow.errors.OpError: A rank is gone, or the data cannot be read.
         """
         rates = tf.constant(learning_rates, tf.float32)
-        future: Future[Any] = self._worker.submit(self._call, rates, first_step)
+        given = [rates] if averages is None else [rates, tf.constant(averages, tf.bool)]
+        future: Future[Any] = self._worker.submit(self._call, given, first_step)
         while True:
             try:
                 totals, norm, steps = future.result(timeout=0.1)
@@ -195,12 +216,15 @@ class Loop:
         """End the worker thread."""
         self._worker.shutdown()
 
-    def _call(self, rates: tf.Tensor, first_step: int) -> tuple[tf.Tensor, ...]:
+    def _call(self, given: Sequence[tf.Tensor], first_step: int) -> tuple[tf.Tensor, ...]:
+        graph = self._graph if len(given) == 1 else self._own_graph
         with tf.profiler.experimental.Trace("train", step_num=first_step, _r=1):
-            result: tuple[tf.Tensor, ...] = self._graph(rates)
+            result: tuple[tf.Tensor, ...] = graph(*given)
         return result
 
-    def _steps(self, learning_rates: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def _steps(
+        self, learning_rates: tf.Tensor, averages: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, ...]:
         """Take steps inside the graph; return totals, last gradient norm and number of steps."""
         count = tf.shape(learning_rates)[0]
 
@@ -210,8 +234,11 @@ class Loop:
         def body(
             number: tf.Tensor, _: tf.Tensor, totals: tf.Tensor, __: tf.Tensor
         ) -> tuple[tf.Tensor, ...]:
-            last = tf.equal(number + 1, count)
-            step, norm, go = self._one_step(learning_rates[number], last)
+            rate, last = learning_rates[number], tf.equal(number + 1, count)
+            if averages is None:
+                step, norm, go = self._one_step(rate, last)
+            else:
+                step, norm, go = self._own_step(rate, averages[number])
             return number + 1, go, totals + step, norm
 
         start = (
@@ -258,6 +285,65 @@ class Loop:
         totals = tf.cast(tf.stack(row), tf.float64)
         return totals, reduced.norm, ~(bad | reduced.leave)
 
+    def _own_step(
+        self, learning_rate: tf.Tensor, average: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Update by this rank's own gradients, then average over ranks if asked for."""
+        batch, wait = self._timed_batch()
+        before = [tf.identity(variable) for variable in self._moving] if self._scaled else []
+        scale = self.loss_scale.read_value() if self._scaled else tf.constant(1.0)
+        step = self.step.read_value() if self._random else None
+        gradients, local = self._local(batch, scale, step)
+        gradients = self._averaging.own(gradients)
+        if self._scaled:
+            # The scale is the same on all ranks, so it changes only with an average.
+            tf.cond(
+                local[3] <= 0,
+                lambda: self._apply(gradients, learning_rate),
+                lambda: self._restore(before),
+            )
+        else:
+            self._optimizer.apply(gradients, learning_rate)
+        self._averaging.add(local)
+        self._computed.assign(self.step + 1)
+        norm = tf.cond(
+            average,
+            lambda: tf.linalg.global_norm(gradients),
+            lambda: tf.nn.l2_loss(gradients[0]),
+        )
+        sums, bad, leave = tf.cond(
+            average,
+            lambda: self._average(scale),
+            lambda: (tf.zeros([len(SUMS)]), tf.constant(value=False), tf.constant(value=False)),
+        )
+        with tf.control_dependencies([norm, sums]):
+            self.step.assign_add(1)
+        # A rank leaves out steps of its own, so these are counted over ranks.
+        row = [*tf.unstack(sums), wait, sums[3], tf.cast(bad, tf.float32), local[0]]
+        return tf.cast(tf.stack(row), tf.float64), norm, ~(bad | leave)
+
+    def _average(self, scale: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Average over ranks.
+
+        Returns:
+            The sums since the last average, whether something is not finite, and whether to leave.
+        """
+        averaged = self._averaging.average([self._stop.read_value(), self._pause.read_value()])
+        bad = ~averaged.finite
+        if self._scaled:
+            overflow = averaged.sums["overflow"] > 0
+            bad |= overflow & (scale <= 1.0)
+            tf.cond(overflow, self._halve_scale, lambda: self._raise_scale(self._every))
+        return tf.stack(list(averaged.sums.values())), bad, averaged.leave
+
+    def _apply(self, gradients: list[tf.Tensor], learning_rate: tf.Tensor) -> tf.Tensor:
+        self._optimizer.apply(gradients, learning_rate)
+        return tf.constant(0)
+
+    def _restore(self, before: list[tf.Tensor]) -> tf.Tensor:
+        self._allreduce.assign_moving(before)
+        return tf.constant(0)
+
     def _timed_batch(self) -> tuple[dict[str, Any], tf.Tensor]:
         """Return the next batch, and the seconds spent waiting for it."""
         start = tf.timestamp()
@@ -272,13 +358,22 @@ class Loop:
         self._optimizer.apply(gradients, learning_rate)
         self._allreduce.assign_moving(moving)
         if self._scaled:
-            grown = self.finite_steps + 1 >= SCALE_GROWTH_STEPS
-            self.loss_scale.assign(tf.where(grown, self.loss_scale * 2.0, self.loss_scale))
-            self.finite_steps.assign(tf.where(grown, 0, self.finite_steps + 1))
+            self._raise_scale(1)
         return tf.constant(0)
 
     def _skip(self, before: list[tf.Tensor]) -> tf.Tensor:
         self._allreduce.assign_moving(before)
+        return self._halve_scale()
+
+    def _raise_scale(self, steps: int) -> tf.Tensor:
+        """Count finite steps, and double the scale after enough of them."""
+        count = self.finite_steps + steps
+        grown = count >= SCALE_GROWTH_STEPS
+        self.loss_scale.assign(tf.where(grown, self.loss_scale * 2.0, self.loss_scale))
+        self.finite_steps.assign(tf.where(grown, 0, count))
+        return tf.constant(0)
+
+    def _halve_scale(self) -> tf.Tensor:
         self.loss_scale.assign(tf.maximum(self.loss_scale / 2.0, 1.0))
         self.finite_steps.assign(0)
         return tf.constant(0)

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from common.errors import ConfigError
@@ -75,8 +75,30 @@ class Plan:
     total_steps: int
     """Steps in which every image is seen `epochs` times; the last one may begin another epoch."""
     last_step: int
-    """Steps of this run: `total_steps`, or `max_steps` if that is fewer."""
+    """Steps of this run: `total_steps`, or `max_steps` if that is fewer; always one after which all
+    ranks are equal."""
     schedule: Schedule
+    exchange_every: int = 1
+    """Steps between two averages of the ranks' weights; 1 if the gradients of every step are
+    summed."""
+    summed_steps: int = 0
+    """Steps from the start whose gradients are summed, if `exchange_every` is above 1; a multiple
+    of it."""
+
+    def sums(self, step: int) -> bool:
+        """Return whether the step that follows `step` others sums the gradients of all ranks."""
+        return self.exchange_every == 1 or step < self.summed_steps
+
+    def next_exchange(self, step: int) -> int:
+        """Return the smallest number of steps, at least `step`, after which all ranks are equal.
+
+        Only then are metrics known, requests answered, and weights evaluated or saved. It depends
+        on nothing but the configuration, so that a run that was stopped continues as if it had not
+        been.
+        """
+        if step <= self.summed_steps or self.exchange_every == 1:
+            return step
+        return min(-(-step // self.exchange_every) * self.exchange_every, self.total_steps)
 
     def epoch_end(self, epoch: int) -> int:
         """Steps after which `epoch` epochs are complete, never fewer than their images need.
@@ -91,6 +113,17 @@ class Plan:
     def epoch_of(self, step: int) -> float:
         """Return the epochs done after `step` steps."""
         return step * self.global_batch / self.examples
+
+
+def passed(every: int, step: int, taken: int) -> bool:
+    """Return whether the last steps include one that is due.
+
+    Args:
+        every: Steps between two that are due; 0 if none is.
+        step: Steps done.
+        taken: How many of them were the last.
+    """
+    return every > 0 and step // every > (step - taken) // every
 
 
 def make_plan(config: TrainConfig, ranks: int, examples: int) -> Plan:
@@ -134,8 +167,12 @@ def make_plan(config: TrainConfig, ranks: int, examples: int) -> Plan:
         decay_factor=optimizer.decay_factor,
         end=optimizer.end_rate,
     )
-    last = total if config.max_steps is None else min(total, config.max_steps)
-    return Plan(ranks, batch, examples, config.epochs, total, last, schedule)
+    every = config.exchange.every
+    summed = math.ceil(config.exchange.together_until * total / every) * every if every > 1 else 0
+    plan = Plan(ranks, batch, examples, config.epochs, total, total, schedule, every, summed)
+    if config.max_steps is None or config.max_steps >= total:
+        return plan
+    return replace(plan, last_step=plan.next_exchange(config.max_steps))
 
 
 MOST_OUTDATED = 0.01

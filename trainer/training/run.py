@@ -22,7 +22,6 @@ from typing import Any, NoReturn
 
 from common.text import plural
 from trainer.config import TrainConfig
-from trainer.data.data_set import write_embedded_if_missing
 from trainer.data.rank_data import RankData
 from trainer.diagnostics.debugger import patient, wait_for_debugger
 from trainer.diagnostics.device import set_up_device, share_of_cores
@@ -45,8 +44,9 @@ from trainer.training.evaluator import Evaluator
 from trainer.training.loop import LoopReport
 from trainer.training.lost_peers import naming_lost_peers
 from trainer.training.metrics import PhaseTimer, Totals
+from trainer.training.plan import passed
 from trainer.training.reporter import Reporter
-from trainer.training.setup import RunSetup, run_name, set_up, warn
+from trainer.training.setup import set_up_ranks
 from trainer.training.stepper import Stepper
 from trainer.training.validation import Validation
 
@@ -130,7 +130,7 @@ class Attempt:
         self._begun, self._out_of_time = time.monotonic() if begun is None else begun, False
         self._world, self._watchdog, self._nccl = communicator, watchdog, nccl
         self._chief = communicator.rank == 0
-        self._setup = setup = _set_up(config, communicator)
+        self._setup = setup = set_up_ranks(config, communicator)
         self._config, self._plan, self._folder = setup.config, setup.plan, setup.folder
         watchdog.share(setup.folder.path)
         requests.listen(setup.folder.path)
@@ -161,7 +161,10 @@ class Attempt:
             self._stepper.divided,
         )
         self._profiler = Profiler(
-            setup.config.profile_span, setup.folder.path / "profile", chief=self._chief
+            setup.config.profile_span,
+            setup.folder.path / "profile",
+            chief=self._chief,
+            align=setup.plan.next_exchange,
         )
 
     def run(self, stop: signals.StopRequest) -> int:
@@ -204,7 +207,7 @@ class Attempt:
                     # Before anything else, because only a second may be left.
                     reporter.stopping(step, self._saver.newest, out_of_time=self._out_of_time)
                     self._save_now(step)
-                if step % self._config.log.every_steps == 0 or done:
+                if passed(self._config.log.every_steps, step, report.steps) or done:
                     reporter.training(step, self._stepper.summary(step))
                 if done:
                     break
@@ -212,7 +215,7 @@ class Attempt:
                 while plan.epoch_end(epoch + 1) <= step:
                     ended = epoch = epoch + 1
                     self._end_epoch(epoch, step)
-                self._save_if_due(step, ended)
+                self._save_if_due(step, ended, report.steps)
                 self._profile(step, paused=report.paused)
                 report = self._take_steps(step, epoch)
             self._tell_profile(step, ended=self._profiler.close())
@@ -276,8 +279,10 @@ class Attempt:
             print(text, file=sys.stderr, flush=True)
 
     def _compile(self, step: int) -> LoopReport:
-        report, seconds = self._stepper.take(step, 1, "compile", self._tick)
-        self._reporter.console.say(f"compiled and took the first step in {seconds:.1f} s")
+        count = self._plan.next_exchange(step + 1) - step
+        report, seconds = self._stepper.take(step, count, "compile", self._tick)
+        first = "step" if count == 1 else plural(count, "step")
+        self._reporter.console.say(f"compiled and took the first {first} in {seconds:.1f} s")
         return report
 
     def _take_steps(self, step: int, epoch: int) -> LoopReport:
@@ -290,7 +295,8 @@ class Attempt:
         count = min(config.compute.steps_per_loop, to_log, end - step)
         count = self._profiler.limit_steps(step, self._saver.limit_steps(step, count))
         self._pause_if_urgent()
-        report, _ = self._stepper.take(step, count, "train", self._tick)
+        count = plan.next_exchange(step + count) - step
+        report, _ = self._stepper.take(step, count, self._stepper.phase(step), self._tick)
         return report
 
     def _tick(self, step: int) -> None:
@@ -351,10 +357,10 @@ class Attempt:
         if every and epoch % every == 0:
             self._validation.evaluate(step)
 
-    def _save_if_due(self, step: int, epoch: int | None) -> None:
+    def _save_if_due(self, step: int, epoch: int | None, taken: int) -> None:
         """Save in the background if a save is due."""
         self._report_saved()
-        if self._saver.due(step, epoch):
+        if self._saver.due(step, epoch, taken):
             with self._totals.timer.phase("checkpoint"):
                 self._saver.save(step)
 
@@ -432,17 +438,3 @@ class Attempt:
                 f"the model is in {path}; to use it, run: python -m trainer predict IMAGE..."
                 f" --run {self._folder.path}"
             )
-
-
-def _set_up(config: TrainConfig, communicator: Communicator) -> RunSetup:
-    """Set up the run on all ranks; raise configuration and data errors here, before a network is
-    built or a file written.
-    """
-    if communicator.local_rank == 0:
-        write_embedded_if_missing(config)
-    communicator.barrier()
-    name = communicator.broadcast(run_name(config))
-    setup = set_up(config, communicator.size, name)
-    if communicator.rank == 0:
-        warn(setup, communicator.local_size)
-    return setup

@@ -18,6 +18,7 @@ from trainer.data.data_set import DataSet, load_data_set, write_embedded_if_miss
 from trainer.data.manifest import empty_classes
 from trainer.data.source import input_memory
 from trainer.diagnostics.environment import cores
+from trainer.distributed.communicator import Communicator
 from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
 from trainer.model.preflight import check_model_files
@@ -87,6 +88,20 @@ def set_up_for_launch(config: TrainConfig) -> RunSetup:
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     if not os.access(existing, os.W_OK):
         raise ConfigError([f"--runs-dir: {existing} is not writable"])
+    return setup
+
+
+def set_up_ranks(config: TrainConfig, communicator: Communicator) -> RunSetup:
+    """Set up the run on all ranks; raise configuration and data errors here, before a network is
+    built or a file written.
+    """
+    if communicator.local_rank == 0:
+        write_embedded_if_missing(config)
+    communicator.barrier()
+    name = communicator.broadcast(run_name(config))
+    setup = set_up(config, communicator.size, name)
+    if communicator.rank == 0:
+        warn(setup, communicator.local_size)
     return setup
 
 

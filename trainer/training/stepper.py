@@ -73,12 +73,16 @@ class Stepper:
         self._interval = Interval(communicator.size, task.description.training.key)
         self._flops = training_flops_per_image(self.model)
         self._peak = peak_flops(device_name(), precision)
-        self._scaled = precision == "mixed_float16"
+        self._scaled, self._averaged = precision == "mixed_float16", False
 
     @property
     def state(self) -> dict[str, tf.Variable]:
         """Every variable that affects the rest of the training, by name."""
         return {**variables_by_name(self.model), **self._optimizer.state, **self.loop.state}
+
+    def phase(self, step: int) -> Phase:
+        """Return the phase of the next steps: "compile" if TensorFlow has not traced them yet."""
+        return "train" if self._plan.sums(step) or self._averaged else "compile"
 
     def take(
         self, step: int, count: int, phase: Phase, tick: Callable[[int], None]
@@ -99,10 +103,15 @@ class Stepper:
         """
         schedule, timer = self._plan.schedule, self._totals.timer
         rates = [schedule.learning_rate(step + ahead) for ahead in range(count)]
+        averages = None
+        if not self._plan.sums(step):
+            ends = range(step + 1, step + count + 1)
+            averages = [self._plan.next_exchange(end) == end for end in ends]
+            self._averaged = True
         before = timer.seconds(phase)
         try:
             with timer.phase(phase):
-                report = self.loop.run(rates, tick, step)
+                report = self.loop.run(rates, tick, step, averages)
         except DATA_ERRORS as error:
             position = self._totals.position(int(self.loop.step.numpy()))
             self._rank_data.explain_training(error, position)

@@ -240,6 +240,13 @@ def _batches(world: Communicator, weights: list[list[float]]) -> Iterator[dict[s
         }
 
 
+def weighted_batches(world: Communicator, weights: list[list[float]]) -> Any:
+    """An iterator for graphs over one batch of noise a step; see `_batches`."""
+    return iter(
+        tf.data.Dataset.from_generator(lambda: _batches(world, weights), output_signature=_BATCH)
+    )
+
+
 def weighted_steps(
     precision: str,
     weights: list[list[float]],
@@ -263,11 +270,7 @@ def weighted_steps(
         exchange=ExchangeConfig(compression=compression),  # type: ignore[arg-type]
     )
     world = start(config)
-    dataset = tf.data.Dataset.from_generator(
-        lambda: _batches(world, weights),
-        output_signature=_BATCH,
-    )
-    iterator = iter(dataset)
+    iterator = weighted_batches(world, weights)
     model = small_model(config.model, 10, precision)
     loop, optimizer = make_loop(config, model, world, lambda: next(iterator))
     states = []

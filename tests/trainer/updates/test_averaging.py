@@ -1,0 +1,175 @@
+"""Ranks that update on their own and average their states: held in real worlds of Horovod ranks."""
+
+import re
+import signal
+
+import numpy as np
+import pytest
+
+from common.errors import ConfigError
+from tests.trainer.support import averaging_scenarios, scenarios
+from tests.trainer.support.command import TINY, final_state, metrics, result
+from tests.trainer.support.forked import fork_trainer
+from tests.trainer.support.world import run_world
+from trainer.config import ComputeConfig, DataConfig, ExchangeConfig, OptimizerConfig, TrainConfig
+from trainer.training.plan import make_plan, passed
+
+
+def same(left, right):
+    """Equal to the bit."""
+    return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
+
+
+def plan(every, together_until, **options):
+    config = TrainConfig(
+        batch_size=10,
+        epochs=2,
+        data=DataConfig(source="synthetic"),
+        optimizer=OptimizerConfig(warmup_epochs=0),
+        exchange=ExchangeConfig(every=every, together_until=together_until),
+        **options,
+    )
+    return make_plan(config, 1, 190)
+
+
+# 1. When.
+
+
+def test_every_step_ends_with_equal_ranks_unless_asked_otherwise():
+    whole = plan(1, 0.5)
+    assert [whole.next_exchange(step) for step in range(39)] == list(range(39))
+    assert all(whole.sums(step) for step in range(38))
+
+
+def test_after_the_steps_that_sum_gradients_the_ranks_are_equal_at_multiples_and_at_the_end():
+    local = plan(4, 0.5)
+    # Half of 38 steps is 19; the next multiple of 4 is 20.
+    assert local.summed_steps == 20
+    assert [local.sums(step) for step in (0, 19, 20, 37)] == [True, True, False, False]
+    equal = sorted({local.next_exchange(step) for step in range(39)})
+    assert equal == [*range(21), 24, 28, 32, 36, 38]
+
+
+def test_a_trial_of_few_steps_ends_where_the_whole_run_averages():
+    assert plan(4, 0.0, max_steps=7).last_step == 8
+    assert plan(4, 0.0, max_steps=37).last_step == 38
+    assert plan(4, 0.5, max_steps=7).last_step == 7
+
+
+@pytest.mark.parametrize(
+    ("every", "step", "taken", "due"),
+    [(5, 10, 1, True), (5, 11, 1, False), (5, 12, 4, True), (5, 12, 2, False), (0, 12, 4, False)],
+)
+def test_what_falls_into_a_call_is_due_after_it(every, step, taken, due):
+    assert passed(every, step, taken) is due
+
+
+def test_what_does_not_go_with_it_is_refused_with_the_reason():
+    with pytest.raises(ConfigError, match="weights are averaged, and float16 would round them"):
+        TrainConfig(
+            exchange=ExchangeConfig(every=2, compression="fp16"),
+            data=DataConfig(source="synthetic"),
+            compute=ComputeConfig(precision="mixed_float16"),
+        )
+
+
+# 2. Steps.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["momentum", "adamw"])
+def test_between_averages_ranks_differ_and_after_each_all_state_is_equal_to_the_bit(
+    digits_folder, kind
+):
+    config = scenarios.tiny_config(
+        str(digits_folder), optimizer=OptimizerConfig(kind=kind, warmup_epochs=0.5)
+    )
+    averages = [False, False, False, True] * 3
+    left, right = run_world(averaging_scenarios.take_steps, 2, config, averages, 2, "small")
+    equal = [same(a, b) for a, b in zip(left["states"], right["states"], strict=True)]
+    assert equal == [False, True] * 3
+    assert left["exchanges"] == right["exchanges"] == 3
+    # The losses of all steps and ranks arrive with the average.
+    assert [images for _, images in left["losses"]] == [0, 4 * 2 * 32] * 3
+    assert left["losses"] == right["losses"]
+
+
+@pytest.mark.slow
+def test_averages_after_every_step_equal_the_sum_of_gradients(digits_folder):
+    config = scenarios.tiny_config(str(digits_folder), batch_size=16)
+    ours, others = (
+        run_world(averaging_scenarios.take_steps, 2, config, averages, 10, "plain")[0]
+        for averages in ([True] * 10, None)
+    )
+    assert ours["losses"][0][0] == pytest.approx(others["losses"][0][0], rel=1e-5)
+    for a, b in zip(ours["states"][-1], others["states"][-1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_single_rank_trains_as_without_averages_to_the_bit(digits_folder):
+    config = scenarios.tiny_config(str(digits_folder))
+    averages = [False, False, True] * 3
+    (ours,) = run_world(averaging_scenarios.take_steps, 1, config, averages, 9, "small")
+    (others,) = run_world(averaging_scenarios.take_steps, 1, config, None, 9, "small")
+    assert same(ours["states"][0], others["states"][0])
+
+
+@pytest.mark.slow
+def test_overflow_leaves_out_a_step_of_one_rank_and_the_average_halves_the_scale_for_all():
+    fine = [1.0, 1.0]
+    # A weight of 1e4 leaves the loss finite, but not its gradient in float16 at a scale of 2**15.
+    weights = [fine, fine, fine, [1.0, 1e4], fine, fine]
+    left, right = run_world(
+        averaging_scenarios.weighted_steps, 2, "mixed_float16", weights, (-1, -1), 2
+    )
+    for states in (left, right):
+        assert [state["skipped"] for state in states] == [0, 1, 0]
+        scales = [state["loss_scale"] / states[0]["loss_scale"] for state in states]
+        assert scales == [1, 0.5, 0.5]
+        assert [state["finite_steps"] for state in states] == [2, 0, 2]
+    for a, b in zip(left, right, strict=True):
+        assert same(a["state"], b["state"])
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_not_finite_stops_all_with_the_next_average_and_is_named():
+    weights = [[1.0, 1.0]] * 9
+    ranks = run_world(averaging_scenarios.weighted_steps, 2, "float32", weights, (1, 1), 3)
+    for states in ranks:
+        assert [state["bad_step"] for state in states] == [None, 5]
+        assert states[-1]["bad_ranks"] == [1]
+
+
+# 3. Runs.
+
+LOCAL = [
+    *TINY,
+    *("--exchange.every", "4", "--exchange.together-until", "0.3", "--epochs", "2"),
+    *("--checkpoint.every-steps", "5", "--checkpoint.keep", "20"),
+]
+
+
+@pytest.mark.slow
+def test_a_run_is_saved_and_evaluated_after_averages_and_continues_to_the_bit(workplace):
+    def train(*args, **options):
+        return fork_trainer("train", *LOCAL, *args, cwd=workplace, **options)
+
+    assert train("--name", "whole").returncode == 0
+    runs = workplace / "runs"
+    saved = {int(path.name[5:15]) for path in (runs / "whole" / "checkpoints").glob("step-*")}
+    # 45 steps, of which 16 sum their gradients: what is due later waits for the next average.
+    assert saved == {5, 10, 15, 20, 24, 28, 32, 36, 40, 45}
+    assert [line["step"] for line in metrics(runs / "whole", "evaluation")] == [24, 45]
+
+    for steps in ("7", "22"):
+        assert train("--name", "parts", "--max-steps", steps).returncode == 0
+    # One rank is told to stop between two averages.
+    stopped = train("--name", "parts", stop_at=(1, signal.SIGTERM, 30))
+    assert stopped.statuses == [143, 143], stopped.stderr
+    # It said so after step 30 or soon after; both left with the average that followed.
+    (step,) = re.findall(r"stopped after step (\d+) of 45", stopped.stdout)
+    assert int(step) % 4 == 0
+    assert train("--name", "parts").returncode == 0
+    assert final_state(runs / "parts") == final_state(runs / "whole")
+    assert result(runs / "parts")["top1"] == result(runs / "whole")["top1"]
