@@ -55,25 +55,26 @@ class HorovodGroup:
     """A group of several ranks; see `Group`."""
 
     def __init__(self, horovod: Any, process_set: Any, index: int, size: int) -> None:
-        self._module, self._set = horovod, process_set
+        self._module = horovod
+        # With the scope of a graph, which numbers its functions, the names of ranks whose graphs
+        # differ would differ as well, and the ranks would wait for each other forever.
+        self._given = {"ignore_name_scope": True, "process_set": process_set}
         self.index, self.size = index, size
 
     def sum(self, tensors: Sequence[Any], name: str) -> list[Any]:
         result = self._module.grouped_allreduce(
-            list(tensors), op=self._module.Sum, name=name, process_set=self._set
+            list(tensors), op=self._module.Sum, name=name, **self._given
         )
         return list(result)
 
     def maximum(self, tensor: Any, name: str) -> Any:
-        return self._module.allreduce(tensor, op=self._module.Max, name=name, process_set=self._set)
+        return self._module.allreduce(tensor, op=self._module.Max, name=name, **self._given)
 
     def join(self, tensor: Any, name: str) -> Any:
-        return self._module.allgather(tensor, name=name, process_set=self._set)
+        return self._module.allgather(tensor, name=name, **self._given)
 
     def scatter_sum(self, tensor: Any, name: str) -> Any:
-        return self._module.reducescatter(
-            tensor, op=self._module.Sum, name=name, process_set=self._set
-        )
+        return self._module.reducescatter(tensor, op=self._module.Sum, name=name, **self._given)
 
     def to_first(self, tensor: Any, name: str) -> Any:
         # An all-gather would take the memory of the whole on every rank.
@@ -87,7 +88,7 @@ class HorovodGroup:
         return self._alltoall(tensor, splits, name)
 
     def _alltoall(self, tensor: Any, splits: Any, name: str) -> Any:
-        received = self._module.alltoall(tensor, splits, name=name, process_set=self._set)
+        received = self._module.alltoall(tensor, splits, name=name, **self._given)
         return received[0]
 
 

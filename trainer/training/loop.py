@@ -36,6 +36,7 @@ from trainer.training.gradients import LocalGradients
 from trainer.updates.allreduce import SUMS, AllReduce
 from trainer.updates.averaging import Averaging
 from trainer.updates.optimizer import Optimizer
+from trainer.updates.sharded_optimizer import ShardedExchange, ShardedOptimizer
 
 INITIAL_LOSS_SCALE = 2.0**15
 SCALE_GROWTH_STEPS = 2000
@@ -104,6 +105,8 @@ class Loop:
         self._allreduce = AllReduce(
             communicator, self._moving, unscale_after=config.exchange.compression == "fp16"
         )
+        if isinstance(optimizer, ShardedOptimizer):
+            self._allreduce = ShardedExchange(communicator, self._moving, optimizer)
         self._every = config.exchange.every
         self._averaging = Averaging(
             communicator, model.trainable_variables, [*optimizer.state.values(), *self._moving]

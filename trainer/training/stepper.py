@@ -18,7 +18,8 @@ from trainer.tasks.task import Task
 from trainer.training.loop import Loop, LoopReport
 from trainer.training.metrics import Interval, Phase, Totals
 from trainer.training.setup import RunSetup
-from trainer.updates.optimizer import build_optimizer
+from trainer.updates.optimizer import Optimizer, build_optimizer
+from trainer.updates.sharded_optimizer import ShardedOptimizer
 
 
 class Stepper:
@@ -57,7 +58,15 @@ class Stepper:
         starts = communicator.rank == 0 and setup.folder.checkpoints.newest_step() is None
         if config.model.weights is not None and starts:
             print(load_initial_weights(self.model, Path(config.model.weights)), flush=True)
-        self._optimizer = build_optimizer(self.model.trainable_variables, config.optimizer)
+        self.divided: list[DividedState] = []
+        """What the ranks hold in parts."""
+        variables = self.model.trainable_variables
+        self._optimizer: Optimizer
+        if config.optimizer.sharded and communicator.size > 1:
+            self._optimizer = sharded = ShardedOptimizer(variables, config.optimizer, communicator)
+            self.divided.append(sharded)
+        else:
+            self._optimizer = build_optimizer(variables, config.optimizer)
         self.loop = Loop(
             task,
             self.model,
@@ -68,8 +77,6 @@ class Stepper:
             setup.plan.global_batch,
             rank_data.next_batch,
         )
-        self.divided: list[DividedState] = []
-        """What the ranks hold in parts."""
         self._interval = Interval(communicator.size, task.description.training.key)
         self._flops = training_flops_per_image(self.model)
         self._peak = peak_flops(device_name(), precision)

@@ -69,9 +69,10 @@ class AllReduce:
                 implies it, because a save follows.
         """
         moving: list[tf.Tensor] = []
+        norm: tf.Tensor | None = None
         if self._communicator.size > 1:
             flat = [tf.reshape(variable, [-1]) for variable in self._moving]
-            gradients, extras = self._communicator.allreduce(
+            gradients, extras, norm = self._exchange(
                 gradients, tf.concat([*flat, tf.stack(sums)], 0)
             )
             sizes = [int(value.shape[0]) for value in flat] + [len(SUMS)]
@@ -87,13 +88,22 @@ class AllReduce:
             norm = tf.linalg.global_norm(gradients) / scale
             gradients = [gradient / scale for gradient in gradients]
             return Reduced(gradients, moving, named, norm, tf.math.is_finite(norm), leave)
-        norm = tf.cond(
-            check_all | leave,
-            lambda: tf.linalg.global_norm(gradients),
-            # One operation instead of the four of a norm, and finite in the same cases.
-            lambda: tf.nn.l2_loss(gradients[0]),
-        )
+        if norm is None:
+            norm = tf.cond(
+                check_all | leave,
+                lambda: tf.linalg.global_norm(gradients),
+                # One operation instead of the four of a norm, and finite in the same cases.
+                lambda: tf.nn.l2_loss(gradients[0]),
+            )
         return Reduced(gradients, moving, named, norm, named["overflow"] <= 0, leave)
+
+    def _exchange(
+        self, gradients: list[tf.Tensor], extras: tf.Tensor
+    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor | None]:
+        """Return the sums of gradients and extras over ranks, and the norm of all gradients if
+        it is known.
+        """
+        return *self._communicator.allreduce(gradients, extras), None
 
     def assign_moving(self, moving: Sequence[tf.Tensor]) -> None:
         """Assign batch norm's moving statistics, if there are any."""

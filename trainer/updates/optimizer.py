@@ -6,7 +6,7 @@ the same update, and is not called at all for a step that is skipped.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import tensorflow as tf
 
@@ -37,6 +37,12 @@ class Optimizer(Protocol):
     """The interface of all optimizers."""
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """Beginnings of the names of those variables of `state` that have the shape of a variable
+        to update; the rest of such a name is `Parameter.name`, after a slash.
+        """
+
+    @property
     def state(self) -> dict[str, tf.Variable]:
         """Variables of the optimizer that a checkpoint stores, by name."""
 
@@ -57,11 +63,13 @@ class Momentum:
     of batch norm costs accuracy (He et al. 2018, section 3.1, "no bias decay").
     """
 
+    groups: Final = ("momentum",)
+
     def __init__(self, parameters: Sequence[Parameter], config: OptimizerConfig) -> None:
         self._parameters = list(parameters)
         self._config = config
         self.slots = _zeros(parameters, "momentum")
-        """Create one velocity per variable, of the same shape."""
+        """One velocity per variable, of the same shape."""
 
     @property
     def state(self) -> dict[str, tf.Variable]:
@@ -99,6 +107,8 @@ class Lars:
     in few tensors. They are float32 sums whose last bits can depend on the number of threads, so
     ranks must have equally many for weights that are the same to the bit.
     """
+
+    groups: Final = ("lars",)
 
     def __init__(
         self,
@@ -159,6 +169,8 @@ class AdamW:
     The paper multiplies the decay d by the schedule only; here it is multiplied by the learning
     rate, as is usual since. It is for kernels only.
     """
+
+    groups: Final = ("adam_m", "adam_v")
 
     def __init__(self, parameters: Sequence[Parameter], config: OptimizerConfig) -> None:
         self._parameters = list(parameters)

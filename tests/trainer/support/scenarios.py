@@ -36,6 +36,7 @@ from trainer.training import loop as loop_module
 from trainer.training.evaluator import Evaluator, gather
 from trainer.training.loop import Loop
 from trainer.updates.optimizer import Optimizer, build_optimizer
+from trainer.updates.sharded_optimizer import ShardedOptimizer
 
 NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
 """Of random images."""
@@ -138,7 +139,12 @@ def make_loop(
     normalization: Normalization = NORMALIZATION,
 ) -> tuple[Loop, Optimizer]:
     """The loop of a network, and its optimizer."""
-    optimizer = build_optimizer(model.trainable_variables, config.optimizer)
+    variables = model.trainable_variables
+    optimizer: Optimizer
+    if config.optimizer.sharded:
+        optimizer = ShardedOptimizer(variables, config.optimizer, world)
+    else:
+        optimizer = build_optimizer(variables, config.optimizer)
     batch = config.batch_size * world.size
     task = Classification(int(model.output_shape[-1]))
     loop = Loop(task, model, optimizer, world, normalization, config, batch, next_batch)
@@ -198,6 +204,8 @@ def _take_steps(
         "weights": values(model.trainable_variables),
         "moving": values(model.non_trainable_variables),
         "optimizer": values(optimizer.state.values()),
+        "divided": optimizer.gather() if isinstance(optimizer, ShardedOptimizer) else {},
+        "bytes": optimizer.bytes if isinstance(optimizer, ShardedOptimizer) else 0,
         "loop": values(loop.state.values()),
         "loss": report.loss,
         "images": report.images,
@@ -254,18 +262,19 @@ def weighted_steps(
     growth_steps: int = 2000,
     compression: str = "none",
     kind: str = "momentum",
+    sharded: str = "",
 ) -> list[dict[str, Any]]:
     """One call of the loop a step, with chosen weights of the images; the state after each.
 
     Before step `poison[0]`, rank `poison[1]` gets a kernel that is not a number. The loss scale
-    doubles after `growth_steps` finite steps. The optimizer is of a kind.
+    doubles after `growth_steps` finite steps. The optimizer is of a kind, and may be "sharded".
     """
     loop_module.SCALE_GROWTH_STEPS = growth_steps
     config = TrainConfig(
         batch_size=8,
         data=DataConfig(source="synthetic"),
         model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
-        optimizer=OptimizerConfig(kind=kind),  # type: ignore[arg-type]
+        optimizer=OptimizerConfig(kind=kind, sharded=bool(sharded)),  # type: ignore[arg-type]
         compute=ComputeConfig(precision=precision),  # type: ignore[arg-type]
         exchange=ExchangeConfig(compression=compression),  # type: ignore[arg-type]
     )
