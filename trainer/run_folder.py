@@ -40,7 +40,14 @@ _MAY_CHANGE = (
     "data.prefetch_batches",
     "compute.steps_per_loop",
     "compute.threads",
-    "exchange",
+    "exchange.groups",
+    "exchange.compression",
+    "exchange.cycle_time_ms",
+    "exchange.fusion_threshold_mb",
+    "exchange.infiniband",
+    "exchange.timeline",
+    "exchange.timeout_seconds",
+    "optimizer.sharded",
     "watchdog",
     "evaluation",
     "checkpoint",
@@ -64,6 +71,9 @@ _RESHAPES_THE_REST = (
     "optimizer.beta2",
     "optimizer.epsilon",
     "optimizer.label_smoothing",
+    "optimizer.rates",
+    "exchange.every",
+    "exchange.together_until",
 )
 """Keys that may change for the rest of a run, but then change its result."""
 _REASONS = {

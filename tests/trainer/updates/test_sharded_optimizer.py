@@ -1,6 +1,7 @@
 """The state of the optimizer divided over ranks: held in real worlds of Horovod ranks."""
 
 import json
+import shutil
 from itertools import pairwise
 
 import numpy as np
@@ -62,6 +63,8 @@ def config_of(folder, ranks, kind, sharded):
         nesterov=kind == "momentum",
         weight_decay=0.01,
         trust=0.1,
+        # Where a gradient is nearly zero, a small one would turn rounding into whole updates.
+        epsilon=0.1,
         rates=("logits=0.5",),
     )
     return scenarios.tiny_config(str(folder), batch_size=32 // ranks, optimizer=optimizer)
@@ -97,7 +100,7 @@ def test_it_trains_as_the_undivided_state(digits_folder, kind, ranks):
 def test_memory_of_the_state_falls_with_the_number_of_ranks(digits_folder):
     # Per parameter 8 bytes of AdamW's state and 4 for the weight that is updated.
     counts = {}
-    for ranks in (1, 2, 3):
+    for ranks in (2, 3, 4):
         results = run_world(
             scenarios.take_steps, ranks, config_of(digits_folder, ranks, "adamw", True), 1
         )
@@ -105,7 +108,7 @@ def test_memory_of_the_state_falls_with_the_number_of_ranks(digits_folder):
         # The count of steps takes 8.
         assert sum(result["bytes"] - 8 for result in results) == 12 * weights
         counts[ranks] = max(result["bytes"] for result in results)
-    assert counts[3] < counts[2] * 0.68 < counts[1] * 0.35
+    assert counts[4] < counts[3] * 0.76 < counts[2] * 0.52
 
 
 @pytest.mark.slow
@@ -160,15 +163,15 @@ def test_any_number_of_ranks_with_or_without_sharding_continues(workplace):
     train("parts", 20, sharded=True)
     assert final_state(runs / "parts") == final_state(runs / "whole")
 
-    # Another number of ranks adds in another order, and continues with the same state.
-    train("others", 7, sharded=True)
-    train("others", 20, sharded=True, ranks=3)
-    ours, theirs = final_state(runs / "others"), final_state(runs / "whole")
+    # Another number of ranks cuts the same state in other places.
+    train("three", 7, sharded=True)
+    shutil.copytree(runs / "three", runs / "undivided")
+    train("three", 9, sharded=True, ranks=3)
+    train("undivided", 9, sharded=False, ranks=3)
+    ours, theirs = final_state(runs / "three"), final_state(runs / "undivided")
     assert ours.keys() == theirs.keys()
-    for name in ours:
-        if name.startswith("momentum/"):
-            left, right = (np.frombuffer(state[name], np.float32) for state in (ours, theirs))
-            # Batch norm sees 16 images of a rank instead of 24.
-            assert np.corrcoef(left, right)[0, 1] > 0.5 or left.std() < 1e-3
-    config = json.loads((runs / "others" / "config.json").read_text())
+    for name in [name for name in ours if name.startswith(("model/", "momentum/"))]:
+        left, right = (np.frombuffer(state[name], np.float32) for state in (ours, theirs))
+        np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-5)
+    config = json.loads((runs / "three" / "config.json").read_text())
     assert config["config"]["optimizer"]["sharded"] is True
