@@ -1,4 +1,4 @@
-"""Accuracy on digits by global batch, with momentum and with LARS.
+"""Accuracy on an embedded data set by global batch, with momentum and with LARS.
 
 Every training is one rank whose batch is the global batch, which is the same arithmetic as several
 ranks, except that batch norm sees the whole batch.
@@ -12,18 +12,37 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from benchmarks.measure import BenchmarkOptions, columns, spread
 from common.annotations import Bounds
 from trainer.config import Positive
 from trainer.training.plan import EMBEDDED_EXAMPLES
 
-LINEAR_RATE: Final = 0.4
-"""Momentum's rate per 256 images: that of the preset digits."""
-LARS_RATE: Final = 32.0
-"""Rate of LARS at 1,024 images; at other batches it follows the square root of their size."""
 
+@dataclass(frozen=True)
+class Problem:
+    """What is trained."""
+
+    rate: float
+    """Momentum's rate per 256 images: that of the preset."""
+    lars_rate: float
+    """Rate of LARS at 1,024 images; at other batches it follows the square root of their size."""
+    key: str
+    """Key of the metric."""
+    metric: str
+    """Name of the metric."""
+    arguments: tuple[str, ...] = ()
+
+
+PROBLEMS: Final[Mapping[str, Problem]] = {
+    "digits": Problem(
+        0.4, 32.0, "top1", "top-1",
+        ("--model.depth", "18", "--evaluation.batch-size", "360"),
+    ),
+    "scenes": Problem(6.0, 32.0, "foreground_iou", "mean IoU without background"),
+}  # fmt: skip
+"""Problems by the names of their presets."""
 
 USUAL: Final = 0.9
 """Momentum of batch norm's running statistics."""
@@ -33,12 +52,15 @@ FOR_FEW_STEPS: Final = 0.5
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
-    """Epochs until an accuracy on the held-out digits, and the accuracy at the end, by global
-    batch: momentum with the linear rule and with half its rate, and LARS.
+    """Epochs until a held-out accuracy, and the accuracy at the end, by global batch: momentum with
+    the linear rule and with half its rate, and LARS.
     """
 
+    preset: Literal["digits", "scenes"] = "digits"
+    """Embedded data set, with its preset."""
+
     batches: Annotated[tuple[int, ...], Positive] = (64, 256, 1024)
-    """Global batches, at most 1,437 images."""
+    """Global batches, at most all training images."""
 
     seeds: tuple[int, ...] = (0, 1)
     """Seeds, with one training of each contender for each."""
@@ -47,7 +69,7 @@ class Options(BenchmarkOptions):
     """Epochs of each training, of which two are warm-up."""
 
     target: Annotated[float, Bounds(above=0, at_most=1)] = 0.95
-    """Top-1 to reach, as a fraction of the held-out images."""
+    """Accuracy to reach, such as top-1 as a fraction of the held-out images."""
 
     few_steps: Annotated[int, Positive] = 100
     """Trainings of fewer steps are also done with `FOR_FEW_STEPS`."""
@@ -66,19 +88,19 @@ class Contender:
 
 def contenders(options: Options) -> list[Contender]:
     """Return all ways to train, the batches in order."""
-    found = []
+    found, problem = [], PROBLEMS[options.preset]
     for batch in options.batches:
-        lars = LARS_RATE * math.sqrt(batch / 1024)
+        lars, rate = problem.lars_rate * math.sqrt(batch / 1024), problem.rate
         ways = {
-            f"momentum, {LINEAR_RATE * batch / 256:.3g} (linear rule)": _momentum(LINEAR_RATE),
-            f"momentum, {LINEAR_RATE * batch / 512:.3g} (half of it)": _momentum(LINEAR_RATE / 2),
+            f"momentum, {rate * batch / 256:.3g} (linear rule)": _momentum(rate),
+            f"momentum, {rate * batch / 512:.3g} (half of it)": _momentum(rate / 2),
             f"LARS, {lars:.3g}": (
                 *("--optimizer.kind", "lars", "--optimizer.nesterov", "False"),
                 *("--optimizer.rate-scaling", "none", "--optimizer.learning-rate", f"{lars}"),
                 *("--optimizer.schedule", "polynomial"),
             ),
         }
-        few = options.epochs * EMBEDDED_EXAMPLES["digits"] < options.few_steps * batch
+        few = options.epochs * EMBEDDED_EXAMPLES[options.preset] < options.few_steps * batch
         found += [
             Contender(batch, name, momentum, arguments)
             for name, arguments in ways.items()
@@ -104,13 +126,14 @@ def measure(options: Options) -> dict[str, Any]:
 
 
 def train(contender: Contender, seed: int, options: Options, runs: Path) -> dict[str, Any]:
-    """Train once; return the number of steps, top-1 after each epoch and that of the end."""
-    name = f"run-{len(list(runs.glob('run-*')))}"
+    """Train once; return the number of steps, the accuracy after each epoch and at the end."""
+    name, problem = f"run-{len(list(runs.glob('run-*')))}", PROBLEMS[options.preset]
     command = [
-        *(sys.executable, "-m", "trainer", "train", "--preset", "digits", "--name", name),
+        *(sys.executable, "-m", "trainer", "train", "--preset", options.preset, "--name", name),
         *("--runs-dir", str(runs), "--ranks", "1", "--restarts", "0", "--seed", str(seed)),
         *("--batch-size", str(contender.batch), "--epochs", str(options.epochs)),
-        *("--model.depth", "18", "--evaluation.batch-size", "360", "--export", "False"),
+        *problem.arguments,
+        *("--export", "False"),
         *("--log.report", "False", "--checkpoint.every-epochs", "0"),
         *("--model.batch-norm-momentum", str(contender.batch_norm_momentum)),
         *contender.arguments,
@@ -119,8 +142,8 @@ def train(contender: Contender, seed: int, options: Options, runs: Path) -> dict
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     lines = map(json.loads, (runs / name / "metrics.jsonl").read_text().splitlines())
     result = json.loads((runs / name / "result.json").read_text())
-    top1 = [line["top1"] for line in lines if line["event"] == "evaluation"]
-    return {"steps": result["steps"], "top1": result["top1"], "after_epochs": top1}
+    scores = [line[problem.key] for line in lines if line["event"] == "evaluation"]
+    return {"steps": result["steps"], "score": result[problem.key], "after_epochs": scores}
 
 
 def show(data: Mapping[str, Any]) -> str:
@@ -132,11 +155,11 @@ def show(data: Mapping[str, Any]) -> str:
             "optimizer, peak rate",
             "momentum of batch norm's statistics",
             f"epochs to {target:.0%}",
-            "top-1 at the end",
+            f"{PROBLEMS[data['options']['preset']].metric} at the end",
         ]
     ]
     for row in data["rows"]:
-        ends = spread([result["top1"] for result in row["rounds"]])
+        ends = spread([result["score"] for result in row["rounds"]])
         rows.append(
             [
                 f"{row['batch']:,}, {row['rounds'][0]['steps']}",
@@ -151,5 +174,5 @@ def show(data: Mapping[str, Any]) -> str:
 
 def _reached(after_epochs: list[float], target: float) -> str:
     """Return the first epoch, counted from 1, whose evaluation reached the target."""
-    epochs = (number for number, top1 in enumerate(after_epochs, 1) if top1 >= target)
+    epochs = (number for number, score in enumerate(after_epochs, 1) if score >= target)
     return str(next(epochs, "never"))

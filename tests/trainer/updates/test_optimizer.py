@@ -7,11 +7,13 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from common.errors import ConfigError
+from trainer.config import DataConfig, OptimizerConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.presets import PRESETS
 from trainer.tasks.classification import Classification, cross_entropy
 from trainer.training.gradients import LocalGradients, unscale
-from trainer.updates.optimizer import Momentum, parameters
+from trainer.updates.optimizer import Momentum, build_optimizer, parameters
 
 NORMALIZATION = Normalization((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 RATES = [0.1, 0.3, 0.3, 0.05, 0.0, 0.2]
@@ -251,3 +253,42 @@ def test_a_batch_of_weight_zero_has_zero_gradients():
     gradients, sums = differentiate(model, {**batch, "weight": tf.zeros([24])})
     assert not any(gradient.any() for gradient in gradients)
     assert sums.tolist() == [0, 0, 0]
+
+
+# Factors of the rate.
+
+
+@pytest.mark.parametrize("kind", ["momentum", "lars", "adamw"])
+def test_a_factor_of_the_rate_moves_a_part_of_the_network_so_much_less(kind):
+    """Also the weight decay of that part, which is multiplied by the rate."""
+    moved = {}
+    for rates in ((), ("body=0.1", "body/special=0")):
+        variables = [
+            tf.Variable(tf.ones([3, 2]), name=name)
+            for name in ("body/kernel", "body/special/kernel", "logits/kernel")
+        ]
+        config = OptimizerConfig(kind=kind, rates=rates, weight_decay=0.01, trust=0.1)
+        optimizer = build_optimizer(variables, config)
+        optimizer.apply([tf.fill([3, 2], 0.5)] * 3, tf.constant(1.0))
+        moved[rates] = [float(1.0 - variable[0, 0]) for variable in variables]
+    plain, scaled = moved.values()
+    assert all(way > 0 for way in plain)
+    np.testing.assert_allclose(scaled, [plain[0] * 0.1, 0.0, plain[2]], rtol=1e-3, atol=1e-9)
+
+
+def test_a_factor_for_no_layer_is_refused_with_the_layers():
+    variables = [tf.Variable(tf.ones([2, 2]), name="conv0/kernel")]
+    with pytest.raises(ConfigError, match="'dense' begins no trained layer's name; they are conv0"):
+        parameters(variables, ("dense=0.1",))
+
+
+@pytest.mark.parametrize("text", ["conv", "=0.1", "conv=", "conv=-1", "conv=inf", "conv=nan"])
+def test_a_text_that_is_no_factor_is_refused(text):
+    with pytest.raises(ConfigError, match="must be PREFIX=FACTOR"):
+        TrainConfig(data=DataConfig(source="synthetic"), optimizer=OptimizerConfig(rates=(text,)))
+
+
+def test_two_factors_of_one_prefix_are_refused():
+    rates = ("conv=0.1", "conv=0.2")
+    with pytest.raises(ConfigError, match="a prefix has two factors"):
+        TrainConfig(data=DataConfig(source="synthetic"), optimizer=OptimizerConfig(rates=rates))
