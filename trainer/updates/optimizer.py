@@ -217,7 +217,7 @@ class AdamW:
             )
 
 
-OPTIMIZERS: Mapping[str, Callable[[Sequence[Parameter], OptimizerConfig], Optimizer]] = {
+OPTIMIZERS: Mapping[str, type[Momentum | Lars | AdamW]] = {
     "momentum": Momentum,
     "lars": Lars,
     "adamw": AdamW,
