@@ -2,7 +2,7 @@
 
     make chaos SEED=0 KILLS=20
 
-A run of the digits preset with 2 ranks is started as a user would start it. A rank or the launcher
+A run with 2 ranks is started as a user would start it. A rank or the launcher
 receives SIGKILL, SIGTERM or SIGSTOP while it starts, takes steps, saves or evaluates: each signal
 in each of these phases at least once, then at random. If the launcher restarts the run by itself,
 the benchmark only watches; if the run has ended, it runs the same command again. A stopped launcher
@@ -35,10 +35,18 @@ SIGNALS = (Signals.SIGKILL, Signals.SIGTERM, Signals.SIGSTOP)
 TARGETS = ("rank 0", "rank 1", "launcher")
 PHASES: tuple[Phase, ...] = get_args(Phase)
 OPTIONS = (
-    *("train", "--preset", "digits", "--ranks", str(RANKS), "--export", "False"),
+    *("train", "--ranks", str(RANKS), "--export", "False"),
     *("--log.report", "False", "--checkpoint.every-steps", "10", "--log.every-steps", "5"),
     *("--watchdog.step-seconds", "5", "--watchdog.startup-seconds", "40"),
 )
+TRAININGS: Mapping[str, tuple[str, ...]] = {
+    "digits": ("--preset", "digits"),
+    "segmentation": ("--preset", "scenes", "--model.width", "8"),
+    "head-groups": ("--preset", "digits", "--model.head-groups", str(RANKS)),
+    "averaging": ("--preset", "digits", "--exchange.every", "4", "--exchange.together-until", "0"),
+    "sharded": ("--preset", "digits", "--optimizer.sharded", "True"),
+}
+"""Options of what is trained, by name."""
 WAKE_SECONDS = 3.0
 RESUME_TIMEOUT_SECONDS = 300.0
 """Seconds after which a run that has not resumed counts as failed."""
@@ -49,6 +57,10 @@ class Options(BenchmarkOptions):
     """A training that repeatedly receives SIGKILL, SIGTERM and SIGSTOP, compared with an
     undisturbed one: how soon it resumes, and whether both end with the same bytes.
     """
+
+    training: Literal["digits", "segmentation", "head-groups", "averaging", "sharded"] = "digits"
+    """What is trained: digits as the preset has them, the embedded example of segmentation, or
+    digits with a last layer, weights or state that the ranks do not all hold alike."""
 
     seed: int = 0
     """Seed of the faults."""
@@ -69,7 +81,7 @@ def run(options: Options) -> int:
 def measure(options: Options) -> dict[str, Any]:
     """Disturb a training."""
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-        extra = ["--epochs", str(options.epochs)]
+        extra = [*TRAININGS[options.training], "--epochs", str(options.epochs)]
         return asdict(
             chaos(Path(folder), options.seed, options.kills, extra, partial(print, flush=True))
         )

@@ -12,6 +12,7 @@ from benchmarks.faults.chaos import (
     PHASES,
     SIGNALS,
     TARGETS,
+    TRAININGS,
     Fault,
     Recovery,
     chaos,
@@ -110,7 +111,8 @@ def test_a_phase_that_never_comes_is_named(tmp_path):
 @pytest.mark.long
 def test_a_disturbed_run_ends_with_the_bytes_of_an_undisturbed_one(tmp_path):
     said = []
-    options = [*TINY, "--restarts", "3", "--epochs", "20", "--evaluation.every-epochs", "5"]
+    options = [*TRAININGS["digits"], *TINY, "--restarts", "3", "--epochs", "20"]
+    options += ["--evaluation.every-epochs", "5"]
     compared = chaos(tmp_path, 17, 2, options, said.append)
     assert compared.undisturbed_state == compared.disturbed_state
     assert len(compared.recoveries) == 2

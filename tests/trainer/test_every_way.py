@@ -1,0 +1,66 @@
+"""Every kind of network in every form of parallelism: a run that is stopped and continued ends with
+the bits of one that was not. A pair of each is in every test run, all of them are in the long one.
+"""
+
+import signal
+from itertools import product
+
+import pytest
+
+from tests.trainer.support.command import TINY, final_state, result
+from tests.trainer.support.forked import fork_trainer
+
+NETWORKS = {
+    "ResNet": TINY,
+    "application": [*TINY, "--model.network", "MobileNetV3Small", "--model.image-size", "32"],
+    "own builder": [*TINY, "--model.builder", "tests.trainer.support.builders:good"],
+    "segmentation": [
+        *("--preset", "scenes", "--model.width", "8", "--export", "False", "--epochs", "2"),
+        *("--log.report", "False", "--restarts", "0", "--max-steps", "40"),
+    ],
+}
+WAYS = {
+    "plain": [],
+    "head groups": ["--model.head-groups", "2"],
+    "averages": ["--exchange.every", "4", "--exchange.together-until", "0"],
+    "sharded": ["--optimizer.sharded", "True"],
+}
+PAIRS = [
+    pair for pair in product(NETWORKS, WAYS) if pair != ("segmentation", "head groups")
+]  # fmt: skip
+ALWAYS = {
+    ("ResNet", "plain"),
+    ("application", "sharded"),
+    ("own builder", "head groups"),
+    ("segmentation", "averages"),
+}
+
+
+@pytest.mark.parametrize(
+    ("network", "way"),
+    [
+        pytest.param(*pair, marks=pytest.mark.slow if pair in ALWAYS else pytest.mark.long)
+        for pair in PAIRS
+    ],
+)
+def test_a_run_that_was_stopped_and_continued_ends_with_the_same_bits(network, way, workplace):
+    options = [*NETWORKS[network], *WAYS[way], "--evaluation.every-epochs", "0"]
+
+    def train(name, **stop):
+        return fork_trainer("train", *options, "--name", name, cwd=workplace, small=False, **stop)
+
+    whole = train("whole")
+    assert whole.returncode == 0, whole.stderr
+    stopped = train("parts", stop_at=(1, signal.SIGTERM, 9))
+    assert stopped.statuses == [143, 143], stopped.stderr
+    ended = train("parts")
+    assert ended.returncode == 0, ended.stderr
+    runs = workplace / "runs"
+    assert final_state(runs / "parts") == final_state(runs / "whole")
+    assert outcome(runs / "parts") == outcome(runs / "whole")
+
+
+def outcome(run):
+    """The result, without what depends on the clock or counts attempts."""
+    timed = ("attempts", "training_seconds", "images_per_second", "seconds")
+    return {key: value for key, value in result(run).items() if key not in timed}
