@@ -57,7 +57,7 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
 
     Raises:
         DataError: The data are missing, or do not match their manifest.
-        ConfigError: The data do not match the configuration.
+        ConfigError: The data, or the number of ranks, do not match the configuration.
         CheckpointError: The run exists and may not be continued with this configuration.
     """
     if config.name != name:
@@ -65,6 +65,7 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
     folder = RunFolder(Path(config.runs_dir) / name)
     check_model_files(config.model, resumes=folder.exists)
     data_set = load_data_set(config)
+    _check_classes(config, data_set.classes)
     plan = make_plan(config, ranks, data_set.training_examples)
     record = RunRecord(
         config,
@@ -75,6 +76,16 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
         data_set.normalization,
     )
     return RunSetup(config, data_set, plan, folder, record, check_continues(folder, record))
+
+
+def _check_classes(config: TrainConfig, classes: int) -> None:
+    if classes % config.model.head_groups:
+        raise ConfigError(
+            [
+                f"--model.head-groups: {config.model.head_groups} does not divide the {classes}"
+                " classes; every rank of a group needs as many"
+            ]
+        )
 
 
 def set_up_for_launch(config: TrainConfig) -> RunSetup:

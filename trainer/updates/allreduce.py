@@ -43,13 +43,21 @@ class AllReduce:
     that is not finite makes the loss of the next step non-finite. With a loss scale, the sums
     include whether a gradient overflowed, so that the step can be skipped. Only when float16 is
     sent is overflow checked, and the scale removed, after the all-reduce (`unscale_after`).
+
+    The last gradients may be those of variables of which ranks hold parts (`divided`, their
+    number): they are summed over the ranks that hold the same part.
     """
 
     def __init__(
-        self, communicator: Communicator, moving: Sequence[tf.Variable], *, unscale_after: bool
+        self,
+        communicator: Communicator,
+        moving: Sequence[tf.Variable],
+        *,
+        unscale_after: bool,
+        divided: int = 0,
     ) -> None:
         self._communicator, self._moving = communicator, list(moving)
-        self._unscale_after = unscale_after
+        self._unscale_after, self._divided = unscale_after, divided
 
     def reduce(
         self,
@@ -71,9 +79,13 @@ class AllReduce:
         moving: list[tf.Tensor] = []
         if self._communicator.size > 1:
             flat = [tf.reshape(variable, [-1]) for variable in self._moving]
-            gradients, extras = self._communicator.allreduce(
-                gradients, tf.concat([*flat, tf.stack(sums)], 0)
+            whole, parts = self._split(gradients)
+            whole, extras = self._communicator.allreduce(
+                whole, tf.concat([*flat, tf.stack(sums)], 0)
             )
+            if parts:
+                parts = self._communicator.holders.sum(parts, "parts")
+            gradients = [*whole, *parts]
             sizes = [int(value.shape[0]) for value in flat] + [len(SUMS)]
             *means, last = tf.split(extras, sizes)
             sums = tf.unstack(last)
@@ -87,13 +99,32 @@ class AllReduce:
             norm = tf.linalg.global_norm(gradients) / scale
             gradients = [gradient / scale for gradient in gradients]
             return Reduced(gradients, moving, named, norm, tf.math.is_finite(norm), leave)
+        if len(gradients) == self._divided:
+            # The first gradient is a part as well, of which other ranks hold others.
+            check_all = tf.constant(value=True)
         norm = tf.cond(
             check_all | leave,
-            lambda: tf.linalg.global_norm(gradients),
+            lambda: self._norm(gradients),
             # One operation instead of the four of a norm, and finite in the same cases.
             lambda: tf.nn.l2_loss(gradients[0]),
         )
         return Reduced(gradients, moving, named, norm, named["overflow"] <= 0, leave)
+
+    def _split(self, gradients: list[tf.Tensor]) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """Return the gradients of whole variables, and those of parts."""
+        whole = len(gradients) - self._divided
+        return gradients[:whole], gradients[whole:]
+
+    def _norm(self, gradients: list[tf.Tensor]) -> tf.Tensor:
+        whole, parts = self._split(gradients)
+        if not parts:
+            return tf.linalg.global_norm(whole)
+        # Over the world, where each part occurs equally often, and not over the ranks that share
+        # the parts: so the result is the same on all ranks to the bit.
+        squares = tf.linalg.global_norm(parts) ** 2
+        (total,) = self._communicator.everyone.sum([squares], "norm_of_parts")
+        copies = self._communicator.size // self._communicator.sharers.size
+        return tf.linalg.global_norm([*whole, tf.sqrt(total / copies)])
 
     def assign_moving(self, moving: Sequence[tf.Tensor]) -> None:
         """Assign batch norm's moving statistics, if there are any."""
