@@ -5,20 +5,20 @@
 import contextlib
 import io
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tests.trainer.support.scenarios import start, tiny_config, values
+from tests.trainer.support.scenarios import start, tiny_config
 from trainer.config import CheckpointConfig, DataConfig, ModelConfig, TrainConfig
 from trainer.distributed.communicator import Alone, Communicator
 from trainer.divided.classification import DividedClassification
 from trainer.divided.head import DividedHead
 from trainer.tasks.classification import Classification
 from trainer.tasks.task import Task
+from trainer.training import loop as loop_module
 
 Array = np.ndarray[Any, Any]
 
@@ -67,7 +67,8 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
     Args:
         workplace: folder with the digits, in which runs are made.
         name: name of the run.
-        changes: options that differ, by group; those of no group under "".
+        changes: options that differ, by group; those of no group under "", and the first loss
+            scale under "start".
 
     Returns:
         Trained variables of this rank, with those of the optimizer; what was printed.
@@ -75,6 +76,8 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
     from trainer.training.run import Attempt, train
 
     use_plain()
+    started = changes.get("start", {})
+    loop_module.INITIAL_LOSS_SCALE = started.get("loss_scale", loop_module.INITIAL_LOSS_SCALE)
     found: dict[str, Any] = {}
     original = Attempt.run
 
@@ -86,7 +89,7 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
         found["flops"] = stepper._flops
         return status
 
-    Attempt.run = run  # type: ignore[method-assign]
+    Attempt.run = run  # type: ignore[method-assign, assignment]
     config = tiny_config(f"{workplace}/data/digits", name=name, runs_dir=f"{workplace}/runs")
     config = replace(
         config,
@@ -98,13 +101,22 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
         log=replace(config.log, report=False, every_steps=5),
         export=False,
     )
-    for group, options in changes.items():
+    for group in changes.keys() - {"start"}:
+        options = changes[group]
         part = replace(getattr(config, group), **options) if group else None
         config = replace(config, **({group: part} if group else options))
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         assert train(config) == 0
     return {**found, "printed": printed.getvalue()}
+
+
+def evaluate_saved(run: str) -> dict[str, Any]:
+    """What `python -m trainer evaluate` finds for the newest checkpoint of a run."""
+    from trainer.training.evaluator import evaluate_run
+
+    use_plain()
+    return evaluate_run(run, "last").to_json()
 
 
 def world_of(head_groups: int) -> Communicator:
@@ -255,3 +267,94 @@ def bytes_of_a_rank(classes: int, features: int, head_groups: int) -> dict[str, 
     _leave(world)
     variables = [*model.variables, *optimizer.state.values()]
     return {"bytes": sum(v.numpy().nbytes for v in variables), "losses": losses}
+
+
+def evaluate_unevenly(head_groups: int, counts: list[list[int]]) -> dict[str, Any]:
+    """Evaluate batches of four examples of which only some count.
+
+    Args:
+        head_groups: Ranks that share the last layer; 0 for the undivided one, in one process.
+        counts: Of each rank the examples that count in each of its batches.
+    """
+    from trainer.data.manifest import Normalization
+    from trainer.training.evaluator import Evaluator
+
+    world = world_of(head_groups) if head_groups else Alone()
+    width = 10 // world.sharers.size
+    noise = np.random.default_rng(0)
+    kernel, images = (
+        noise.normal(size=[192, 10]),
+        noise.integers(0, 256, [len(counts), 3, 4, 8, 8, 3]),
+    )
+    first = world.sharers.index * width
+    inputs = keras.Input((8, 8, 3))
+    layer = keras.layers.Dense(width, use_bias=False, name="logits")
+    model = keras.Model(inputs, layer(keras.layers.Flatten()(inputs)))
+    layer.set_weights([kernel[:, first : first + width]])
+    task: Task = Classification(10)
+    if head_groups:
+        head = DividedHead(model, world)
+        model, task = head.network, DividedClassification(head)
+    mine = [world.rank] if head_groups else range(len(counts))
+    batches = [
+        {
+            "image": tf.constant(images[rank, number], tf.uint8),
+            "target": tf.constant((np.arange(4) + 3 * rank + number) % 10, tf.int32),
+            "weight": tf.cast(tf.range(4) < count, tf.float32),
+            "flip": tf.zeros([4], tf.bool),
+        }
+        for rank in mine
+        for number, count in enumerate(counts[rank])
+    ]
+    normalization = Normalization((127.5,) * 3, (1000.0,) * 3)
+    evaluator = Evaluator(task, model, world, normalization, xla=False)
+    result = evaluator.run(batches)
+    _leave(world)
+    assert evaluator.predictions is not None
+    return {"result": result.to_json(), "columns": dict(evaluator.predictions.columns)}
+
+
+def spoil(head_groups: int, precision: str, rank: int) -> dict[str, Any]:
+    """Take up to six steps; after the third, one rank's part of the last layer is not a number.
+
+    Returns:
+        Steps taken, the bad step, and the ranks that are blamed for it.
+    """
+    from trainer.config import ComputeConfig
+    from trainer.data.data_set import load_data_set
+    from trainer.data.rank_data import RankData
+    from trainer.training.loop import Loop
+    from trainer.updates.optimizer import build_optimizer
+
+    config = TrainConfig(
+        batch_size=8,
+        data=DataConfig(source="synthetic"),
+        model=ModelConfig(image_size=8, classes=10, head_groups=head_groups),
+        compute=ComputeConfig(precision=precision),  # type: ignore[arg-type]
+    )
+    world = start(config)
+    head = DividedHead(plain(config.model, 10 // head_groups, precision), world)
+    head.initialize()
+    data_set = load_data_set(config)
+    rank_data = RankData(config, data_set, world, 1)
+    rank_data.open(0)
+    optimizer = build_optimizer(head.network.trainable_variables, config.optimizer)
+    loop = Loop(
+        DividedClassification(head),
+        head.network,
+        optimizer,
+        world,
+        data_set.normalization,
+        config,
+        8 * world.size,
+        rank_data.next_batch,
+        len(head.trained),
+    )
+    loop.run([0.01] * 3, lambda _: None)
+    if world.rank == rank:
+        kernel = head.trained[0]
+        kernel.assign(tf.fill(kernel.shape, float("nan")))
+    report = loop.run([0.01] * 3, lambda _: None)
+    found = {"steps": report.steps, "bad_step": report.bad_step, "norm": report.gradient_norm}
+    _leave(world)
+    return found
