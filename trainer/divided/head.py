@@ -100,8 +100,9 @@ class DividedHead:
         it.
 
         The initializers of a layer repeat their values, so the whole layer is that of the undivided
-        network with the same seed. Only rank 0 computes it, in the memory of its host: besides the
-        whole kernel there is one part of it at a time.
+        network with the same seed. Only rank 0 computes it, in the memory of its host: about three
+        times the whole kernel for a moment, because the initializers of Keras keep what they draw
+        until it is scaled and shifted; then the whole kernel and one part at a time.
         """
         weights = {"kernel": [int(self._layer.kernel.shape[0]), self.classes]}
         if self._layer.use_bias:
@@ -112,7 +113,8 @@ class DividedHead:
                 for weight, shape in weights.items():
                     start = getattr(self._layer, f"{weight}_initializer")
                     name = stored_name(getattr(self._layer, weight))
-                    whole[name] = start(shape, dtype=tf.float32).numpy()
+                    # Unlike numpy(), it copies nothing.
+                    whole[name] = np.asarray(start(shape, dtype=tf.float32))
         parts = {stored_name(variable): variable for variable in self._layer.variables}
         DividedVariables(parts, self._world).scatter(whole)
 

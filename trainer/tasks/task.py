@@ -141,13 +141,15 @@ class Task(ABC):
     def training(
         self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return `losses` and `scores`."""
+        """Return `losses` and `scores`, which a divided last layer finds in the same exchanges."""
         return self.losses(logits, target, smoothing), self.scores(logits, target)
 
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Return `counts` and `predicted`."""
+        """Return `counts` and `predicted`, which a divided last layer finds in the same
+        exchanges.
+        """
         return self.counts(logits, target), self.predicted(logits, target)
 
     @abstractmethod

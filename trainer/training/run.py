@@ -146,9 +146,8 @@ class Attempt:
         self._startup = StartupReport.gather(communicator, setup.folder.path)
         self._reporter = Reporter(setup, chief=self._chief)
         normalization, xla = data_set.normalization, setup.config.compute.xla
-        evaluator = Evaluator(
-            self._stepper.task, self._stepper.model, communicator, normalization, xla=xla
-        )
+        task, model = self._stepper.task, self._stepper.model
+        evaluator = Evaluator(task, model, communicator, normalization, xla=xla)
         self._validation = Validation(
             task, evaluator, self._rank_data, setup, communicator, self._reporter, timer,
             watchdog.alive,

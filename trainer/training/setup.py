@@ -155,6 +155,8 @@ def print_dry_run(config: TrainConfig) -> None:
             print(f"The derived numbers need the data set's manifest: {error}")
             _print_warnings(_recipe_warnings(config, ranks, None))
             return
+    if data_set is not None:
+        _check_classes(config, data_set.classes)
     examples = data_set.training_examples if data_set else EMBEDDED_EXAMPLES[config.data.source]
     plan = make_plan(config, ranks, examples)
     schedule = plan.schedule

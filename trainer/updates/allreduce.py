@@ -16,7 +16,8 @@ class Reduced:
     """Result of an all-reduce, the same on all ranks."""
 
     gradients: list[tf.Tensor]
-    """Gradients, as means over all images of the global batch."""
+    """Gradients, as means over all images of the global batch; those of parts are the same on the
+    ranks that hold the same part."""
     moving: list[tf.Tensor]
     """Moving statistics of batch norm, as means over ranks; empty with a single rank."""
     sums: dict[str, tf.Tensor]

@@ -28,7 +28,7 @@ from trainer.training.setup import set_up
 STEPS, BATCH = 20, 24
 """Steps of most runs, and their global batch."""
 
-KINDS: dict[str, dict[str, dict[str, Any]]] = {
+KINDS: dict[str, dict[str, Any]] = {
     "momentum": {},
     "lars": {"optimizer": {"kind": "lars", "nesterov": False, "trust": 0.1}},
     "adamw": {"optimizer": {"kind": "adamw", "nesterov": False, "learning_rate": 0.05}},
