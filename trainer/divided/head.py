@@ -39,12 +39,12 @@ class DividedHead:
         Raises:
             ConfigError: The network does not end in a dense layer without activation, in float32.
         """
-        self._layer = layer = _last_layer(model)
+        self._layer, features = _last_layer(model)
         self.group: Group = communicator.sharers
         self._world = communicator
-        self.network = keras.Model(model.input, layer.input, name=model.name)
+        self.network = keras.Model(model.input, features, name=model.name)
         # Keras adds the variables of layers that are attributes to those of the network.
-        self.network.last_layer = layer
+        self.network.last_layer = self._layer
         self.network.draws = getattr(model, "draws", None)
 
     @property
@@ -217,25 +217,28 @@ class DividedVariables:
         return slice(part * width, (part + 1) * width)
 
 
-def _last_layer(model: keras.Model) -> keras.layers.Dense:
-    """Return the dense layer that a network ends in.
+def _last_layer(model: keras.Model) -> tuple[keras.layers.Dense, Any]:
+    """Return the dense layer that a network ends in, and its symbolic input.
 
     Raises:
         ConfigError: The network ends otherwise; says how.
     """
     if not getattr(model, "_is_graph_network", False):
         raise _refusal("the network is a model without declared inputs; build it from keras.Input")
-    layer = model.output._keras_history.layer  # noqa: SLF001 no public equal
+    # No public names; a layer itself also lists its uses in other models.
+    layer = model.output._keras_history.layer  # noqa: SLF001
+    nodes = [node for level in model._nodes_by_depth.values() for node in level]  # noqa: SLF001
+    inputs = [node.keras_inputs[0] for node in nodes if node.layer is layer]
     what = f"the network ends in {layer.name!r}, a {type(layer).__name__}"
     if not isinstance(layer, keras.layers.Dense):
         raise _refusal(what)
-    if len(layer.inbound_nodes) != 1 or len(layer.input_shape) != 2:
+    if len(inputs) != 1 or len(inputs[0].shape) != 2:
         raise _refusal(f"{what} that is not applied once, to one row of features per image")
     if layer.activation is not keras.activations.linear:
         raise _refusal(f"{what} with the activation {layer.activation.__name__}")
     if layer.compute_dtype != "float32":
         raise _refusal(f"{what} in {layer.compute_dtype}")
-    return layer
+    return layer, inputs[0]
 
 
 def _refusal(problem: str) -> ConfigError:

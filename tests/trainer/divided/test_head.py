@@ -21,7 +21,9 @@ from trainer.config import DataConfig, ModelConfig, TrainConfig
 from trainer.data.builtin.digits import prepare_digits
 from trainer.distributed.communicator import Alone
 from trainer.divided.head import DividedHead
+from trainer.model.build import build_model
 from trainer.model.initial_weights import load_initial_weights
+from trainer.model.randomness import is_random
 from trainer.training.plan import make_plan
 from trainer.training.setup import set_up
 
@@ -289,12 +291,12 @@ def test_weights_of_a_file_are_those_of_the_body(folder):
 
 @pytest.mark.slow
 def test_mixed_precision_skips_the_same_steps_as_undivided(folder):
-    mixed: dict[str, dict[str, Any]] = {
+    mixed: dict[str, Any] = {
         "compute": {"precision": "mixed_float16"},
         "optimizer": {"learning_rate": 0.001},
+        # So large that gradients of the first steps overflow.
+        "start": {"loss_scale": 2.0**30},
     }
-    # So large that gradients of the first steps overflow.
-    mixed["start"] = {"loss_scale": 2.0**30}
     undivided = train(folder, "mixed-undivided", 2, 1, **mixed)
     divided = train(folder, "mixed", 2, 2, **mixed)
     assert_close(saved(folder, "mixed"), saved(folder, "mixed-undivided"), 5e-3)
@@ -394,6 +396,22 @@ def test_networks_that_end_in_something_else_are_refused():
 
     with pytest.raises(ConfigError, match="without declared inputs"):
         DividedHead(Subclass(), Alone())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet", "EfficientNetB0", "MobileNetV2"])
+def test_networks_are_cut_before_their_last_layer(name):
+    config = ModelConfig(network=name, depth=18, width=4, stem="3x3", image_size=32)
+    model = build_model(config, 6)
+    images = np.random.default_rng(0).normal(size=[2, 32, 32, 3]).astype(np.float32)
+    wanted = model(images, training=False).numpy()
+    before = [v.name for v in model.trainable_variables]
+    head = DividedHead(model, Alone())
+    found = head.network(images, training=False).numpy() @ head.kernel.numpy() + head.bias.numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    assert [v.name for v in head.network.trainable_variables] == before
+    assert {v.ref() for v in head.network.variables} == {v.ref() for v in model.variables}
+    assert is_random(head.network) == is_random(model) == (name == "EfficientNetB0")
 
 
 def test_a_divided_network_has_the_variables_of_the_undivided_one():
