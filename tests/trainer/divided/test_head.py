@@ -295,7 +295,7 @@ def test_mixed_precision_skips_the_same_steps_as_undivided(folder):
         "compute": {"precision": "mixed_float16"},
         "optimizer": {"learning_rate": 0.001},
         # So large that gradients of the first steps overflow.
-        "start": {"loss_scale": 2.0**30},
+        "test": {"loss_scale": 2.0**30},
     }
     undivided = train(folder, "mixed-undivided", 2, 1, **mixed)
     divided = train(folder, "mixed", 2, 2, **mixed)
@@ -311,6 +311,16 @@ def test_all_ranks_leave_after_the_same_step_if_one_part_is_spoilt(precision):
     found = run_world(head_scenarios.spoil, 4, 2, precision, 3)
     assert [(one["steps"], one["bad_step"]) for one in found] == [(1, 3)] * 4
     assert not any(np.isfinite(one["norm"]) for one in found)
+
+
+@pytest.mark.slow
+def test_a_run_rolls_back_every_part(folder):
+    spoilt = {"test": {"poisoned": 12}, "checkpoint": {"on_non_finite": "roll-back"}}
+    for name, ranks, head_groups in (("back-undivided", 1, 1), ("back", 4, 2)):
+        first, *_ = train(folder, name, ranks, head_groups, **spoilt)
+        assert "step 13: the loss or a gradient is not finite; rolled back" in first["printed"]
+        assert "to the checkpoint of step 10" in first["printed"]
+    assert_close(saved(folder, "back"), saved(folder, "back-undivided"))
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@
 import contextlib
 import io
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import tf_keras as keras
 
 from tests.trainer.support.scenarios import start, tiny_config
 from trainer.config import CheckpointConfig, DataConfig, ModelConfig, TrainConfig
+from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone, Communicator
 from trainer.divided.classification import DividedClassification
 from trainer.divided.head import DividedHead
@@ -67,8 +69,8 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
     Args:
         workplace: folder with the digits, in which runs are made.
         name: name of the run.
-        changes: options that differ, by group; those of no group under "", and the first loss
-            scale under "start".
+        changes: options that differ, by group; those of no group under "", and under "test" the
+            first loss scale, and the number of a batch whose gradient overflows.
 
     Returns:
         Trained variables of this rank, with those of the optimizer; what was printed.
@@ -76,8 +78,10 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
     from trainer.training.run import Attempt, train
 
     use_plain()
-    started = changes.get("start", {})
-    loop_module.INITIAL_LOSS_SCALE = started.get("loss_scale", loop_module.INITIAL_LOSS_SCALE)
+    test = changes.get("test", {})
+    loop_module.INITIAL_LOSS_SCALE = test.get("loss_scale", loop_module.INITIAL_LOSS_SCALE)
+    if "poisoned" in test:
+        _poison(test["poisoned"])
     found: dict[str, Any] = {}
     original = Attempt.run
 
@@ -101,7 +105,7 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
         log=replace(config.log, report=False, every_steps=5),
         export=False,
     )
-    for group in changes.keys() - {"start"}:
+    for group in changes.keys() - {"test"}:
         options = changes[group]
         part = replace(getattr(config, group), **options) if group else None
         config = replace(config, **({group: part} if group else options))
@@ -109,6 +113,22 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
     with contextlib.redirect_stdout(printed):
         assert train(config) == 0
     return {**found, "printed": printed.getvalue()}
+
+
+def _poison(number: int) -> None:
+    """Give the images of a batch, counted from 0, so much weight that a gradient overflows."""
+    original, used = RankData.next_batch, count()
+
+    def next_batch(rank_data: RankData) -> dict[str, Any]:
+        batch = original(rank_data)
+        factor = tf.numpy_function(
+            lambda _: np.float32(1e30 if next(used) == number else 1.0),
+            [batch["target"]],
+            tf.float32,
+        )
+        return {**batch, "weight": batch["weight"] * tf.ensure_shape(factor, [])}
+
+    RankData.next_batch = next_batch  # type: ignore[method-assign, assignment]
 
 
 def evaluate_saved(run: str) -> dict[str, Any]:
@@ -322,7 +342,6 @@ def spoil(head_groups: int, precision: str, rank: int) -> dict[str, Any]:
     """
     from trainer.config import ComputeConfig
     from trainer.data.data_set import load_data_set
-    from trainer.data.rank_data import RankData
     from trainer.training.loop import Loop
     from trainer.updates.optimizer import build_optimizer
 
