@@ -49,6 +49,9 @@ class Group(Protocol):
     def to_first(self, tensor: Any, name: str) -> Any:
         """Return what `join` would on the first rank of the group, and no rows on the others."""
 
+    def spread(self, tensor: Any, name: str) -> Any:
+        """Return the tensor of the first rank, whose type and shape it has on all ranks."""
+
     def from_first(self, tensor: Any, rows: Sequence[int], name: str) -> Any:
         """Divide a tensor of the first rank along axis 0, and return this rank's part.
 
@@ -130,6 +133,10 @@ class Single:
         return tensor
 
     def to_first(self, tensor: Any, name: str) -> Any:
+        del name
+        return tensor
+
+    def spread(self, tensor: Any, name: str) -> Any:
         del name
         return tensor
 

@@ -54,12 +54,13 @@ def _serve(address: str, port: int) -> Any:
 class HorovodGroup:
     """A group of several ranks; see `Group`."""
 
-    def __init__(self, horovod: Any, process_set: Any, index: int, size: int) -> None:
+    def __init__(self, horovod: Any, process_set: Any, rank: int, members: Sequence[int]) -> None:
         self._module = horovod
         # With the scope of a graph, which numbers its functions, the names of ranks whose graphs
         # differ would differ as well, and the ranks would wait for each other forever.
         self._given = {"ignore_name_scope": True, "process_set": process_set}
-        self.index, self.size = index, size
+        self._first = members[0]
+        self.index, self.size = members.index(rank), len(members)
 
     def sum(self, tensors: Sequence[Any], name: str) -> list[Any]:
         result = self._module.grouped_allreduce(
@@ -83,6 +84,9 @@ class HorovodGroup:
         splits = tf.concat([tf.shape(tensor)[:1], tf.zeros([self.size - 1], tf.int32)], 0)
         return self._alltoall(tensor, splits, name)
 
+    def spread(self, tensor: Any, name: str) -> Any:
+        return self._module.broadcast(tensor, self._first, name=name, **self._given)
+
     def from_first(self, tensor: Any, rows: Sequence[int], name: str) -> Any:
         splits = list(rows) if self.index == 0 else [0] * self.size
         return self._alltoall(tensor, splits, name)
@@ -104,7 +108,7 @@ class Horovod:
         self.rank, self.size = horovod.rank(), horovod.size()
         self.local_rank, self.local_size = horovod.local_rank(), horovod.local_size()
         world = horovod.global_process_set
-        self.everyone: Group = HorovodGroup(horovod, world, self.rank, self.size)
+        self.everyone: Group = HorovodGroup(horovod, world, self.rank, range(self.size))
         self.sharers: Group = Single()
         self.holders: Group = self.everyone
         if sets is not None:
@@ -131,7 +135,9 @@ class Horovod:
         With fp16 the gradients are sent and added in float16; the extras hold counts and are never
         compressed.
         """
-        groups = split_by_size([int(np.prod(g.shape)) for g in gradients], self._config.groups)
+        sizes = [int(np.prod(gradient.shape)) for gradient in gradients]
+        # The extras are sent also if there are no gradients.
+        groups = split_by_size(sizes, self._config.groups) or [[]]
         reduced: list[Any] = []
         for number, group in enumerate(groups):
             tensors = [gradients[index] for index in group]
@@ -230,7 +236,7 @@ class ProcessSets:
         if len(ranks) == 1:
             return Single()
         members = self._sets.get(ranks, horovod.global_process_set)
-        return HorovodGroup(horovod, members, ranks.index(rank), len(ranks))
+        return HorovodGroup(horovod, members, rank, ranks)
 
 
 def connect(config: ExchangeConfig, head_groups: int = 1) -> Communicator:

@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
 from common.errors import UserError
 from trainer import __version__
-from trainer.checkpoints.format import Tensors
+from trainer.checkpoints.format import Array, Tensors
 from trainer.checkpoints.snapshot import snapshot
 from trainer.data.data_set import load_data_set
 from trainer.errors import DataError
 from trainer.export.layout import FACTS, FOLDER, ONNX, SAVED_MODEL
 from trainer.export.saved_model import save_model
 from trainer.model.description import facts as network_facts
-from trainer.model.weights import load_model, variables_by_name
+from trainer.model.weights import load_model
 from trainer.run_folder import RunFolder, RunRecord, Which
 from trainer.tasks.table import make_task
 from trainer.tasks.task import Serving
@@ -116,16 +115,16 @@ def _with_class_names(record: RunRecord, run: Path) -> RunRecord:
 def export_model(
     run: RunFolder,
     record: RunRecord,
-    model: keras.Model,
+    weights: Mapping[str, tf.Variable | Array],
     step: int,
     evaluation: Mapping[str, Any] | None,
 ) -> Path:
-    """Export the model at the end of a complete run. The model is not changed.
+    """Export the model at the end of a complete run. The weights are not changed.
 
     Args:
         run: Folder of the run.
         record: Record of the run.
-        model: Model with the final weights.
+        weights: Final weights by their names in a checkpoint; others are ignored.
         step: Steps done.
         evaluation: Evaluation of these weights, if there was one.
 
@@ -135,10 +134,9 @@ def export_model(
     Raises:
         UserError: The export cannot be written; the run itself is complete.
     """
-    tensors = snapshot(variables_by_name(model))
-    weights = TrainedWeights(record, step, evaluation, tensors, run.path)
+    trained = TrainedWeights(record, step, evaluation, snapshot(weights), run.path)
     try:
-        write_export(weights, run.path / FOLDER)
+        write_export(trained, run.path / FOLDER)
     except (OSError, UserError, tf.errors.OpError) as error:
         raise UserError(
             f"{run.path}: the run is complete and its result.json is written, but its model could"

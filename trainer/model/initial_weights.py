@@ -31,7 +31,7 @@ class _Source:
         return {name: array for layer in self.layers for name, array in layer.items()}
 
 
-def load_initial_weights(model: keras.Model, file: Path) -> str:
+def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = False) -> str:
     """Assign the weights of a file to a model that has not been trained.
 
     The last layer with weights keeps its own if the file has none for it, or of another shape: it
@@ -42,6 +42,7 @@ def load_initial_weights(model: keras.Model, file: Path) -> str:
         file: state.safetensors of a checkpoint; `.h5` of Keras, such as the files of
             tf_keras.applications, which name layers; or `.weights.h5` of Keras, which fits only the
             very same network, the last layer included.
+        keep_head: Whether the last layer keeps its own weights in any case.
 
     Returns:
         A sentence about what was loaded.
@@ -49,6 +50,11 @@ def load_initial_weights(model: keras.Model, file: Path) -> str:
     Raises:
         CheckpointError: The file cannot be read, or belongs to another network; names the variable.
     """
+    if keep_head and file.name.endswith(".weights.h5"):
+        raise CheckpointError(
+            f"--model.weights: {file} fits only a network whose last layer is whole; give"
+            " state.safetensors of a checkpoint, or leave out --model.head-groups"
+        )
     try:
         if file.name.endswith(".weights.h5"):
             model.load_weights(str(file))
@@ -71,11 +77,12 @@ def load_initial_weights(model: keras.Model, file: Path) -> str:
                 f"--model.weights: {file} belongs to another network: {name} {found} instead of"
                 f" {tuple(variable.shape)}"
             )
-    complete = len(assigned) == len(model.variables)
+    complete = len(assigned) == len(model.variables) and not keep_head
     for variable, array in assigned:
         if complete or id(variable) not in own:
             variable.assign(array)
-    kept = "" if complete else f"; {head.name} differs and keeps its own"
+    differs = "is divided" if keep_head else "differs"
+    kept = "" if complete else f"; {head.name} {differs} and keeps its own"
     return f"{file}: initial weights{kept}"
 
 

@@ -138,6 +138,20 @@ class Task(ABC):
     def counts(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Return what an evaluation adds up of each example, float32 [b, n]."""
 
+    def training(
+        self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return `losses` and `scores`, which a divided last layer finds in the same exchanges."""
+        return self.losses(logits, target, smoothing), self.scores(logits, target)
+
+    def evaluated(
+        self, logits: tf.Tensor, target: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Return `counts` and `predicted`, which a divided last layer finds in the same
+        exchanges.
+        """
+        return self.counts(logits, target), self.predicted(logits, target)
+
     @abstractmethod
     def evaluation(self, sums: Array) -> Evaluation:
         """Return the result whose sums of `counts` over all examples and ranks are float64 [n]."""

@@ -96,11 +96,11 @@ class Evaluator:
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         logits = self._model(image, training=False)
         target, weight = batch["target"], batch["weight"]
-        per_example = self._task.counts(logits, target)
+        per_example, columns = self._task.evaluated(logits, target)
         # Multiplying by the weight would turn an infinite loss of the padding into NaN.
         counted = tf.where(weight[:, None] > 0, per_example, 0.0)
         sums = tf.reduce_sum(tf.cast(counted, tf.float64), 0)
-        return sums, weight, self._task.predicted(logits, target)
+        return sums, weight, columns
 
 
 def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluation:

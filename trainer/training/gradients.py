@@ -93,11 +93,10 @@ class LocalGradients:
         with draws, tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self._weights)
             logits = self._model(image, training=True)
-            losses = self._task.losses(logits, target, self._optimizer.label_smoothing)
+            losses, scores = self._task.training(logits, target, self._optimizer.label_smoothing)
             loss = tf.reduce_sum(losses * weight) / self._global_batch
             scaled = loss * scale
         gradients = tape.gradient(scaled, self._weights)
-        scores = self._task.scores(logits, target)
         return gradients, [loss, tf.reduce_sum(scores * weight), tf.reduce_sum(weight)]
 
 

@@ -87,6 +87,7 @@ class Loop:
         config: TrainConfig,
         global_batch: int,
         next_batch: Callable[[], dict[str, Any]],
+        divided: int = 0,
     ) -> None:
         """Args:
         task: Loss and training metric.
@@ -97,13 +98,18 @@ class Loop:
         config: Configuration of the run.
         global_batch: Images per step, over all ranks.
         next_batch: Returns this rank's next batch; called inside a graph.
+        divided: Number of the model's trained variables, counted from the end, of which ranks
+            hold parts.
         """
         self._optimizer, self._communicator = optimizer, communicator
         self._global_batch, self._next_batch = global_batch, next_batch
         self._moving, self._random = moving_statistics(model), is_random(model)
         self._scaled = config.compute.precision == "mixed_float16"
         self._allreduce = AllReduce(
-            communicator, self._moving, unscale_after=config.exchange.compression == "fp16"
+            communicator,
+            self._moving,
+            unscale_after=config.exchange.compression == "fp16",
+            divided=divided,
         )
         if isinstance(optimizer, ShardedOptimizer):
             self._allreduce = ShardedExchange(communicator, self._moving, optimizer)

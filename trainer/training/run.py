@@ -146,7 +146,8 @@ class Attempt:
         self._startup = StartupReport.gather(communicator, setup.folder.path)
         self._reporter = Reporter(setup, chief=self._chief)
         normalization, xla = data_set.normalization, setup.config.compute.xla
-        evaluator = Evaluator(task, self._stepper.model, communicator, normalization, xla=xla)
+        task, model = self._stepper.task, self._stepper.model
+        evaluator = Evaluator(task, model, communicator, normalization, xla=xla)
         self._validation = Validation(
             task, evaluator, self._rank_data, setup, communicator, self._reporter, timer,
             watchdog.alive,
@@ -430,7 +431,7 @@ class Attempt:
             path = export_model(
                 self._folder,
                 self._setup.record,
-                self._stepper.model,
+                self._stepper.weights,
                 step,
                 evaluation.to_json() if evaluation else None,
             )

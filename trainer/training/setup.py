@@ -58,7 +58,7 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
 
     Raises:
         DataError: The data are missing, or do not match their manifest.
-        ConfigError: The data do not match the configuration.
+        ConfigError: The data, or the number of ranks, do not match the configuration.
         CheckpointError: The run exists and may not be continued with this configuration.
     """
     if config.name != name:
@@ -66,6 +66,7 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
     folder = RunFolder(Path(config.runs_dir) / name)
     check_model_files(config.model, resumes=folder.exists)
     data_set = load_data_set(config)
+    _check_classes(config, data_set.classes)
     plan = make_plan(config, ranks, data_set.training_examples)
     record = RunRecord(
         config,
@@ -76,6 +77,16 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
         data_set.normalization,
     )
     return RunSetup(config, data_set, plan, folder, record, check_continues(folder, record))
+
+
+def _check_classes(config: TrainConfig, classes: int) -> None:
+    if classes % config.model.head_groups:
+        raise ConfigError(
+            [
+                f"--model.head-groups: {config.model.head_groups} does not divide the {classes}"
+                " classes; every rank of a group needs as many"
+            ]
+        )
 
 
 def set_up_for_launch(config: TrainConfig) -> RunSetup:
@@ -159,6 +170,8 @@ def print_dry_run(config: TrainConfig) -> None:
             print(f"The derived numbers need the data set's manifest: {error}")
             _print_warnings(_recipe_warnings(config, ranks, None))
             return
+    if data_set is not None:
+        _check_classes(config, data_set.classes)
     examples = data_set.training_examples if data_set else EMBEDDED_EXAMPLES[config.data.source]
     plan = make_plan(config, ranks, examples)
     schedule = plan.schedule

@@ -1,15 +1,20 @@
 """The steps of a run: the loop over its network, with learning rates, timing and the watchdog."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import tensorflow as tf
 
 from trainer.checkpoints.divided import DividedState
+from trainer.checkpoints.format import Array
 from trainer.data.rank_data import DATA_ERRORS, RankData
 from trainer.diagnostics.device import device_name, peak_flops
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.watchdog import Watchdog
+from trainer.divided.classification import DividedClassification
+from trainer.divided.head import DividedHead
+from trainer.errors import CheckpointError
 from trainer.model.build import build_model
 from trainer.model.flops import training_flops_per_image
 from trainer.model.initial_weights import load_initial_weights
@@ -47,17 +52,26 @@ class Stepper:
         self._plan, self._rank_data = setup.plan, rank_data
         self._totals, self._watchdog = totals, watchdog
         precision = config.compute.precision
+        groups = config.model.head_groups
         self.model = build_model(
             config.model,
-            data_set.classes,
+            data_set.classes // groups,
             precision,
             config.seed,
             dense=task.description.dense,
         )
+        self.task = task
+        """What is trained, by this network."""
+        self._folder = setup.folder
+        head = DividedHead(self.model, communicator) if groups > 1 else None
+        if head is not None:
+            self.model, self.task = head.network, DividedClassification(head)
+            head.initialize()
         # Rank 0's variables are sent to the others in any case.
         starts = communicator.rank == 0 and setup.folder.checkpoints.newest_step() is None
         if config.model.weights is not None and starts:
-            print(load_initial_weights(self.model, Path(config.model.weights)), flush=True)
+            file, divided = Path(config.model.weights), head is not None
+            print(load_initial_weights(self.model, file, keep_head=divided), flush=True)
         self.divided: list[DividedState] = []
         """What the ranks hold in parts."""
         variables = self.model.trainable_variables
@@ -66,9 +80,10 @@ class Stepper:
             self._optimizer = sharded = ShardedOptimizer(variables, config.optimizer, communicator)
             self.divided.append(sharded)
         else:
-            self._optimizer = build_optimizer(variables, config.optimizer)
+            total = head.total if head else tf.identity
+            self._optimizer = build_optimizer(variables, config.optimizer, total)
         self.loop = Loop(
-            task,
+            self.task,
             self.model,
             self._optimizer,
             communicator,
@@ -76,15 +91,42 @@ class Stepper:
             config,
             setup.plan.global_batch,
             rank_data.next_batch,
+            len(head.trained) if head else 0,
         )
+        self._parts: AbstractSet[str] = frozenset()
+        if head is not None:
+            parts = head.state(self._variables)
+            self._parts = parts.names
+            self.divided.append(parts)
         self._interval = Interval(communicator.size, task.description.training.key)
         self._flops = training_flops_per_image(self.model)
+        self._flops += head.flops_of_others if head else 0.0
         self._peak = peak_flops(device_name(), precision)
         self._scaled, self._averaged = precision == "mixed_float16", False
 
     @property
     def state(self) -> dict[str, tf.Variable]:
-        """Every variable that affects the rest of the training, by name."""
+        """Every variable that affects the rest of the training and is the same on all ranks, by
+        name.
+        """
+        return {
+            name: variable for name, variable in self._variables.items() if name not in self._parts
+        }
+
+    @property
+    def weights(self) -> Mapping[str, tf.Variable | Array]:
+        """Weights of the whole network by name, for rank 0 to export; if it is divided, those of
+        the newest checkpoint, with other tensors.
+        """
+        if not self._parts:
+            return variables_by_name(self.model)
+        checkpoint = self._folder.checkpoints.newest()
+        if checkpoint is None:
+            raise CheckpointError(f"{self._folder.path}: has no checkpoint to export")
+        return checkpoint.load()
+
+    @property
+    def _variables(self) -> dict[str, tf.Variable]:
         return {**variables_by_name(self.model), **self._optimizer.state, **self.loop.state}
 
     def phase(self, step: int) -> Phase:

@@ -16,7 +16,8 @@ class Reduced:
     """Result of an all-reduce, the same on all ranks."""
 
     gradients: list[tf.Tensor]
-    """Gradients, as means over all images of the global batch."""
+    """Gradients, as means over all images of the global batch; those of parts are the same on the
+    ranks that hold the same part."""
     moving: list[tf.Tensor]
     """Moving statistics of batch norm, as means over ranks; empty with a single rank."""
     sums: dict[str, tf.Tensor]
@@ -43,13 +44,21 @@ class AllReduce:
     that is not finite makes the loss of the next step non-finite. With a loss scale, the sums
     include whether a gradient overflowed, so that the step can be skipped. Only when float16 is
     sent is overflow checked, and the scale removed, after the all-reduce (`unscale_after`).
+
+    The last gradients may be those of variables of which ranks hold parts (`divided`, their
+    number): they are summed over the ranks that hold the same part.
     """
 
     def __init__(
-        self, communicator: Communicator, moving: Sequence[tf.Variable], *, unscale_after: bool
+        self,
+        communicator: Communicator,
+        moving: Sequence[tf.Variable],
+        *,
+        unscale_after: bool,
+        divided: int = 0,
     ) -> None:
         self._communicator, self._moving = communicator, list(moving)
-        self._unscale_after = unscale_after
+        self._unscale_after, self._divided = unscale_after, divided
 
     def reduce(
         self,
@@ -89,9 +98,12 @@ class AllReduce:
             gradients = [gradient / scale for gradient in gradients]
             return Reduced(gradients, moving, named, norm, tf.math.is_finite(norm), leave)
         if norm is None:
+            if len(gradients) == self._divided:
+                # The first gradient is a part as well, of which other ranks hold others.
+                check_all = tf.constant(value=True)
             norm = tf.cond(
                 check_all | leave,
-                lambda: tf.linalg.global_norm(gradients),
+                lambda: self._norm(gradients),
                 # One operation instead of the four of a norm, and finite in the same cases.
                 lambda: tf.nn.l2_loss(gradients[0]),
             )
@@ -103,7 +115,27 @@ class AllReduce:
         """Return the sums of gradients and extras over ranks, and the norm of all gradients if
         it is known.
         """
-        return *self._communicator.allreduce(gradients, extras), None
+        whole, parts = self._split(gradients)
+        whole, extras = self._communicator.allreduce(whole, extras)
+        if parts:
+            parts = self._communicator.holders.sum(parts, "parts")
+        return [*whole, *parts], extras, None
+
+    def _split(self, gradients: list[tf.Tensor]) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """Return the gradients of whole variables, and those of parts."""
+        whole = len(gradients) - self._divided
+        return gradients[:whole], gradients[whole:]
+
+    def _norm(self, gradients: list[tf.Tensor]) -> tf.Tensor:
+        whole, parts = self._split(gradients)
+        if not parts:
+            return tf.linalg.global_norm(whole)
+        # Over the world, where each part occurs equally often, and not over the ranks that share
+        # the parts: so the result is the same on all ranks to the bit.
+        squares = tf.linalg.global_norm(parts) ** 2
+        (total,) = self._communicator.everyone.sum([squares], "norm_of_parts")
+        copies = self._communicator.size // self._communicator.sharers.size
+        return tf.linalg.global_norm([*whole, tf.sqrt(total / copies)])
 
     def assign_moving(self, moving: Sequence[tf.Tensor]) -> None:
         """Assign batch norm's moving statistics, if there are any."""

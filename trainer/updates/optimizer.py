@@ -225,13 +225,25 @@ OPTIMIZERS: Mapping[str, type[Momentum | Lars | AdamW]] = {
 """Optimizers by their names in `OptimizerConfig.kind`."""
 
 
-def build_optimizer(variables: Sequence[tf.Variable], config: OptimizerConfig) -> Optimizer:
+def build_optimizer(
+    variables: Sequence[tf.Variable],
+    config: OptimizerConfig,
+    total: Callable[[tf.Tensor], tf.Tensor] = tf.identity,
+) -> Optimizer:
     """Return the optimizer that a configuration names, with a state of zeros.
+
+    Args:
+        variables: Variables to train.
+        config: Kind, and everything else about it.
+        total: See `Lars`; the other optimizers need no norms.
 
     Raises:
         ConfigError: `rates` names no layer.
     """
-    return OPTIMIZERS[config.kind](parameters(variables, config.rates), config)
+    updated = parameters(variables, config.rates)
+    if config.kind == "lars":
+        return Lars(updated, config, total)
+    return OPTIMIZERS[config.kind](updated, config)
 
 
 def parameters(variables: Sequence[tf.Variable], rates: Sequence[str] = ()) -> list[Parameter]:

@@ -25,7 +25,7 @@ from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import evaluation_batches
 from trainer.data.source import Source
 from trainer.export.exporter import export_model, export_run
-from trainer.model.weights import load_model
+from trainer.model.weights import load_model, variables_by_name
 from trainer.presets import PRESETS
 from trainer.run_folder import RunFolder
 
@@ -263,7 +263,7 @@ def test_a_run_in_mixed_precision_is_exported_in_float32_and_left_as_it_is(digit
     folder, record, model = make_run(tmp_path / "mixed", mixed)
     before = [v.numpy().tobytes() for v in model.variables]
     evaluation = {"top1": 0.5, "top5": 0.75, "loss": 1.5, "examples": 360}
-    path = export_model(folder, record, model, STEP, evaluation)
+    path = export_model(folder, record, variables_by_name(model), STEP, evaluation)
     assert path == folder.path / "export"
     assert [v.numpy().tobytes() for v in model.variables] == before
     assert {layer.compute_dtype for layer in model.layers} == {"float16", "float32"}

@@ -13,6 +13,7 @@ from tests.trainer.support.small_model import small_model
 from trainer.errors import CheckpointError, DataError
 from trainer.export import exporter, onnx, saved_model
 from trainer.export.exporter import export_model, export_run, exported_step
+from trainer.model.weights import variables_by_name
 
 
 @pytest.fixture
@@ -149,6 +150,6 @@ def test_a_complete_run_that_cannot_be_exported_says_how_to_try_again(
     folder, record, model = make_run(tmp_path / "run", config)
     (folder.path / "export").write_text("in the way")
     with pytest.raises(UserError) as caught:
-        export_model(folder, record, model, STEP, None)
+        export_model(folder, record, variables_by_name(model), STEP, None)
     assert "the run is complete and its result.json is written" in str(caught.value)
     assert f"python -m trainer export --run {folder.path}" in str(caught.value)
