@@ -38,6 +38,7 @@ _MAY_CHANGE = (
     "data.cache_dir",
     "data.decode_threads",
     "data.prefetch_batches",
+    "model.stages",
     "compute.steps_per_loop",
     "compute.threads",
     "exchange",

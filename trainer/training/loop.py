@@ -25,6 +25,7 @@ import tf_keras as keras
 
 from trainer.config import TrainConfig
 from trainer.data.manifest import Normalization
+from trainer.diagnostics.device import stage_devices
 from trainer.distributed.communicator import Communicator
 from trainer.model.layers import moving_statistics
 from trainer.model.randomness import is_random
@@ -95,8 +96,13 @@ class Loop:
         self._global_batch, self._next_batch = global_batch, next_batch
         self._moving, self._random = moving_statistics(model), is_random(model)
         self._scaled = config.compute.precision == "mixed_float16"
+        stages = config.model.stages
         self._allreduce = AllReduce(
-            communicator, self._moving, unscale_after=config.exchange.compression == "fp16"
+            communicator,
+            self._moving,
+            unscale_after=config.exchange.compression == "fp16",
+            # Horovod uses one GPU of a process.
+            device=stage_devices(stages)[0] if stages > 1 else None,
         )
         with tf.device("CPU:0"):
             self.step = tf.Variable(0, dtype=tf.int64, name="step")
@@ -109,7 +115,10 @@ class Loop:
             self._computed = tf.Variable(0, dtype=tf.int64, name="computed")
         rank = communicator.rank
         local = LocalGradients(task, model, normalization, config, global_batch, rank)
-        self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
+        self._local: Callable[..., Any] = local
+        if stages == 1:
+            self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
+        # The results of a function would all go to the first device.
         rates = tf.TensorSpec([None], tf.float32)
         self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)
         self._local_bad = False

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tensorflow as tf
+import tf_keras as keras
 
 from trainer.checkpoints.divided import DividedState
 from trainer.data.rank_data import DATA_ERRORS, RankData
-from trainer.diagnostics.device import device_name, peak_flops
+from trainer.diagnostics.device import device_name, peak_flops, stage_devices
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.watchdog import Watchdog
+from trainer.divided.stages import build_divided
 from trainer.model.build import build_model
 from trainer.model.flops import training_flops_per_image
 from trainer.model.initial_weights import load_initial_weights
@@ -46,12 +48,16 @@ class Stepper:
         self._plan, self._rank_data = setup.plan, rank_data
         self._totals, self._watchdog = totals, watchdog
         precision = config.compute.precision
-        self.model = build_model(
-            config.model,
-            data_set.classes,
-            precision,
-            config.seed,
-            dense=task.description.dense,
+        stages = config.model.stages
+
+        def build() -> keras.Model:
+            dense = task.description.dense
+            return build_model(config.model, data_set.classes, precision, config.seed, dense=dense)
+
+        self.model = (
+            build_divided(build, stage_devices(stages), config.model.image_size)
+            if stages > 1
+            else build()
         )
         # Rank 0's variables are sent to the others in any case.
         starts = communicator.rank == 0 and setup.folder.checkpoints.newest_step() is None
@@ -72,7 +78,8 @@ class Stepper:
         """What the ranks hold in parts."""
         self._interval = Interval(communicator.size, task.description.training.key)
         self._flops = training_flops_per_image(self.model)
-        self._peak = peak_flops(device_name(), precision)
+        peak = peak_flops(device_name(), precision)
+        self._peak = peak and peak * stages
         self._scaled = precision == "mixed_float16"
 
     @property

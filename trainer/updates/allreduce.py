@@ -46,8 +46,21 @@ class AllReduce:
     """
 
     def __init__(
-        self, communicator: Communicator, moving: Sequence[tf.Variable], *, unscale_after: bool
+        self,
+        communicator: Communicator,
+        moving: Sequence[tf.Variable],
+        *,
+        unscale_after: bool,
+        device: str | None = None,
     ) -> None:
+        """Args:
+        communicator: World of ranks.
+        moving: Moving statistics of batch norm.
+        unscale_after: Whether gradients arrive with the loss scale.
+        device: Device that sums over ranks, of those of this rank; None leaves the choice to
+            TensorFlow.
+        """
+        self._device = device
         self._communicator, self._moving = communicator, list(moving)
         self._unscale_after = unscale_after
 
@@ -71,9 +84,10 @@ class AllReduce:
         moving: list[tf.Tensor] = []
         if self._communicator.size > 1:
             flat = [tf.reshape(variable, [-1]) for variable in self._moving]
-            gradients, extras = self._communicator.allreduce(
-                gradients, tf.concat([*flat, tf.stack(sums)], 0)
-            )
+            with tf.device(self._device):
+                gradients, extras = self._communicator.allreduce(
+                    gradients, tf.concat([*flat, tf.stack(sums)], 0)
+                )
             sizes = [int(value.shape[0]) for value in flat] + [len(SUMS)]
             *means, last = tf.split(extras, sizes)
             sums = tf.unstack(last)
