@@ -95,11 +95,16 @@ def share_of_cores(communicator: Communicator) -> int:
 
 
 def device_name() -> str:
-    """Return the name of this rank's GPU, or an empty string on a CPU."""
+    """Return the name of this rank's GPUs, or an empty string on a CPU."""
     gpus = tf.config.get_visible_devices("GPU")
     if not gpus:
         return ""
     return str(tf.config.experimental.get_device_details(gpus[0]).get("device_name", ""))
+
+
+def device_count() -> int:
+    """Return the number of this rank's GPUs; 1 on a CPU."""
+    return max(len(tf.config.get_visible_devices("GPU")), 1)
 
 
 def cuda_build() -> dict[str, str] | None:
