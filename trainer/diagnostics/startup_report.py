@@ -91,9 +91,7 @@ class StartupReport:
             world: World of ranks.
             run: Folder of the run, which need not exist yet.
         """
-        mine = look(
-            device_name(), world.local_rank, run, os.environ, gpus=device_count()
-        )
+        mine = look(device_name(), world.local_rank, run, os.environ, gpus=device_count())
         ranks = world.gather(mine)
         return cls(ranks, world.backend, cuda_build())
 
@@ -203,9 +201,7 @@ class StartupReport:
 
     def _fabric(self) -> list[str]:
         """Describe InfiniBand, or return nothing on a single node without any adapter."""
-        if not any(node["adapters"] for node in self.nodes) and not (
-            self._several and self.gpus
-        ):
+        if not any(node["adapters"] for node in self.nodes) and not (self._several and self.gpus):
             return []
         fabrics = _by_node([node["infiniband"] for node in self.nodes])
         if not self._several:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from itertools import zip_longest
 from math import inf, prod
 from typing import Any
 
@@ -210,33 +211,28 @@ def _created_on(variables: Sequence[tuple[str, int]], devices: Sequence[str]) ->
         devices: Device of each stage.
 
     Raises:
-        ConfigError: Variables other than these are created.
+        ConfigError: Variables other than these were created.
     """
-    expected, found = iter(variables), list[str]()
+    found: list[str] = []
 
     def place(create: Callable[..., tf.Variable], **arguments: Any) -> tf.Variable:
-        name, stage = next(expected, ("", 0))
+        stage = variables[len(found)][1] if len(found) < len(variables) else 0
         with tf.device(devices[stage]):
             variable = create(**arguments)
         found.append(str(variable.name))
-        if found[-1] != name:
-            raise _builds_differ(found[-1], name)
         return variable
 
     with tf.variable_creator_scope(place):
         yield
-    if len(found) < len(variables):
-        raise _builds_differ("nothing", variables[len(found)][0])
-
-
-def _builds_differ(found: str, expected: str) -> ConfigError:
-    return ConfigError(
-        [
-            "--model.stages: a second build of the network differs from the first: it has"
-            f" {found or 'another variable'} in place of {expected or 'nothing'}; the builder must"
-            " build equal networks from equal arguments"
-        ]
-    )
+    pairs = zip_longest((name for name, _ in variables), found, fillvalue="nothing")
+    for expected, name in pairs:
+        if name != expected:
+            raise ConfigError(
+                [
+                    "--model.stages: a second build of the network differs from the first: it has"
+                    f" {name} in place of {expected}; equal arguments must build equal networks"
+                ]
+            )
 
 
 def _on(device: str, call: Callable[..., Any]) -> Callable[..., Any]:
