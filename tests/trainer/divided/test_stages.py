@@ -205,6 +205,12 @@ def test_a_micro_batch_waits_for_the_one_that_is_as_many_before_it_as_there_are_
         expected = {name for names in ended[: max(piece - stages + 1, 0)] for name in names}
         for name in begun[piece]:
             assert before(name) & {name for names in ended for name in names} == expected
+    # The first stage begins with the second micro-batch while the others have the first.
+    device = {name: device for name, _, device, _ in divided["operations"]}
+    in_first = [name for name in begun[1] if device[name] == "CPU:0"]
+    assert in_first
+    for name in in_first:
+        assert {device[earlier] for earlier in before(name)} <= {"", "CPU:0"}
 
 
 # 4. Whole trainings.
@@ -268,3 +274,16 @@ def test_a_run_with_stages_is_resumed_with_the_same_bits_and_with_other_stages(w
     assert final_state(runs / "parts") == whole
     assert other.keys() == whole.keys()
     assert result(runs / "other")["top1"] == pytest.approx(result(runs / "whole")["top1"], abs=0.05)
+
+
+@pytest.mark.slow
+def test_evaluation_and_export_of_a_run_know_nothing_of_its_stages(workplace):
+    command = ("train", *TINY, "--name", "run", "--max-steps", "5", "--model.stages", "2")
+    ended = fork_trainer(*command, "--export", "True", cwd=workplace, ranks=1)
+    assert ended.statuses == [0], ended.stderr
+    run = workplace / "runs" / "run"
+    assert (run / "export" / "saved_model" / "saved_model.pb").exists()
+    again = fork_trainer("evaluate", "--run", "runs/run", cwd=workplace, ranks=1)
+    assert again.statuses == [0], again.stderr
+    assert f"top-1 {100 * result(run)['top1']:.2f}%" in again.stdout
+    assert "--model.stages" not in again.stderr
