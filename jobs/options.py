@@ -142,7 +142,7 @@ class PlacementOptions:
     if the stack has none of that name."""
 
     nodes: Annotated[int, Bounds(at_least=1)] = 1
-    """Number of nodes; each runs one process per GPU."""
+    """Number of nodes; each runs one process per GPU, or per `model.stages` GPUs."""
 
     cpu_processes: Annotated[int, Bounds(at_least=1)] = 2
     """Processes per node without GPUs."""

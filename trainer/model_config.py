@@ -132,7 +132,8 @@ class OptimizerConfig:
 
     accumulation: Annotated[int, Positive] = 1
     """Micro-batches into which a rank's batch is divided, to fit into memory; they are computed one
-    after the other, with one exchange and update per step. Batch norm sees micro-batches."""
+    after the other, or in several stages at once if `model.stages` divides the network, with one
+    exchange and update per step. Batch norm sees micro-batches."""
 
 
 def parse_rate(text: str) -> tuple[str, float]:

@@ -39,6 +39,7 @@ _MAY_CHANGE = (
     "data.decode_threads",
     "data.prefetch_batches",
     "model.head_groups",
+    "model.stages",
     "compute.steps_per_loop",
     "compute.threads",
     "exchange.groups",

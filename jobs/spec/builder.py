@@ -52,6 +52,8 @@ class JobBuilder:
     variables: dict[str, str] = field(default_factory=dict)
     """Environment variables of this kind of job, in addition to those of all jobs."""
     tags: dict[str, str] = field(default_factory=dict)
+    gpus_per_process: int = 1
+    """GPUs that each process uses, on a cluster with GPUs."""
     cluster: Cluster = field(init=False)
     """Cluster that the job runs on."""
 
@@ -64,8 +66,9 @@ class JobBuilder:
 
     @property
     def processes(self) -> int:
-        """Processes per node: one per GPU."""
-        return self.cluster.gpus_per_node or self.options.cpu_processes
+        """Processes per node: as many as its GPUs suffice for, at least one."""
+        gpus = self.cluster.gpus_per_node
+        return max(gpus // self.gpus_per_process, 1) if gpus else self.options.cpu_processes
 
     def read(self, datastore: Datastore) -> bool:
         """Add the data set of the options as an input; return whether the options name one."""
@@ -129,6 +132,7 @@ class JobBuilder:
                 nodes=options.nodes,
                 processes_per_node=processes,
                 timeout_seconds=round(hours * 3600),
+                gpus_per_process=self.gpus_per_process,
                 inputs=self.inputs,
                 outputs=self.written,
                 variables=variables,
@@ -178,8 +182,10 @@ class JobBuilder:
         cluster = self.cluster
         if processes is None:
             return f"{self.kind} on one {cluster.size}"
-        unit = "GPUs" if cluster.gpus_per_node else "processes"
-        return f"{self.kind} on {self.options.nodes} x {processes} {unit} of {cluster.size}"
+        count, unit = processes, "processes"
+        if cluster.gpus_per_node:
+            count, unit = processes * self.gpus_per_process, "GPUs"
+        return f"{self.kind} on {self.options.nodes} x {count} {unit} of {cluster.size}"
 
     def _tags(self) -> Mapping[str, str]:
         return {

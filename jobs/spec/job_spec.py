@@ -80,6 +80,8 @@ class JobSpec:
     processes_per_node: int | None
     """Processes per node; None for a single process without MPI."""
     timeout_seconds: int
+    gpus_per_process: int = 1
+    """GPUs that each process uses, if its node has any."""
     inputs: Mapping[str, Folder] = field(default_factory=dict)
     outputs: Mapping[str, Folder] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -147,10 +149,16 @@ def _shape(spec: JobSpec) -> list[str]:
         )
     if processes is not None and processes < 1:
         problems.append(f"processes: {processes} per node must be at least 1")
-    if cluster.gpus_per_node and processes != cluster.gpus_per_node:
+    gpus, each = cluster.gpus_per_node, spec.gpus_per_process
+    if gpus and gpus % each:
         problems.append(
-            f"processes: {processes} per node, but {cluster.size} has {cluster.gpus_per_node} GPUs"
-            " and each needs its own process"
+            f"--model.stages: {each} GPUs per process, which does not divide the {gpus} GPUs of"
+            f" {cluster.size}; choose a number of stages that does"
+        )
+    elif gpus and processes != gpus // each:
+        need = "each needs its own process" if each == 1 else f"a process uses {each} of them"
+        problems.append(
+            f"processes: {processes} per node, but {cluster.size} has {gpus} GPUs and {need}"
         )
     if spec.shm_size is not None and not _SHM.fullmatch(spec.shm_size):
         problems.append(

@@ -34,6 +34,8 @@ def lines(spec: JobSpec, plan: Plan | None, manifest: Manifest | None, unknown: 
         facts["batch"] = (
             f"{plural(plan.global_batch, 'image')} per step over {plural(plan.ranks, 'rank')}"
         )
+        if cluster.gpus_per_node and spec.gpus_per_process > 1:
+            facts["batch"] += f" of {spec.gpus_per_process} GPUs"
         facts["steps"] = f"{plan.last_step:,}{whole} ({plural(plan.epochs, 'epoch')})"
     elif unknown is not None:
         facts["steps"] = f"unknown: {unknown}"

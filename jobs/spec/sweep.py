@@ -19,8 +19,11 @@ from trainer.presets import parse_train, to_args
 METRIC: Final = "evaluation/top1"
 """Name under which the trainer logs the top-1 on held-out images to MLflow."""
 
-_FIXED: Final = ("preset", "name", "runs_dir", "resume", "ranks", "restarts", "max_seconds")
-"""Options that identify a run, or that the job decides."""
+_FIXED: Final = (
+    *("preset", "name", "runs_dir", "resume", "ranks", "restarts", "max_seconds"),
+    "model.stages",
+)
+"""Options that identify a run, or that the job decides, or that decide the job's processes."""
 
 
 @dataclass(frozen=True)

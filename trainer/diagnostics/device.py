@@ -6,6 +6,7 @@ import sys
 import tensorflow as tf
 
 from common.errors import ConfigError
+from common.text import plural
 from trainer.config import TrainConfig
 from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Communicator
@@ -21,36 +22,71 @@ PEAK_FLOPS: dict[str, dict[str, float]] = {
 For float32 the peak of TF32 where the device has it, because TensorFlow uses TF32 by default."""
 
 
-def set_up_device(config: TrainConfig, communicator: Communicator) -> None:
-    """Assign this rank its GPU, if the machine has any, and its share of the cores.
+def set_up_device(config: TrainConfig, communicator: Communicator, stages: int = 1) -> None:
+    """Assign this rank its GPUs, if the machine has any, and its share of the cores.
+
+    Args:
+        config: Precision and threads.
+        communicator: World of ranks.
+        stages: Devices of each rank. On a machine without GPUs they are parts of its CPU.
 
     Raises:
-        ConfigError: The machine has GPUs, but fewer than ranks.
+        ConfigError: The machine has GPUs, but fewer than its ranks need.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
-        # Some launchers make only its own GPU visible to each rank.
-        isolated = len(gpus) == 1 and "CUDA_VISIBLE_DEVICES" in os.environ
-        if communicator.local_size > len(gpus) and not isolated:
-            raise ConfigError(
-                [
-                    f"--ranks: {communicator.local_size} ranks on this machine, which has"
-                    f" {len(gpus)} GPUs; each rank needs a GPU of its own"
-                ]
-            )
-        gpu = gpus[0 if isolated else communicator.local_rank]
-        tf.config.set_visible_devices(gpu, "GPU")
-        tf.config.experimental.set_memory_growth(gpu, True)
+        # Some launchers make only its own GPUs visible to each rank.
+        isolated = len(gpus) == stages and "CUDA_VISIBLE_DEVICES" in os.environ
+        if communicator.local_size * stages > len(gpus) and not isolated:
+            raise ConfigError([_too_few_gpus(communicator.local_size, stages, len(gpus))])
+        first = 0 if isolated else communicator.local_rank * stages
+        mine = gpus[first : first + stages]
+        tf.config.set_visible_devices(mine, "GPU")
+        for gpu in mine:
+            tf.config.experimental.set_memory_growth(gpu, True)
     elif config.compute.precision != "float32" and communicator.rank == 0:
         print(
             "warning: no GPU is visible (`make setup` installs TensorFlow for CPUs);"
             " mixed_float16 is slow without one",
             file=sys.stderr,
         )
+    if stages > 1 and not gpus:
+        _divide_cpu(stages, tell=communicator.rank == 0)
     threads = config.compute.threads or share_of_cores(communicator)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Two, so that an operation that waits for another rank does not block the others.
     tf.config.threading.set_inter_op_parallelism_threads(max(threads, 2))
+
+
+def _too_few_gpus(ranks: int, stages: int, gpus: int) -> str:
+    if stages == 1:
+        return (
+            f"--ranks: {ranks} ranks on this machine, which has {gpus} GPUs; each rank needs a GPU"
+            " of its own"
+        )
+    return (
+        f"--model.stages: {plural(ranks, 'rank')} x {stages} stages on this machine, which has"
+        f" {plural(gpus, 'GPU')}; each stage of a rank needs a GPU of its own"
+    )
+
+
+def _divide_cpu(stages: int, *, tell: bool) -> None:
+    """Have TensorFlow show the CPU as several devices."""
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    parts = [tf.config.LogicalDeviceConfiguration()] * stages
+    tf.config.set_logical_device_configuration(cpu, parts)
+    if tell:
+        print(
+            f"note: --model.stages: no GPU is visible, so the {stages} devices of a rank are parts"
+            " of its CPU, which share its cores and its memory: good for trying it out only",
+            file=sys.stderr,
+        )
+
+
+def stage_devices(stages: int) -> list[str]:
+    """Return the names of this rank's devices, one for each stage, as `tf.device` takes them."""
+    kind = "GPU" if tf.config.get_visible_devices("GPU") else "CPU"
+    return [f"/device:{kind}:{number}" for number in range(stages)]
 
 
 def share_of_cores(communicator: Communicator) -> int:
@@ -59,11 +95,16 @@ def share_of_cores(communicator: Communicator) -> int:
 
 
 def device_name() -> str:
-    """Return the name of this rank's GPU, or an empty string on a CPU."""
+    """Return the name of this rank's GPUs, or an empty string on a CPU."""
     gpus = tf.config.get_visible_devices("GPU")
     if not gpus:
         return ""
     return str(tf.config.experimental.get_device_details(gpus[0]).get("device_name", ""))
+
+
+def device_count() -> int:
+    """Return the number of this rank's GPUs; 1 on a CPU."""
+    return max(len(tf.config.get_visible_devices("GPU")), 1)
 
 
 def cuda_build() -> dict[str, str] | None:

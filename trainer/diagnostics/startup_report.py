@@ -14,7 +14,7 @@ from typing import Any
 
 from common.text import plural, size
 from trainer.diagnostics import infiniband, machine
-from trainer.diagnostics.device import cuda_build, device_name
+from trainer.diagnostics.device import cuda_build, device_count, device_name
 from trainer.diagnostics.environment import cores, environment
 from trainer.diagnostics.nccl import Transport
 from trainer.distributed.communicator import Backend, Communicator
@@ -35,21 +35,28 @@ _TO_DO = (
 
 
 def look(
-    gpu: str, local_rank: int, run: Path, env: Mapping[str, str], root: Path = Path("/")
+    gpu: str,
+    local_rank: int,
+    run: Path,
+    env: Mapping[str, str],
+    root: Path = Path("/"),
+    gpus: int = 1,
 ) -> dict[str, Any]:
     """Inspect the node of this rank and return plain data; sizes are in bytes.
 
     Args:
-        gpu: Name of this rank's GPU; empty without one.
+        gpu: Name of this rank's GPUs; empty without one.
         local_rank: Number of this rank on its node.
         run: Folder of the run, which need not exist yet.
         env: Environment variables that NCCL reads.
         root: Root of the file system with /proc, /sys and /dev.
+        gpus: GPUs of this rank, if it has any.
     """
     total, free = machine.memory(root)
     fabric = infiniband.look(env, root)
     return {
         "gpu": gpu,
+        "gpus": gpus if gpu else 0,
         "local_rank": local_rank,
         "driver": machine.driver(root),
         "cores": cores(),
@@ -84,13 +91,14 @@ class StartupReport:
             world: World of ranks.
             run: Folder of the run, which need not exist yet.
         """
-        ranks = world.gather(look(device_name(), world.local_rank, run, os.environ))
+        mine = look(device_name(), world.local_rank, run, os.environ, gpus=device_count())
+        ranks = world.gather(mine)
         return cls(ranks, world.backend, cuda_build())
 
     @property
     def gpus(self) -> list[str]:
-        """Name of each rank's GPU; an empty string for a rank without one."""
-        return [rank["gpu"] for rank in self.ranks]
+        """Name of each GPU, in the order of ranks."""
+        return [rank["gpu"] for rank in self.ranks if rank["gpu"] for _ in range(rank["gpus"])]
 
     @property
     def nodes(self) -> list[Mapping[str, Any]]:
@@ -149,11 +157,11 @@ class StartupReport:
         )
 
     def _devices(self) -> list[str]:
-        counts = Counter(name for name in self.gpus if name)
+        counts = Counter(self.gpus)
         if not counts:
             return []
         listed = ", ".join(f"{number} x {name}" for name, number in counts.items())
-        without = len(self.ranks) - sum(counts.values())
+        without = sum(not rank["gpu"] for rank in self.ranks)
         parts = [listed + (f", and {plural(without, 'rank')} without" if without else "")]
         parts.append(f"driver {' and '.join(self._drivers()) or 'unknown'}")
         if self.built_with:
@@ -193,9 +201,7 @@ class StartupReport:
 
     def _fabric(self) -> list[str]:
         """Describe InfiniBand, or return nothing on a single node without any adapter."""
-        if not any(node["adapters"] for node in self.nodes) and not (
-            self._several and any(self.gpus)
-        ):
+        if not any(node["adapters"] for node in self.nodes) and not (self._several and self.gpus):
             return []
         fabrics = _by_node([node["infiniband"] for node in self.nodes])
         if not self._several:

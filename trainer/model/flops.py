@@ -16,11 +16,13 @@ def training_flops_per_image(model: keras.Model) -> float:
     your own classes, because Keras does not know their shapes. A layer that is called several times
     counts once.
     """
-    return 3.0 * sum(_forward(layer) for layer in all_layers(model))
+    return 3.0 * sum(forward_flops(layer) for layer in all_layers(model))
 
 
-def _forward(layer: keras.layers.Layer) -> float:
-    """Return the operations of a layer: two for each weight of a kernel at each of its places."""
+def forward_flops(layer: keras.layers.Layer) -> float:
+    """Return the operations of a layer's forward pass for one image: two for each weight of a
+    kernel at each of its places. See `training_flops_per_image` for what counts as 0.
+    """
     if isinstance(layer, keras.layers.SeparableConv2D):
         kernels = [layer.depthwise_kernel, layer.pointwise_kernel]
     elif isinstance(layer, keras.layers.DepthwiseConv2D):

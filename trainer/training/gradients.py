@@ -1,5 +1,6 @@
 """The loss and its gradients on one rank."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import tensorflow as tf
@@ -8,6 +9,9 @@ import tf_keras as keras
 from trainer.config import TrainConfig
 from trainer.data.images import flip_and_normalize
 from trainer.data.manifest import Normalization
+from trainer.diagnostics.device import stage_devices
+from trainer.divided.pipeline import ColocatedTape, pipelined
+from trainer.divided.stages import after_inputs
 from trainer.model.randomness import randomness
 from trainer.tasks.task import Task
 
@@ -30,6 +34,8 @@ class LocalGradients:
         self._optimizer, self._global_batch = config.optimizer, global_batch
         self._scaled = config.compute.precision == "mixed_float16"
         self._unscale_after = config.exchange.compression == "fp16"
+        stages = config.model.stages
+        self._devices = stage_devices(stages) if stages > 1 else None
 
     def __call__(
         self, batch: dict[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor | None = None
@@ -50,17 +56,31 @@ class LocalGradients:
             If float16 gradients are sent, they are returned with the scale, because they need it on
             the wire; overflow is then checked after the all-reduce, which may also cause it.
         """
-        gradients, sums = self._scaled_gradients(batch, scale, step)
-        overflow = tf.constant(0.0)
-        if self._scaled and not self._unscale_after:
-            # XLA can fuse this into the backward pass here, but not after the all-reduce.
-            gradients, overflow = unscale(gradients, scale)
+        with self._placed():
+            gradients, sums = self._scaled_gradients(batch, scale, step)
+            overflow = tf.constant(0.0)
+            if self._scaled and not self._unscale_after:
+                # XLA can fuse this into the backward pass here, but not after the all-reduce.
+                gradients, overflow = unscale(gradients, scale)
         return gradients, [*sums, overflow]
+
+    def _placed(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._devices is None else after_inputs(self._devices)
+
+    def _tape(self) -> tf.GradientTape | ColocatedTape:
+        if self._devices is None:
+            return tf.GradientTape(watch_accessed_variables=False)
+        return ColocatedTape()
 
     def _scaled_gradients(
         self, batch: dict[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor | None
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         pieces = self._optimizer.accumulation
+        if self._devices is not None:
+            return pipelined(
+                lambda piece, begun, number: self._micro_batch(piece, scale, begun, number),
+                *(batch, step, pieces, self._devices),
+            )
         if pieces == 1:
             return self._micro_batch(batch, scale, step, 0)
         split = {
@@ -90,7 +110,7 @@ class LocalGradients:
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         target, weight = self._task.mirrored(batch["target"], batch["flip"]), batch["weight"]
         draws = randomness(self._model, self._seed, step, self._rank, number)
-        with draws, tf.GradientTape(watch_accessed_variables=False) as tape:
+        with draws, self._tape() as tape:
             tape.watch(self._weights)
             logits = self._model(image, training=True)
             losses, scores = self._task.training(logits, target, self._optimizer.label_smoothing)

@@ -28,6 +28,7 @@ import tf_keras as keras
 
 from trainer.config import TrainConfig
 from trainer.data.manifest import Normalization
+from trainer.diagnostics.device import stage_devices
 from trainer.distributed.communicator import Communicator
 from trainer.model.layers import moving_statistics
 from trainer.model.randomness import is_random
@@ -105,17 +106,24 @@ class Loop:
         self._global_batch, self._next_batch = global_batch, next_batch
         self._moving, self._random = moving_statistics(model), is_random(model)
         self._scaled = config.compute.precision == "mixed_float16"
+        stages = config.model.stages
+        # Horovod uses one GPU of a process.
+        device = stage_devices(stages)[0] if stages > 1 else None
         self._allreduce = AllReduce(
             communicator,
             self._moving,
             unscale_after=config.exchange.compression == "fp16",
             divided=divided,
+            device=device,
         )
         if isinstance(optimizer, ShardedOptimizer):
             self._allreduce = ShardedExchange(communicator, self._moving, optimizer)
         self._every = config.exchange.every
         self._averaging = Averaging(
-            communicator, model.trainable_variables, [*optimizer.state.values(), *self._moving]
+            communicator,
+            model.trainable_variables,
+            [*optimizer.state.values(), *self._moving],
+            device,
         )
         with tf.device("CPU:0"):
             self.step = tf.Variable(0, dtype=tf.int64, name="step")
@@ -128,7 +136,10 @@ class Loop:
             self._computed = tf.Variable(0, dtype=tf.int64, name="computed")
         rank = communicator.rank
         local = LocalGradients(task, model, normalization, config, global_batch, rank)
-        self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
+        self._local: Callable[..., Any] = local
+        if stages == 1:
+            self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
+        # The results of a function would all go to the first device.
         rates = tf.TensorSpec([None], tf.float32)
         self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)
         averages = tf.TensorSpec([None], tf.bool)

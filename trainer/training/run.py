@@ -96,7 +96,7 @@ def _train(
     stop.install()
     if signals.started_by_mpirun(os.environ):
         signals.listen_for_mpirun()
-    set_up_device(config, communicator)
+    set_up_device(config, communicator, config.model.stages)
     with naming_lost_peers(communicator.rank):
         attempt = Attempt(config, communicator, watchdog, requests, nccl, begun)
     status = attempt.run(stop)

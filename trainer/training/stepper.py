@@ -5,15 +5,17 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import tensorflow as tf
+import tf_keras as keras
 
 from trainer.checkpoints.divided import DividedState
 from trainer.checkpoints.format import Array
 from trainer.data.rank_data import DATA_ERRORS, RankData
-from trainer.diagnostics.device import device_name, peak_flops
+from trainer.diagnostics.device import device_name, peak_flops, stage_devices
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.watchdog import Watchdog
 from trainer.divided.classification import DividedClassification
 from trainer.divided.head import DividedHead
+from trainer.divided.stages import build_divided
 from trainer.errors import CheckpointError
 from trainer.model.build import build_model
 from trainer.model.flops import training_flops_per_image
@@ -52,13 +54,16 @@ class Stepper:
         self._plan, self._rank_data = setup.plan, rank_data
         self._totals, self._watchdog = totals, watchdog
         precision = config.compute.precision
-        groups = config.model.head_groups
-        self.model = build_model(
-            config.model,
-            data_set.classes // groups,
-            precision,
-            config.seed,
-            dense=task.description.dense,
+        stages, groups = config.model.stages, config.model.head_groups
+
+        def build() -> keras.Model:
+            classes, dense = data_set.classes // groups, task.description.dense
+            return build_model(config.model, classes, precision, config.seed, dense=dense)
+
+        self.model = (
+            build_divided(build, stage_devices(stages), config.model.image_size)
+            if stages > 1
+            else build()
         )
         self.task = task
         """What is trained, by this network."""
@@ -101,7 +106,8 @@ class Stepper:
         self._interval = Interval(communicator.size, task.description.training.key)
         self._flops = training_flops_per_image(self.model)
         self._flops += head.flops_of_others if head else 0.0
-        self._peak = peak_flops(device_name(), precision)
+        peak = peak_flops(device_name(), precision)
+        self._peak = peak and peak * stages
         self._scaled, self._averaged = precision == "mixed_float16", False
 
     @property

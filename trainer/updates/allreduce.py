@@ -56,7 +56,18 @@ class AllReduce:
         *,
         unscale_after: bool,
         divided: int = 0,
+        device: str | None = None,
     ) -> None:
+        """Args:
+        communicator: World of ranks.
+        moving: Moving statistics of batch norm.
+        unscale_after: Whether gradients arrive with the loss scale.
+        divided: How many of the last gradients are of parts that other ranks hold as well, but not
+            all ranks.
+        device: Device that sums over ranks, of those of this rank; None leaves the choice to
+            TensorFlow.
+        """
+        self._device = device
         self._communicator, self._moving = communicator, list(moving)
         self._unscale_after, self._divided = unscale_after, divided
 
@@ -81,9 +92,10 @@ class AllReduce:
         norm: tf.Tensor | None = None
         if self._communicator.size > 1:
             flat = [tf.reshape(variable, [-1]) for variable in self._moving]
-            gradients, extras, norm = self._exchange(
-                gradients, tf.concat([*flat, tf.stack(sums)], 0)
-            )
+            with tf.device(self._device):
+                gradients, extras, norm = self._exchange(
+                    gradients, tf.concat([*flat, tf.stack(sums)], 0)
+                )
             sizes = [int(value.shape[0]) for value in flat] + [len(SUMS)]
             *means, last = tf.split(extras, sizes)
             sums = tf.unstack(last)

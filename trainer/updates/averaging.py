@@ -38,16 +38,22 @@ class Averaging:
     """
 
     def __init__(
-        self, communicator: Communicator, weights: Sequence[tf.Variable],
+        self,
+        communicator: Communicator,
+        weights: Sequence[tf.Variable],
         others: Sequence[tf.Variable],
-    ) -> None:  # fmt: skip
+        device: str | None = None,
+    ) -> None:
         """Args:
         communicator: World of ranks.
         weights: Variables that are trained.
         others: State of the optimizer and moving statistics. What is not of a floating-point type
             counts steps, and is the same on all ranks.
+        device: Device that sums over ranks, of those of this rank; None leaves the choice to
+            TensorFlow.
         """
         self._communicator, self._weights = communicator, list(weights)
+        self._device = device
         self._variables = [*weights, *(one for one in others if one.dtype.is_floating)]
         with tf.device("CPU:0"):
             self._pending = tf.Variable(tf.zeros([len(SUMS) - 2]), trainable=False, name="pending")
@@ -72,10 +78,11 @@ class Averaging:
             requests: This rank's requests to stop and to pause, float32 scalars.
         """
         size = self._communicator.size
-        means, extras = self._communicator.allreduce(
-            [variable.read_value() for variable in self._variables],
-            tf.concat([self._pending.read_value(), tf.stack(requests)], 0),
-        )
+        with tf.device(self._device):
+            means, extras = self._communicator.allreduce(
+                [variable.read_value() for variable in self._variables],
+                tf.concat([self._pending.read_value(), tf.stack(requests)], 0),
+            )
         if size > 1:
             means = [tensor / size for tensor in means]
             for variable, mean in zip(self._variables, means, strict=True):

@@ -1,4 +1,5 @@
-"""The optimizers. Each applies mean gradients to the weights, with TensorFlow's fused operations.
+"""The optimizers. Each applies mean gradients to the weights, where these are, with TensorFlow's
+fused operations.
 
 An optimizer sees gradients after the all-reduce and without the loss scale, so every rank computes
 the same update, and is not called at all for a step that is skipped.
@@ -81,14 +82,15 @@ class Momentum:
         for parameter, slot, gradient in zip(self._parameters, self.slots, gradients, strict=True):
             variable = parameter.variable
             decay = self._config.weight_decay if parameter.kernel else 0.0
-            tf.raw_ops.ResourceApplyMomentum(
-                var=variable.handle,
-                accum=slot.handle,
-                lr=parameter.scaled(learning_rate),
-                grad=gradient + decay * variable if decay else gradient,
-                momentum=self._config.momentum,
-                use_nesterov=self._config.nesterov,
-            )
+            with tf.device(variable.device):
+                tf.raw_ops.ResourceApplyMomentum(
+                    var=variable.handle,
+                    accum=slot.handle,
+                    lr=parameter.scaled(learning_rate),
+                    grad=gradient + decay * variable if decay else gradient,
+                    momentum=self._config.momentum,
+                    use_nesterov=self._config.nesterov,
+                )
 
 
 class Lars:
@@ -140,19 +142,20 @@ class Lars:
         rates = iter(tf.unstack(learning_rate * scale * self._trust(gradients)))
         for parameter, slot, gradient in triples:
             variable = parameter.variable
-            tf.raw_ops.ResourceApplyKerasMomentum(
-                var=variable.handle,
-                accum=slot.handle,
-                lr=next(rates) if parameter.kernel else parameter.scaled(learning_rate),
-                grad=gradient + decay * variable if parameter.kernel and decay else gradient,
-                momentum=self._config.momentum,
-            )
+            with tf.device(variable.device):
+                tf.raw_ops.ResourceApplyKerasMomentum(
+                    var=variable.handle,
+                    accum=slot.handle,
+                    lr=next(rates) if parameter.kernel else parameter.scaled(learning_rate),
+                    grad=gradient + decay * variable if parameter.kernel and decay else gradient,
+                    momentum=self._config.momentum,
+                )
 
     def _trust(self, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
         """Return the trust of each kernel, float32 [kernels]."""
         pairs = zip(self._parameters, gradients, strict=True)
         kernels = [(part.variable, gradient) for part, gradient in pairs if part.kernel]
-        halves = [[tf.nn.l2_loss(pair[side]) for pair in kernels] for side in (0, 1)]
+        halves = [[_half_square(pair[side], pair[0]) for pair in kernels] for side in (0, 1)]
         sums = self._total(2.0 * tf.reshape(tf.convert_to_tensor(halves), [2, len(kernels)]))
         weight, gradient = tf.unstack(tf.sqrt(sums))
         scaled = self._config.trust * weight / (gradient + self._config.weight_decay * weight)
@@ -201,20 +204,21 @@ class AdamW:
         slots = zip(self._parameters, self._means, self._squares, gradients, strict=True)
         for parameter, mean, square, gradient in slots:
             variable, rate = parameter.variable, parameter.scaled(learning_rate)
-            if decay and parameter.kernel:
-                variable.assign_sub(rate * decay * variable)
-            tf.raw_ops.ResourceApplyAdam(
-                var=variable.handle,
-                m=mean.handle,
-                v=square.handle,
-                beta1_power=0.0,
-                beta2_power=0.0,
-                lr=rate * corrected,
-                beta1=self._config.beta1,
-                beta2=self._config.beta2,
-                epsilon=epsilon,
-                grad=gradient,
-            )
+            with tf.device(variable.device):
+                if decay and parameter.kernel:
+                    variable.assign_sub(rate * decay * variable)
+                tf.raw_ops.ResourceApplyAdam(
+                    var=variable.handle,
+                    m=mean.handle,
+                    v=square.handle,
+                    beta1_power=0.0,
+                    beta2_power=0.0,
+                    lr=rate * corrected,
+                    beta1=self._config.beta1,
+                    beta2=self._config.beta2,
+                    epsilon=epsilon,
+                    grad=gradient,
+                )
 
 
 OPTIMIZERS: Mapping[str, type[Momentum | Lars | AdamW]] = {
@@ -283,12 +287,20 @@ def _factor(name: str, factors: Mapping[str, float]) -> float:
     return 1.0 if longest is None else factors[longest]
 
 
+def _half_square(tensor: tf.Tensor | tf.Variable, variable: tf.Variable) -> tf.Tensor:
+    """Return half of a tensor's sum of squares, computed on the device of a variable."""
+    with tf.device(variable.device):
+        return tf.nn.l2_loss(tensor)
+
+
 def _zeros(parameters: Sequence[Parameter], name: str) -> list[tf.Variable]:
-    """Return a variable of zeros for each variable, of the same shape."""
-    return [
-        tf.Variable(tf.zeros_like(parameter.variable), trainable=False, name=f"{name}{number}")
-        for number, parameter in enumerate(parameters)
-    ]
+    """Return a variable of zeros for each variable, of the same shape and on the same device."""
+    zeros = []
+    for number, parameter in enumerate(parameters):
+        with tf.device(parameter.variable.device):
+            start = tf.zeros_like(parameter.variable)
+            zeros.append(tf.Variable(start, trainable=False, name=f"{name}{number}"))
+    return zeros
 
 
 def _by_name(

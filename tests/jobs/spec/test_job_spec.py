@@ -121,3 +121,16 @@ def test_a_datastore_path_never_leaves_its_container(datastore, folder):
     path = spec.outputs["run"].uri.split("/paths/", 1)[1]
     assert not {"", ".", ".."} & set(path.split("/"))
     assert not set("?#\\ ") & set(path)
+
+
+@pytest.mark.parametrize(
+    ("each", "processes", "told"),
+    [
+        (2, 8, "processes: 8 per node, but Standard_ND40rs_v2 has 8 GPUs and a process uses 2"),
+        (3, 2, "--model.stages: 3 GPUs per process, which does not divide the 8 GPUs"),
+        (16, 1, "--model.stages: 16 GPUs per process, which does not divide the 8 GPUs"),
+    ],
+)
+def test_processes_that_would_leave_gpus_idle_or_share_them_are_refused(each, processes, told):
+    (problem,) = problems(gpus_per_process=each, processes_per_node=processes)
+    assert told in problem

@@ -360,3 +360,36 @@ def test_a_variable_of_ones_own_comes_last():
 def test_a_preset_goes_by_its_name():
     assert to_args(TRAINING) == ["--preset", "imagenet-ndv2"]
     assert "--preset imagenet-ndv2" in training().command
+
+
+def divided(stages, config=TRAINING):
+    model = replace(config.model, stages=stages)
+    return replace(config, model=model, compute=replace(config.compute, xla=False))
+
+
+@pytest.mark.parametrize(("stages", "processes"), [(1, 8), (2, 4), (4, 2), (8, 1)])
+def test_a_training_runs_one_process_for_the_gpus_of_its_stages(stages, processes):
+    spec = training(divided(stages), nodes=2)
+    assert (spec.processes_per_node, spec.ranks) == (processes, 2 * processes)
+    assert spec.description == "train on 2 x 8 GPUs of Standard_ND40rs_v2"
+    assert spec.description == training(nodes=2).description
+
+
+def test_stages_that_do_not_divide_the_gpus_of_a_node_are_the_only_problem():
+    with pytest.raises(SpecError) as caught:
+        training(divided(3))
+    (problem,) = caught.value.problems
+    assert "--model.stages: 3 GPUs per process, which does not divide the 8 GPUs" in problem
+
+
+def test_a_node_without_gpus_runs_as_many_processes_with_stages_as_without():
+    config = divided(2, PRESETS["digits"])
+    spec = kinds.smoke(STACK, config, JobOptions(cpu_processes=3), FIRST, SOFTWARE)
+    assert spec.processes_per_node == 3
+
+
+def test_a_warning_about_the_global_batch_counts_ranks_and_not_gpus():
+    preset = PRESETS["imagenet-lars-4096"]
+    assert not [note for note in training(preset, nodes=2).notes if "global batch" in note]
+    (note,) = [note for note in training(divided(2, preset), nodes=2).notes if "batch" in note]
+    assert "8 ranks x --batch-size 256 make 2,048" in note

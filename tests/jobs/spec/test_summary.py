@@ -1,5 +1,7 @@
 """The summary before a job is submitted."""
 
+from dataclasses import replace
+
 from jobs.assets.prepared_data import plan
 from jobs.spec.summary import document, lines
 from tests.jobs.support.manifests import manifest
@@ -20,6 +22,12 @@ def test_a_summary_names_what_is_paid_for_and_guesses_nothing():
     assert "7 days" in text
     assert "note: LowPriority nodes may be pre-empted" in text
     assert "$" not in text
+
+
+def test_a_summary_names_the_gpus_of_a_rank_with_several():
+    spec = replace(training(4, platform()), gpus_per_process=2, processes_per_node=4)
+    text = lines(spec, plan(IMAGENET, spec.ranks, manifest()), None, None)
+    assert "over 16 ranks of 2 GPUs" in text
 
 
 def test_a_summary_says_why_steps_are_not_known():

@@ -86,6 +86,12 @@ def test_nodes_that_differ_are_told_by_their_numbers(good, bare):
     )
 
 
+def test_all_gpus_of_a_rank_with_several_are_told(tmp_path):
+    made = startup(seen(make_node(tmp_path), V100, 4, gpus=2))
+    assert made.lines()[0] == f"GPUs: 8 x {V100}; driver unknown"
+    assert made.record()["gpus"] == [V100] * 8
+
+
 def test_a_machine_without_gpus_says_nothing_of_them(tmp_path):
     alone = startup(seen(make_node(tmp_path), shared_memory=None), backend=None)
     assert alone.lines() == [

@@ -36,6 +36,41 @@ def attention(image_size: int, outputs: int) -> keras.Model:
     return keras.Model(image, layers.Dense(outputs, dtype="float32")(x[:, 0]))
 
 
+class Gated(layers.Layer):  # type: ignore[misc]
+    """A layer with a weight of its own and a layer inside."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.inner = layers.Dense(units)
+
+    def build(self, shape: tf.TensorShape) -> None:
+        self.gate = self.add_weight(name="gate", shape=[], initializer="ones")
+        self.inner.build(shape)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return x + self.gate * self.inner(x)
+
+
+def nested(image_size: int, outputs: int) -> keras.Model:
+    """A model inside of a model, which is used twice, and a layer inside of a layer."""
+    half = keras.Input((image_size // 2, image_size // 2, 8))
+    x = layers.BatchNormalization()(layers.Conv2D(8, 3, padding="same")(half))
+    body = keras.Model(half, layers.ReLU()(x))
+    image = keras.Input((image_size, image_size, 3))
+    x = body(body(layers.Conv2D(8, 2, strides=2)(image)))
+    x = Gated(8)(layers.GlobalAveragePooling2D()(x))
+    return keras.Model(image, layers.Dense(outputs, dtype="float32")(layers.Dropout(0.3)(x)))
+
+
+def unequal(image_size: int, outputs: int) -> keras.Model:
+    """Another network each time."""
+    unequal.built += 1  # type: ignore[attr-defined]
+    return _ending(outputs, layers.Dense(4, name=f"dense_{unequal.built}"), image_size)  # type: ignore[attr-defined]
+
+
+unequal.built = 0  # type: ignore[attr-defined]
+
+
 def _ending(outputs: int, middle: layers.Layer, size: int = 8) -> keras.Model:
     image = keras.Input((size, size, 3))
     x = middle(layers.Flatten()(image))

@@ -60,7 +60,7 @@ def tiny_config(folder: str, **changes: Any) -> TrainConfig:
 def start(config: TrainConfig) -> Communicator:
     """Join the world as `trainer.training.run.train` does."""
     world = connect(config.exchange, config.model.head_groups)
-    set_up_device(config, world)
+    set_up_device(config, world, config.model.stages)
     return world
 
 

@@ -1,0 +1,77 @@
+"""Which GPUs of a machine a rank takes."""
+
+import pytest
+
+pytest.importorskip("tensorflow")
+
+import tensorflow as tf
+
+from common.errors import ConfigError
+from trainer.diagnostics.device import set_up_device
+from trainer.distributed.communicator import Alone
+from trainer.presets import PRESETS
+
+DIGITS = PRESETS["digits"]
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """The GPUs that TensorFlow was told to show, and which of them to fill as needed."""
+    told = {"visible": None, "growing": []}
+
+    def show(devices, _):
+        told["visible"] = devices
+
+    monkeypatch.setattr(tf.config, "set_visible_devices", show)
+    monkeypatch.setattr(
+        tf.config.experimental, "set_memory_growth", lambda gpu, _: told["growing"].append(gpu)
+    )
+    for kind in ("intra", "inter"):
+        monkeypatch.setattr(
+            tf.config.threading, f"set_{kind}_op_parallelism_threads", lambda _: None
+        )
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return told
+
+
+def rank(monkeypatch, gpus, local_rank, local_size):
+    monkeypatch.setattr(
+        tf.config, "list_physical_devices", lambda _: [f"gpu{n}" for n in range(gpus)]
+    )
+    world = Alone()
+    world.local_rank, world.local_size = local_rank, local_size
+    return world
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "stages", "expected"),
+    [(0, 1, ["gpu0"]), (3, 1, ["gpu3"]), (0, 2, ["gpu0", "gpu1"]), (3, 2, ["gpu6", "gpu7"])],
+)
+def test_ranks_take_gpus_that_follow_each_other(monkeypatch, taken, local_rank, stages, expected):
+    set_up_device(DIGITS, rank(monkeypatch, 8, local_rank, 4), stages)
+    assert taken == {"visible": expected, "growing": expected}
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_a_rank_that_sees_only_its_own_gpus_takes_them(monkeypatch, taken, stages):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "6,7")
+    set_up_device(DIGITS, rank(monkeypatch, stages, 3, 4), stages)
+    assert taken["visible"] == ["gpu0", "gpu1"][:stages]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "stages", "told"),
+    [
+        (2, 1, "--ranks: 4 ranks on this machine, which has 2 GPUs; each rank needs a GPU of its"),
+        (4, 2, "--model.stages: 4 ranks x 2 stages on this machine, which has 4 GPUs; each stage"),
+        (1, 2, "--model.stages: 4 ranks x 2 stages on this machine, which has 1 GPU; each stage"),
+    ],
+)
+def test_a_machine_with_too_few_gpus_is_refused(monkeypatch, taken, gpus, stages, told):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3" if gpus == 4 else "0")
+    if stages == 1:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    with pytest.raises(ConfigError) as caught:
+        set_up_device(DIGITS, rank(monkeypatch, gpus, 0, 4), stages)
+    assert caught.value.problems[0].startswith(told)
+    assert taken["visible"] is None
