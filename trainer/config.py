@@ -21,7 +21,7 @@ from trainer.model_config import (
     rate_problems,
 )
 from trainer.networks import network_problems
-from trainer.task_descriptions import DESCRIPTIONS
+from trainer.task_descriptions import DESCRIPTIONS, Metric, metrics_in
 
 __all__ = [
     "EMBEDDED_TASKS",
@@ -31,12 +31,14 @@ __all__ = [
     "EvaluationConfig",
     "ExchangeConfig",
     "LogConfig",
+    "Metric",
     "ModelConfig",
     "NotNegative",
     "OptimizerConfig",
     "Positive",
     "TrainConfig",
     "WatchdogConfig",
+    "metrics_in",
 ]
 
 EMBEDDED_TASKS = {"digits": "classification", "scenes": "segmentation"}
@@ -325,6 +327,11 @@ class TrainConfig:
     def dense(self) -> bool:
         """Whether the task has a class for each pixel, instead of one for the image."""
         return DESCRIPTIONS[self.task].dense
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Metrics of an evaluation; the first one says how good a run is."""
+        return DESCRIPTIONS[self.task].evaluation
 
     @property
     def profile_span(self) -> tuple[int, int] | None:

@@ -25,7 +25,7 @@ from azure.ai.ml.sweep import Choice, Objective, SweepJob, SweepJobLimits
 
 from jobs.errors import SnapshotError
 from jobs.spec.job_spec import JobSpec, Services
-from jobs.spec.sweep import METRIC, Sweep
+from jobs.spec.sweep import Sweep
 
 _Service: TypeAlias = (
     JobService | JupyterLabJobService | SshJobService | TensorBoardJobService | VsCodeJobService
@@ -106,7 +106,7 @@ def sweep_job(spec: JobSpec, code: Path, sweep: Sweep, concurrent: int) -> Sweep
         identity=ManagedIdentityConfiguration(client_id=spec.cluster.identity_client_id),
         sampling_algorithm="grid",
         search_space={name: Choice(values=list(values)) for name, values in sweep.space.items()},
-        objective=Objective(goal="maximize", primary_metric=METRIC),
+        objective=Objective(goal="maximize", primary_metric=sweep.metric),
         limits=SweepJobLimits(
             max_total_trials=sweep.trials,
             max_concurrent_trials=concurrent,

@@ -16,9 +16,6 @@ from jobs.spec.job_spec import JobSpec, Services
 from trainer.config import TrainConfig
 from trainer.presets import parse_train, to_args
 
-METRIC: Final = "evaluation/top1"
-"""Name under which the trainer logs the top-1 on held-out images to MLflow."""
-
 _FIXED: Final = (
     *("preset", "name", "runs_dir", "resume", "ranks", "restarts", "max_seconds"),
     "model.stages",
@@ -32,6 +29,8 @@ class Sweep:
 
     values: Mapping[str, tuple[str, ...]]
     """Values by the option's flag, such as --optimizer.learning-rate."""
+    metric: str = ""
+    """Metric that is compared, by the name under which the trainer logs it to MLflow."""
 
     @property
     def trials(self) -> int:
@@ -72,8 +71,6 @@ def read_sweep(texts: Sequence[str], config: TrainConfig) -> Sweep:
     flags = {leaf.flag: leaf.key for leaf in fields.leaves(TrainConfig)}
     values: dict[str, tuple[str, ...]] = {}
     problems = []
-    if texts and config.task != "classification":
-        problems.append(f"--sweep: compares trials by top-1, which a {config.task} does not have")
     for text in texts:
         name, _, listed = text.partition("=")
         flag, given = f"--{name.removeprefix('--')}", tuple(listed.split(","))
@@ -88,7 +85,7 @@ def read_sweep(texts: Sequence[str], config: TrainConfig) -> Sweep:
             problems += _refused(config, flag, given)
     if problems:
         raise ConfigError(problems)
-    return Sweep(values)
+    return Sweep(values, f"evaluation/{config.metrics[0].key}")
 
 
 def _refused(config: TrainConfig, flag: str, values: Sequence[str]) -> list[str]:

@@ -28,6 +28,7 @@ from jobs.console import Console, next_command, table
 from jobs.errors import MissingError
 from jobs.spec.from_options import REPOSITORY
 from jobs.spec.run_key import key_problems, run_of
+from trainer.config import Metric, metrics_in
 
 FILES: Final = ("config.json", "metrics.jsonl", "result.json")
 _IDENTIFYING: Final = ("name", "runs_dir", "max_seconds")
@@ -90,18 +91,18 @@ class ComparedRun:
         for line in self.files.get("metrics.jsonl", b"").splitlines():
             values = _parsed(line)
             newest |= {"steps": values["step"]} if "step" in values else {}
-            newest |= {key: values[key] for key in ("top1", "top5") if key in values}
+            newest |= {metric.key: values[metric.key] for metric in metrics_in(values)}
         return newest
 
-    @property
-    def row(self) -> tuple[str, ...]:
+    def row(self, metrics: Sequence[Metric]) -> tuple[str, ...]:
+        """Return the run's line of the table, with these metrics."""
         result, time = self.result, self.result.get("training_seconds")
         state = self.jobs[-1].status if self.jobs else UNKNOWN
         speed, steps = result.get("images_per_second"), result.get("steps")
         return (
             self.key,
             state if "result.json" in self.files else f"{state} (so far)",
-            *(_percent(result.get(name)) for name in ("top1", "top5")),
+            *(_percent(result.get(metric.key)) for metric in metrics),
             UNKNOWN if steps is None else f"{steps:,}",
             UNKNOWN if speed is None else f"{speed:,.1f}",
             UNKNOWN if time is None else duration(time),
@@ -218,8 +219,10 @@ def write_page(compared: Sequence[ComparedRun], page: Path, console: Console) ->
 def _lines(
     compared: Sequence[ComparedRun], differing: Sequence[Sequence[str]], page: Path | None
 ) -> Iterator[str]:
-    head = ("run", "state", "top-1", "top-5", "steps", "images/s", "time", "attempts")
-    yield table((*head, "node time", "cost"), [run.row for run in compared])
+    metrics = list(dict.fromkeys(one for run in compared for one in metrics_in(run.result)))
+    head = ("run", "state", *(metric.label for metric in metrics), "steps", "images/s", "time")
+    rows = [run.row(metrics) for run in compared]
+    yield table((*head, "attempts", "node time", "cost"), rows)
     yield f"cost: {costs.LEFT_OUT}"
     yield ""
     if differing:

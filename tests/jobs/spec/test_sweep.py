@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import ConfigError
 from jobs.errors import SpecError
-from jobs.spec.sweep import METRIC, Sweep, read_sweep
+from jobs.spec.sweep import Sweep, read_sweep
 from tests.jobs.support import samples
 from tests.jobs.support.platform import platform
 from trainer.presets import PRESETS, parse_train
@@ -83,7 +83,7 @@ def test_the_sdk_takes_the_printed_file(tmp_path):
     job = ml.load_job(file)
     sent = job._to_rest_object().as_dict()["properties"]
     assert sent["jobType"] == "Sweep"
-    assert sent["objective"] == {"goal": "maximize", "primaryMetric": METRIC}
+    assert sent["objective"] == {"goal": "maximize", "primaryMetric": "evaluation/top1"}
     assert sent["samplingAlgorithm"]["samplingAlgorithmType"] == "Grid"
     limits = sent["limits"]
     assert (limits["maxTotalTrials"], limits["maxConcurrentTrials"]) == (6, 2)
