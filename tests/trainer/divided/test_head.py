@@ -220,7 +220,7 @@ def test_losses_gradients_and_predictions_equal_the_undivided_ones(ranks, head_g
             np.testing.assert_allclose(np.concatenate(summed, -1), whole, **close)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_goes_on_with_other_groups_and_undivided(folder, undivided):
     def go_on(name: str, *legs: tuple[int, int, int]) -> Tensors:
         for ranks, head_groups, steps in legs:
