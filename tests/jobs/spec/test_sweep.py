@@ -43,6 +43,11 @@ def test_values_that_the_trainer_would_refuse_are_refused_at_once(text, why):
         read_sweep([text], CONFIG)
 
 
+def test_trials_are_compared_by_the_first_metric_of_their_task():
+    assert read_sweep([RATES], CONFIG).metric == "evaluation/top1"
+    assert read_sweep([RATES], PRESETS["scenes"]).metric == "evaluation/mean_iou"
+
+
 def test_an_option_is_varied_once():
     with pytest.raises(ConfigError, match="is given twice"):
         read_sweep([RATES, RATES], CONFIG)
