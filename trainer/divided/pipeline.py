@@ -66,7 +66,7 @@ class ColocatedTape:
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        """Do nothing, because nothing was recorded."""
 
     def watch(self, sources: Any) -> None:
         """Do nothing, because a graph holds all that it takes to differentiate."""
