@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import pytest
 
@@ -38,6 +39,13 @@ def test_dry_run_shows_the_configuration_and_writes_nothing(run_here, tmp_path):
     assert "22.45" in out
     assert "0.1 at its peak" in out
     assert not list(tmp_path.iterdir())
+
+
+def test_dry_run_says_when_ranks_are_averaged(run_here):
+    _, out, _ = run_here("train", "--dry-run", "--exchange.every", "8", "--epochs", "10")
+    # 225 steps; half of them, and on to the next multiple of 8.
+    assert re.search(r"averages +every 8 steps, after 120 that sum gradients", out)
+    assert "averages" not in run_here("train", "--dry-run")[1]
 
 
 def test_dry_run_of_data_that_are_not_there_says_so(run_here):

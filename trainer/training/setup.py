@@ -194,6 +194,10 @@ def print_dry_run(config: TrainConfig) -> None:
             )
         ),
     }
+    if plan.exchange_every > 1:
+        derived["averages"] = (
+            f"every {plan.exchange_every} steps, after {plan.summed_steps:,} that sum gradients"
+        )
     for name, value in derived.items():
         print(f"{name:<{width}}  {value}")
     if data_set is not None and data_set.manifest is not None:
