@@ -100,6 +100,16 @@ class Plan:
             return step
         return min(-(-step // self.exchange_every) * self.exchange_every, self.total_steps)
 
+    def call_end(self, step: int, count: int) -> int:
+        """Return the steps done after a call of the loop, all of which sum or none.
+
+        Args:
+            step: Steps done before.
+            count: Steps that the call is to take; it takes more up to the next exchange.
+        """
+        end = self.next_exchange(step + count)
+        return min(end, self.summed_steps) if step < self.summed_steps else end
+
     def epoch_end(self, epoch: int) -> int:
         """Steps after which `epoch` epochs are complete, never fewer than their images need.
 

@@ -280,7 +280,7 @@ class Attempt:
             print(text, file=sys.stderr, flush=True)
 
     def _compile(self, step: int) -> LoopReport:
-        count = self._plan.next_exchange(step + 1) - step
+        count = self._plan.call_end(step, 1) - step
         report, seconds = self._stepper.take(step, count, "compile", self._tick)
         first = "step" if count == 1 else plural(count, "step")
         self._reporter.console.say(f"compiled and took the first {first} in {seconds:.1f} s")
@@ -296,7 +296,7 @@ class Attempt:
         count = min(config.compute.steps_per_loop, to_log, end - step)
         count = self._profiler.limit_steps(step, self._saver.limit_steps(step, count))
         self._pause_if_urgent()
-        count = plan.next_exchange(step + count) - step
+        count = plan.call_end(step, count) - step
         report, _ = self._stepper.take(step, count, self._stepper.phase(step), self._tick)
         return report
 

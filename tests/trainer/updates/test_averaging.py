@@ -50,6 +50,15 @@ def test_after_the_steps_that_sum_gradients_the_ranks_are_equal_at_multiples_and
     assert equal == [*range(21), 24, 28, 32, 36, 38]
 
 
+@pytest.mark.parametrize(
+    ("step", "count", "end"),
+    [(0, 5, 5), (15, 5, 20), (15, 6, 20), (19, 9, 20), (20, 1, 24), (20, 5, 28), (36, 4, 38)],
+)
+def test_a_call_ends_with_equal_ranks_and_has_steps_of_one_kind(step, count, end):
+    # The first 20 steps sum their gradients.
+    assert plan(4, 0.5).call_end(step, count) == end
+
+
 def test_a_trial_of_few_steps_ends_where_the_whole_run_averages():
     assert plan(4, 0.0, max_steps=7).last_step == 8
     assert plan(4, 0.0, max_steps=37).last_step == 38
@@ -162,14 +171,16 @@ def test_a_run_is_saved_and_evaluated_after_averages_and_continues_to_the_bit(wo
     assert saved == {5, 10, 15, 20, 24, 28, 32, 36, 40, 45}
     assert [line["step"] for line in metrics(runs / "whole", "evaluation")] == [24, 45]
 
-    for steps in ("7", "22"):
-        assert train("--name", "parts", "--max-steps", steps).returncode == 0
+    # Calls of other lengths change nothing.
+    parts = ["--name", "parts", "--log.every-steps", "7", "--checkpoint.every-steps", "4"]
+    for steps in ("8", "22"):
+        assert train(*parts, "--max-steps", steps).returncode == 0
     # One rank is told to stop between two averages.
-    stopped = train("--name", "parts", stop_at=(1, signal.SIGTERM, 30))
+    stopped = train(*parts, stop_at=(1, signal.SIGTERM, 30))
     assert stopped.statuses == [143, 143], stopped.stderr
     # It said so after step 30 or soon after; both left with the average that followed.
     (step,) = re.findall(r"stopped after step (\d+) of 45", stopped.stdout)
     assert int(step) % 4 == 0
-    assert train("--name", "parts").returncode == 0
+    assert train(*parts).returncode == 0
     assert final_state(runs / "parts") == final_state(runs / "whole")
     assert result(runs / "parts")["top1"] == result(runs / "whole")["top1"]
