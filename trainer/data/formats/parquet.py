@@ -292,20 +292,17 @@ def check_row_groups(path: str, columns: Columns) -> int:
     """
     with _explained():
         footer = pq.read_metadata(path)
+        # Metadata of an encrypted column end the process, but reading one row raises an error.
+        if footer.num_row_groups:
+            _check_readable(path, columns)
     for part in range(footer.num_row_groups):
         group = footer.row_group(part)
-        try:
-            chunks = [group.column(number) for number in range(group.num_columns)]
-            size = sum(
-                chunk.total_uncompressed_size
-                for chunk in chunks
-                if chunk.path_in_schema == columns.leaf
-            )
-        except (pa.ArrowException, OSError) as error:
-            raise UnfitFileError(
-                f"row group {part}: cannot be read ({_line(error)}); if it is encrypted, write it"
-                " again without encryption"
-            ) from error
+        chunks = [group.column(number) for number in range(group.num_columns)]
+        size = sum(
+            chunk.total_uncompressed_size
+            for chunk in chunks
+            if chunk.path_in_schema == columns.leaf
+        )
         if size > LARGEST_ROW_GROUP:
             raise UnfitFileError(
                 f"row group {part}: has {size / 1e6:,.0f} MB of images, more than"
@@ -313,6 +310,18 @@ def check_row_groups(path: str, columns: Columns) -> int:
                 f" {_REWRITE}"
             )
     return int(footer.num_rows)
+
+
+def _check_readable(path: str, columns: Columns) -> None:
+    parquet = pq.ParquetFile(path, buffer_size=1 << 20)
+    try:
+        next(parquet.iter_batches(1, [0], [columns.leaf, columns.label]), None)
+    except OSError as error:
+        if "crypt" in str(error):
+            raise UnfitFileError(
+                f"has encrypted columns ({_line(error)}); write it again without encryption"
+            ) from error
+        # Anything else the scan names with its row group.
 
 
 def _choose(
