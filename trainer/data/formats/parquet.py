@@ -292,17 +292,13 @@ def check_row_groups(path: str, columns: Columns) -> int:
     """
     with _explained():
         footer = pq.read_metadata(path)
-        # Metadata of an encrypted column end the process, but reading one row raises an error.
+        # The metadata of an encrypted column abort the process, but reading a row raises an error.
         if footer.num_row_groups:
             _check_readable(path, columns)
+    leaves = [footer.schema.column(number).path for number in range(footer.num_columns)]
+    leaf = leaves.index(columns.leaf)
     for part in range(footer.num_row_groups):
-        group = footer.row_group(part)
-        chunks = [group.column(number) for number in range(group.num_columns)]
-        size = sum(
-            chunk.total_uncompressed_size
-            for chunk in chunks
-            if chunk.path_in_schema == columns.leaf
-        )
+        size = footer.row_group(part).column(leaf).total_uncompressed_size
         if size > LARGEST_ROW_GROUP:
             raise UnfitFileError(
                 f"row group {part}: has {size / 1e6:,.0f} MB of images, more than"

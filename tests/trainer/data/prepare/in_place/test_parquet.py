@@ -302,7 +302,7 @@ def test_the_largest_row_group_is_256_mib():
     assert parquet.LARGEST_ROW_GROUP == 256 * 1024 * 1024
 
 
-class Keys(pe.KmsClient):
+class Keys(pe.KmsClient):  # type: ignore[misc]
     """Keys that are stored as they are."""
 
     def __init__(self, _):
