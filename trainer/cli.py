@@ -21,6 +21,7 @@ from trainer.options import (
     PrepareDigitsOptions,
     PrepareFolderOptions,
     PrepareImagenetOptions,
+    PrepareParquetOptions,
     PrepareScenesOptions,
     PrepareSegmentationOptions,
     PrepareSyntheticOptions,
@@ -41,7 +42,8 @@ usage: python -m trainer COMMAND [options]
   report     write a page about a run, or a comparison: python -m trainer report RUN [RUN...]
   stacks     print where the ranks of a running training are: python -m trainer stacks RUN
   prepare    write a data set as TFRecords with a manifest:
-             prepare {imagenet, folder, segmentation, tfrecords, digits, scenes, synthetic}
+             prepare {imagenet, folder, segmentation, digits, scenes, synthetic}, or only the
+             manifest for files of other tools: prepare {tfrecords, parquet}
   verify     check a data set against its manifest: python -m trainer verify DIR
   inspect    write a page that shows a data set: python -m trainer inspect DIR
 
@@ -64,6 +66,7 @@ OPTIONS: Final[Mapping[str, type]] = {
     "prepare folder": PrepareFolderOptions,
     "prepare segmentation": PrepareSegmentationOptions,
     "prepare tfrecords": PrepareTfrecordsOptions,
+    "prepare parquet": PrepareParquetOptions,
     "prepare digits": PrepareDigitsOptions,
     "prepare scenes": PrepareScenesOptions,
     "prepare synthetic": PrepareSyntheticOptions,
@@ -144,9 +147,13 @@ def _prepare(name: str, options: Any) -> None:
 
             prepare_segmentation(options, line)
         case PrepareTfrecordsOptions():
-            from trainer.data.prepare.tfrecords import prepare_tfrecords
+            from trainer.data.prepare.in_place.tfrecords import prepare_tfrecords
 
             prepare_tfrecords(options, line)
+        case PrepareParquetOptions():
+            from trainer.data.prepare.in_place.parquet import prepare_parquet
+
+            prepare_parquet(options, line)
         case PrepareDigitsOptions():
             from trainer.data.builtin.digits import prepare_digits
 

@@ -229,6 +229,36 @@ class PrepareTfrecordsOptions:
 
 
 @dataclass(frozen=True)
+class PrepareParquetOptions:
+    """Write a manifest for Parquet files of images and labels, as Hugging Face publishes them. The
+    files are not changed, and training reads them where they are. For classification only.
+    """
+
+    input: str = ""
+    """Folder of the files: train-*.parquet and validation-*.parquet (or valid, val, test), at any
+    depth, or files in folders with these names."""
+
+    output: str | None = None
+    """Folder for manifest.json if INPUT cannot be written; it then refers to INPUT, which must stay
+    where it is. By default the manifest is written to INPUT, and both can be moved together."""
+
+    image_column: str | None = None
+    """Column of encoded images, binary or a struct with the field `bytes`. By default the column
+    that the metadata call an image, or `image`, or the only one of such a type."""
+
+    label_column: str | None = None
+    """Column of labels, integers from 0. By default the column that the metadata call a class
+    label, or `label`, or the only one of integers."""
+
+    class_names: str | None = None
+    """File with one class name per line, in the order of labels. By default the names are those in
+    the metadata, and without them "class 0", "class 1", ..."""
+
+    processes: Annotated[int, NotNegative] = 0
+    """Processes that read; 0 is one per core."""
+
+
+@dataclass(frozen=True)
 class VerifyOptions:
     """Check a data set against its manifest."""
 

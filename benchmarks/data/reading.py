@@ -14,11 +14,11 @@ from benchmarks.processes import hand_back_and_exit
 from trainer.config import DataConfig
 from trainer.data.builtin.synthetic import noise_records, prepare_noise
 from trainer.data.example import Record, to_example
+from trainer.data.formats.tfrecord import ShardWriter, shard_name, write_split
 from trainer.data.manifest import Shard, Split, load_manifest
 from trainer.data.order import Order
 from trainer.data.pipeline import make_order, training_batches, training_examples
 from trainer.data.source import Source, input_memory
-from trainer.data.tfrecord import ShardWriter, shard_name, write_split
 from trainer.diagnostics.environment import cores
 
 STREAMS, WINDOW, BATCH, SIZE = 16, 32, 32, 224

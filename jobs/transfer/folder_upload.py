@@ -87,6 +87,11 @@ def read_data_set(path: Path) -> LocalDataSet:
         manifest = load_manifest(path)
     except DataError as error:
         raise LocalError(str(error)) from error
+    if manifest.files:
+        raise LocalError(
+            f"{path}: its manifest refers to files in {manifest.files}; prepare these without"
+            " --output, and upload that folder"
+        )
     shards = {shard.file for split in manifest.splits.values() for shard in split.shards}
     hidden = sorted(shards - set(folder.files))
     if hidden:

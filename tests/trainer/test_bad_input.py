@@ -8,7 +8,7 @@ import pytest
 
 from tests.trainer.support.command import SMALL, TINY, metrics, result, run_trainer
 from tests.trainer.support.data_sets.records import plain_record, write_records
-from trainer.data.tfrecord import write_split
+from trainer.data.formats.tfrecord import write_split
 from trainer.presets import PRESETS, to_args
 from trainer.run_folder import RunFolder, RunRecord
 

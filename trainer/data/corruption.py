@@ -38,22 +38,24 @@ def read_record(source: Source, example: int) -> bytes:
 
 
 def _unreadable(source: Source, example: int, reason: object) -> DataError:
-    shard, index = source.locate(example)
-    return DataError(f"{source.origin(shard)}, record {index}: cannot be read ({reason})")
+    part, index = source.locate(example)
+    broken = reason if isinstance(reason, Exception) else None
+    where = source.where(part, index, broken)
+    return DataError(f"{source.folder / where}: cannot be read ({reason})")
 
 
 def find_damage(
     source: Source, locate: Callable[[int], tuple[int, int]], positions: Iterable[int]
 ) -> str | None:
-    """Return shard, index and fault of the first example that cannot be used, or None.
+    """Return place and fault of the first example that cannot be used, or None.
 
     Called after a failed step, with the positions of its batch and of those decoded ahead.
     """
     for position in positions:
-        shard, index = locate(position)
-        fault = _fault(source, shard, index)
+        part, index = locate(position)
+        fault = _fault(source, part, index)
         if fault:
-            return f"{source.split.shards[shard].file}, record {index}: {fault}"
+            return f"{source.where(part, index)}: {fault}"
     return None
 
 
@@ -62,24 +64,24 @@ def first_line(error: tf.errors.OpError) -> str:
     return str(error.message).splitlines()[0]
 
 
-def _fault(source: Source, shard: int, index: int) -> str | None:
+def _fault(source: Source, part: int, index: int) -> str | None:
     try:
-        return TARGETS[source.targets].fault(_record(source, shard, index), source)
+        return TARGETS[source.targets].fault(_record(source, part, index), source)
     except tf.errors.OpError as error:
         return f"cannot be read as an image ({first_line(error)})"
     except BrokenRecordError as error:
         return f"cannot be read ({error})"
 
 
-def _record(source: Source, shard: int, index: int) -> bytes:
+def _record(source: Source, part: int, index: int) -> bytes:
     """Read a serialised record, without a second attempt: the input has tried that already.
 
     Raises:
         BrokenRecordError: The record cannot be read.
     """
-    segment = Segment(shard, index, 1)
+    segment = Segment(part, index, 1)
     try:
-        record = next(source.records(segment, source.path(shard)), None)
+        record = next(source.records(segment, source.path(part)), None)
     except OSError as error:
         raise BrokenRecordError(error.strerror) from error
     if record is None:

@@ -30,7 +30,7 @@ class DataSet:
     """Folder, size and classes of a data set."""
 
     folder: Path | None
-    """Folder of the shards; None for synthetic data."""
+    """Folder of the shards, which need not be that of the manifest; None for synthetic data."""
     manifest: Manifest | None
     """Manifest of the data set; None for synthetic data."""
     classes: int
@@ -92,7 +92,7 @@ def load_data_set(config: TrainConfig) -> DataSet:
     manifest = load_manifest(folder)
     check_trainable(manifest, config.model.classes, str(folder), dense=config.dense)
     examples = manifest.splits["train"].examples
-    return DataSet(folder, manifest, len(manifest.classes), examples)
+    return DataSet(manifest.folder(folder), manifest, len(manifest.classes), examples)
 
 
 def _folder(config: TrainConfig) -> Path | None:

@@ -78,6 +78,12 @@ def example_parts(record: Record) -> tuple[bytes, bytes, bytes]:
     return head + before, encoded, behind
 
 
+def bare_example(encoded: bytes | memoryview, label: int) -> bytes:
+    """Serialise an image and its label alone, the features that training needs."""
+    before = _int_feature("image/class/label", label) + _bytes_header("image/encoded", len(encoded))
+    return b"".join((_example_header(len(before) + len(encoded)), before, encoded))
+
+
 def from_example(serialized: bytes) -> Record:
     """Parse a record of ours or of another writer.
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 from bisect import bisect_right
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from common.text import listing
 from trainer.errors import DataError
 
 FILE_NAME = "manifest.json"
-SCHEMA = 2
+SCHEMA, PARQUET_SCHEMA = 2, 3
+"""Schemas of the manifests of TFRecords and of Parquet files; a trainer that does not know the
+latter refuses it rather than read it as the former."""
 INDEX_EVERY = 64
 """Records between two entries of a shard's index of byte offsets."""
 
@@ -26,7 +29,7 @@ SIDES = (
 
 @dataclass(frozen=True)
 class Shard:
-    """One TFRecord file."""
+    """One TFRecord or Parquet file."""
 
     file: str
     """File name relative to the manifest."""
@@ -35,7 +38,26 @@ class Shard:
     xxh128: str
     """XXH3-128 of the whole file, in hexadecimal, as `xxhsum -H2` prints it."""
     index: tuple[int, ...]
-    """Byte offset of every `INDEX_EVERY`-th record, so that reading can start inside the file."""
+    """Byte offset of every `INDEX_EVERY`-th record, so that reading can start inside the file; of a
+    Parquet file the number of rows of each row group."""
+    row_groups: tuple[str, ...] = ()
+    """XXH3-64 of the images and labels of each row group of a Parquet file, in hexadecimal: not all
+    writers put checksums into the file, so this is how training notices a changed byte."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of Parquet files that training reads."""
+
+    image: str
+    label: str
+    field: str = ""
+    """Field of the image column that has the encoded image; empty if the column itself has it."""
+
+    @property
+    def leaf(self) -> str:
+        """Path of the encoded image in the schema of the file."""
+        return f"{self.image}.{self.field}" if self.field else self.image
 
 
 @dataclass(frozen=True)
@@ -81,6 +103,11 @@ class Split:
     def bytes(self) -> int:
         return sum(shard.bytes for shard in self.shards)
 
+    @property
+    def largest_row_group(self) -> int:
+        """Most rows of a row group; 0 if the files are not Parquet."""
+        return max((max(shard.index) for shard in self.shards if shard.row_groups), default=0)
+
 
 @dataclass(frozen=True)
 class Normalization:
@@ -104,30 +131,49 @@ class Manifest:
     first_label: int = 0
     """Label of the first class in the records: 0, or 1 in shards of writers that reserve 0 for
     background."""
+    columns: Columns | None = None
+    """Columns to read if the files are Parquet; None if they are TFRecords."""
+    files: str = ""
+    """Absolute path of the folder that the files are in; empty if they are beside the manifest."""
+
+    def folder(self, beside: Path) -> Path:
+        """Return the folder of the files, given that of the manifest."""
+        return Path(self.files) if self.files else beside
 
     @property
     def version(self) -> str:
-        """Hash of everything but the origin; equal versions give the same training."""
-        data = {key: value for key, value in self._to_json().items() if key != "origin"}
+        """Hash of everything but the origin and where the files are; equal versions give the same
+        training.
+        """
+        kept = self._to_json().items()
+        data = {key: value for key, value in kept if key not in ("origin", "files")}
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     def save(self, folder: Path) -> None:
         """Write manifest.json; call it after all other files are written, so that the presence of
         the manifest means a complete data set.
         """
-        data = {"schema": SCHEMA, "version": self.version, **self._to_json()}
+        schema = PARQUET_SCHEMA if self.columns else SCHEMA
+        data = {"schema": schema, "version": self.version, **self._to_json()}
         write_atomically(folder / FILE_NAME, json.dumps(data, indent=1) + "\n")
 
     def _to_json(self) -> dict[str, Any]:
         # "deviation" is the standard deviation. The version is a hash of these keys as well, and
         # names data sets that runs and registered assets refer to, so the key stays.
+        # What only Parquet has is left out elsewhere for the same reason.
+        splits = {name: asdict(split) for name, split in self.splits.items()}
+        for shard in chain.from_iterable(split["shards"] for split in splits.values()):
+            if not shard["row_groups"]:
+                del shard["row_groups"]
         return {
             "classes": self.classes,
             "mean": self.normalization.mean,
             "deviation": self.normalization.std,
-            "splits": {name: asdict(split) for name, split in self.splits.items()},
+            "splits": splits,
             "origin": asdict(self.origin),
             "first_label": self.first_label,
+            **({"format": "parquet", "columns": asdict(self.columns)} if self.columns else {}),
+            **({"files": self.files} if self.files else {}),
         }
 
 
@@ -139,7 +185,7 @@ def load_manifest(folder: Path) -> Manifest:
             those shards.
     """
     manifest = read_manifest(folder)
-    _check(manifest, folder)
+    _check(manifest, manifest.folder(folder))
     return manifest
 
 
@@ -172,10 +218,10 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
     """
     try:
         data = json.loads(content)
-        if data["schema"] != SCHEMA:
+        if data["schema"] not in (SCHEMA, PARQUET_SCHEMA):
             raise DataError(
-                f"{source}: schema {data['schema']} is not supported, only {SCHEMA}; remove the"
-                " folder and prepare the data again"
+                f"{source}: schema {data['schema']} is not supported, only {SCHEMA} and"
+                f" {PARQUET_SCHEMA}; remove the folder and prepare the data again"
             )
         manifest, version = _from_json(data), data["version"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -193,8 +239,14 @@ def _from_json(data: dict[str, Any]) -> Manifest:
         splits={
             name: Split(
                 shards=tuple(
-                    Shard(s["file"], s["examples"], s["bytes"], s["xxh128"], tuple(s["index"]))
-                    for s in split["shards"]
+                    Shard(
+                        **{
+                            **shard,
+                            "index": tuple(shard["index"]),
+                            "row_groups": tuple(shard.get("row_groups", ())),
+                        }
+                    )
+                    for shard in split["shards"]
                 ),
                 class_counts=tuple(split["class_counts"]),
                 encodings=tuple(split["encodings"]),
@@ -204,6 +256,8 @@ def _from_json(data: dict[str, Any]) -> Manifest:
         },
         origin=Origin(**data["origin"]),
         first_label=data["first_label"],
+        columns=Columns(**data["columns"]) if data["schema"] == PARQUET_SCHEMA else None,
+        files=data.get("files", ""),
     )
 
 
@@ -242,6 +296,11 @@ def check_trainable(
         DataError: A split has no images, or all training images are of one class.
         ConfigError: The network has another number of classes.
     """
+    if dense and manifest.columns:
+        raise DataError(
+            f"{source}: Parquet files are read for classification only; a segmentation needs masks:"
+            " write images and masks with `python -m trainer prepare segmentation`"
+        )
     for split in ("train", "validation"):
         if split not in manifest.splits or not manifest.splits[split].examples:
             raise DataError(f"{source}: has no images in the split {split!r}; prepare it again")

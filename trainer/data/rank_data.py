@@ -10,6 +10,7 @@ from trainer.config import TrainConfig
 from trainer.data.cache import ShardCache, open_cache
 from trainer.data.corruption import find_damage, read_image, read_record
 from trainer.data.data_set import DataSet
+from trainer.data.formats.table import record_format
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
 from trainer.data.reader import unreadable
 from trainer.data.source import Source, TargetKind
@@ -176,7 +177,7 @@ class RankData:
         others = [split for name, split in manifest.splits.items() if name != "train"]
         self._cache.fill(
             [
-                *(source.split.shards[shard] for shard in ahead),
+                *dict.fromkeys(source.shard(part) for part in ahead),
                 *(shard for split in others for shard in split.shards),
             ]
         )
@@ -195,6 +196,7 @@ class RankData:
             manifest.first_label,
             self._cache,
             self._targets,
+            record_format(manifest),
         )
 
 

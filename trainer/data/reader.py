@@ -10,6 +10,7 @@ as long as reading succeeds.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,10 @@ import tensorflow as tf
 from trainer.data.example import BrokenRecordError
 from trainer.data.manifest import INDEX_EVERY
 from trainer.data.order import Order, Segment, Window
-from trainer.data.source import Source
+from trainer.data.source import READS, Source
 
 READ_BUFFER = 1 << 20
 """Bytes read from storage at once."""
-
-READS = 16
-"""Number of streams that a rank reads ahead at the same time."""
 
 PAUSES = (1.0, 5.0)
 """Seconds before the second and the third attempt. A server that is busy or has moved responds
@@ -36,7 +34,7 @@ _UNREADABLE = "unreadable"
 _INTEGERS, _TEXTS = tf.TensorSpec([None], tf.int64), tf.TensorSpec([None], tf.string)
 
 _ROW = (_INTEGERS, _INTEGERS, _INTEGERS, _INTEGERS, _TEXTS, _INTEGERS)
-"""A window as tensors. Of each segment: its shard, first record, number of records, the byte where
+"""A window as tensors. Of each segment: its part, first record, number of records, the byte where
 the indexed record at or before the first begins, and the file to read it from; then the shuffle."""
 
 _Row = tuple[tf.Tensor, ...]
@@ -61,8 +59,9 @@ def training_records(source: Source, order: Order, rank: int, position: int) -> 
     def windows(turn: int) -> Iterator[Window]:
         return order.endless_windows(rank, int(turn), position)
 
+    reader = _WindowReader(source, order.window, turns)
     return tf.data.Dataset.range(turns).interleave(
-        lambda turn: _WindowReader(source, order.window).records(windows, turn),
+        lambda turn: reader.records(windows, turn),
         cycle_length=turns,
         block_length=1,
         num_parallel_calls=min(turns, READS),
@@ -93,12 +92,14 @@ def unreadable(error: Exception) -> str | None:
 class _WindowReader:
     """Reads windows, each in several attempts; after a permanent failure no more are begun."""
 
-    def __init__(self, source: Source, size: int) -> None:
+    def __init__(self, source: Source, size: int, streams: int = 1) -> None:
         """Args:
         source: Split to read.
         size: Most records of a window.
+        streams: Streams whose windows are read in turn.
         """
         self._source, self._size = source, size
+        self._reader = source.format.reader(streams)
         self._failed = False
 
     def records(
@@ -143,9 +144,25 @@ class _WindowReader:
     def _read(self, *row: tf.Tensor) -> tf.Tensor:
         """Return the records of a window, string [n]."""
         *segments, shuffle = row
-        parts = tf.data.Dataset.from_tensor_slices(tuple(segments))
-        records = parts.flat_map(_read_segment).batch(self._size).get_single_element()
+        if self._source.format.native:
+            parts = tf.data.Dataset.from_tensor_slices(tuple(segments))
+            records = parts.flat_map(_read_segment).batch(self._size).get_single_element()
+        else:
+            records = tf.ensure_shape(
+                tf.numpy_function(self._read_by_python, segments, tf.string), [None]
+            )
         return tf.gather(records, shuffle)
+
+    def _read_by_python(self, *values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the records of some segments, given as in `_ROW`; none if one cannot be read."""
+        records: list[bytes] = []
+        try:
+            for segment, path in zip(_segments(*values), values[-1], strict=True):
+                records += self._source.records(segment, Path(path.decode()), self._reader)
+        except (BrokenRecordError, OSError):
+            # A Python exception would print its traceback; without records, `_read` fails.
+            records = []
+        return np.array(records, dtype=object)
 
     def _read_again(self, row: _Row, number: int, pause: float) -> tf.data.Dataset:
         """Warn that an attempt failed, wait, and read from the data folder."""
@@ -198,7 +215,7 @@ def _warn(
     """Warn that an attempt failed; return the files to read from in the next one."""
     if source.cache is not None:
         for segment in segments:
-            source.cache.check(source.split.shards[segment.shard])
+            source.cache.check(source.shard(segment.shard))
     print(
         f"warning: {_names(source, segments)}: could not be read (attempt {number} of"
         f" {len(PAUSES) + 1}), trying again in {pause:g} s",
@@ -211,23 +228,24 @@ def _warn(
 def _find_fault(source: Source, segments: Sequence[Segment]) -> str:
     """Describe the first record of some segments that cannot be read, and why."""
     for segment in segments:
-        shard, end = segment.shard, segment.first + segment.count
-        index = segment.first - segment.first % INDEX_EVERY
-        reason: object = "the shard ends before it"
+        part, end = segment.shard, segment.first + segment.count
+        index = source.format.begin(segment.first)
+        reason: Exception | str = "the shard ends before it"
         try:
-            for _ in source.records(Segment(shard, index, end - index), source.origin(shard)):
+            for _ in source.records(Segment(part, index, end - index), source.origin(part)):
                 index += 1
         except BrokenRecordError as error:
             reason = error
         except OSError as error:
-            reason = error.strerror
+            reason = error.strerror or str(error)
         if index < end:
-            return f"{source.split.shards[shard].file}, record {index}: cannot be read ({reason})"
+            broken = reason if isinstance(reason, Exception) else None
+            return f"{source.where(part, index, broken)}: cannot be read ({reason})"
     return f"{_names(source, segments)}: could not be read in {len(PAUSES) + 1} attempts"
 
 
 def _names(source: Source, segments: Sequence[Segment]) -> str:
-    return ", ".join(dict.fromkeys(source.split.shards[segment.shard].file for segment in segments))
+    return ", ".join(dict.fromkeys(source.shard(segment.shard).file for segment in segments))
 
 
 def _pause(dataset: tf.data.Dataset, seconds: float) -> tf.data.Dataset:

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from trainer.config import DataConfig
 from trainer.data.cache import ShardCache
-from trainer.data.manifest import INDEX_EVERY, Split
+from trainer.data.formats.record_format import BrokenPartError, RecordFormat, RecordReader
+from trainer.data.formats.tfrecord import TFRECORDS
+from trainer.data.manifest import INDEX_EVERY, Shard, Split
 from trainer.data.order import Segment, consecutive
-from trainer.data.tfrecord import read_shard
 
 WINDOWS_HELD = 3
 """Most windows of encoded images that a stream holds: the current one, the next one, and the
@@ -19,6 +21,9 @@ records of the next one in shard order until they are shuffled."""
 OVERHEAD_BYTES = 256 << 20
 """Bytes for read buffers, threads and memory that the allocator does not return; measured by
 benchmarks/data/memory.py."""
+
+READS = 16
+"""Number of streams that a rank reads ahead at the same time."""
 
 BATCHES_IN_FLIGHT = 2
 """Batches in addition to those kept ready: the one being filled and the one in use."""
@@ -43,11 +48,23 @@ class Source:
     cache: ShardCache | None = None
     """Cache of shards on this node, if there is one."""
     targets: TargetKind = "label"
+    format: RecordFormat = TFRECORDS
 
-    @property
+    @cached_property
+    def parts(self) -> tuple[tuple[Shard, int], ...]:
+        """The parts that the order permutes, each as its shard and its number in it: whole shards,
+        or the row groups of Parquet files. A `Segment` names them by their place here.
+        """
+        return tuple(
+            (shard, part)
+            for shard in self.split.shards
+            for part in range(len(self.format.parts(shard)))
+        )
+
+    @cached_property
     def counts(self) -> tuple[int, ...]:
-        """Number of records in each shard."""
-        return tuple(shard.examples for shard in self.split.shards)
+        """Number of records in each part."""
+        return tuple(count for shard in self.split.shards for count in self.format.parts(shard))
 
     def segments(self, begin: int, end: int) -> Iterator[Segment]:
         """Yield the segments of the records [begin, end) of the split, in the order of shards."""
@@ -60,21 +77,33 @@ class Source:
         return range(total * rank // ranks, total * (rank + 1) // ranks)
 
     def locate(self, record: int) -> tuple[int, int]:
-        """Return the shard, and the index in it, of a record counted through the split."""
+        """Return the part, and the index in it, of a record counted through the split."""
         segment = next(self.segments(record, record + 1))
         return segment.shard, segment.first
 
-    def origin(self, shard: int) -> Path:
-        """Return the file of a shard in the data folder."""
-        return self.folder / self.split.shards[shard].file
+    def shard(self, part: int) -> Shard:
+        """Return the shard that a part is in."""
+        return self.parts[part][0]
 
-    def path(self, shard: int) -> Path:
-        """Return the file to read a shard from: with a cache its copy, which may be made first."""
+    def where(self, part: int, record: int, error: Exception | None = None) -> str:
+        """Return the name of a record, or of the whole part if the error is of all its records."""
+        shard, number = self.parts[part]
+        named = None if isinstance(error, BrokenPartError) else record
+        return f"{shard.file}, {self.format.where(number, named)}"
+
+    def origin(self, part: int) -> Path:
+        """Return the file of a part in the data folder."""
+        return self.folder / self.shard(part).file
+
+    def path(self, part: int) -> Path:
+        """Return the file to read a part from: with a cache a copy, which may be made first."""
         if self.cache is None:
-            return self.origin(shard)
-        return self.cache.path(self.split.shards[shard])
+            return self.origin(part)
+        return self.cache.path(self.shard(part))
 
-    def records(self, segment: Segment, path: Path) -> Iterator[bytes]:
+    def records(
+        self, segment: Segment, path: Path, reader: RecordReader | None = None
+    ) -> Iterator[bytes]:
         """Yield the serialised records of a segment, read from a file of its shard without
         TensorFlow; fewer if the file ends early.
 
@@ -82,13 +111,17 @@ class Source:
             BrokenRecordError: A record does not match its checksum.
             OSError: The file cannot be read.
         """
-        skipped = segment.first % INDEX_EVERY
-        records = read_shard(path, self.offset(segment))
-        return islice(records, skipped, skipped + segment.count)
+        shard, part = self.parts[segment.shard]
+        reader = reader or self.format.reader(1)
+        return reader.records(str(path), shard, part, segment.first, segment.count)
 
     def offset(self, segment: Segment) -> int:
-        """Return the byte offset of the indexed record at or before a segment."""
-        return self.split.shards[segment.shard].index[segment.first // INDEX_EVERY]
+        """Return the byte offset of the indexed record at or before a segment; 0 in formats that
+        have none.
+        """
+        if not self.format.native:
+            return 0
+        return self.shard(segment.shard).index[segment.first // INDEX_EVERY]
 
 
 def input_memory(
@@ -109,4 +142,9 @@ def input_memory(
     batches = (
         (config.prefetch_batches + BATCHES_IN_FLIGHT) * batch_size * image_size * image_size * 3
     )
-    return round(WINDOWS_HELD * streams * window * record + batches) + OVERHEAD_BYTES
+    held = WINDOWS_HELD * streams * window
+    if group := split.largest_row_group:
+        # Each stream may keep a row group. One that reads has the bytes of the file and those of
+        # Arrow besides, and its window as Python's bytes.
+        held += streams * group + min(streams, READS) * (2 * group + window)
+    return round(held * record + batches) + OVERHEAD_BYTES

@@ -10,8 +10,6 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import xxhash
-
 from common.text import plural
 from trainer.data.encoded_image import (
     BrokenImageError,
@@ -22,8 +20,9 @@ from trainer.data.encoded_image import (
     record_fault,
 )
 from trainer.data.example import BrokenRecordError, from_example
+from trainer.data.formats.record_format import RecordFormat, Stored
+from trainer.data.formats.table import record_format
 from trainer.data.manifest import (
-    INDEX_EVERY,
     Manifest,
     Shard,
     Sides,
@@ -33,7 +32,6 @@ from trainer.data.manifest import (
 )
 from trainer.data.prepare.pool import Advance, work_through
 from trainer.data.targets.mask_files import stored_mask_fault
-from trainer.data.tfrecord import UNFIT, read_frames
 from trainer.errors import DataError
 from trainer.options import VerifyOptions
 
@@ -52,12 +50,12 @@ class Faults:
     """Faults to print."""
     count: int = 0
 
-    def add(self, text: str, record: int | None = None) -> None:
-        """Add a fault, of one record or of the whole shard or split."""
+    def add(self, text: str, where: str | None = None) -> None:
+        """Add a fault, of the record at a place or of the whole shard or split."""
         self.count += 1
         if len(self.first) < SHOWN:
-            where = "" if record is None else f", record {record}"
-            self.first.append(f"{self.subject}{where}: {text}")
+            subject = f"{self.subject}, {where}" if where else self.subject
+            self.first.append(f"{subject}: {text}")
 
     def show(self) -> None:
         """Print one line for each fault that is kept, and the number of the others."""
@@ -70,6 +68,7 @@ class Faults:
 @dataclass(frozen=True)
 class _ShardTask:
     path: Path
+    format: RecordFormat
     shard: Shard
     split: str
     encodings: tuple[str, ...]
@@ -101,9 +100,11 @@ def verify(folder: Path, options: VerifyOptions) -> None:
         DataError: There is no data set, or it has faults.
     """
     manifest = read_manifest(folder)
+    files = record_format(manifest)
     tasks = [
         _ShardTask(
-            folder / shard.file,
+            manifest.folder(folder) / shard.file,
+            files,
             shard,
             name,
             split.encodings,
@@ -152,37 +153,36 @@ def _check_shard(task: _ShardTask, advance: Advance) -> _CheckedShard:
     size = task.path.stat().st_size
     if size != shard.bytes:
         faults.add(f"has {size:,} bytes, not {shard.bytes:,}")
-    digest, index, intact = xxhash.xxh3_128(), [], True
+    scan, intact = task.format.scan(str(task.path), shard.file, shard), True
     try:
-        for frame in read_frames(task.path, observe=digest.update):
-            if checked.records % INDEX_EVERY == 0:
-                index.append(frame.offset)
-            if frame.fits:
-                _check_record(frame.data, task, checked)
+        for stored in scan:
+            if stored.fault is None:
+                _check_record(stored, task, checked)
             else:
-                faults.add(UNFIT, checked.records)
+                faults.add(stored.fault, stored.where)
                 checked.uncounted, intact = True, False
-            checked.records += 1
-            advance(1)
+            checked.records += stored.count
+            advance(stored.count)
     except (BrokenRecordError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        faults.add(f"{reason}; the rest of the shard cannot be read", checked.records)
+        faults.add(f"{reason}; the rest of the shard cannot be read", scan.where)
         checked.uncounted = True
         return checked
-    checked.xxh128 = digest.hexdigest() if intact else ""
+    checked.xxh128 = scan.shard().xxh128 if intact else ""
+    index_fault = scan.index_fault(shard)
     if checked.records != shard.examples:
         faults.add(f"has {checked.records:,} records, not {shard.examples:,}")
-    elif size == shard.bytes and tuple(index) != shard.index:
-        faults.add(f"its index in the manifest is not that of every {INDEX_EVERY}th record")
+    elif size == shard.bytes and index_fault:
+        faults.add(index_fault)
     return checked
 
 
-def _check_record(data: bytes, task: _ShardTask, checked: _CheckedShard) -> None:
+def _check_record(stored: Stored, task: _ShardTask, checked: _CheckedShard) -> None:
     try:
-        record = from_example(data)
+        record = from_example(stored.data)
         image = open_image(record.encoded)
     except (BrokenRecordError, BrokenImageError) as error:
-        checked.faults.add(str(error), checked.records)
+        checked.faults.add(str(error), stored.where)
         checked.uncounted = True
         return
     faults, label = [record_fault(record, image)], record.label - task.first_label
@@ -204,7 +204,7 @@ def _check_record(data: bytes, task: _ShardTask, checked: _CheckedShard) -> None
         faults += [mode_fault(image), _decoding_fault(record.encoded)]
         faults.append(stored_mask_fault(record.mask, width, height, len(task.classes)))
     for fault in filter(None, faults):
-        checked.faults.add(fault, checked.records)
+        checked.faults.add(fault, stored.where)
 
 
 def _is_named(name: str, text: str) -> bool:

@@ -12,8 +12,9 @@ from PIL import Image
 
 from trainer.data.encoded_image import DECODE_ERRORS, shrink
 from trainer.data.example import BrokenRecordError, Record, from_example
+from trainer.data.formats.record_format import BrokenPartError, RecordFormat
+from trainer.data.formats.table import record_format
 from trainer.data.manifest import INDEX_EVERY, Manifest, Shard
-from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 
 THUMBNAIL_SIDE, ENLARGED_SIDE = 96, 48
@@ -38,16 +39,13 @@ class Sample:
     """Name of the file that the image was made from."""
     shard: str
     record: int
-    """Number of the record in its shard, counted from 0."""
+    """Number of the record in its shard, or in its row group, counted from 0."""
+    where: str
+    """Shard, row group if there are any, and record."""
     size: tuple[int, int]
     """Width and height as stored, in pixels; zeros if it cannot be decoded."""
     thumbnail: bytes | None
     """Thumbnail as JPEG; None if the image cannot be decoded."""
-
-    @property
-    def where(self) -> str:
-        """Position in the shards."""
-        return f"{self.shard}, record {self.record:,}"
 
 
 @dataclass(frozen=True)
@@ -78,60 +76,63 @@ def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
     limit = max(2000, max(40, 5 * per_class) * len(needed))
     taken: list[list[Sample]] = [[] for _ in needed]
     left, looked_at = sum(needed), 0
-    records = islice(_records(folder, split.shards, limit), limit)
+    files, folder = record_format(manifest), manifest.folder(folder)
+    records = islice(_records(folder, files, split.shards, limit), limit)
     while left and (entry := next(records, None)):
-        shard, number, record = entry
+        shard, number, where, record = entry
         looked_at += 1
         label = record.label - manifest.first_label
         if not 0 <= label < len(needed):
             first, last = manifest.first_label, manifest.first_label + len(needed) - 1
             reason = f"label {record.label} is not a class, {first} to {last}"
-            raise _damaged(folder, shard, number, reason)
+            raise _damaged(folder, where, reason)
         if len(taken[label]) < needed[label]:
-            taken[label].append(_sample(shard, number, record))
+            taken[label].append(
+                Sample(record.filename, shard, number, where, *_shown(record.encoded))
+            )
             left -= 1
     return Samples(tuple(map(tuple, taken)), looked_at)
 
 
 def _records(
-    folder: Path, shards: Sequence[Shard], limit: int
-) -> Iterator[tuple[Shard, int, Record]]:
-    """Yield about `limit` records, in runs that begin at indexed records, with shard and number."""
-    starts = [(shard, entry) for shard in shards for entry in range(len(shard.index))]
+    folder: Path, files: RecordFormat, shards: Sequence[Shard], limit: int
+) -> Iterator[tuple[str, int, str, Record]]:
+    """Yield about `limit` records, in runs that begin where reading can, with their places."""
+    starts = [(shard, place) for shard in shards for place in files.places(shard)]
     length = min(INDEX_EVERY, max(RUN, ceil(limit / max(len(starts), 1))))
+    reader = files.reader(1)
     # Any number of the first positions in this order is spread evenly (Weyl 1916).
     for turn in sorted(range(len(starts)), key=lambda turn: turn * _GOLDEN % 1):
-        shard, entry = starts[turn]
-        first = entry * INDEX_EVERY
-        serialized = read_shard(folder / shard.file, shard.index[entry])
-        for number in range(first, min(first + length, shard.examples)):
-            try:
-                record = _next(serialized)
-            except BrokenRecordError as error:
-                raise _damaged(folder, shard, number, str(error)) from error
-            yield shard, number, record
+        shard, place = starts[turn]
+        count = min(length, place.count)
+        number, end = place.first, place.first + count
+        try:
+            path = str(folder / shard.file)
+            for serialized in reader.records(path, shard, place.part, place.first, count):
+                where = f"{shard.file}, {files.where(place.part, number)}"
+                yield shard.file, number, where, from_example(serialized)
+                number += 1
+        except BrokenRecordError as error:
+            broken = None if isinstance(error, BrokenPartError) else number
+            where = f"{shard.file}, {files.where(place.part, broken)}"
+            raise _damaged(folder, where, str(error)) from error
+        if number < end:
+            where = f"{shard.file}, {files.where(place.part, number)}"
+            raise _damaged(folder, where, "the shard ends before it")
 
 
-def _next(serialized: Iterator[bytes]) -> Record:
-    data = next(serialized, None)
-    if data is None:
-        raise BrokenRecordError("the shard ends before it")
-    return from_example(data)
-
-
-def _damaged(folder: Path, shard: Shard, number: int, reason: str) -> DataError:
+def _damaged(folder: Path, where: str, reason: str) -> DataError:
     return DataError(
-        f"{folder / shard.file}, record {number}: {reason};"
+        f"{folder / where}: {reason};"
         f" `python -m trainer verify {shlex.quote(str(folder))}` lists all that is damaged"
     )
 
 
-def _sample(shard: Shard, number: int, record: Record) -> Sample:
+def _shown(encoded: bytes) -> tuple[tuple[int, int], bytes | None]:
     try:
-        size, thumbnail = _thumbnail(record.encoded)
+        return _thumbnail(encoded)
     except DECODE_ERRORS:
-        size, thumbnail = (0, 0), None
-    return Sample(record.filename, shard.file, number, size, thumbnail)
+        return (0, 0), None
 
 
 def _thumbnail(encoded: bytes) -> tuple[tuple[int, int], bytes]:

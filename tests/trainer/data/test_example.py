@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.data.example import Example, Record, example_parts, from_example, to_example
-from trainer.data.tfrecord import ShardWriter, read_shard
+from trainer.data.formats.tfrecord import ShardWriter, read_shard
 
 # Texts as the file system gives them: bytes that are no UTF-8 are lone surrogates.
 TEXTS = st.binary(max_size=300).map(lambda data: data.decode(errors="surrogateescape"))

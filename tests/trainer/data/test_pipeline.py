@@ -12,9 +12,9 @@ from tests.trainer.support.data_sets.records import plain_record
 from tests.trainer.support.world import run_world
 from trainer.config import DataConfig
 from trainer.data.example import Record
+from trainer.data.formats.tfrecord import write_split
 from trainer.data.pipeline import evaluation_batches, training_batches
 from trainer.data.source import Source
-from trainer.data.tfrecord import write_split
 
 CONFIG = DataConfig(
     source="tfrecords",

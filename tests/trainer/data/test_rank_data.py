@@ -11,8 +11,8 @@ import tensorflow as tf
 from tests.trainer.support.data_sets.records import plain_record, write_records
 from trainer.data import reader
 from trainer.data.data_set import load_data_set
+from trainer.data.formats.tfrecord import write_split
 from trainer.data.rank_data import RankData
-from trainer.data.tfrecord import write_split
 from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
 from trainer.presets import PRESETS

@@ -19,8 +19,8 @@ from tests.trainer.support.reader import Reader, loaded, without_library
 from tests.trainer.support.written_run import HOSTILE
 from trainer.cli import main
 from trainer.data.example import from_example
+from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import Origin, Sides, load_manifest
-from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import InspectOptions
 from trainer.report.contact_sheet import take_samples

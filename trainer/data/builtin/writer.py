@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainer.data.example import Record
+from trainer.data.formats.tfrecord import write_split
 from trainer.data.manifest import FILE_NAME, Manifest, Normalization, Origin, load_manifest
-from trainer.data.tfrecord import write_split
 from trainer.errors import DataError
 
 TRAIN_SHARDS, VALIDATION_SHARDS = 8, 2

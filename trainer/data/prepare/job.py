@@ -22,6 +22,7 @@ from pathlib import Path
 import PIL
 
 from common.text import plural
+from trainer.data.formats.tfrecord import FRAME, shard_name
 from trainer.data.manifest import SCHEMA, Manifest, Origin, Shard, SplitCounts, empty_classes
 from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import Inputs
@@ -39,7 +40,6 @@ from trainer.data.prepare.shards import (
     write_shard,
 )
 from trainer.data.prepare.statistics import IMAGES, Survey
-from trainer.data.tfrecord import FRAME, shard_name
 from trainer.errors import DataError
 from trainer.options import WriteOptions
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from common.errors import UserError
 from common.files import write_atomically
 from trainer.data.example import Record, example_parts
+from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.manifest import Shard, SplitCounts
 from trainer.data.prepare.encode import Encoded, Rules, encode
 from trainer.data.prepare.input_files import FileReader, ImageFile
@@ -17,7 +18,6 @@ from trainer.data.prepare.pool import Advance
 from trainer.data.prepare.rejected import RejectedError, RejectedFile
 from trainer.data.prepare.statistics import Survey, look_at
 from trainer.data.targets.mask_files import MaskFolder
-from trainer.data.tfrecord import ShardWriter
 
 PARTS = ".parts"
 """Folder of the descriptions of finished shards; deleted when the data set is complete."""

@@ -41,11 +41,11 @@ from tests.trainer.support.data_sets.imagenet_files import (
     write_files,
 )
 from trainer.data.example import from_example
+from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import load_manifest
 from trainer.data.prepare import input_files
 from trainer.data.prepare.imagenet import imagenet_inputs, prepare_imagenet
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
-from trainer.data.tfrecord import read_shard
 from trainer.options import PrepareImagenetOptions
 
 # 1. Where images lie, and their labels.

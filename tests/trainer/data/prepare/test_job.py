@@ -26,13 +26,13 @@ from tests.trainer.support.data_sets.image_folders import (
     stamps,
     write_images,
 )
+from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import SIDES, load_manifest
 from trainer.data.prepare import job
 from trainer.data.prepare.encode import make_rules
 from trainer.data.prepare.input_files import FileReader, ImageFile, Inputs
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.rejected import RejectedFile
-from trainer.data.tfrecord import read_shard
 from trainer.errors import DataError
 from trainer.options import WriteOptions
 

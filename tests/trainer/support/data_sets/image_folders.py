@@ -13,9 +13,9 @@ import numpy as np
 from PIL import Image
 
 from trainer.data.example import Record, from_example
+from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import Manifest, load_manifest
 from trainer.data.prepare.folder import prepare_folder
-from trainer.data.tfrecord import read_shard
 from trainer.options import PrepareFolderOptions
 
 

@@ -10,8 +10,8 @@ from PIL import Image
 
 from tests.trainer.support.data_sets.image_files import saved
 from trainer.data.example import Record
+from trainer.data.formats.tfrecord import write_split
 from trainer.data.manifest import Manifest, Normalization, Origin
-from trainer.data.tfrecord import write_split
 
 NORMALIZATION = Normalization((100.0,) * 3, (50.0,) * 3)
 

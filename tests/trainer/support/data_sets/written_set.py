@@ -6,8 +6,8 @@ from dataclasses import replace
 from PIL import Image
 
 from trainer.data.example import Record
+from trainer.data.formats.tfrecord import write_split
 from trainer.data.manifest import Manifest, Normalization, Origin
-from trainer.data.tfrecord import write_split
 
 SIZES = ((64, 48), (48, 64), (200, 150), (8, 8))
 """Width and height of the pictures, in turn."""

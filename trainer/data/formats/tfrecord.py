@@ -4,14 +4,16 @@ import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import google_crc32c
 import xxhash
 
 from trainer.data.example import BrokenRecordError, Record, example_parts
+from trainer.data.formats.record_format import Place, Scan, Stored
 from trainer.data.manifest import INDEX_EVERY, Shard, Split, SplitCounts
 
 _HEADER = struct.Struct("<QI")
@@ -156,6 +158,85 @@ def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
     """
     for frame in read_frames(path, start):
         yield frame.checked()
+
+
+@dataclass(frozen=True)
+class TFRecordFormat:
+    """TFRecord files, of which each is one part. See `RecordFormat`."""
+
+    native: bool = True
+
+    def parts(self, shard: Shard) -> Sequence[int]:
+        """See `RecordFormat.parts`."""
+        return (shard.examples,)
+
+    def places(self, shard: Shard) -> list[Place]:
+        """See `RecordFormat.places`."""
+        firsts = range(0, len(shard.index) * INDEX_EVERY, INDEX_EVERY)
+        return [Place(0, first, min(INDEX_EVERY, shard.examples - first)) for first in firsts]
+
+    def begin(self, first: int) -> int:
+        """See `RecordFormat.begin`: the indexed record at or before it."""
+        return first - first % INDEX_EVERY
+
+    def where(self, part: int, record: int | None) -> str:
+        """See `RecordFormat.where`."""
+        del part
+        return f"record {record}"
+
+    def reader(self, streams: int) -> "TFRecordFormat":
+        """See `RecordFormat.reader`; nothing is kept."""
+        del streams
+        return self
+
+    def records(
+        self, path: str, shard: Shard, part: int, first: int, count: int
+    ) -> Iterator[bytes]:
+        """See `RecordReader.records`."""
+        del part
+        skipped = first % INDEX_EVERY
+        start = shard.index[first // INDEX_EVERY]
+        return islice(read_shard(Path(path), start), skipped, skipped + count)
+
+    def scan(self, path: str, file: str, known: Shard | None = None) -> Scan:
+        """See `RecordFormat.scan`."""
+        del known
+        return _TFRecordScan(Path(path), file)
+
+
+TFRECORDS: Final = TFRecordFormat()
+
+
+class _TFRecordScan:
+    """See `Scan`."""
+
+    def __init__(self, path: Path, file: str) -> None:
+        self._path, self._file = path, file
+        self._hash, self._records, self._index = xxhash.xxh3_128(), 0, list[int]()
+
+    def __iter__(self) -> Iterator[Stored]:
+        for frame in read_frames(self._path, observe=self._hash.update):
+            if self._records % INDEX_EVERY == 0:
+                self._index.append(frame.offset)
+            where, fault = self.where, None if frame.fits else UNFIT
+            self._records += 1
+            yield Stored(where, frame.data if frame.fits else b"", fault)
+
+    @property
+    def where(self) -> str:
+        """See `Scan.where`."""
+        return f"record {self._records}"
+
+    def shard(self) -> Shard:
+        """See `Scan.shard`."""
+        size = self._path.stat().st_size
+        return Shard(self._file, self._records, size, self._hash.hexdigest(), tuple(self._index))
+
+    def index_fault(self, shard: Shard) -> str | None:
+        """See `Scan.index_fault`."""
+        if tuple(self._index) == shard.index:
+            return None
+        return f"its index in the manifest is not that of every {INDEX_EVERY}th record"
 
 
 def write_shard(path: Path, records: Iterable[Record], counts: SplitCounts) -> Shard:

@@ -7,8 +7,8 @@ import xxhash
 
 from tests.trainer.support.data_sets.independent_reader import read
 from trainer.data.example import Record
+from trainer.data.formats.tfrecord import write_shard, write_split
 from trainer.data.manifest import SplitCounts
-from trainer.data.tfrecord import write_shard, write_split
 
 
 def record(number):

@@ -15,10 +15,10 @@ from tests.trainer.support.data_sets.image_files import saved
 from tests.trainer.support.data_sets.records import noise_record
 from trainer.config import DataConfig
 from trainer.data.example import from_example, to_example
+from trainer.data.formats.tfrecord import ShardWriter, read_shard
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
-from trainer.data.prepare.tfrecords import prepare_tfrecords
+from trainer.data.prepare.in_place.tfrecords import prepare_tfrecords
 from trainer.data.source import Source
-from trainer.data.tfrecord import ShardWriter, read_shard
 from trainer.data.verify import verify
 from trainer.errors import DataError
 from trainer.options import PrepareTfrecordsOptions, VerifyOptions

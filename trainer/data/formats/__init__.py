@@ -1,0 +1,1 @@
+"""How records lie in files, by format; nothing outside knows of more than the interface."""

@@ -1,0 +1,1 @@
+"""Data sets of other tools, described without a copy."""
