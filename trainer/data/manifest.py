@@ -3,10 +3,11 @@
 import hashlib
 import json
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from common.errors import ConfigError
 from common.files import write_atomically
@@ -43,6 +44,12 @@ class Shard:
     row_groups: tuple[str, ...] = ()
     """XXH3-64 of the images and labels of each row group of a Parquet file, in hexadecimal: not all
     writers put checksums into the file, so this is how training notices a changed byte."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read the plain data of a shard, with lists in the place of tuples."""
+        lists = {"index": tuple(data["index"]), "row_groups": tuple(data.get("row_groups", ()))}
+        return cls(**{**data, **lists})
 
 
 @dataclass(frozen=True)
@@ -238,16 +245,7 @@ def _from_json(data: dict[str, Any]) -> Manifest:
         normalization=Normalization(tuple(data["mean"]), tuple(data["deviation"])),
         splits={
             name: Split(
-                shards=tuple(
-                    Shard(
-                        **{
-                            **shard,
-                            "index": tuple(shard["index"]),
-                            "row_groups": tuple(shard.get("row_groups", ())),
-                        }
-                    )
-                    for shard in split["shards"]
-                ),
+                shards=tuple(Shard.from_dict(shard) for shard in split["shards"]),
                 class_counts=tuple(split["class_counts"]),
                 encodings=tuple(split["encodings"]),
                 sides=Sides(*(tuple(split["sides"][name]) for name in ("short", "long"))),

@@ -79,10 +79,9 @@ class WrittenShard:
     def load(path: Path) -> "WrittenShard":
         """Read a description that `save` wrote."""
         data = json.loads(path.read_text())
-        shard = data["shard"]
         return WrittenShard(
             data["split"],
-            Shard(**{**shard, "index": tuple(shard["index"])}),
+            Shard.from_dict(data["shard"]),
             SplitCounts.from_dict(data["tally"]),
             data["treatment"],
             tuple(RejectedFile(**file) for file in data["rejected"]),
