@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from common.errors import ConfigError
-from tests.trainer.support.command import run_trainer
+from tests.trainer.support.command import TINY, run_trainer
 from tests.trainer.support.data_sets.image_files import gradients, saved
 from tests.trainer.support.data_sets.image_folders import content
 from tests.trainer.support.data_sets.parquet_files import (
@@ -24,7 +24,6 @@ from tests.trainer.support.data_sets.parquet_files import (
     write_file,
     write_split,
 )
-from trainer.data.data_set import DataSet
 from trainer.data.formats import parquet
 from trainer.data.manifest import (
     FILE_NAME,
@@ -373,8 +372,16 @@ def test_a_file_of_names_must_be_readable(files, tmp_path):
         describe(files, class_names=str(tmp_path / "names.txt"))
 
 
-def test_the_command_line_describes_and_trains(files, tmp_path):
-    done = run_trainer("prepare", "parquet", "--input", str(files), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "250 training images, 30 held-out images, 3 classes" in done.stdout
-    assert DataSet(files, load_manifest(files), 3, 250).class_names == CLASSES
+@pytest.mark.slow
+def test_files_are_described_trained_on_and_evaluated_from_the_command_line(files, tmp_path):
+    """With the manifest in a folder of its own."""
+    data = ["--data.source", "tfrecords", "--data.dir", "described"]
+    commands = [
+        ["prepare", "parquet", "--input", str(files), "--output", "described"],
+        ["train", *TINY, *data, "--ranks", "1", "--name", "run", "--max-steps", "3"],
+        ["evaluate", "--run", "runs/run"],
+    ]
+    done = [run_trainer(*command, cwd=tmp_path) for command in commands]
+    assert [ended.returncode for ended in done] == [0, 0, 0], [ended.stderr for ended in done]
+    assert "250 training images, 30 held-out images, 3 classes" in done[0].stdout
+    assert "30" in done[2].stdout
