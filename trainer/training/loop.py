@@ -274,11 +274,7 @@ class Loop:
     def _one_step(
         self, learning_rate: tf.Tensor, last: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        batch, wait = self._timed_batch()
-        before = [tf.identity(variable) for variable in self._moving] if self._scaled else []
-        scale = self.loss_scale.read_value() if self._scaled else tf.constant(1.0)
-        step = self.step.read_value() if self._random else None
-        gradients, local = self._local(batch, scale, step)
+        gradients, local, before, scale, wait = self._local_step()
         with tf.control_dependencies(gradients):
             self._computed.assign(self.step + 1)
         mine = [*local, self._stop.read_value(), self._pause.read_value()]
@@ -309,11 +305,7 @@ class Loop:
         self, learning_rate: tf.Tensor, average: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Update by this rank's own gradients, then average over ranks if asked for."""
-        batch, wait = self._timed_batch()
-        before = [tf.identity(variable) for variable in self._moving] if self._scaled else []
-        scale = self.loss_scale.read_value() if self._scaled else tf.constant(1.0)
-        step = self.step.read_value() if self._random else None
-        gradients, local = self._local(batch, scale, step)
+        gradients, local, before, scale, wait = self._local_step()
         gradients = self._averaging.own(gradients)
         if self._scaled:
             # The scale is the same on all ranks, so it changes only with an average.
@@ -363,6 +355,22 @@ class Loop:
     def _restore(self, before: list[tf.Tensor]) -> tf.Tensor:
         self._allreduce.assign_moving(before)
         return tf.constant(0)
+
+    def _local_step(
+        self,
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor], list[tf.Tensor], tf.Tensor, tf.Tensor]:
+        """Compute this rank's part of a step.
+
+        Returns:
+            Gradients and sums; the moving statistics of before, with a loss scale only; the loss
+            scale; and the seconds spent waiting for the batch.
+        """
+        batch, wait = self._timed_batch()
+        before = [tf.identity(variable) for variable in self._moving] if self._scaled else []
+        scale = self.loss_scale.read_value() if self._scaled else tf.constant(1.0)
+        step = self.step.read_value() if self._random else None
+        gradients, local = self._local(batch, scale, step)
+        return gradients, local, before, scale, wait
 
     def _timed_batch(self) -> tuple[dict[str, Any], tf.Tensor]:
         """Return the next batch, and the seconds spent waiting for it."""
