@@ -8,7 +8,15 @@ from jobs.azure import requests
 from jobs.cli import main
 from jobs.console import Console
 from jobs.following import supervisor
-from tests.jobs.support.following import AGAIN, ONCE, QUICK, asked, failed_by_pre_emption, touched
+from tests.jobs.support.following import (
+    AGAIN,
+    ONCE,
+    QUICK,
+    asked,
+    cancel_for_good,
+    failed_by_pre_emption,
+    touched,
+)
 from tests.jobs.support.tiny import (
     TRAINED,
     begin,
@@ -117,13 +125,6 @@ def test_a_refusal_in_the_pause_is_waited_out_with_two_notes(live, capsys, monke
     said = capsys.readouterr().err
     assert "no response from Azure; retrying, a running job is not affected" in said
     assert "Azure responds again" in said
-
-
-def cancel_for_good(live, job):
-    """Cancel an attempt and mark it, so that its supervisor does not look for lost nodes."""
-    tags = live.azure.resources.get(job)["properties"]["tags"]
-    live.azure.resources.update(job, {"tags": {**tags, "canceled_by": "a test"}})
-    live.azure.scheduler.cancel(job)
 
 
 def test_storage_that_is_away_at_the_end_is_waited_for(live, capsys):
