@@ -194,7 +194,7 @@ def test_parts_of_several_ranks_add_up_to_the_batch():
     np.testing.assert_allclose(first_sums + second_sums, whole_sums, rtol=1e-5)
 
 
-class Positions(keras.layers.Layer):
+class Positions(keras.layers.Layer):  # type: ignore[misc]
     """Adds an embedding of their place to a sequence of vectors, as a vision transformer does."""
 
     def __init__(self):
