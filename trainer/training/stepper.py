@@ -196,8 +196,8 @@ def _network(setup: RunSetup, communicator: Communicator) -> tuple[keras.Model, 
         model = head.network
         head.initialize()
     # Rank 0's variables are sent to the others in any case.
-    starts = communicator.rank == 0 and setup.folder.checkpoints.newest_step() is None
-    if config.model.weights is not None and starts:
-        file, divided = Path(config.model.weights), head is not None
-        print(load_initial_weights(model, file, keep_head=divided), flush=True)
+    file = config.model.weights if communicator.rank == 0 else None
+    # Verified, because a run whose checkpoints are all damaged starts again.
+    if file is not None and setup.folder.checkpoints.newest() is None:
+        print(load_initial_weights(model, Path(file), keep_head=head is not None), flush=True)
     return model, head
