@@ -73,19 +73,31 @@ def finished(output: Path, identity: str) -> Manifest | None:
     return manifest
 
 
-def begin(output: Path, identity: str) -> None:
+LEAST_SHARDS = 64
+"""Shards of a split, however small they are, if there are enough images: as many as the streams in
+which training reads by default."""
+
+
+def begin(output: Path, identity: str) -> int:
     """Record the identity of the data set to write, or check that it equals the recorded one.
+
+    Returns:
+        Wanted number of shards of a split, see `job.shard_count`: `LEAST_SHARDS`, or what was
+        recorded when the data set was begun. That is 1 if it was begun by a version that looked at
+        the size alone, so that its finished shards stay.
 
     Raises:
         DataError: The folder was begun with another data set.
     """
     begun = output / PARTS / "inputs"
     if not begun.exists():
-        write_atomically(begun, identity)
-    elif begun.read_text() != identity:
+        write_atomically(begun, f"{identity} {LEAST_SHARDS}")
+    recorded, _, least = begun.read_text().partition(" ")
+    if recorded != identity:
         raise DataError(
             f"{output}: was begun with other files or options; use the same again, or remove it"
         )
+    return int(least or 1)
 
 
 @contextmanager

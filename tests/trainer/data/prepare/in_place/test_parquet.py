@@ -24,7 +24,7 @@ from tests.trainer.support.data_sets.parquet_files import (
     write_file,
     write_split,
 )
-from trainer.data.formats import parquet
+from trainer.data.formats import parquet_files
 from trainer.data.manifest import (
     FILE_NAME,
     Columns,
@@ -289,7 +289,7 @@ def test_images_that_are_not_decoded_are_named(tmp_path):
 
 
 def test_row_groups_that_are_too_large_are_refused_with_their_size(files, monkeypatch):
-    monkeypatch.setattr(parquet, "LARGEST_ROW_GROUP", 50_000)
+    monkeypatch.setattr(parquet_files, "LARGEST_ROW_GROUP", 50_000)
     refused(
         files,
         r"train-00000-of-00002.parquet: row group 0: has \d+ MB of images, more than \d+ MB.*"
@@ -298,7 +298,7 @@ def test_row_groups_that_are_too_large_are_refused_with_their_size(files, monkey
 
 
 def test_the_largest_row_group_is_256_mib():
-    assert parquet.LARGEST_ROW_GROUP == 256 * 1024 * 1024
+    assert parquet_files.LARGEST_ROW_GROUP == 256 * 1024 * 1024
 
 
 class Keys(pe.KmsClient):  # type: ignore[misc]

@@ -1,0 +1,1 @@
+"""Images inside other files than archives of archives: WebDataset's tars, and rows of Parquet."""
