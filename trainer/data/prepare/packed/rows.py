@@ -18,7 +18,7 @@ from pathlib import Path
 
 import xxhash
 
-from common.errors import ConfigError
+from common.errors import ConfigError, UserError
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.parquet_files import ABSENT, file_labels, row_images
 from trainer.data.manifest import Columns, Manifest
@@ -197,6 +197,7 @@ def _unpack(task: _Unpacking, advance: Advance) -> None:
 
     Raises:
         DataError: A row group is damaged, or the file has changed since it was listed.
+        UserError: The file cannot be read, or its images cannot be written.
     """
     images, ends = _unpacked(task.folder, task.path, task.changed)
     sizes = [0]
@@ -211,6 +212,11 @@ def _unpack(task: _Unpacking, advance: Advance) -> None:
             os.fsync(output.fileno())
     except BrokenRecordError as error:
         raise DataError(f"{task.path}, {error}; copy the file again") from error
+    except OSError as error:
+        raise UserError(
+            f"{task.path}: cannot be unpacked into {task.folder} ({error.strerror}); run the same"
+            " command again to continue"
+        ) from error
     if _changed(task.path) != task.changed:
         raise DataError(
             f"{task.path}: has changed since it was listed; when nothing writes there any more,"
