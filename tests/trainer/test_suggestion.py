@@ -108,6 +108,7 @@ KINDS = {
     "webdataset": ["--input", "in/tars", "--output", "out"],
     "digits": ["--output", "out"],
     "scenes": ["--output", "out"],
+    "synthetic": ["--output", "out", "--images", "60"],
     "tfrecords": ["--input", "out"],
 }  # fmt: skip
 
@@ -143,7 +144,7 @@ def prepare(kind, inputs, folder, capsys, monkeypatch):
         assert main(["prepare", "folder", *KINDS["folder"]]) == 0
         (folder / "out" / "manifest.json").unlink()
     capsys.readouterr()
-    more = ["--processes", "1"] if kind not in ("digits", "scenes") else []
+    more = ["--processes", "1"] if kind not in ("digits", "scenes", "synthetic") else []
     assert main(["prepare", kind.split()[0], *options, *more]) == 0
     return commands(capsys.readouterr().out)
 
@@ -153,7 +154,7 @@ def test_what_every_preparation_prints_is_a_training_that_can_start(
     kind, inputs, tmp_path, capsys, monkeypatch
 ):
     found = prepare(kind, inputs, tmp_path, capsys, monkeypatch)
-    assert len(found) == (2 if kind in ("folder", "tfrecords") else 1)
+    assert len(found) == (2 if kind in ("folder", "tfrecords", "synthetic") else 1)
     for words in found:
         assert main([*words[3:], "--dry-run"]) == 0
         told = dict(re.findall(r"^(\S.*?)  +(.*)$", capsys.readouterr().out, re.MULTILINE))

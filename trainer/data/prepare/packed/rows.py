@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
+from zlib import crc32
 
 import xxhash
 
@@ -118,10 +119,12 @@ def row_inputs(
     def listed() -> Iterator[ImageFile | RejectedFile]:
         for split, of_split in files.items():
             for file in of_split:
-                yield from _rows(split, file, len(known))
+                yield from _rows(split, file, len(known), _changed(file.path, columns))
 
     def unpack(folder: Path, processes: int) -> Callable[[], ImageReader]:
-        tasks = [_Unpacking(file.path, _changed(file.path), columns, folder) for file in every]
+        tasks = [
+            _Unpacking(file.path, _changed(file.path, columns), columns, folder) for file in every
+        ]
         missing = [task for task in tasks if not task.ends.exists()]
         rows = sum(file.rows for file, task in zip(every, tasks, strict=True) if task in missing)
         with work_through(_unpack, missing, rows, "unpacking", processes) as results:
@@ -132,8 +135,10 @@ def row_inputs(
     return Inputs(known, listed, unpack=unpack)
 
 
-def _rows(split: str, file: ParquetFile, classes: int) -> Iterator[ImageFile | RejectedFile]:
-    changed, number = _changed(file.path), 0
+def _rows(
+    split: str, file: ParquetFile, classes: int, changed: int
+) -> Iterator[ImageFile | RejectedFile]:
+    number = 0
     # The sizes of single images are known only once they are unpacked.
     mean = -(-file.size // max(file.rows, 1))
     for group, labels in enumerate(file.labels):
@@ -149,8 +154,11 @@ def _rows(split: str, file: ParquetFile, classes: int) -> Iterator[ImageFile | R
             number += 1
 
 
-def _changed(path: Path) -> int:
-    return path.stat().st_mtime_ns
+def _changed(path: Path, columns: Columns) -> int:
+    """Return the time of a file's last change, moved by the column: images of another column are
+    another data set.
+    """
+    return path.stat().st_mtime_ns + crc32(columns.leaf.encode())
 
 
 class RowReader:
@@ -217,7 +225,7 @@ def _unpack(task: _Unpacking, advance: Advance) -> None:
             f"{task.path}: cannot be unpacked into {task.folder} ({error.strerror}); run the same"
             " command again to continue"
         ) from error
-    if _changed(task.path) != task.changed:
+    if _changed(task.path, task.columns) != task.changed:
         raise DataError(
             f"{task.path}: has changed since it was listed; when nothing writes there any more,"
             " start again with an empty --output"

@@ -1,6 +1,7 @@
 """Parquet files of other tools, described where they are."""
 
 import base64
+import re
 import shutil
 
 import numpy as np
@@ -295,6 +296,16 @@ def test_row_groups_that_are_too_large_are_refused_with_their_size(files, monkey
         r"train-00000-of-00002.parquet: row group 0: has \d+ MB of images, more than \d+ MB.*"
         "write the files again with fewer rows in a row group, such as 100",
     )
+
+
+def test_row_groups_that_take_much_memory_are_told_with_what_to_do(files, monkeypatch, capsys):
+    describe(files)
+    assert "row groups" not in capsys.readouterr().out
+    monkeypatch.setattr("trainer.data.prepare.in_place.parquet._LARGE_ROW_GROUP", 20_000)
+    describe(files)
+    told = capsys.readouterr().out
+    assert re.search(r"row groups have up to 100 images, about \d+ MB, and each stream", told)
+    assert "--copy True" in told
 
 
 def test_the_largest_row_group_is_256_mib():

@@ -204,6 +204,16 @@ def test_a_complete_copy_is_not_unpacked_again(files, tmp_path, monkeypatch, cap
     assert "is already complete" in capsys.readouterr().out
 
 
+def test_images_of_another_column_are_another_data_set(tmp_path):
+    whole = table(TRAIN)
+    reversed_images = whole.column("image").take(pa.array(range(149, -1, -1)))
+    write_file(tmp_path / "train.parquet", whole.append_column("other", reversed_images))
+    options = {"label_column": "label", "image_column": "image"}
+    copy(tmp_path, tmp_path / "out", **options)
+    with pytest.raises(DataError, match="contains another data set"):
+        copy(tmp_path, tmp_path / "out", **options | {"image_column": "other"})
+
+
 def test_an_interrupted_copy_continues_with_the_files_that_are_missing(
     files, tmp_path, monkeypatch
 ):
