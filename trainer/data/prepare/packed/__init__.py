@@ -1,1 +1,1 @@
-"""Images inside other files than archives of archives: WebDataset's tars, and rows of Parquet."""
+"""Images inside other files: WebDataset's tar archives, and rows of Parquet files."""

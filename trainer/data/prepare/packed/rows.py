@@ -21,7 +21,7 @@ import xxhash
 
 from common.errors import ConfigError, UserError
 from trainer.data.example import BrokenRecordError
-from trainer.data.formats.parquet_files import ABSENT, file_labels, row_images
+from trainer.data.formats.parquet_files import ABSENT, UnfitFileError, file_labels, row_images
 from trainer.data.manifest import Columns, Manifest
 from trainer.data.prepare.in_place.description import MAX_CLASSES
 from trainer.data.prepare.in_place.parquet import (
@@ -39,6 +39,9 @@ from trainer.options import COPIED, PrepareParquetOptions
 
 _ENDS = struct.Struct("<2q")
 _TOLD_EVERY = 16
+"""Images between two updates of the counter that all processes share."""
+_LABELS_TOLD_EVERY = 100
+"""Number of files between two progress lines of reading labels."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +85,14 @@ def copy_parquet(options: PrepareParquetOptions, command: str) -> Manifest:
     paths = find_files(folder, divide=True)
     columns, layout = agreed_columns([*chain.from_iterable(paths.values())], options)
     names = class_names(layout, columns, options)
-    files = {
-        split: [_labelled(path, folder, columns) for path in of_split]
-        for split, of_split in paths.items()
-    }
+    count, known = sum(map(len, paths.values())), 0
+    files: dict[str, list[ParquetFile]] = {split: [] for split in paths}
+    for split, of_split in paths.items():
+        for path in of_split:
+            files[split].append(_labelled(path, folder, columns))
+            known += 1
+            if known % _LABELS_TOLD_EVERY == 0:
+                print(f"reading labels: {known:,} of {count:,} files so far", flush=True)
     return prepare(row_inputs(files, names, columns), output, options, command, options.held_out)
 
 
@@ -97,8 +104,10 @@ def _labelled(path: Path, folder: Path, columns: Columns) -> ParquetFile:
     """
     try:
         labels, size = file_labels(str(path), columns)
-    except (BrokenRecordError, ValueError) as error:
-        raise DataError(f"{path}: {error}; copy the file again") from error
+    except UnfitFileError as error:
+        raise DataError(f"{path}: {error}") from error
+    except BrokenRecordError as error:
+        raise DataError(f"{path}: labels cannot be read ({error}); copy the file again") from error
     return ParquetFile(path.resolve(), path.relative_to(folder).as_posix(), labels, size)
 
 
@@ -214,8 +223,9 @@ def _unpack(task: _Unpacking, advance: Advance) -> None:
             for image in row_images(str(task.path), task.columns):
                 output.write(image)
                 sizes.append(len(image))
-                if len(sizes) % _TOLD_EVERY == 0:
+                if len(sizes) % _TOLD_EVERY == 1:
                     advance(_TOLD_EVERY)
+            advance((len(sizes) - 1) % _TOLD_EVERY)
             output.flush()
             os.fsync(output.fileno())
     except BrokenRecordError as error:

@@ -149,7 +149,9 @@ def find_archives(given: tuple[str, ...]) -> dict[str, dict[str, Path]]:
     found: dict[str, dict[str, Path]] = {"train": {}, "validation": {}, "test": {}, "": {}}
     for root in map(Path, given):
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
-            name = path.relative_to(root).as_posix() if root.is_dir() else str(root)
+            # Several folders may have files of the same name.
+            alone = root.is_dir() and len(given) == 1
+            name = path.relative_to(root).as_posix() if alone else str(path)
             if path.is_file() and (path == root or path.name.endswith(_ARCHIVES)):
                 found[_split(path, root)][name] = path.resolve()
     divided, others = _used(found, ", ".join(given))

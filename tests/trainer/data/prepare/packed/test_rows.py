@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from common.errors import ConfigError, UserError
+from tests.trainer.support.command import TIMEOUT, run_trainer, start_trainer
 from tests.trainer.support.data_sets.image_folders import content, records, rejected, stamps
 from tests.trainer.support.data_sets.parquet_files import (
     CLASSES,
@@ -167,6 +169,18 @@ def test_a_damaged_row_group_is_named(files, tmp_path):
         copy(files, tmp_path / "out")
 
 
+def test_damaged_labels_are_named_before_anything_is_written(files, tmp_path):
+    path = files / "data" / "train-00001-of-00003.parquet"
+    column = pq.read_metadata(path).row_group(1).column(2)
+    damaged = bytearray(path.read_bytes())
+    start = column.dictionary_page_offset
+    damaged[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(damaged)
+    with pytest.raises(DataError, match=rf"{path}: labels cannot be read .*copy the file again"):
+        copy(files, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_file_that_changes_meanwhile_is_named(files, tmp_path, monkeypatch):
     path = files / "data" / "train-00001-of-00003.parquet"
     read = rows.row_images
@@ -233,6 +247,30 @@ def test_an_interrupted_copy_continues_with_the_files_that_are_missing(
     assert len(names) == 5
     assert names[2] == names[3]
     assert content(tmp_path / "out") == content(tmp_path / "undisturbed")
+
+
+MOMENTS = ("inputs", "*.images", "*.ends", "*.json")
+"""Files that appear one after the other in the folder of an unfinished data set."""
+
+
+@pytest.mark.slow
+def test_a_copy_that_is_killed_at_any_moment_ends_with_the_same_bytes(files, tmp_path):
+    options = ["--input", "set", "--copy", "True", "--processes", "1"]
+    copy(files, tmp_path / "undisturbed")
+    for moment in MOMENTS:
+        process = start_trainer("prepare", "parquet", *options, "--output", "out", cwd=tmp_path)
+        while process.poll() is None and not list((tmp_path / "out" / ".parts").glob(moment)):
+            time.sleep(0.002)
+        process.kill()
+        process.communicate(timeout=TIMEOUT)
+    done = run_trainer("prepare", "parquet", *options, "--output", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found, wanted = content(tmp_path / "out"), content(tmp_path / "undisturbed")
+    # Of the manifest only the command line differs.
+    assert found.pop("manifest.json") != wanted.pop("manifest.json")
+    assert found == wanted
+    manifests = [load_manifest(tmp_path / name) for name in ("out", "undisturbed")]
+    assert manifests[0].version == manifests[1].version
 
 
 @pytest.mark.slow

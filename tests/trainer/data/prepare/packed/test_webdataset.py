@@ -104,6 +104,13 @@ def test_archives_can_be_named_one_by_one(archives, tmp_path):
     }
 
 
+def test_archives_of_several_folders_may_have_the_same_name(tmp_path):
+    for folder in ("a", "b"):
+        write(tmp_path / folder / "train-0.tar", samples(3))
+    found = find_archives((str(tmp_path / "a"), str(tmp_path / "b")))
+    assert len(found[""]) == 2
+
+
 SPLITS = {
     "words": (["a_train_0.tar", "a.validation.0.tar"], {"train": 1, "validation": 1}),
     "folders": (["train/0.tar", "val/x/0.tar"], {"train": 1, "validation": 1}),
