@@ -36,17 +36,11 @@ from trainer.data.manifest import (
 from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import FileReader, Inputs
 from trainer.data.prepare.listing import Listing, SplitSize
-from trainer.data.prepare.output import (
-    LEAST_SHARDS,
-    begin,
-    check_folder,
-    finished,
-    interruptible,
-    only_writer,
-)
+from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
 from trainer.data.prepare.pool import work_through
 from trainer.data.prepare.rejected import REJECTED, Rejections
 from trainer.data.prepare.shards import (
+    LEAST_SHARDS,
     PARTS,
     FileRange,
     Preparation,

@@ -10,7 +10,7 @@ from pathlib import Path
 from common.errors import UserError
 from common.files import write_atomically
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
-from trainer.data.prepare.shards import PARTS
+from trainer.data.prepare.shards import LEAST_SHARDS, PARTS
 from trainer.errors import DataError
 
 
@@ -71,11 +71,6 @@ def finished(output: Path, identity: str) -> Manifest | None:
             " it or choose another --output"
         )
     return manifest
-
-
-LEAST_SHARDS = 64
-"""Shards of a split, however small they are, if there are enough images: as many as the streams in
-which training reads by default."""
 
 
 def begin(output: Path, identity: str) -> int:

@@ -22,6 +22,10 @@ from trainer.data.targets.mask_files import MaskFolder
 PARTS = ".parts"
 """Folder of the descriptions of finished shards; deleted when the data set is complete."""
 
+LEAST_SHARDS = 64
+"""Shards of a split, however small they are, if there are enough images: as many as the streams in
+which training reads by default."""
+
 _TOLD_EVERY = 16
 """Images between two updates of the counter that all processes share."""
 

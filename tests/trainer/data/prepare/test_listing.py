@@ -11,8 +11,7 @@ from trainer.data.prepare import job
 from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.input_files import ImageFile, Inputs
 from trainer.data.prepare.listing import Listing, SplitSize
-from trainer.data.prepare.output import LEAST_SHARDS
-from trainer.data.prepare.shards import Preparation
+from trainer.data.prepare.shards import LEAST_SHARDS, Preparation
 
 COUNTS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 
