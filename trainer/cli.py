@@ -14,6 +14,7 @@ from common import commands, fields
 from common.arguments import parse
 from common.errors import ConfigError
 from trainer.options import (
+    COPIED,
     EvaluateOptions,
     ExportOptions,
     InspectOptions,
@@ -26,6 +27,7 @@ from trainer.options import (
     PrepareSegmentationOptions,
     PrepareSyntheticOptions,
     PrepareTfrecordsOptions,
+    PrepareWebdatasetOptions,
     ReportOptions,
     StacksOptions,
     VerifyOptions,
@@ -42,8 +44,8 @@ usage: python -m trainer COMMAND [options]
   report     write a page about a run, or a comparison: python -m trainer report RUN [RUN...]
   stacks     print where the ranks of a running training are: python -m trainer stacks RUN
   prepare    write a data set as TFRecords with a manifest:
-             prepare {imagenet, folder, segmentation, digits, scenes, synthetic}, or only the
-             manifest for files of other tools: prepare {tfrecords, parquet}
+             prepare {imagenet, folder, webdataset, segmentation, digits, scenes, synthetic}, or
+             only the manifest for files of other tools: prepare {tfrecords, parquet}
   verify     check a data set against its manifest: python -m trainer verify DIR
   inspect    write a page that shows a data set: python -m trainer inspect DIR
 
@@ -67,6 +69,7 @@ OPTIONS: Final[Mapping[str, type]] = {
     "prepare segmentation": PrepareSegmentationOptions,
     "prepare tfrecords": PrepareTfrecordsOptions,
     "prepare parquet": PrepareParquetOptions,
+    "prepare webdataset": PrepareWebdatasetOptions,
     "prepare digits": PrepareDigitsOptions,
     "prepare scenes": PrepareScenesOptions,
     "prepare synthetic": PrepareSyntheticOptions,
@@ -128,6 +131,9 @@ def _run(name: str, args: list[str]) -> int:
             print(write_inspection(folder, options))
         case _:
             _prepare(name, options)
+            from trainer.suggestion import print_suggestion
+
+            print_suggestion(_prepared_folder(options))
     return 0
 
 
@@ -150,10 +156,20 @@ def _prepare(name: str, options: Any) -> None:
             from trainer.data.prepare.in_place.tfrecords import prepare_tfrecords
 
             prepare_tfrecords(options, line)
-        case PrepareParquetOptions():
-            from trainer.data.prepare.in_place.parquet import prepare_parquet
+        case PrepareWebdatasetOptions():
+            from trainer.data.prepare.packed.webdataset import prepare_webdataset
 
-            prepare_parquet(options, line)
+            prepare_webdataset(options, line)
+        case PrepareParquetOptions():
+            from trainer.data.prepare.packed.rows import describe_or_copy
+
+            describe_or_copy(options, line)
+        case _:
+            _write_embedded(options)
+
+
+def _write_embedded(options: Any) -> None:
+    match options:
         case PrepareDigitsOptions():
             from trainer.data.builtin.digits import prepare_digits
 
@@ -166,6 +182,13 @@ def _prepare(name: str, options: Any) -> None:
             from trainer.data.builtin.synthetic import prepare_noise
 
             prepare_noise(options.output, options.images)
+
+
+def _prepared_folder(options: Any) -> Path:
+    """Return the folder of the data set that a preparation has written or described."""
+    if isinstance(options, PrepareParquetOptions) and options.copy:
+        return Path(options.output or COPIED)
+    return Path(getattr(options, "output", None) or options.input)
 
 
 def _line(name: str, options: Any) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from common.errors import UserError
 from common.files import write_atomically
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
-from trainer.data.prepare.shards import PARTS
+from trainer.data.prepare.shards import LEAST_SHARDS, PARTS
 from trainer.errors import DataError
 
 
@@ -73,19 +73,26 @@ def finished(output: Path, identity: str) -> Manifest | None:
     return manifest
 
 
-def begin(output: Path, identity: str) -> None:
+def begin(output: Path, identity: str) -> int:
     """Record the identity of the data set to write, or check that it equals the recorded one.
+
+    Returns:
+        Wanted number of shards of a split, see `job.shard_count`: `LEAST_SHARDS`, or what was
+        recorded when the data set was begun. That is 1 if it was begun by a version that looked at
+        the size alone, so that its finished shards stay.
 
     Raises:
         DataError: The folder was begun with another data set.
     """
     begun = output / PARTS / "inputs"
     if not begun.exists():
-        write_atomically(begun, identity)
-    elif begun.read_text() != identity:
+        write_atomically(begun, f"{identity} {LEAST_SHARDS}")
+    recorded, _, least = begun.read_text().partition(" ")
+    if recorded != identity:
         raise DataError(
             f"{output}: was begun with other files or options; use the same again, or remove it"
         )
+    return int(least or 1)
 
 
 @contextmanager
