@@ -1,7 +1,7 @@
 """The scoring script of Azure Machine Learning's inference server, the same here and on Azure.
 
-It needs an export (its SavedModel and export.json) and nothing else of this repository. A request is
-`POST /score` with
+It needs an export (its SavedModel and export.json) and nothing else of this repository. A request
+is `POST /score` with
 
     one image:    the bytes of a JPEG or PNG
     some images:  multipart/form-data, a file for each
@@ -113,13 +113,13 @@ def init() -> None:
     description = file.parent.parent / "export.json"
     facts = json.loads(description.read_text()) if description.is_file() else {}
     name = os.environ.get("SCORE_MODEL_NAME") or str(facts.get("run", "model"))
-    version = os.environ.get("SCORE_MODEL_VERSION") or str(facts.get("step", ""))
+    version = os.environ.get("SCORE_MODEL_VERSION") or str(facts.get("step", "unknown"))
     page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
     _model = Model(
         exported,
         signature,
         {"X-Model-Name": name, "X-Model-Version": version},
-        page.replace("MODEL", html.escape(f"{name} {version}".strip())),
+        page.replace("MODEL", html.escape(f"{name}, version {version}")),
     )
     check("pixel", PIXEL)
     answer(signature, Question([PIXEL], ["pixel"], "image"))
