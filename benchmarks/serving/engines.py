@@ -20,7 +20,7 @@ from benchmarks.data.photos import crops
 from benchmarks.measure import BenchmarkOptions, columns, ratio, read_samples, table, take_turns
 from benchmarks.processes import in_process
 from benchmarks.serving.score import ONE_THREAD
-from trainer.config import ModelConfig, Positive, TrainConfig
+from trainer.config import ModelConfig, Positive
 from trainer.data.builtin.digits import VALIDATION_PER_CLASS, load_records, split
 from trainer.data.manifest import Normalization
 from trainer.distributed.communicator import Alone
@@ -77,7 +77,7 @@ def resnet50(rounds: int) -> dict[str, Any]:
     """Compare the engines on photographs."""
     from trainer.export.saved_model import save_model  # noqa: PLC0415 - in the process that measures
     from trainer.model.build import build_model  # noqa: PLC0415
-    from trainer.tasks.table import make_task  # noqa: PLC0415
+    from trainer.tasks.classification import Classification  # noqa: PLC0415
     from trainer.tasks.task import Serving  # noqa: PLC0415
 
     config = ModelConfig(depth=50, image_size=224)
@@ -91,7 +91,7 @@ def resnet50(rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "saved_model"
         serving = Serving(names, normalization, 224, 0.875, 5)
-        save_model(make_task(TrainConfig(), CLASSES), build_model(config, CLASSES), folder, serving)
+        save_model(Classification(CLASSES), build_model(config, CLASSES), folder, serving)
         return _compare(folder, images, 224, 0.875, rounds)
 
 

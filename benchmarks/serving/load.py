@@ -169,11 +169,9 @@ def put_load(
 def form(images: Sequence[bytes]) -> tuple[bytes, str]:
     """Return a multipart form with a file for each image, and its type."""
     boundary = uuid.uuid4().hex
+    head = f'--{boundary}\r\nContent-Disposition: form-data; name="a"; filename="'
     parts = [
-        f'--{boundary}\r\nContent-Disposition: form-data; name="a"; filename="{number}"\r\n\r\n'.encode()
-        + image
-        + b"\r\n"
-        for number, image in enumerate(images)
+        f'{head}{number}"\r\n\r\n'.encode() + image + b"\r\n" for number, image in enumerate(images)
     ]
     kind = f"multipart/form-data; boundary={boundary}"
     return b"".join([*parts, f"--{boundary}--\r\n".encode()]), kind

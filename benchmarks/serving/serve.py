@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -94,7 +95,7 @@ def measure(options: Options) -> dict[str, Any]:
                         )
                     )
             for together in (1, TOGETHER):
-                turns[_name(PLAIN, 1, together)] = lambda together=together: plain(together)
+                turns[_name(PLAIN, 1, together)] = partial(plain, together)
             rounds = in_turns(turns, options.rounds)
             memory = server.memory_mb()
     return {"rounds": rounds, "start_seconds": starts, "memory_mb": memory}
