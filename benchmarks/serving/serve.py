@@ -89,10 +89,8 @@ def measure(options: Options) -> dict[str, Any]:
             turns: dict[str, Callable[[], Load]] = {}
             for name, place in ((OURS, server), (FLOOR, floor)):
                 for clients, together in (*((n, 1) for n in CLIENTS), (1, TOGETHER)):
-                    turns[_name(name, clients, together)] = (
-                        lambda load=(place, images, clients, together, options.seconds): put_load(
-                            *load
-                        )
+                    turns[_name(name, clients, together)] = partial(
+                        put_load, place, images, clients, together, options.seconds
                     )
             for together in (1, TOGETHER):
                 turns[_name(PLAIN, 1, together)] = partial(plain, together)

@@ -19,7 +19,7 @@ from trainer.scoring.server import PYTHON
 from trainer.tasks.segmentation import Segmentation
 from trainer.tasks.task import Serving
 
-CLASSES = ("ground", "cat", "dog")
+CLASSES = ("ground", "Kätzchen", "犬")
 SIZE = 16
 
 PROGRAM = """
