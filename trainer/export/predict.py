@@ -143,7 +143,7 @@ def _predict(signature: Any, paths: Sequence[Path]) -> Iterator[tuple[Path, Pred
     remaining = iter(paths)
     while batch := list(islice(remaining, BATCH)):
         encoded = [_read(path) for path in batch]
-        outcomes = iter(classify(signature, [e for e in encoded if isinstance(e, bytes)]))
+        outcomes = iter(_classify(signature, [e for e in encoded if isinstance(e, bytes)]))
         for path, content in zip(batch, encoded, strict=True):
             yield path, content if isinstance(content, str) else next(outcomes)
 
@@ -155,14 +155,14 @@ def _read(path: Path) -> bytes | str:
         return f"cannot be read ({error.strerror})"
 
 
-def classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str]:
+def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str]:
     """Classify encoded images in one batch, or one by one if one of them cannot be decoded."""
     try:
         output = signature(images=tf.constant(encoded, tf.string))
     except tf.errors.InvalidArgumentError as error:
         if len(encoded) == 1:
             return [f"cannot be read as an image ({_reason(error)})"]
-        return [outcome for image in encoded for outcome in classify(signature, [image])]
+        return [outcome for image in encoded for outcome in _classify(signature, [image])]
     if "shares" in output:
         names = [name.decode() for name in output["class_names"].numpy()]
         return [_shares(names, row) for row in output["shares"].numpy()]

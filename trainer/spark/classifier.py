@@ -40,7 +40,7 @@ _BATCH: Final = 32
 
 class _ImageColumn(Params):
     image_col = Param(
-        Params._dummy(),  # noqa: SLF001 - pyspark's way to declare a parameter
+        Params._dummy(),
         "image_col",
         "column of encoded images (JPEG or PNG), binary",
         TypeConverters.toString,
@@ -64,13 +64,13 @@ class ImageClassifier(
         options: Options of `python -m trainer train`, such as ["--epochs", "30"].
     """
 
-    folder = Param(Params._dummy(), "folder", "folder for data and run", TypeConverters.toString)  # noqa: SLF001
-    label_col = Param(Params._dummy(), "label_col", "column of labels", TypeConverters.toString)  # noqa: SLF001
-    num_proc = Param(Params._dummy(), "num_proc", "number of ranks", TypeConverters.toInt)  # noqa: SLF001
-    restarts = Param(Params._dummy(), "restarts", "most restarts in a row", TypeConverters.toInt)  # noqa: SLF001
-    held_out = Param(Params._dummy(), "held_out", "fraction held out", TypeConverters.toFloat)  # noqa: SLF001
+    folder = Param(Params._dummy(), "folder", "folder for data and run", TypeConverters.toString)
+    label_col = Param(Params._dummy(), "label_col", "column of labels", TypeConverters.toString)
+    num_proc = Param(Params._dummy(), "num_proc", "number of ranks", TypeConverters.toInt)
+    restarts = Param(Params._dummy(), "restarts", "most restarts in a row", TypeConverters.toInt)
+    held_out = Param(Params._dummy(), "held_out", "fraction held out", TypeConverters.toFloat)
     options = Param(
-        Params._dummy(),  # noqa: SLF001
+        Params._dummy(),
         "options",
         "options of `python -m trainer train`",
         TypeConverters.toListString,
@@ -251,16 +251,28 @@ def _load(key: str, files: Any) -> Any:
 
 
 def _predict(signature: Any, images: Any) -> Any:
+    """Return a table with a row for each image of a batch."""
     import pandas as pd
-
-    from trainer.export.predict import classify
 
     rows = []
     for begin in range(0, len(images), _BATCH):
         encoded = [bytes(image or b"") for image in images.iloc[begin : begin + _BATCH]]
-        for outcome in classify(signature, encoded):
-            best = {} if isinstance(outcome, str) else outcome[0]
-            rows.append([best.get(key) for key in ("class_id", "class_name", "probability")])
-    return pd.DataFrame(rows, columns=["prediction", "class_name", "confidence"]).astype(
-        {"prediction": "float64", "confidence": "float64"}
-    )
+        rows += _classify(signature, encoded)
+    return pd.DataFrame(rows, columns=["prediction", "class_name", "confidence"])
+
+
+def _classify(signature: Any, encoded: list[bytes]) -> list[tuple[float, str | None, float]]:
+    """Return label, name and probability of each image, without a name for what is no image."""
+    import tensorflow as tf
+
+    try:
+        output = signature(images=tf.constant(encoded, tf.string))
+    except tf.errors.InvalidArgumentError:
+        if len(encoded) == 1:
+            return [(float("nan"), None, float("nan"))]
+        return [row for image in encoded for row in _classify(signature, [image])]
+    columns = (output[key].numpy() for key in ("class_ids", "class_names", "probabilities"))
+    return [
+        (float(numbers[0]), names[0].decode(), float(parts[0]))
+        for numbers, names, parts in zip(*columns, strict=True)
+    ]

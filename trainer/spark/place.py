@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from common.errors import ConfigError
 from trainer.config import TrainConfig
@@ -136,14 +136,15 @@ def lost_executor(message: str) -> bool:
 
 
 def reason(message: str) -> str:
-    """Return the line of Spark's message that says why a stage ended."""
+    """Return the line of Spark's message that says why a job ended."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    told = [line for line in lines if not re.match(r"at |[a-z]+(\.\w+)+\$?\w*:? *:?$|File ", line)]
-    if not lost_executor(message):
-        errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
-        told = errors[-1:] or told
-    recent = [line for line in told if "Most recent failure reason" in line or "Reason:" in line]
-    return (recent or told or ["unknown"])[0][:300]
+    # Python's own errors, how an executor or a worker was lost, and what Spark begins with.
+    python = () if lost_executor(message) else (r"(?!org\.|java|py4j)[\w.]+(Error|Exception): ",)
+    for pattern in (*python, ".*(Reason:|exited unexpectedly)", ".*(Job aborted|cancelled)", ""):
+        found = [line for line in lines if re.match(pattern, line)]
+        if found:
+            return found[0][:300]
+    return "unknown"
 
 
 def for_executors(config: TrainConfig, ranks: int, folder: Path) -> TrainConfig:
@@ -175,7 +176,7 @@ def _absolute(path: str | None, folder: Path) -> str | None:
     return None if path is None else str(folder / path)
 
 
-PATHS: Final = (
+_PATHS: Final = (
     "input", "output", "train", "validation", "ground_truth", "words", "images", "masks",
     "class_names",
 )  # fmt: skip
@@ -189,11 +190,11 @@ def absolute_paths(options: Prepared, folder: Path) -> Prepared:
         options: Options of `trainer prepare`.
         folder: Working directory of the driver, to which relative paths refer.
     """
-    given = {name: getattr(options, name, None) for name in PATHS}
-    texts = {name: str(folder / path) for name, path in given.items() if isinstance(path, str)}
-    lists = {
-        name: tuple(str(folder / path) for path in paths)
-        for name, paths in given.items()
-        if isinstance(paths, tuple)
-    }
-    return replace(options, **{name: path for name, path in texts.items() if given[name]}, **lists)
+    changed: dict[str, Any] = {}
+    for name in _PATHS:
+        value = getattr(options, name, None)
+        if isinstance(value, tuple):
+            changed[name] = tuple(str(folder / path) for path in value)
+        elif value:
+            changed[name] = str(folder / value)
+    return replace(options, **changed)
