@@ -47,7 +47,7 @@ def test_a_run_ends_with_the_bits_of_the_launcher(train, expected, tmp_path, cap
     folder = train()
     assert folder == tmp_path / "runs" / "run"
     assert final_state(folder) == expected
-    assert "trained 92 steps" in capsys.readouterr().out
+    assert "trained 90 steps" in capsys.readouterr().out
     assert not list(folder.glob(".*-*"))
 
 

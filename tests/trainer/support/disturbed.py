@@ -52,10 +52,13 @@ def executor() -> int:
 if __name__ == "__main__":
     from tests.trainer.support.small_model import small_model
     from trainer.model import build
+
+    # Before other modules take it from there.
+    vars(build)["build_model"] = small_model
+
     from trainer.training.run import Attempt
 
     runs = Path(sys.argv[sys.argv.index("--runs-dir") + 1])
-    vars(build)["build_model"] = small_model
     take_steps = Attempt._take_steps
 
     def disturbed(attempt: Attempt, step: int, epoch: int) -> Any:
