@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,7 @@ def run(
     setup = set_up_for_launch(config)
     folder = setup.folder.path
     folder.mkdir(parents=True, exist_ok=True)
-    signals = SignalForwarder()
-    # Python handles signals in the main thread alone.
-    handled = threading.current_thread() is threading.main_thread()
-    with signals if handled else nullcontext():
+    with stop_signals() as signals:
         result = repeat_attempts(
             lambda args: stage.attempt(Work(module, tuple(args), Mailbox(folder)), signals),
             ["train", *to_args(setup.config)],
@@ -93,6 +90,15 @@ def run(
     if signals.status_at_once or status:
         raise TrainingError(_explain(folder, status), signals.status_at_once or status)
     return folder
+
+
+def stop_signals() -> AbstractContextManager[SignalForwarder]:
+    """Return a context that collects stop signals; none of them outside of the main thread, where
+    Python does not handle any.
+    """
+    signals = SignalForwarder()
+    handled = threading.current_thread() is threading.main_thread()
+    return signals if handled else nullcontext(signals)
 
 
 def _explain(folder: Path, status: int) -> str:
@@ -131,7 +137,11 @@ class BarrierStage:
             UserError: The executors cannot run the ranks, for a reason that would occur again.
         """
         say(f"starting {self._ranks} ranks on Spark", sys.stdout)
-        wait_for_slots(self._context, self._ranks, REPLACEMENT_SECONDS)
+        wait_for_slots(
+            self._context, self._ranks, REPLACEMENT_SECONDS, lambda: bool(signals.received)
+        )
+        if signals.received:
+            return AttemptResult((-signals.received[0],))
         tasks = self._context.parallelize(range(self._ranks), self._ranks).barrier()
         started = tasks.mapPartitions(partial(run_rank, work))
         with _emptied(work.mailbox), Job(self._context, "training", started.collect) as job:
@@ -175,13 +185,14 @@ def _lost(error: Exception, *, stopped: bool) -> AttemptResult:
         UserError: An executor could not run the ranks at all.
     """
     message = str(error)
+    if stopped:
+        return AttemptResult((LOST,))
     if not lost_executor(message):
         raise UserError(
             f"the executors cannot run the ranks ({reason(message)}); the trainer and its packages"
             " must be installed on them, or sent by --py-files and --archives"
         ) from error
-    if not stopped:
-        say(f"Spark lost a rank: {reason(message)}")
+    say(f"Spark lost a rank: {reason(message)}")
     return AttemptResult((LOST,))
 
 

@@ -6,6 +6,7 @@ and the folder to write must have the same absolute path on driver and executors
 """
 
 import secrets
+import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -51,13 +52,9 @@ def _results(
 ) -> Generator[Result]:
     if not tasks:
         return
-    listing = tasks[0].preparation.listing
-    # Spark tells files apart by their names alone.
-    sent = listing.with_name(f"{listing.parent.name}-{secrets.token_hex(6)}.sqlite")
-    sent.hardlink_to(listing)
-    context.addFile(str(sent))
+    sent = _send(context, tasks[0].preparation.listing)
     arrived = _arrivals(context)
-    task = _Task(work, tuple(tasks), sent.name)
+    task = _Task(work, tuple(tasks), sent)
 
     def do_units(numbers: Iterator[int]) -> None:
         arrived.add(list(task(numbers)))
@@ -102,6 +99,18 @@ def _arrivals(context: Any) -> Any:
             return value
 
     return context.accumulator([], Lists())
+
+
+def _send(context: Any, listing: Path) -> str:
+    """Send a listing to all executors, also to those that start later; return its name there."""
+    from pyspark import SparkFiles
+
+    # Spark tells files apart by their names, and asks for them as long as the context lives.
+    folder = Path(SparkFiles.getRootDirectory(), "listings")
+    folder.mkdir(exist_ok=True)
+    name = f"listing-{secrets.token_hex(6)}.sqlite"
+    context.addFile(str(shutil.copyfile(listing, folder / name)))
+    return name
 
 
 class _Task:

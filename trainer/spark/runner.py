@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainer.distributed.launcher import SignalForwarder, end_with_launcher, run_ranks
-from trainer.spark.driver import BarrierStage, TrainingError
+from trainer.distributed.launcher import end_with_launcher, run_ranks
+from trainer.spark.driver import BarrierStage, TrainingError, stop_signals
 from trainer.spark.ranks import FUNCTION, RESULT, Work
 from trainer.spark.session import get_session
 
@@ -46,7 +46,7 @@ class HorovodRunner:
         from pyspark import cloudpickle
 
         function = cloudpickle.dumps(partial(main, **kwargs))
-        with SignalForwarder() as signals, tempfile.TemporaryDirectory() as scratch:
+        with stop_signals() as signals, tempfile.TemporaryDirectory() as scratch:
             if self._np > 0:
                 stage = BarrierStage(get_session(str(self._np)), self._np)
                 attempt = stage.attempt(Work(__name__, (), function=function), signals)

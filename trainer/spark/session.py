@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from common.errors import ConfigError, UserError
@@ -79,16 +80,24 @@ def check_allocation(context: Any) -> None:
         )
 
 
-def wait_for_slots(context: Any, ranks: int, seconds: float) -> None:
+def wait_for_slots(
+    context: Any, ranks: int, seconds: float, stopped: Callable[[], bool] = bool
+) -> None:
     """Wait until the executors can run all ranks at once.
 
     Spark itself would wait ten minutes for them, and then fail.
+
+    Args:
+        context: `SparkContext`.
+        ranks: Number of ranks.
+        seconds: Longest time to wait.
+        stopped: Returns whether the user has asked to stop, which ends the wait.
 
     Raises:
         ConfigError: They cannot in this time.
     """
     began = told = time.monotonic()
-    while (slots := _slots(context)) < ranks:
+    while (slots := _slots(context)) < ranks and not stopped():
         now = time.monotonic()
         if now - began > seconds:
             raise ConfigError(

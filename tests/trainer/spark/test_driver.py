@@ -68,14 +68,14 @@ def test_an_error_of_the_configuration_is_raised_before_anything_starts(train, t
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_explained_error_of_a_rank_is_not_repeated(train, capsys):
-    # The folder is there for the driver; each rank finds that its builder is not.
+def test_an_explained_error_of_a_rank_is_not_repeated(train, tmp_path, capsys):
+    disturbed.ask(tmp_path / "runs", 1, 0, "refuses")
     with pytest.raises(TrainingError) as caught:
-        train("--model.builder", "nowhere.networks:build")
+        train()
     assert caught.value.exit_code == ConfigError.exit_code
     said = capsys.readouterr()
     assert said.out.count("starting 2 ranks") == 1
-    assert "nowhere" in said.out + said.err
+    assert "[rank 1]   - --option: does not fit this machine" in said.err
 
 
 def test_ctrl_c_saves_the_state_and_leaves_no_process(train, tmp_path, ranks_of_spark):

@@ -2,7 +2,7 @@
 
 python -m tests.trainer.support.disturbed ARGS
 
-A file `disturb` in the folder of runs says which rank, after how many steps, and what.
+A file `disturb` in the folder of runs says which rank, after how many steps, and what happens.
 """
 
 import json
@@ -16,9 +16,13 @@ from typing import Any
 
 import psutil
 
+from common.errors import ConfigError
+
 
 def ask(runs: Path, rank: int, step: int, what: str) -> None:
-    """Have a rank disturbed: `rank` or `executor` is killed, or `waits` stands still."""
+    """Have a rank disturbed: it is killed (`rank`), or its `executor`; or it `refuses` its
+    configuration, or `waits` from then on before each step.
+    """
     runs.mkdir(exist_ok=True)
     (runs / "disturb").write_text(json.dumps([rank, step, what]))
 
@@ -34,6 +38,8 @@ def disturb(runs: Path, step: int) -> None:
         (runs / "waiting").touch()
         time.sleep(0.2)
         return
+    if what == "refuses":
+        raise ConfigError(["--option: does not fit this machine"])
     (runs / "disturb").unlink()
     victim = os.getpid() if what == "rank" else executor()
     os.kill(victim, signal.SIGKILL)
@@ -43,7 +49,7 @@ def disturb(runs: Path, step: int) -> None:
 def executor() -> int:
     """The JVM of the executor above this process."""
     return next(
-        process.pid
+        int(process.pid)
         for process in psutil.Process().parents()
         if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
     )
