@@ -137,7 +137,7 @@ def lost_executor(message: str) -> bool:
 
 def reason(message: str) -> str:
     """Return the line of Spark's message that says why a job ended."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    lines = [line.strip(": \t") for line in message.splitlines() if line.strip(": \t")]
     # Python's own errors, how an executor or a worker was lost, and what Spark begins with.
     python = () if lost_executor(message) else (r"(?!org\.|java|py4j)[\w.]+(Error|Exception): ",)
     for pattern in (*python, ".*(Reason:|exited unexpectedly)", ".*(Job aborted|cancelled)", ""):

@@ -65,6 +65,10 @@ if __name__ == "__main__":
     from pyspark import cloudpickle
 
     end_with_launcher()
+    if os.environ["HOROVOD_SIZE"] == "1":
+        # A world of one is served no rendezvous, and needs none.
+        for name in [name for name in os.environ if name.startswith("HOROVOD_")]:
+            del os.environ[name]
     folder = Path(sys.argv[1])
     returned = cloudpickle.loads((folder / FUNCTION).read_bytes())()
     if os.environ.get("HOROVOD_RANK", "0") == "0":
