@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from common.errors import ConfigError, UserError
 from trainer.distributed.launcher import SignalForwarder, repeat_attempts, say
@@ -26,6 +26,7 @@ from trainer.spark.place import (
     LOST,
     RankEnd,
     attempt_result,
+    cancelled,
     cause,
     for_executors,
     lost_executor,
@@ -39,6 +40,9 @@ from trainer.spark.session import (
     get_context,
     wait_for_slots,
 )
+
+_CANCELLED: Final = 128 + signal.SIGTERM
+"""Exit status if somebody else has cancelled the job; its ranks have received SIGTERM."""
 
 
 class TrainingError(UserError):
@@ -183,10 +187,13 @@ def _lost(error: Exception, *, stopped: bool) -> AttemptResult:
 
     Raises:
         UserError: An executor could not run the ranks at all.
+        TrainingError: Somebody has cancelled the job.
     """
     message = str(error)
     if stopped:
         return AttemptResult((LOST,))
+    if cancelled(message):
+        raise TrainingError(f"the job was cancelled in Spark ({reason(message)})", _CANCELLED)
     if not lost_executor(message):
         raise UserError(
             f"the executors cannot run the ranks ({reason(message)}); the trainer and its packages"

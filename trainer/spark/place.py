@@ -135,6 +135,11 @@ def lost_executor(message: str) -> bool:
     return "Traceback (most recent call last)" not in message
 
 
+def cancelled(message: str) -> bool:
+    """Return whether somebody has cancelled a job of Spark, given its message."""
+    return re.search(r"\bJob( \d+)? cancelled", message) is not None
+
+
 def reason(message: str) -> str:
     """Return the line of Spark's message that says why a job ended."""
     lines = [line.strip(": \t") for line in message.splitlines() if line.strip(": \t")]

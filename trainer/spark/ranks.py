@@ -29,7 +29,7 @@ from trainer.spark.messages import Mailbox
 from trainer.spark.place import Place, RankEnd, TaskNode, find_place
 
 _POLL_SECONDS: Final = 0.1
-_LOOK_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 2.0
 """Seconds between two looks for a stop request, and for the failure of another rank."""
 _LAST_LINES: Final = 20
 """Lines of a rank's output that the driver is told, to show those of the rank that failed."""

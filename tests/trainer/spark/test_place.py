@@ -17,6 +17,7 @@ from trainer.spark.place import (
     TaskNode,
     absolute_paths,
     attempt_result,
+    cancelled,
     cause,
     find_place,
     for_executors,
@@ -123,6 +124,19 @@ def test_what_spark_says_is_told_apart_and_shortened():
     assert reason(LOST_EXECUTOR).startswith("ExecutorLostFailure")
     assert reason(NO_TRAINER) == "ModuleNotFoundError: No module named 'trainer'"
     assert reason("") == "unknown"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "org.apache.spark.SparkException: Job 7 cancelled part of cancelled job group training",
+        "[SPARK_JOB_CANCELLED] Job 0 cancelled  SQLSTATE: XXKDA",
+        "Job cancelled because SparkContext was shut down",
+    ],
+)
+def test_a_job_that_somebody_has_cancelled_is_no_lost_executor(message):
+    assert cancelled(message)
+    assert not cancelled(LOST_EXECUTOR)
 
 
 # 3. Arguments.
