@@ -182,7 +182,8 @@ test-trainer: $(TRAINER) $(SBOM) ## Run the tests of the trainer and of the repo
 	$(call again,$(TRAINER_PYTHON))
 
 test-spark: $(TRAINER) ## Run the tests on Spark, with pyspark 3.5 and 4; needs Java 17
-	@command -v java >/dev/null || { echo "error: Java is not installed; Spark runs on it: install Java 17 (Debian: openjdk-17-jre-headless)" >&2; exit 1; }
+	@"$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -q '"17\.' || { \
+		echo "error: Java 17, which both versions of Spark run on, is neither JAVA_HOME nor on the path: install it (Debian: openjdk-17-jre-headless)" >&2; exit 1; }
 	@$(MAKE) --no-print-directory $(SPARKS)
 	@status=0; for spark in $(SPARKS); do \
 		echo "tests with $$(dirname $$spark)"; \

@@ -12,7 +12,7 @@ from tests.trainer.support import disturbed
 from tests.trainer.support.command import TINY, final_state, metrics
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.launched import wait_until
-from trainer.spark import driver, session
+from trainer.spark import driver
 from trainer.spark.driver import BarrierStage, TrainingError, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -100,12 +100,3 @@ def test_too_few_slots_are_refused_in_seconds(spark, monkeypatch):
     with pytest.raises(ConfigError, match="3 ranks, but Spark has 2 slots"):
         BarrierStage(spark, 3)
     assert time.monotonic() - began < 30
-
-
-def test_dynamic_allocation_is_refused_with_what_to_set():
-    class Context:
-        def getConf(self):  # noqa: N802
-            return {"spark.dynamicAllocation.enabled": "true"}
-
-    with pytest.raises(ConfigError, match=r"set it to false, and spark\.executor\.instances"):
-        session.check_allocation(Context())

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -113,16 +111,3 @@ def test_the_command_takes_relative_paths_and_writes_the_same(spark, images, tmp
     assert cli.main([*command[:5], "pool2", *command[6:], "--max-rejected", "2"]) == 0
     # The manifest names the command, without what did the work.
     assert content(tmp_path / "out") == content(tmp_path / "pool2")
-
-
-def test_without_pyspark_the_command_says_what_to_do(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c",
-         "import sys; sys.modules['pyspark'] = None\n"
-         "from trainer.cli import main\n"
-         f"sys.exit(main(['prepare', 'folder', '--with', 'spark', '--input', {str(tmp_path)!r}]))"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "pyspark cannot be imported" in done.stderr
-    assert "locks/spark-4.txt" in done.stderr
