@@ -41,6 +41,8 @@ from trainer.spark.session import (
     wait_for_slots,
 )
 
+_ASKED_FIRST: Final = 2
+"""Stop signals that are passed on to the ranks; a further one has Spark end their tasks."""
 _CANCELLED: Final = 128 + signal.SIGTERM
 """Exit status if somebody else has cancelled the job; its ranks have received SIGTERM."""
 
@@ -173,11 +175,12 @@ def _follow(job: Job, mailbox: Mailbox | None, signals: SignalForwarder) -> None
             print(*mailbox.take_texts(), sep="", end="", flush=True)
         for number in signals.received[told:]:
             told += 1
-            if mailbox is not None and told == 1:
-                say("asking the ranks to stop after this step; Ctrl-C again ends them now")
-                mailbox.send_stop(number)
-            elif number == signal.SIGINT or mailbox is None:
+            if mailbox is None or told > _ASKED_FIRST:
                 job.cancel()
+                continue
+            if told == 1:
+                say("asking the ranks to stop after this step; Ctrl-C again ends them now")
+            mailbox.send_stop(number)
     if mailbox is not None:
         print(*mailbox.take_texts(), sep="", end="", flush=True)
 

@@ -27,7 +27,8 @@ class Mailbox:
 
     def send_stop(self, number: int) -> None:
         """Ask the ranks to stop, by a signal."""
-        (self.folder / f".stop-{self.token}-{int(number)}").touch()
+        self._sent += 1
+        (self.folder / f".stop-{self.token}-{self._sent:03d}-{int(number)}").touch()
 
     def new_stops(self) -> list[signal.Signals]:
         """Return the stop requests that were not returned before."""

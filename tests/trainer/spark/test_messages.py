@@ -11,13 +11,15 @@ def copy(mailbox):
     return pickle.loads(pickle.dumps(mailbox))
 
 
-def test_a_stop_request_arrives_once(tmp_path):
+def test_every_stop_request_arrives_once(tmp_path):
     driver = Mailbox(tmp_path)
     task = copy(driver)
     assert task.new_stops() == []
     driver.send_stop(signal.SIGTERM)
     assert task.new_stops() == [signal.SIGTERM]
     assert task.new_stops() == []
+    driver.send_stop(signal.SIGTERM)
+    assert task.new_stops() == [signal.SIGTERM]
 
 
 def test_output_arrives_in_its_order_and_leaves_nothing(tmp_path):
