@@ -37,6 +37,7 @@ USAGE = """\
 usage: python -m trainer COMMAND [options]
 
   train      train a network; by default a ResNet on the handwritten digits that scikit-learn ships
+  spark      train on a Spark cluster: spark --num-proc 8 -- OPTIONS of train
   evaluate   print the metrics of a checkpoint on the held-out images
   export     write a run's model as a SavedModel (and as ONNX), usable without this code
   predict    print the classes of images or folders of images, using an exported model
@@ -45,7 +46,6 @@ usage: python -m trainer COMMAND [options]
   prepare    write a data set as TFRecords with a manifest:
              prepare {imagenet, folder, segmentation, digits, scenes, synthetic}, or only the
              manifest for files of other tools: prepare {tfrecords, parquet}
-  spark      train on a Spark cluster: spark --num-proc 8 -- OPTIONS of train
   verify     check a data set against its manifest: python -m trainer verify DIR
   inspect    write a page that shows a data set: python -m trainer inspect DIR
 
