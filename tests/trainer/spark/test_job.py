@@ -1,5 +1,6 @@
 """A job beside the main thread, with stand-ins for Spark."""
 
+import os
 import signal
 import sys
 import threading
@@ -43,7 +44,7 @@ def test_a_job_tells_what_its_action_returned(context):
 
 
 def test_a_signal_during_the_wait_cancels_the_job(context):
-    threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+    threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt), Job(context, "training", context.action) as job:
         job.wait(60)
     assert context.cancelled.is_set()
