@@ -21,11 +21,8 @@ from jobs.planning.recommendation import ENDS
 from jobs.planning.report import Plan, explanation, lines, page_of
 from jobs.planning.throughput import Throughput
 from jobs.planning.workload import IMAGENET_GB, IMAGENET_IMAGES, Workload, read_workload
-from jobs.spec.from_options import REPOSITORY
 from trainer.presets import parse_train
 
-STORED: Final = REPOSITORY / "build" / "prices"
-"""Folder of answers of Azure's price list."""
 _NETWORK: Final = {"resnet50": 50, "resnet101": 101, "resnet152": 152}
 
 
@@ -119,13 +116,13 @@ def run(
     if options.prices == "live":
         console.note(f"asking {prices.LIST} for the prices of {region}")
         sizes = [size.name for size in vm_sizes.deployable(gpu=True)]
-        console.note(f"stored: {prices.ask(region, sizes, STORED)}")
+        console.note(f"stored: {prices.ask(region, sizes)}")
     found = tuple(point for file in options.measured for point in points.read(Path(file)))
     fit, ranges = published()
     forecaster = Forecaster(
         workload,
         Throughput(workload, fit, ranges, found),
-        prices.known(region, STORED, workspace),
+        prices.known(region, workspace),
         options.assumptions,
     )
     if options.explain is not None:

@@ -20,6 +20,8 @@ ACCOUNT_SOURCE: Final = (
     " block blobs none is published"
 )
 
+NIC_SOURCE: Final = "Azure's page of the series, read in November 2026 (infra/catalog/vm_sizes.py)"
+
 
 @dataclass(frozen=True)
 class Limited:
@@ -72,14 +74,14 @@ def limited(
 def _grounds(
     size: Size, nodes: int, cpu: float, reading: dict[str, float], workload: Workload
 ) -> tuple[Ground, ...]:
-    sources = {"account": ACCOUNT_SOURCE, "NIC": "infra/catalog/vm_sizes.py"}
+    sources = {"account": ACCOUNT_SOURCE, "NIC": NIC_SOURCE}
     each = f"{workload.bytes_per_image / 1000:.0f} KB an image"
     return (
         Ground(
             "limit of the CPUs",
             f"{cpu:,.0f} images/s",
             f"half of {size.vcpus * nodes} vCPUs / {DECODING_MS} ms",
-            "docs/benchmarks.md; half, as a vCPU may be a hyper-thread",
+            "docs/benchmarks.md (November 2026); half, as a vCPU may be a hyper-thread",
         ),
         *(
             Ground(f"limit of the {name}", f"{rate:,.0f} images/s", each, sources[name])

@@ -1,13 +1,13 @@
 """The page of a plan: one HTML file with throughput and cost over nodes, and the table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, inf, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from common.files import write_atomically
-from common.page.parts import Page, Table
+from common.page.parts import Page
 from common.page.render import render
 from jobs.planning.forecast import Choice
 from jobs.planning.values import Span, words
@@ -72,8 +72,9 @@ class PlanPage(Page):
     """The content of the page."""
 
     plots: Sequence[Plot]
-    table: Table
-    advice: Sequence[str]
+    heads: Sequence[str]
+    rows: Sequence[Mapping[str, tuple[str, str]]]
+    """Cells by column, each with its remark."""
     footer: Sequence[str]
     width: int = WIDTH
     height: int = HEIGHT

@@ -17,23 +17,29 @@ from common.prices import (
     read_price_list,
     read_retail,
 )
+from jobs.spec.from_options import REPOSITORY
 
 LIST: Final = "https://prices.azure.com/api/retail/prices"
 """Azure's public price list, which needs no account (learn.microsoft.com, "Azure Retail Prices
 overview")."""
+STORED: Final = REPOSITORY / "build" / "prices"
+"""Folder of stored answers, one file for each region."""
 _PAGES: Final = 20
 """Pages of one size after which an answer counts as wrong."""
 
 
 def ask(
-    region: str, sizes: Iterable[str], folder: Path, get: Callable[[str], Any] | None = None
+    region: str,
+    sizes: Iterable[str],
+    folder: Path = STORED,
+    get: Callable[[str], Any] | None = None,
 ) -> Path:
     """Ask Azure's public price list for the prices of nodes, and store the answer with its date.
 
     Args:
         region: Azure region, such as eastus.
         sizes: VM sizes.
-        folder: Folder of stored answers, one file for each region.
+        folder: Folder of stored answers.
         get: Returns the JSON document of a URL.
 
     Raises:
@@ -67,14 +73,14 @@ def stored_file(folder: Path, region: str) -> Path:
 
 
 def known(
-    region: str, folder: Path, workspace: Mapping[NodeKind, Price] | None = None
+    region: str, workspace: Mapping[NodeKind, Price] | None = None, folder: Path = STORED
 ) -> NodePrices:
     """Return prices in order of trust: the workspace's, the region's stored ones, the recorded.
 
     Args:
         region: Azure region.
+        workspace: Prices that Azure answered for the stack's workspace; None without a stack.
         folder: Folder of stored answers.
-        workspace: Prices that the stack's workspace was answered; None without a stack.
 
     Raises:
         UserError: A stored answer is broken.

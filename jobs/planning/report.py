@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from common.page.parts import Table
+from common.page.parts import Stat
 from common.prices import UNKNOWN, money
 from jobs.console import table
 from jobs.planning import page as pages
@@ -13,7 +13,7 @@ from jobs.planning.back_test import CLASSES, scores
 from jobs.planning.forecast import LOSSES_SOURCE, Assumptions, Choice
 from jobs.planning.points import Point
 from jobs.planning.recommendation import ENDS, Advice
-from jobs.planning.values import words
+from jobs.planning.values import in_parts, words
 from jobs.planning.workload import Workload
 
 
@@ -103,48 +103,51 @@ HEADS: Final = (
 
 
 def row(choice: Choice, *, marked: bool) -> tuple[str, ...]:
-    """Return the cells of a choice in the table."""
-    name = f"{choice.size.name.removeprefix('Standard_')}{' *' if marked else ''}"
-    if choice.images_per_s is None:
-        reason = choice.reason
-        return (name, str(choice.nodes), choice.priority, UNKNOWN, *("",) * 4, reason, choice.basis)
-    lost = choice.lost
-    return (
-        name,
-        str(choice.nodes),
-        choice.priority,
-        words(choice.images_per_s),
-        UNKNOWN if choice.efficiency is None else f"{choice.efficiency:.0%}",
-        words(choice.hours),
-        cost(choice),
-        "-" if lost is None or not lost.high else f"{lost.low:.0%} - {lost.high:.0%}",
-        choice.binds,
-        choice.basis,
+    """Return the texts of a choice in the table."""
+    return tuple(
+        f"{main} ({remark})" if main and remark else main or remark
+        for main, remark in cells(choice, marked=marked)
     )
 
 
-def cost(choice: Choice) -> str:
-    """Return the cost of a choice in words; a lower bound is called one."""
+def cells(choice: Choice, *, marked: bool) -> tuple[tuple[str, str], ...]:
+    """Return the cells of a choice, each with what stands in brackets behind it."""
+    name = f"{choice.size.name.removeprefix('Standard_')}{' *' if marked else ''}"
+    first = (name, ""), (str(choice.nodes), ""), (choice.priority, "")
+    if choice.images_per_s is None:
+        unknown = (UNKNOWN, ""), *((("", ""),) * 4), ("", choice.reason), (choice.basis, "")
+        return (*first, *unknown)
+    lost = choice.lost
+    return (
+        *first,
+        in_parts(choice.images_per_s),
+        (UNKNOWN if choice.efficiency is None else f"{choice.efficiency:.0%}", ""),
+        in_parts(choice.hours),
+        cost(choice),
+        ("-" if lost is None or not lost.high else f"{lost.low:.0%} - {lost.high:.0%}", ""),
+        (choice.binds, ""),
+        (choice.basis, ""),
+    )
+
+
+def cost(choice: Choice) -> tuple[str, str]:
+    """Return the cost of a choice in words, and its range; a lower bound is called one."""
     if choice.money is not None and choice.price is not None:
-        return words(choice.money, choice.price.currency)
+        middle, ends = in_parts(choice.money)
+        return f"{middle} {choice.price.currency}", ends
     if choice.money_at_least is not None:
-        return f"{UNKNOWN} (at least {choice.money_at_least:,.2f})"
-    return UNKNOWN
+        return UNKNOWN, f"at least {choice.money_at_least:,.2f}"
+    return UNKNOWN, ""
 
 
 def advised(advice: Advice, wish: str) -> str:
     """Return a recommendation as a sentence."""
     choice, end = advice.choice, ENDS[advice.end]
-    if choice is None or choice.price is None or choice.money is None:
+    if choice is None:
         return f"{wish}, {end}: nothing is known of any choice"
-    hours, amount = (
-        recommendation.hours_of(choice, advice.end),
-        recommendation.money_of(choice, advice.end),
-    )
-    what = f"{choice.key} {choice.priority}, {hours:.2f} h, {money(amount, choice.price.currency)}"
-    if advice.possible:
-        return f"{wish}, {end}: {what}"
-    return f"{wish}, {end}: not possible; nearest is {what}"
+    nearest = "" if advice.possible else "not possible; nearest is "
+    takes = _takes(choice, advice.end)
+    return f"{wish}, {end}: {nearest}{choice.key} {choice.priority}, {takes}"
 
 
 def page_of(plan: Plan) -> pages.PlanPage:
@@ -160,22 +163,39 @@ def page_of(plan: Plan) -> pages.PlanPage:
         pages.plot("Cost of the training", f"{currency}, middle and range", costs, colours),
     ]
     front = {(choice.key, choice.priority) for choice in plan.front}
-    rows = [row(choice, marked=(choice.key, choice.priority) in front) for choice in plan.choices]
-    workload = plan.workload
     return pages.PlanPage(
-        title=f"Plan of {workload.model}",
-        heading=f"What {workload.model} would take",
+        title=f"Plan of {plan.workload.model}",
+        heading=f"What {plan.workload.model} would take",
         above="Nothing has been rented",
-        lead=training(workload),
+        lead=training(plan.workload),
+        stats=[_stat(advice, plan.wish) for advice in plan.advice],
         plots=[plot for plot in plots if plot is not None],
-        table=Table(
-            "Middle (low - high); * no other choice is both faster and cheaper",
-            ("size", *HEADS[1:]),
-            rows,
-        ),
-        advice=[f"{advised(advice, plan.wish)}." for advice in plan.advice],
+        heads=("size", *HEADS[1:]),
+        rows=[
+            dict(
+                zip(
+                    ("size", *HEADS[1:]),
+                    cells(choice, marked=(choice.key, choice.priority) in front),
+                    strict=True,
+                )
+            )
+            for choice in plan.choices
+        ],
         footer=list(map(str.strip, footer(plan))),
     )
+
+
+def _stat(advice: Advice, wish: str) -> Stat:
+    choice, label = advice.choice, f"{wish}, {ENDS[advice.end]}"
+    if choice is None:
+        return Stat(label, None)
+    nearest = "" if advice.possible else "not possible; this is nearest: "
+    return Stat(label, choice.key, f"{nearest}{choice.priority}, {_takes(choice, advice.end)}")
+
+
+def _takes(choice: Choice, end: recommendation.End) -> str:
+    hours, amount = recommendation.hours_of(choice, end), recommendation.money_of(choice, end)
+    return f"{hours:.2f} h, {money(amount, choice.price.currency if choice.price else UNKNOWN)}"
 
 
 def footer(plan: Plan) -> Iterator[str]:

@@ -33,11 +33,17 @@ class Ground:
 
 def words(span: Span | None, unit: str = "") -> str:
     """Format a range as middle (low - high), with three digits; `never` for an infinite end."""
-    if span is None:
-        return "?"
-    low, middle, high = (_digits(value) for value in (span.low, span.middle, span.high))
-    text = f"{middle} ({low} - {high})" if low != high else middle
+    middle, ends = in_parts(span)
+    text = f"{middle} ({ends})" if ends else middle
     return f"{text} {unit}".strip()
+
+
+def in_parts(span: Span | None) -> tuple[str, str]:
+    """Return the middle and the ends in words; `?` and nothing if the range is not known."""
+    if span is None:
+        return "?", ""
+    low, middle, high = (_digits(value) for value in (span.low, span.middle, span.high))
+    return middle, f"{low} - {high}" if low != high else ""
 
 
 def _digits(value: float) -> str:

@@ -151,7 +151,7 @@ def read_workload(config: TrainConfig, images: int, gigabytes: float) -> Workloa
         problems.append("--exchange.every: averaging was not measured, only all-reduce every step")
     if problems:
         raise ConfigError(problems)
-    expected = EXPECTATIONS.get(config.preset or "")
+    expected = EXPECTATIONS.get(config.preset)
     return Workload(
         name,
         config.compute.precision,

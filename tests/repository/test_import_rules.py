@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "infra": {"common"},
     "trainer": {"common"},
     "rehearsal": {"common"},
-    "jobs": {"common", "infra.outputs", "infra.prerequisites"},
+    "jobs": {"common", "infra.outputs", "infra.prerequisites", "infra.catalog.vm_sizes"},
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
 }
 """By world, the worlds or modules of other worlds; benchmarks/ may import all."""
@@ -78,6 +78,10 @@ STANDARD_LIBRARY_ONLY = [
     *("jobs.errors", "jobs.exit_status", "jobs.following.cluster_check_result"),
     *("jobs.following.job_states", "jobs.following.resubmit_policy"),
     *("jobs.following.supervision_policy", "jobs.options"),
+    *("jobs.planning.forecast", "jobs.planning.limits", "jobs.planning.measurements"),
+    *("jobs.planning.back_test", "jobs.planning.points", "jobs.planning.recommendation"),
+    *("jobs.planning.scaling", "jobs.planning.throughput", "jobs.planning.values"),
+    "jobs.planning.workload",
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
     *("jobs.spec.budget_policy", "jobs.spec.builder"),
     "jobs.spec.code_snapshot",
