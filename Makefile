@@ -16,6 +16,9 @@ KEEP ?=
 UNTIL ?=
 DATA_OF ?=
 BASE ?=
+MODEL ?=
+DEADLINE ?=
+BUDGET ?=
 IMAGE ?=
 
 # A training is sent to Azure only by STACK on the command line, and to CLUSTER only if it is there: a variable
@@ -51,7 +54,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark chaos profile plan preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +109,9 @@ configure: ## Pin a stack to the subscription that the Azure CLI is signed in to
 		--plaintext "ml-azure-horovod:subscription.tenant=$$tenant" \
 		$(if $(DATA_OF),--plaintext "ml-azure-horovod:storage.existing_data=$$data") && \
 	echo "Pulumi.$(STACK).yaml: subscription $$id, tenant $$tenant$(if $(DATA_OF),; data account $$data)"
+
+plan: $(INFRA) ## Show what a training would take before anything is rented: PRESET=imagenet-ndv2, DEADLINE=2h or BUDGET=60, MODEL=resnet101, STACK=dev
+	@$(INFRA_PYTHON) -m jobs plan $(if $(PRESET),--preset $(PRESET)) $(if $(MODEL),--model $(MODEL)) $(if $(DEADLINE),--deadline $(DEADLINE)) $(if $(BUDGET),--budget $(BUDGET)) $(if $(NODES),--nodes $(NODES)) $(if $(NAMED_STACK),--stack $(STACK)) $(ARGS)
 
 preview: $(INFRA) ## Show what deploying the platform would change: STACK=dev
 	@$(INFRA_PYTHON) -m jobs preview --stack $(STACK) $(ARGS)

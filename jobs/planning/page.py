@@ -72,6 +72,8 @@ class PlanPage(Page):
     """The content of the page."""
 
     plots: Sequence[Plot]
+    advice: Sequence[tuple[str, str]]
+    """Wishes, each with its answer."""
     heads: Sequence[str]
     rows: Sequence[Mapping[str, tuple[str, str]]]
     """Cells by column, each with its remark."""

@@ -24,6 +24,8 @@ LIST: Final = "https://prices.azure.com/api/retail/prices"
 overview")."""
 STORED: Final = REPOSITORY / "build" / "prices"
 """Folder of stored answers, one file for each region."""
+RETRIES = 3
+"""Retries of a request after transient errors."""
 _PAGES: Final = 20
 """Pages of one size after which an answer counts as wrong."""
 
@@ -121,7 +123,7 @@ def _get(url: str) -> Any:
     from azure.core.rest import HttpRequest  # noqa: PLC0415
 
     try:
-        with PipelineClient[Any, Any](LIST) as client:
+        with PipelineClient[Any, Any](LIST, retry_total=RETRIES) as client:
             answer = client.send_request(HttpRequest("GET", url))
             answer.raise_for_status()
             return answer.json()

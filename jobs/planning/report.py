@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from common.page.parts import Stat
 from common.prices import UNKNOWN, money
 from jobs.console import table
 from jobs.planning import page as pages
@@ -13,6 +12,7 @@ from jobs.planning.back_test import CLASSES, scores
 from jobs.planning.forecast import LOSSES_SOURCE, Assumptions, Choice
 from jobs.planning.points import Point
 from jobs.planning.recommendation import ENDS, Advice
+from jobs.planning.throughput import MEASURE_TWO
 from jobs.planning.values import in_parts, words
 from jobs.planning.workload import Workload
 
@@ -93,7 +93,7 @@ def lines(plan: Plan) -> Iterator[str]:
     yield "middle (low - high); * no other choice is both faster and cheaper, by the middle"
     yield ""
     for advice in plan.advice:
-        yield advised(advice, plan.wish)
+        yield " ".join(advised(advice, plan.wish))
     yield from footer(plan)
 
 
@@ -115,8 +115,8 @@ def cells(choice: Choice, *, marked: bool) -> tuple[tuple[str, str], ...]:
     name = f"{choice.size.name.removeprefix('Standard_')}{' *' if marked else ''}"
     first = (name, ""), (str(choice.nodes), ""), (choice.priority, "")
     if choice.images_per_s is None:
-        unknown = (UNKNOWN, ""), *((("", ""),) * 4), ("", choice.reason), (choice.basis, "")
-        return (*first, *unknown)
+        short = choice.reason if choice.reason == MEASURE_TWO else "not known"
+        return (*first, (UNKNOWN, ""), *((("", ""),) * 4), (short, ""), (choice.basis, ""))
     lost = choice.lost
     return (
         *first,
@@ -140,14 +140,17 @@ def cost(choice: Choice) -> tuple[str, str]:
     return UNKNOWN, ""
 
 
-def advised(advice: Advice, wish: str) -> str:
-    """Return a recommendation as a sentence."""
-    choice, end = advice.choice, ENDS[advice.end]
+def advised(advice: Advice, wish: str) -> tuple[str, str]:
+    """Return a wish, with the end of the ranges for which it is to hold, and what to take."""
+    choice, wished = advice.choice, f"{wish}, {ENDS[advice.end]}:"
     if choice is None:
-        return f"{wish}, {end}: nothing is known of any choice"
+        return wished, "nothing is known of any choice"
+    hours = recommendation.hours_of(choice, advice.end)
+    amount = recommendation.money_of(choice, advice.end)
+    currency = choice.price.currency if choice.price else UNKNOWN
     nearest = "" if advice.possible else "not possible; nearest is "
-    takes = _takes(choice, advice.end)
-    return f"{wish}, {end}: {nearest}{choice.key} {choice.priority}, {takes}"
+    takes = f"{hours:.2f} h, {money(amount, currency)}"
+    return wished, f"{nearest}{choice.key} {choice.priority}, {takes}"
 
 
 def page_of(plan: Plan) -> pages.PlanPage:
@@ -168,7 +171,7 @@ def page_of(plan: Plan) -> pages.PlanPage:
         heading=f"What {plan.workload.model} would take",
         above="Nothing has been rented",
         lead=training(plan.workload),
-        stats=[_stat(advice, plan.wish) for advice in plan.advice],
+        advice=[advised(advice, plan.wish) for advice in plan.advice],
         plots=[plot for plot in plots if plot is not None],
         heads=("size", *HEADS[1:]),
         rows=[
@@ -183,19 +186,6 @@ def page_of(plan: Plan) -> pages.PlanPage:
         ],
         footer=list(map(str.strip, footer(plan))),
     )
-
-
-def _stat(advice: Advice, wish: str) -> Stat:
-    choice, label = advice.choice, f"{wish}, {ENDS[advice.end]}"
-    if choice is None:
-        return Stat(label, None)
-    nearest = "" if advice.possible else "not possible; this is nearest: "
-    return Stat(label, choice.key, f"{nearest}{choice.priority}, {_takes(choice, advice.end)}")
-
-
-def _takes(choice: Choice, end: recommendation.End) -> str:
-    hours, amount = recommendation.hours_of(choice, end), recommendation.money_of(choice, end)
-    return f"{hours:.2f} h, {money(amount, choice.price.currency if choice.price else UNKNOWN)}"
 
 
 def footer(plan: Plan) -> Iterator[str]:
@@ -215,6 +205,9 @@ def footer(plan: Plan) -> Iterator[str]:
         f"assumed: {assumed.start_minutes:g} minutes until the first step;"
         f" {assumed.account_gbits:g} Gbit/s from the storage account"
     )
+    for reason in dict.fromkeys(c.reason for c in plan.choices if c.images_per_s is None):
+        names = [c.size.name.removeprefix("Standard_") for c in plan.choices if c.reason == reason]
+        yield f"?: {reason}: {', '.join(dict.fromkeys(names))}"
     for note in dict.fromkeys(
         f"{choice.size.name.removeprefix('Standard_')}: {note}"
         for choice in plan.choices
