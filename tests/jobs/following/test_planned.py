@@ -1,13 +1,17 @@
 """A run's plan is stored with its jobs, and stands beside the outcome."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from common.prices import Cost, Price, PriceSource
 from jobs.azure.job_records import read_job
+from jobs.commands.follow import _tell_end
 from jobs.commands.status import group_by_run, plan_lines
+from jobs.console import Console
 from jobs.following.planned import Planned, with_plan
+from jobs.following.supervisor import RunResult
 from jobs.planning.forecast import Assumptions
 from jobs.spec.tags import PLAN
 from tests.jobs.planning.support import NDV2, forecaster
@@ -93,3 +97,13 @@ def test_a_training_of_which_nothing_is_known_is_submitted_without_one():
         plan = make_plan(config, 16, 1_281_167)
         assert with_plan(SPEC, config, plan, "eastus") == (SPEC, None)
     assert with_plan(SPEC, CONFIG, None, "eastus")[1] is None
+
+
+def test_a_run_that_was_followed_ends_with_plan_and_outcome(capsys):
+    tags = {"run": "a", "attempt": "1", PLAN: PLANNED.tag}
+    job = read_job({"name": "a-r1", "properties": {"status": "Completed", "tags": tags}})
+    result = RunResult(job, "Completed", 0, "completed", 1)
+    _tell_end(Console(), result, None, [Cost(3 * 3600, PRICE)])
+    assert "was: 3.00 node hours, inside the range, 60.00 USD" in capsys.readouterr().out
+    _tell_end(Console(as_json=True), result, None, [Cost(3 * 3600, PRICE)])
+    assert json.loads(capsys.readouterr().out)["plan"]["node_hours"] == [2, 3, 4]
