@@ -54,7 +54,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark chaos profile plan preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark scaling chaos profile plan preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,10 @@ inspect: $(TRAINER) ## Write a page about a data set: DATA=data/images
 
 benchmark: $(TRAINER) ## Measure the trainer: WHAT=loop, exchange, train, input, checkpoint
 	@$(TRAINER_PYTHON) -m benchmarks $(WHAT) $(ARGS)
+
+# A sweep on Azure does not exist; a stack must not be ignored in silence.
+scaling: $(TRAINER) ## Measure images/s of this machine by number of ranks: ARGS="--ranks 1 2 --repeat 3"
+	@$(if $(NAMED_STACK),$(error scaling measures this machine only; omit STACK))$(TRAINER_PYTHON) -m benchmarks scaling $(ARGS)
 
 chaos: $(TRAINER) ## Kill, stop and freeze a training many times: SEED=0 KILLS=20
 	@$(TRAINER_PYTHON) -m benchmarks chaos --seed $(SEED) --kills $(KILLS) $(ARGS)

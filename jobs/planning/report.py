@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from common.page import plots
 from common.prices import UNKNOWN, money
 from jobs.console import table
 from jobs.planning import page as pages
@@ -161,9 +162,11 @@ def page_of(plan: Plan) -> pages.PlanPage:
     )
     colours = [series.name for series in shown]
     currency = next((choice.price.currency for choice in plan.choices if choice.price), "")
-    plots = [
-        pages.plot("Throughput", "images/s, middle and range", shown, colours),
-        pages.plot("Cost of the training", f"{currency}, middle and range", costs, colours),
+    drawn = [
+        plots.plot("Throughput", "images/s, middle and range", "nodes", shown, colours),
+        plots.plot(
+            "Cost of the training", f"{currency}, middle and range", "nodes", costs, colours
+        ),
     ]
     front = {(choice.key, choice.priority) for choice in plan.front}
     return pages.PlanPage(
@@ -172,7 +175,7 @@ def page_of(plan: Plan) -> pages.PlanPage:
         above="Nothing has been rented",
         lead=training(plan.workload),
         advice=[advised(advice, plan.wish) for advice in plan.advice],
-        plots=[plot for plot in plots if plot is not None],
+        plots=[plot for plot in drawn if plot is not None],
         heads=("size", *HEADS[1:]),
         rows=[
             dict(

@@ -6,12 +6,11 @@ from dataclasses import asdict, replace
 import pytest
 
 from common.errors import ConfigError
+from common.page import plots
 from jobs.cli import main
-from jobs.planning import page as pages
 from jobs.planning import prices
 from jobs.planning.command import PlanOptions, explained, make_plan, wanted
 from jobs.planning.report import explanation, lines, page_of
-from jobs.planning.values import Span
 from tests.jobs.planning.support import NDV2, forecaster, point, workload
 from tests.jobs.support.platform import platform
 
@@ -153,12 +152,12 @@ def test_plots_draw_ranges_as_bands_and_measured_points_on_them():
     assert [line.name for line in cost.lines] == ["ND40rs_v2", "ND40rs_v2, LowPriority"]
     ticks = [y for y, _ in throughput.ticks_y]
     assert ticks == sorted(ticks, reverse=True)
-    assert all(0 <= y <= pages.HEIGHT for y in ticks)
+    assert all(0 <= y <= plots.HEIGHT for y in ticks)
 
 
 def test_a_plot_of_nothing_is_left_out_and_one_of_a_single_choice_is_drawn():
-    assert pages.plot("a", "b", [], []) is None
-    one = pages.plot("a", "b", [pages.Series("x", [(1, Span(5, 5, 5))])], ["x"])
+    assert plots.plot("a", "b", "nodes", []) is None
+    one = plots.plot("a", "b", "nodes", [plots.Series("x", [(1, (5, 5, 5))])])
     assert len(one.lines[0].marks) == 1
 
 
