@@ -28,7 +28,7 @@ _LAST_LINES: Final = 3
 class Options:
     """Images/s of the synthetic preset by number of ranks, in `scaling/NAME/`: points.jsonl, which
     is only appended to, a table and a page. Started again with the same name, it measures what is
-    missing. With the defaults it takes about five minutes on two cores.
+    missing. It takes some minutes.
     """
 
     name: str = "this-machine"
