@@ -4,7 +4,8 @@ Each publisher is left out in turn: everything is fitted to the others, and pred
 one. The ratios of measured and predicted throughput give the ranges of a plan. Whether these ranges
 hold is tested in the same way: they are computed without a publisher, and counted on its rows.
 
-`python -m jobs.planning.back_test` writes the table of docs/plan.md.
+`python -m jobs.planning.back_test` writes the table of docs/plan.md. With the path of a file in the
+form of measurements.csv, it predicts the rows of that file instead, which the project has not seen.
 """
 
 import re
@@ -16,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from jobs.planning.measurements import Measurement, shipped, without
+from jobs.planning.measurements import Measurement, read, shipped, without
 from jobs.planning.scaling import RESNETS, UNLIKE_OTHERS, Fit, relative_time, two_point, work
 
 DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "plan.md"
@@ -129,6 +130,28 @@ def cases(rows: Sequence[Measurement]) -> list[Case]:
     return found
 
 
+def unseen(rows: Sequence[Measurement], known: Sequence[Measurement]) -> dict[str, Score]:
+    """Score measurements from what others have published, with the ranges of these.
+
+    Args:
+        rows: Measurements to predict.
+        known: Measurements to predict them from; those of the same publisher count only as what is
+            known of a system.
+    """
+    new, own = set(rows), Fit((*known, *rows))
+    found: list[Case] = []
+    held: dict[str, list[bool]] = {}
+    for publisher in sorted({row.publisher for row in rows}):
+        others = without(known, publisher)
+        bounds = ranges(cases(others))
+        for case in _cases_of(publisher, others, own):
+            if case.row in new:
+                found.append(case)
+                if case.name in bounds:
+                    held.setdefault(case.name, []).append(bounds[case.name].holds(case))
+    return _scores(found, held)
+
+
 def ranges(found: Iterable[Case]) -> dict[str, Range]:
     """Return the range of every class that has cases."""
     ratios: dict[str, list[float]] = {}
@@ -143,18 +166,13 @@ def ranges(found: Iterable[Case]) -> dict[str, Range]:
 def back_test(rows: Sequence[Measurement]) -> dict[str, Score]:
     """Score every class on a set of measurements."""
     found = cases(rows)
-    bounds = ranges(found)
     held: dict[str, list[bool]] = {}
     for publisher in {case.row.publisher for case in found}:
         others = ranges(cases(without(rows, publisher)))
         for case in found:
             if case.row.publisher == publisher and case.name in others:
                 held.setdefault(case.name, []).append(others[case.name].holds(case))
-    return {
-        name: _score(name, [case for case in found if case.name == name], bounds[name], held)
-        for name in CLASSES
-        if name in bounds
-    }
+    return _scores(found, held)
 
 
 @cache
@@ -222,6 +240,15 @@ def _cold(fit: Fit, row: Measurement) -> float | None:
     return found.amount / work(row.model) if found else None
 
 
+def _scores(found: Sequence[Case], held: Mapping[str, Sequence[bool]]) -> dict[str, Score]:
+    bounds = ranges(found)
+    return {
+        name: _score(name, [case for case in found if case.name == name], bounds[name], held)
+        for name in CLASSES
+        if name in bounds
+    }
+
+
 def _score(
     name: str, found: Sequence[Case], bounds: Range, held: Mapping[str, Sequence[bool]]
 ) -> Score:
@@ -239,12 +266,16 @@ def _score(
     )
 
 
-def main() -> int:
-    """Write the table of docs/plan.md, and print it."""
+def main(arguments: Sequence[str]) -> int:
+    """Write the table of docs/plan.md and print it, or print that of a file's rows."""
+    if arguments:
+        rows = [row for name in arguments for row in read(Path(name))]
+        print(table(unseen(rows, shipped())))
+        return 0
     DOCUMENT.write_text(filled(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
     print(table(scores()))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -20,6 +20,7 @@ Network = Literal["InfiniBand", "TCP"]
 _NVLINK: Final = {"P100": 1, "V100": 2, "A100": 3, "A30": 3, "H100": 4}
 """Generation of NVLink by GPU."""
 _BRANDS: Final = {"NVIDIA", "Tesla", "Quadro", "RTX", "GeForce"}
+_RDMA: Final = ("IB", "InfiniBand", "RoCE", "RDMA")
 _TOO_FAST: Final = 1.06
 """Efficiency above which a row contradicts its own base."""
 
@@ -82,7 +83,7 @@ class Measurement:
         between = self.interconnect.partition(";")[2]
         if self.nodes == 1 or not between:
             return None
-        return "TCP" if "TCP" in between else "InfiniBand"
+        return "InfiniBand" if any(word in between for word in _RDMA) else "TCP"
 
     @cached_property
     def software(self) -> str:

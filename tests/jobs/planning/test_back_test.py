@@ -11,13 +11,15 @@ from jobs.planning.back_test import (
     back_test,
     cases,
     filled,
+    main,
     published,
     quantile,
     ranges,
     scores,
     table,
+    unseen,
 )
-from jobs.planning.measurements import shipped, without
+from jobs.planning.measurements import SHIPPED, read, shipped, without
 from jobs.planning.scaling import RESNETS, relative_time, two_point, work
 
 LARGEST = st.integers(2, 512)
@@ -139,3 +141,17 @@ def test_a_range_holds_its_ends():
     bounds = Range(0.5, 2.0, 3)
     case = cases(shipped())[0]
     assert bounds.holds(case) == (0.5 <= case.ratio <= 2)
+
+
+def test_rows_of_a_file_are_predicted_from_the_others(tmp_path, capsys):
+    """The rows are copies under the name of another publisher."""
+    lines = SHIPPED.read_text().splitlines()
+    copied = [line.replace(",dlperf/", ",another/") for line in lines[1:] if ",dlperf/" in line]
+    (tmp_path / "rows.csv").write_text("\n".join([lines[0], *copied]))
+    assert main([str(tmp_path / "rows.csv")]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    (node,) = [row for row in rows if row.startswith("| one GPU | the whole node")]
+    assert node.split("|")[3].strip() == "33"
+    found = unseen(read(tmp_path / "rows.csv"), shipped())
+    assert found["gpu-node"].median < 0.05
+    assert 0 < found["gpu-node"].coverage <= 1
