@@ -64,6 +64,15 @@ class ModelConfig:
     """Fraction of batch norm's running statistics that a step keeps. A run of few steps needs a
     smaller one, or the statistics that evaluation uses lag behind the weights."""
 
+    def group_problems(self, ranks: int) -> list[str]:
+        """List why a number of ranks cannot share last layers, with the option to change."""
+        if ranks % self.head_groups == 0:
+            return []
+        return [
+            f"--model.head-groups: {self.head_groups} does not divide the number of ranks, {ranks};"
+            " choose a number that does, or another number of ranks"
+        ]
+
 
 @dataclass(frozen=True)
 class OptimizerConfig:

@@ -171,7 +171,9 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
                 " omit one of them"
             )
     _check(builder, config, builder.cluster)
-    warning = batch_warning(config, builder.options.nodes * builder.processes)
+    ranks = builder.options.nodes * builder.processes
+    builder.problems += config.model.group_problems(ranks)
+    warning = batch_warning(config, ranks)
     if warning is not None:
         builder.notes.append(warning)
     results = datastore_uri(builder.outputs.datastores.results.name, builder.attempt.folder)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from common.errors import ConfigError, UserError
+from common.errors import UserError
 from trainer.config import ExchangeConfig
 from trainer.distributed.communicator import Alone, Backend, Communicator, Group, Single
 from trainer.distributed.rank import Rank, gloo_under_mpi, launched_as
@@ -244,7 +244,7 @@ def connect(config: ExchangeConfig, head_groups: int = 1) -> Communicator:
 
     Args:
         config: How ranks find each other.
-        head_groups: Ranks that share a last layer; it must divide their number.
+        head_groups: Ranks that share a last layer.
 
     Raises:
         UserError: Horovod's world is not the launcher's. Otherwise several independent trainings
@@ -278,14 +278,8 @@ def connect(config: ExchangeConfig, head_groups: int = 1) -> Communicator:
     if uses_gloo(hvd, os.environ):
         check_own_name()
     sets = None
-    if head_groups > 1:
-        if launched.size % head_groups:
-            raise ConfigError(
-                [
-                    f"--model.head-groups: {head_groups} does not divide the {launched.size} ranks;"
-                    " every group needs as many"
-                ]
-            )
+    # Any other number is refused with the plan of the run.
+    if head_groups > 1 and launched.size % head_groups == 0:
         sets = ProcessSets(hvd, launched.size, head_groups)
     hvd.init(process_sets=sets.declared if sets else None)
     if hvd.size() != launched.size:

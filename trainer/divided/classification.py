@@ -112,22 +112,6 @@ class DividedClassification(Classification):
             name: self._mine(column, target) for name, column in zip(COLUMNS, columns, strict=True)
         }
 
-    def losses(self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
-        """See `Task.losses`: the cross-entropy."""
-        return self.training(logits, target, smoothing)[0]
-
-    def scores(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """See `Task.scores`: top-1."""
-        return self.training(logits, target)[1]
-
-    def counts(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """See `Task.counts`."""
-        return self.evaluated(logits, target)[0]
-
-    def predicted(self, logits: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        """See `Task.predicted`."""
-        return self.evaluated(logits, target)[1]
-
     def _places(self, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return row and column of each label's logit in this rank's, int32, and whether this rank
         holds it; the column of one that it does not hold is any.

@@ -31,8 +31,8 @@ def build_model(
 
     Returns:
         A model from normalised images [b, size, size, 3] to float32 logits [b, outputs], or
-        [b, size, size, outputs] if it is dense. Its layers
-        draw random numbers only inside `trainer.model.randomness.randomness`.
+        [b, size, size, outputs] if it is dense. Its layers draw random numbers only inside
+        `trainer.model.randomness.randomness`.
 
     Raises:
         ConfigError: The configuration's own builder is at fault, or `frozen` names no layer.

@@ -27,34 +27,35 @@ class Classification(Task):
         del flip
         return target
 
-    def losses(self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
-        """See `Task.losses`: the cross-entropy."""
-        return cross_entropy(logits, target, smoothing)
+    def training(
+        self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `Task.training`: the cross-entropy, and top-1."""
+        hits = tf.cast(tf.argmax(logits, 1, tf.int32) == target, tf.float32)
+        return cross_entropy(logits, target, smoothing), hits
 
-    def scores(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """See `Task.scores`: top-1."""
-        return tf.cast(tf.argmax(logits, 1, tf.int32) == target, tf.float32)
-
-    def counts(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """See `Task.counts`: whether the class is the first, and among five; loss; 1."""
-        hits = tf.cast(_most_probable(logits) == target[:, None], tf.float32)
+    def evaluated(
+        self, logits: tf.Tensor, target: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """See `Task.evaluated`. Counts whether the class is the first, and among five; the loss;
+        and 1. The columns are `COLUMNS`.
+        """
+        best = tf.math.top_k(logits, min(5, logits.shape[-1])).indices
+        hits = tf.cast(best == target[:, None], tf.float32)
         loss = cross_entropy(logits, target)
-        return tf.stack([hits[:, 0], tf.reduce_sum(hits, 1), loss, tf.ones_like(loss)], 1)
+        counts = tf.stack([hits[:, 0], tf.reduce_sum(hits, 1), loss, tf.ones_like(loss)], 1)
+        predicted, probabilities = best[:, 0], tf.nn.softmax(logits)
+        of_predicted, of_label = (
+            tf.gather(probabilities, classes, batch_dims=1) for classes in (predicted, target)
+        )
+        columns = (target, predicted, of_predicted, of_label)
+        return counts, dict(zip(COLUMNS, columns, strict=True))
 
     def evaluation(self, sums: Array) -> Evaluation:
         """See `Task.evaluation`."""
         top1, top5, loss, count = (float(value) for value in sums)
         metrics = {"top1": top1 / count, "top5": top5 / count}
         return Evaluation(metrics, loss / count, round(count))
-
-    def predicted(self, logits: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        """See `Task.predicted`; the columns are `COLUMNS`."""
-        predicted = _most_probable(logits)[:, 0]
-        probabilities = tf.nn.softmax(logits)
-        of_predicted, of_label = (
-            tf.gather(probabilities, classes, batch_dims=1) for classes in (predicted, target)
-        )
-        return dict(zip(COLUMNS, (target, predicted, of_predicted, of_label), strict=True))
 
     def write_predictions(
         self, folder: Path, predictions: Predictions, held_out: HeldOut
@@ -67,11 +68,6 @@ class Classification(Task):
     ) -> tuple[tf.Module, dict[str, Signature]]:
         """See `classification_serving.serving_module`."""
         return serving_module(model, serving)
-
-
-def _most_probable(logits: tf.Tensor) -> tf.Tensor:
-    """Return the five most probable classes of each example, int32 [b, 5], or all if fewer."""
-    return tf.math.top_k(logits, min(5, logits.shape[-1])).indices
 
 
 def cross_entropy(logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:

@@ -31,28 +31,28 @@ class Segmentation(Task):
         """See `Task.mirrored`."""
         return tf.where(flip[:, None, None], tf.reverse(target, [2]), target)
 
-    def losses(self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
-        """See `Task.losses`: the mean cross-entropy of an image's pixels that count."""
-        counted = _counted(target)
-        # A class that does not exist would make the one-hot target zero, and the loss as well, but
-        # not with smoothing.
-        label = tf.where(target == IGNORED, 0, tf.cast(target, tf.int32))
-        per_pixel = cross_entropy(logits, label, smoothing) * counted
-        return tf.reduce_sum(per_pixel, [1, 2]) / tf.maximum(tf.reduce_sum(counted, [1, 2]), 1.0)
-
-    def scores(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """See `Task.scores`: the fraction of an image's pixels that are right."""
-        counted = _counted(target)
-        right = tf.cast(_classes(logits) == tf.cast(target, tf.int32), tf.float32) * counted
-        return tf.reduce_sum(right, [1, 2]) / tf.maximum(tf.reduce_sum(counted, [1, 2]), 1.0)
-
-    def counts(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """See `Task.counts`: loss; 1; then by class the pixels of it that are right, that are of
-        it, and that are predicted as it. float32 counts up to 2^24 pixels of an image exactly.
+    def training(
+        self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `Task.training`: the mean cross-entropy of an image's pixels that count, and the
+        fraction of them that are right.
         """
-        loss = self.losses(logits, target)
-        return tf.concat([loss[:, None], tf.ones_like(loss)[:, None], self._pixels(logits, target)],
-                         1)  # fmt: skip
+        counted = _counted(target)
+        pixels = tf.maximum(tf.reduce_sum(counted, [1, 2]), 1.0)
+        right = tf.cast(_classes(logits) == tf.cast(target, tf.int32), tf.float32) * counted
+        loss = self._loss(logits, target, smoothing)
+        return loss, tf.reduce_sum(right, [1, 2]) / pixels
+
+    def evaluated(
+        self, logits: tf.Tensor, target: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """See `Task.evaluated`. Counts the loss; 1; then by class the pixels of it that are right,
+        that are of it, and that are predicted as it. The column `pixels` has these, float32
+        [b, 3 classes]; float32 counts up to 2^24 pixels of an image exactly.
+        """
+        loss, pixels = self._loss(logits, target), self._pixels(logits, target)
+        counts = tf.concat([loss[:, None], tf.ones_like(loss)[:, None], pixels], 1)
+        return counts, {"pixels": pixels}
 
     def evaluation(self, sums: Array) -> Evaluation:
         """See `Task.evaluation`. Classes that occur neither in masks nor in predictions have no
@@ -67,10 +67,6 @@ class Segmentation(Task):
             "pixel_accuracy": float(pixels[0].sum() / max(pixels[1].sum(), 1.0)),
         }
         return Evaluation(metrics, loss / count, round(count))
-
-    def predicted(self, logits: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        """See `Task.predicted`: pixels of each example, float32 [b, 3 classes] as in `counts`."""
-        return {"pixels": self._pixels(logits, target)}
 
     def write_predictions(
         self, folder: Path, predictions: Predictions, held_out: HeldOut
@@ -108,6 +104,14 @@ class Segmentation(Task):
             }
 
         return module_of(model, of_images, predict)
+
+    def _loss(self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
+        counted = _counted(target)
+        # A class that does not exist would make the one-hot target zero, and the loss as well, but
+        # not with smoothing.
+        label = tf.where(target == IGNORED, 0, tf.cast(target, tf.int32))
+        per_pixel = cross_entropy(logits, label, smoothing) * counted
+        return tf.reduce_sum(per_pixel, [1, 2]) / tf.maximum(tf.reduce_sum(counted, [1, 2]), 1.0)
 
     def _pixels(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Count an image's pixels by class: right, true and predicted; float32 [b, 3 classes]."""

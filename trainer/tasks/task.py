@@ -121,8 +121,11 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def losses(self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
-        """Return the loss of each example, float32 [b].
+    def training(
+        self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the loss of each example, float32 [b], and its training metric, float32 [b], 0 to
+        1.
 
         Args:
             logits: Output of the network, float32.
@@ -131,34 +134,22 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def scores(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Return the training metric of each example, float32 [b], 0 to 1."""
-
-    @abstractmethod
-    def counts(self, logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Return what an evaluation adds up of each example, float32 [b, n]."""
-
-    def training(
-        self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return `losses` and `scores`, which a divided last layer finds in the same exchanges."""
-        return self.losses(logits, target, smoothing), self.scores(logits, target)
-
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Return `counts` and `predicted`, which a divided last layer finds in the same
-        exchanges.
+        """Return what an evaluation adds up of each example, float32 [b, n], and the columns of
+        `Predictions`, each [b, ...].
+
+        Args:
+            logits: Output of the network, float32.
+            target: Targets of the batch.
         """
-        return self.counts(logits, target), self.predicted(logits, target)
 
     @abstractmethod
     def evaluation(self, sums: Array) -> Evaluation:
-        """Return the result whose sums of `counts` over all examples and ranks are float64 [n]."""
-
-    @abstractmethod
-    def predicted(self, logits: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the columns of `Predictions`, each [b]."""
+        """Return the result, given the sums of what `evaluated` counts over all examples and ranks,
+        float64 [n].
+        """
 
     @abstractmethod
     def write_predictions(

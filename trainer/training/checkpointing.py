@@ -153,10 +153,8 @@ class Saver:
         Raises:
             CheckpointError: The state cannot be saved.
         """
-        state = self._collect()
-        if self._writer is None:
-            return
-        if not self._writer.save_now(step, state, self._meta_of(step)):
+        state, writer = self._collect(), self._writer
+        if writer is not None and not writer.save_now(step, state, self._meta_of(step)):
             raise CheckpointError(
                 f"{self._folder.folder}: the disk is full, so the state after step {step:,} is"
                 " lost; free some space and run the same command again: it continues from the"

@@ -1,6 +1,7 @@
 """The loss and its gradients on one rank."""
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -76,13 +77,11 @@ class LocalGradients:
         self, batch: dict[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor | None
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         pieces = self._optimizer.accumulation
+        compute = partial(self._micro_batch, scale)
         if self._devices is not None:
-            return pipelined(
-                lambda piece, begun, number: self._micro_batch(piece, scale, begun, number),
-                *(batch, step, pieces, self._devices),
-            )
+            return pipelined(compute, batch, step, pieces, self._devices)
         if pieces == 1:
-            return self._micro_batch(batch, scale, step, 0)
+            return compute(batch, step, 0)
         split = {
             key: tf.reshape(value, [pieces, -1, *value.shape[1:]]) for key, value in batch.items()
         }
@@ -91,7 +90,7 @@ class LocalGradients:
             number: tf.Tensor, gradients: list[tf.Tensor], sums: list[tf.Tensor]
         ) -> tuple[Any, ...]:
             piece = {key: value[number] for key, value in split.items()}
-            more, added = self._micro_batch(piece, scale, step, number)
+            more, added = compute(piece, step, number)
             return number + 1, _add(gradients, more), _add(sums, added)
 
         start = (tf.constant(0), [tf.zeros_like(w) for w in self._weights], [tf.constant(0.0)] * 3)
@@ -102,8 +101,8 @@ class LocalGradients:
 
     def _micro_batch(
         self,
-        batch: dict[str, tf.Tensor],
         scale: tf.Tensor,
+        batch: dict[str, tf.Tensor],
         step: tf.Tensor | None,
         number: tf.Tensor | int,
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
@@ -116,7 +115,8 @@ class LocalGradients:
             losses, scores = self._task.training(logits, target, self._optimizer.label_smoothing)
             loss = tf.reduce_sum(losses * weight) / self._global_batch
             scaled = loss * scale
-        gradients = tape.gradient(scaled, self._weights)
+        # Whole tensors, because that of an embedding has rows only, which Horovod would not add.
+        gradients = [tf.convert_to_tensor(one) for one in tape.gradient(scaled, self._weights)]
         return gradients, [loss, tf.reduce_sum(scores * weight), tf.reduce_sum(weight)]
 
 

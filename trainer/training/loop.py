@@ -109,15 +109,17 @@ class Loop:
         stages = config.model.stages
         # Horovod uses one GPU of a process.
         device = stage_devices(stages)[0] if stages > 1 else None
-        self._allreduce = AllReduce(
-            communicator,
-            self._moving,
-            unscale_after=config.exchange.compression == "fp16",
-            divided=divided,
-            device=device,
+        self._allreduce = (
+            ShardedExchange(communicator, self._moving, optimizer)
+            if isinstance(optimizer, ShardedOptimizer)
+            else AllReduce(
+                communicator,
+                self._moving,
+                unscale_after=config.exchange.compression == "fp16",
+                divided=divided,
+                device=device,
+            )
         )
-        if isinstance(optimizer, ShardedOptimizer):
-            self._allreduce = ShardedExchange(communicator, self._moving, optimizer)
         self._every = config.exchange.every
         self._averaging = Averaging(
             communicator,
@@ -307,10 +309,11 @@ class Loop:
         """Update by this rank's own gradients, then average over ranks if asked for."""
         gradients, local, before, scale, wait = self._local_step()
         gradients = self._averaging.own(gradients)
+        *_, overflow = local
         if self._scaled:
             # The scale is the same on all ranks, so it changes only with an average.
             tf.cond(
-                local[3] <= 0,
+                overflow <= 0,
                 lambda: self._apply(gradients, learning_rate),
                 lambda: self._restore(before),
             )
@@ -331,7 +334,8 @@ class Loop:
         with tf.control_dependencies([norm, sums]):
             self.step.assign_add(1)
         # A rank leaves out steps of its own, so these are counted over ranks.
-        row = [*tf.unstack(sums), wait, sums[3], tf.cast(bad, tf.float32), local[0]]
+        skipped = sums[SUMS.index("overflow")]
+        row = [*tf.unstack(sums), wait, skipped, tf.cast(bad, tf.float32), local[0]]
         return tf.cast(tf.stack(row), tf.float64), norm, ~(bad | leave)
 
     def _average(self, scale: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -148,13 +148,9 @@ def make_plan(config: TrainConfig, ranks: int, examples: int) -> Plan:
         ConfigError: The data set is smaller than one global batch, or the end of the learning rate
             is above its peak, or the head groups do not divide the ranks.
     """
-    if ranks % config.model.head_groups:
-        raise ConfigError(
-            [
-                f"--model.head-groups: {config.model.head_groups} does not divide the"
-                f" {plural(ranks, 'rank')}; every group needs as many"
-            ]
-        )
+    problems = config.model.group_problems(ranks)
+    if problems:
+        raise ConfigError(problems)
     batch = config.batch_size * ranks
     if examples < batch:
         raise ConfigError(

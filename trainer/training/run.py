@@ -6,9 +6,9 @@ build network, loop and watchdog
 restore the newest checkpoint            if the run exists
 take the first step                      which traces and compiles
 until the last step, or a request to stop:
-report, evaluate and save            whatever is due
-take steps                           until something is due again
-go back to a checkpoint              if a loss or gradient was not finite
+    report, evaluate and save            whatever is due
+    take steps                           until something is due again
+    go back to a checkpoint              if a loss or gradient was not finite
 evaluate, save, write predictions and result, export the model
 """
 

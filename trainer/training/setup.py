@@ -83,8 +83,8 @@ def _check_classes(config: TrainConfig, classes: int) -> None:
     if classes % config.model.head_groups:
         raise ConfigError(
             [
-                f"--model.head-groups: {config.model.head_groups} does not divide the {classes}"
-                " classes; every rank of a group needs as many"
+                f"--model.head-groups: {config.model.head_groups} does not divide the number of"
+                f" classes, {classes}; choose a number that does"
             ]
         )
 

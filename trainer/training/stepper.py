@@ -50,33 +50,13 @@ class Stepper:
         totals: Totals,
         watchdog: Watchdog,
     ) -> None:
-        config, data_set = setup.config, setup.data_set
+        config = setup.config
         self._plan, self._rank_data = setup.plan, rank_data
-        self._totals, self._watchdog = totals, watchdog
-        precision = config.compute.precision
-        stages, groups = config.model.stages, config.model.head_groups
-
-        def build() -> keras.Model:
-            classes, dense = data_set.classes // groups, task.description.dense
-            return build_model(config.model, classes, precision, config.seed, dense=dense)
-
-        self.model = (
-            build_divided(build, stage_devices(stages), config.model.image_size)
-            if stages > 1
-            else build()
-        )
-        self.task = task
+        self._totals, self._watchdog, self._folder = totals, watchdog, setup.folder
+        precision, stages = config.compute.precision, config.model.stages
+        self.model, head = _network(setup, communicator)
+        self.task = DividedClassification(head) if head else task
         """What is trained, by this network."""
-        self._folder = setup.folder
-        head = DividedHead(self.model, communicator) if groups > 1 else None
-        if head is not None:
-            self.model, self.task = head.network, DividedClassification(head)
-            head.initialize()
-        # Rank 0's variables are sent to the others in any case.
-        starts = communicator.rank == 0 and setup.folder.checkpoints.newest_step() is None
-        if config.model.weights is not None and starts:
-            file, divided = Path(config.model.weights), head is not None
-            print(load_initial_weights(self.model, file, keep_head=divided), flush=True)
         self.divided: list[DividedState] = []
         """What the ranks hold in parts."""
         variables = self.model.trainable_variables
@@ -92,7 +72,7 @@ class Stepper:
             self.model,
             self._optimizer,
             communicator,
-            data_set.normalization,
+            setup.data_set.normalization,
             config,
             setup.plan.global_batch,
             rank_data.next_batch,
@@ -193,3 +173,31 @@ class Stepper:
         """Continue from another step, whose variables have been restored."""
         self.loop.rewind(step)
         self._interval.reset()
+
+
+def _network(setup: RunSetup, communicator: Communicator) -> tuple[keras.Model, DividedHead | None]:
+    """Build the network of a run with its initial weights, divided as the configuration asks;
+    return it with the last layer that it shares with other ranks, if there is one.
+    """
+    config, classes = setup.config, setup.data_set.classes // setup.config.model.head_groups
+
+    def build() -> keras.Model:
+        return build_model(
+            config.model, classes, config.compute.precision, config.seed, dense=config.dense
+        )
+
+    stages, head = config.model.stages, None
+    if stages > 1:
+        model = build_divided(build, stage_devices(stages), config.model.image_size)
+    else:
+        model = build()
+    if config.model.head_groups > 1:
+        head = DividedHead(model, communicator)
+        model = head.network
+        head.initialize()
+    # Rank 0's variables are sent to the others in any case.
+    file = config.model.weights if communicator.rank == 0 else None
+    # Verified, because a run whose checkpoints are all damaged starts again.
+    if file is not None and setup.folder.checkpoints.newest() is None:
+        print(load_initial_weights(model, Path(file), keep_head=head is not None), flush=True)
+    return model, head

@@ -51,10 +51,11 @@ class Validation:
         """Seconds from the start of the run to the end of the latest evaluation."""
 
     def restore(self, meta: Mapping[str, Any]) -> None:
-        """Restore the latest and the best evaluation from a checkpoint."""
-        self.best = meta["best"]
-        if meta["evaluation"]:
-            self.latest, self._step = Evaluation.from_json(meta["evaluation"]), meta["step"]
+        """Restore the latest and the best evaluation from a checkpoint; forget those after it."""
+        self.best, evaluation = meta["best"], meta["evaluation"]
+        self._step, self.latest = -1, None
+        if evaluation:
+            self._step, self.latest = meta["step"], Evaluation.from_json(evaluation)
             self.seconds = self._timer.total
 
     def to_meta(self, step: int) -> dict[str, Any]:

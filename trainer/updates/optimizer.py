@@ -244,7 +244,15 @@ def build_optimizer(
     Raises:
         ConfigError: `rates` names no layer.
     """
-    updated = parameters(variables, config.rates)
+    return optimizer_of(parameters(variables, config.rates), config, total)
+
+
+def optimizer_of(
+    updated: Sequence[Parameter],
+    config: OptimizerConfig,
+    total: Callable[[tf.Tensor], tf.Tensor] = tf.identity,
+) -> Optimizer:
+    """As `build_optimizer`, for variables of which is known how they are updated."""
     if config.kind == "lars":
         return Lars(updated, config, total)
     return OPTIMIZERS[config.kind](updated, config)

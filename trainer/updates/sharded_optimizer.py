@@ -17,7 +17,7 @@ from trainer.checkpoints.format import Array, Tensors
 from trainer.config import OptimizerConfig
 from trainer.distributed.communicator import Communicator
 from trainer.updates.allreduce import AllReduce
-from trainer.updates.optimizer import OPTIMIZERS, Lars, Optimizer, Parameter, parameters
+from trainer.updates.optimizer import Parameter, optimizer_of, parameters
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,7 @@ class ShardedOptimizer:
             Parameter(weight, whole.name, whole.kernel, whole.rate)
             for weight, whole in zip(self._weights, self._wholes(), strict=True)
         ]
-        self._optimizer: Optimizer
-        if config.kind == "lars":
-            self._optimizer = Lars(parts, config, self._total)
-        else:
-            self._optimizer = OPTIMIZERS[config.kind](parts, config)
+        self._optimizer = optimizer_of(parts, config, self._total)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -156,7 +152,10 @@ class ShardedOptimizer:
         """See `DividedState.gather`."""
         tensors: Tensors = {}
         for group in self.groups:
-            flat = self._group.to_first(self._padded(self._slots(group)), f"gather_{group}").numpy()
+            # From the host, so that a GPU needs no memory for the parts of others.
+            with tf.device("CPU:0"):
+                mine = self._padded(self._slots(group))
+                flat = self._group.to_first(mine, f"gather_{group}").numpy()
             if self._group.index == 0:
                 tensors |= self._named(group, flat)
         return tensors
@@ -170,7 +169,8 @@ class ShardedOptimizer:
                 flat = np.concatenate(wholes)
                 flat = np.pad(flat, (0, self._part * self._group.size - len(flat)))
             rows = [self._part] * self._group.size
-            part = self._group.from_first(tf.constant(flat), rows, f"scatter_{group}")
+            with tf.device("CPU:0"):
+                part = self._group.from_first(tf.constant(flat), rows, f"scatter_{group}")
             for slot, value in zip(self._slots(group), self._split(part), strict=True):
                 slot.assign(value)
 

@@ -26,10 +26,6 @@ ENDPOINT = "network:PrivateEndpoint"
 ZONE_GROUP = "network:PrivateDnsZoneGroup"
 
 
-def key(kind, name):
-    return f"azure-native:{kind}::{name}"
-
-
 def of_azure(resources):
     return [one for one in resources if one.type.startswith("azure-native:")]
 

@@ -1,16 +1,11 @@
-"""The whole program, run without Azure: every way to switch it, and the order that it asks for."""
+"""The whole program, run without Azure, with every way to switch it."""
 
-import itertools
 import json
-import re
-import subprocess
-import sys
 
 import pulumi
 import pytest
 
 from infra import outputs
-from infra.offline.render import run
 from infra.outputs import from_dict, to_dict
 from infra.policies.pack import check
 from infra.resources import (
@@ -18,15 +13,11 @@ from infra.resources import (
     COMPUTE,
     STORAGE,
     WORKSPACE,
-    Resource,
     of_kind,
-    read,
     requirements,
-    to_json,
 )
 from infra.stack_config import PLACEHOLDERS
-from tests import ROOT
-from tests.infra.support.stacks import only, ran, rendered, settings_of
+from tests.infra.support.stacks import key, only, ran, rendered, settings_of
 from tests.infra.support.variants import (
     KEYS,
     OPTIONS,
@@ -34,13 +25,8 @@ from tests.infra.support.variants import (
     SIZES,
 )
 
-ACCOUNT_ID = re.compile(r"/subscriptions/.*/Microsoft.Storage/storageAccounts/[^/]+")
 ENDPOINT = "network:PrivateEndpoint"
 ZONE_GROUP = "network:PrivateDnsZoneGroup"
-
-
-def key(kind, name):
-    return f"azure-native:{kind}::{name}"
 
 
 def of_azure(resources):
@@ -68,196 +54,12 @@ def test_every_size_that_can_be_deployed_makes_a_cluster_of_it(size):
     assert cluster.inputs["properties"]["properties"]["vmSize"] == size
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_no_resource_waits_for_itself_or_has_the_name_of_another(option):
-    resources = rendered("dev", **OPTIONS[option])
-    assert set(requirements(resources)) == {one.key for one in resources}
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_every_dependency_is_on_something_declared(option):
-    resources = rendered("dev", **OPTIONS[option])
-    known = {one.key for one in resources}
-    for one in resources:
-        assert set(one.options.get("dependsOn", ())) <= known
-
-
-@pytest.mark.parametrize("kind", [COMPUTE, "machinelearningservices:Datastore"])
-@pytest.mark.parametrize("option", ["as it is", "dedicated twin", "everything theirs"])
-def test_what_is_in_the_workspace_waits_until_the_workspace_answers(option, kind):
-    resources = rendered("dev", **OPTIONS[option])
-    needed = requirements(resources)
-    assert of_kind(resources, kind)
-    for one in of_kind(resources, kind):
-        assert {
-            key(WORKSPACE, "workspace"),
-            key(ENDPOINT, "workspace"),
-            key(ZONE_GROUP, "workspace"),
-            key(ASSIGNMENT, "workspace-workspace-contributor"),
-        } <= needed[one.key]
-
-
-@pytest.mark.parametrize("option", ["as it is", "customer-managed keys", "everything theirs"])
-def test_the_workspace_waits_for_the_endpoints_of_what_it_is_made_of(option):
-    resources = rendered("dev", **OPTIONS[option])
-    before = requirements(resources)[key(WORKSPACE, "workspace")]
-    for service in ("vault", "registry", "default-blob", "default-file", "data-blob"):
-        assert key(ENDPOINT, service) in before
-        assert key(ZONE_GROUP, service) in before
-
-
-def test_the_workspace_waits_for_the_roles_of_its_identity():
-    resources = rendered("dev")
-    before = requirements(resources)[key(WORKSPACE, "workspace")]
-    own = {one.key for one in of_kind(resources, ASSIGNMENT) if one.name.startswith("workspace-")}
-    assert own - before == {key(ASSIGNMENT, "workspace-workspace-contributor")}
-    assert len(own) > 8
-
-
-def account_operations(resources):
-    """Resources by the storage account that their creation changes, which Azure allows one by one.
-
-    A workspace puts containers and a file share into its default account.
-    """
-    operations = {}
-    for one in resources:
-        changed = [one.id, one.inputs.get("resourceUri"), one.inputs.get("storageAccount")]
-        connections = one.inputs.get("privateLinkServiceConnections", ())
-        changed += [connection["privateLinkServiceId"] for connection in connections]
-        for target in filter(None, changed):
-            account = ACCOUNT_ID.match(target)
-            if account and one.kind != ASSIGNMENT:
-                operations.setdefault(account[0].lower(), set()).add(one.key)
-    return operations
-
-
-def test_the_operations_on_a_storage_account_are_known():
-    counts = [len(keys) for keys in account_operations(rendered("dev")).values()]
-    assert sorted(counts) == [6, 10]
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_no_two_operations_on_a_storage_account_run_at_once(option):
-    resources = rendered("dev", **OPTIONS[option])
-    needed = requirements(resources)
-    operations = account_operations(resources)
-    assert operations
-    for keys in operations.values():
-        for one, other in itertools.combinations(sorted(keys), 2):
-            assert one in needed[other] or other in needed[one], f"{one} and {other} are unordered"
-
-
-@pytest.mark.parametrize(
-    ("cluster", "identity"),
-    [("gpu", "training"), ("preparation", "preparation"), ("build", "build")],
-)
-def test_a_cluster_waits_for_the_roles_of_its_jobs(cluster, identity):
-    resources = rendered("dev")
-    before = requirements(resources)[key(COMPUTE, f"cluster-{cluster}")]
-    roles = {
-        one.key for one in of_kind(resources, ASSIGNMENT) if one.name.startswith(f"{identity}-")
-    }
-    assert roles
-    assert roles <= before
-
-
-def test_a_zone_group_waits_for_the_links_of_its_zones():
-    resources = rendered("dev")
-    before = requirements(resources)[key(ZONE_GROUP, "workspace")]
-    for zone in ("privatelink.api.azureml.ms", "privatelink.notebooks.azure.net"):
-        assert key("privatedns:VirtualNetworkLink", f"link-{zone}") in before
-
-
 def test_every_endpoint_has_one_zone_group():
     resources = rendered("dev", **OPTIONS["everything on"])
     grouped = [one.inputs["privateEndpointName"] for one in of_kind(resources, ZONE_GROUP)]
     assert sorted(grouped) == sorted(
         one.inputs["privateEndpointName"] for one in of_kind(resources, ENDPOINT)
     )
-
-
-def test_computes_and_datastores_go_with_the_workspace():
-    resources = rendered("prod")
-    inside = [
-        *of_kind(resources, COMPUTE),
-        *of_kind(resources, "machinelearningservices:Datastore"),
-    ]
-    assert len(inside) == 7
-    for one in inside:
-        assert one.options["deletedWith"] == key(WORKSPACE, "workspace")
-
-
-def test_what_azure_would_silently_keep_makes_a_cluster_anew():
-    for cluster in of_kind(rendered("prod"), COMPUTE):
-        assert cluster.options["deleteBeforeReplace"]
-        assert {
-            "properties.properties.vmSize",
-            "properties.properties.vmPriority",
-            "properties.properties.subnet",
-            "properties.properties.enableNodePublicIp",
-        } <= set(cluster.options["replaceOnChanges"])
-
-
-def test_the_paths_that_replace_a_cluster_are_inputs_that_it_has():
-    for cluster in of_kind(rendered("prod"), COMPUTE):
-        for path in cluster.options["replaceOnChanges"]:
-            found = cluster.inputs
-            for part in path.split("."):
-                assert part in found, path
-                found = found[part]
-
-
-PROTECTED = {
-    "storage:StorageAccount",
-    "storage:BlobContainer",
-    "keyvault:Vault",
-    "containerregistry:Registry",
-    WORKSPACE,
-    "operationalinsights:Workspace",
-}
-
-
-def test_production_protects_what_holds_data_or_cannot_be_made_again():
-    protected = {one.type for one in rendered("prod") if one.options.get("protect")}
-    assert protected == {f"azure-native:{kind}" for kind in PROTECTED}
-
-
-def test_production_protects_all_of_them():
-    for kind in PROTECTED:
-        for one in of_kind(rendered("prod"), kind):
-            assert one.options.get("protect"), one.key
-
-
-URNS = {
-    "platform:index:EncryptionKey$azure-native:keyvault:Key::encryption",
-    "platform:index:Monitoring$azure-native:operationalinsights:Workspace::logs",
-    "platform:index:Registry$azure-native:containerregistry:Registry::registry",
-    "platform:index:Storage$azure-native:storage:BlobContainer::data-prepared",
-    "platform:index:Storage$azure-native:storage:BlobContainer::data-raw",
-    "platform:index:Storage$azure-native:storage:BlobContainer::default-results",
-    "platform:index:Storage$azure-native:storage:StorageAccount::storage-data",
-    "platform:index:Storage$azure-native:storage:StorageAccount::storage-default",
-    "platform:index:Vault$azure-native:keyvault:Vault::vault",
-    "platform:index:Workspace$azure-native:machinelearningservices:Workspace::workspace",
-}
-"""Types and names by which deployed stacks know the resources that hold data."""
-
-
-def test_what_holds_data_keeps_the_type_and_name_that_deployed_stacks_know():
-    declared = {
-        f"{one.options['parent'].partition('::')[0]}${one.key}"
-        for one in rendered("prod", **KEYS)
-        if one.options.get("protect")
-    }
-    assert declared == URNS, "Pulumi would replace these; give the new one an alias of the old one"
-
-
-def test_a_customer_managed_key_is_protected_too():
-    assert only(rendered("prod", **KEYS), "keyvault:Key").options.get("protect")
-
-
-def test_development_can_be_taken_down():
-    assert not [one.key for one in rendered("dev") if one.options.get("protect")]
 
 
 def test_images_are_built_by_a_declared_cpu_cluster_that_is_not_taken_back():
@@ -359,67 +161,6 @@ def test_an_allowlisted_stack_says_whom_it_lets_in():
     assert platform.access.public == ("workspace", "default_storage", "data_storage")
 
 
-def test_a_rendered_file_reads_back_and_two_runs_are_equal(tmp_path):
-    first, second = (to_json(run("dev", {}).resources) for _ in range(2))
-    assert first == second
-    file = tmp_path / "dev.json"
-    file.write_text(first, encoding="utf-8")
-    assert to_json(read(file)) == first
-
-
-def test_a_file_without_resources_is_refused_by_name(tmp_path):
-    file = tmp_path / "no.json"
-    file.write_text('[{"type": "x"}]', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"no\.json is not a rendered stack"):
-        read(file)
-
-
-def test_a_circle_of_dependencies_is_named():
-    one = Resource("t:a:A", "one", {}, {"dependsOn": ["t:a:A::two"]}, "")
-    two = Resource("t:a:A", "two", {}, {"dependsOn": ["t:a:A::one"]}, "")
-    with pytest.raises(ValueError, match="circular dependency"):
-        requirements([one, two])
-
-
-def test_two_resources_of_one_name_are_refused():
-    one = Resource("t:a:A", "one", {}, {}, "")
-    with pytest.raises(ValueError, match="declared twice"):
-        requirements([one, one])
-
-
-def render(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "infra.offline.render", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_the_command_writes_the_stack_with_its_changes(tmp_path):
-    file = tmp_path / "dev.json"
-    done = render("dev", "--set", "network.jump_subnet=true", "--output", str(file))
-    assert done.returncode == 0, done.stderr
-    subnets = only(read(file), "network:VirtualNetwork").inputs["subnets"]
-    assert "snet-jump" in [subnet["name"] for subnet in subnets]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["dev", "--set", "profile=open"], "profile: 'open' is not one of private, allowlisted"),
-        (["dev", "--set", "profile"], "write KEY=VALUE"),
-        (["test"], "unknown stack 'test'; choose one of dev, dev-prep, prod"),
-    ],
-)
-def test_a_mistake_ends_the_command_with_a_message(arguments, message, tmp_path):
-    done = render(*arguments, "--output", str(tmp_path / "x.json"))
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_all_resources_are_of_the_subscription_that_the_stack_is_pinned_to():
     pinned = "22222222-2222-4222-8222-222222222222"
     resources = rendered("dev", subscription__id=pinned)
@@ -446,18 +187,3 @@ def test_tags_of_others_are_left_on_every_resource_that_has_tags():
         ignored = [path for path in one.options.get("ignoreChanges", ()) if path.startswith("tags")]
         expected = ['tags["CostCentre"]', 'tags["created by"]'] if "tags" in one.inputs else []
         assert ignored == expected, one.key
-
-
-def test_what_holds_a_globally_unique_name_keeps_it():
-    kept = {
-        one.key: path
-        for one in rendered("prod")
-        for path in one.options.get("ignoreChanges", ())
-        if path.endswith("Name")
-    }
-    assert kept == {
-        "azure-native:storage:StorageAccount::storage-default": "accountName",
-        "azure-native:storage:StorageAccount::storage-data": "accountName",
-        "azure-native:containerregistry:Registry::registry": "registryName",
-        "azure-native:keyvault:Vault::vault": "vaultName",
-    }

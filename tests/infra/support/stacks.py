@@ -19,6 +19,11 @@ def ran(stack, **overrides):
     return _run(stack, json.dumps(_dotted(overrides), sort_keys=True))
 
 
+def key(kind, name):
+    """The key of a resource of Azure, by its kind and its name in the program."""
+    return f"azure-native:{kind}::{name}"
+
+
 def only(resources, kind, name=None):
     """The one resource of a kind, or of a kind and name."""
     [resource] = [one for one in of_kind(resources, kind) if name in {None, one.name}]

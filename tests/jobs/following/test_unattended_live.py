@@ -6,7 +6,7 @@ import pytest
 
 from jobs.cli import main
 from jobs.following import follower
-from tests.jobs.following.test_follow_live import (
+from tests.jobs.support.following import (
     AGAIN,
     ONCE,
     QUICK,

@@ -382,6 +382,16 @@ def test_stages_that_do_not_divide_the_gpus_of_a_node_are_the_only_problem():
     assert "--model.stages: 3 GPUs per process, which does not divide the 8 GPUs" in problem
 
 
+def test_ranks_that_cannot_form_head_groups_are_refused_before_a_node_starts():
+    config = replace(TRAINING, compute=replace(TRAINING.compute, xla=False))
+    config = replace(config, model=replace(config.model, head_groups=16))
+    with pytest.raises(SpecError) as caught:
+        training(config, nodes=1)
+    (problem,) = caught.value.problems
+    assert "--model.head-groups: 16 does not divide the number of ranks, 8" in problem
+    assert training(config, nodes=2).ranks == 16
+
+
 def test_a_node_without_gpus_runs_as_many_processes_with_stages_as_without():
     config = divided(2, PRESETS["digits"])
     spec = kinds.smoke(STACK, config, JobOptions(cpu_processes=3), FIRST, SOFTWARE)

@@ -371,12 +371,18 @@ def test_groups_that_divide_neither_ranks_nor_classes_are_refused(tmp_path):
         model=ModelConfig(image_size=8, classes=10, head_groups=4),
         runs_dir=str(tmp_path),
     )
-    with pytest.raises(ConfigError, match=r"--model.head-groups: 4 does not divide the 10 classes"):
+    with pytest.raises(
+        ConfigError, match=r"--model.head-groups: 4 does not divide the number of classes, 10"
+    ):
         set_up(config, 4, "run")
     config = replace(config, model=replace(config.model, classes=12))
-    with pytest.raises(ConfigError, match=r"--model.head-groups: 4 does not divide the 6 ranks"):
+    with pytest.raises(
+        ConfigError, match=r"--model.head-groups: 4 does not divide the number of ranks, 6"
+    ):
         set_up(config, 6, "run")
-    with pytest.raises(ConfigError, match=r"--model.head-groups: 4 does not divide the 1 rank;"):
+    with pytest.raises(
+        ConfigError, match=r"--model.head-groups: 4 does not divide the number of ranks, 1"
+    ):
         make_plan(config, 1, 10_000)
     assert set_up(config, 8, "run").plan.ranks == 8
 

@@ -169,3 +169,9 @@ def test_fine_tuning_starts_from_a_run_and_changes_only_what_is_not_frozen(workp
     ended = train("--name", "second", *network, *fine, "--max-steps", "6")
     assert ended.returncode == 0, ended.stderr
     assert "initial weights" not in ended.stdout
+    # If no checkpoint can be read it starts again, which it must not do from random weights.
+    for damaged in (runs / "second" / "checkpoints").glob(f"*/{STATE}"):
+        damaged.write_bytes(damaged.read_bytes()[:-1])
+    ended = train("--name", "second", *network, *fine, "--max-steps", "6")
+    assert ended.returncode == CheckpointError.exit_code
+    assert f"--model.weights: {state} cannot be loaded" in ended.stderr

@@ -31,6 +31,11 @@ def batch(seed=0, size=3):
     return logits, target
 
 
+def counts(logits, target):
+    """What an evaluation adds up of each image."""
+    return TASK.evaluated(tf.constant(logits), tf.constant(target))[0].numpy().astype(np.float64)
+
+
 def counted_pixels(logits, target):
     """Pairs of true and predicted class of all pixels that count."""
     there = target != IGNORED
@@ -40,7 +45,7 @@ def counted_pixels(logits, target):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_of_an_image_is_the_mean_over_its_pixels_that_count(smoothing):
     logits, target = batch()
-    found = TASK.losses(tf.constant(logits), tf.constant(target), smoothing).numpy()
+    found = TASK.training(tf.constant(logits), tf.constant(target), smoothing)[0].numpy()
     probabilities = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     for image in range(3):
         there = target[image] != IGNORED
@@ -53,18 +58,15 @@ def test_an_image_without_a_pixel_that_counts_has_no_loss_and_no_gradient():
     logits = tf.Variable(batch()[0])
     target = tf.fill([3, SIZE, SIZE], tf.constant(IGNORED, tf.uint8))
     with tf.GradientTape() as tape:
-        losses = TASK.losses(logits, target, 0.1)
+        losses, scores = TASK.training(logits, target, 0.1)
     assert losses.numpy().tolist() == [0.0, 0.0, 0.0]
     assert not tape.gradient(losses, logits).numpy().any()
-    assert TASK.scores(logits, target).numpy().tolist() == [0.0, 0.0, 0.0]
+    assert scores.numpy().tolist() == [0.0, 0.0, 0.0]
 
 
 def test_metrics_over_several_batches_are_those_of_all_pixels_together():
     batches = [batch(seed) for seed in range(3)]
-    sums = sum(
-        TASK.counts(tf.constant(logits), tf.constant(target)).numpy().astype(np.float64).sum(0)
-        for logits, target in batches
-    )
+    sums = sum(counts(logits, target).sum(0) for logits, target in batches)
     found = TASK.evaluation(sums)
     true, predicted = np.concatenate([counted_pixels(*one) for one in batches], 1)
     iou = [
@@ -78,7 +80,7 @@ def test_metrics_over_several_batches_are_those_of_all_pixels_together():
     assert found.score == found.metrics["mean_iou"]
     # Sums of whole numbers do not depend on how the images are divided over ranks and batches.
     parts = [
-        TASK.counts(tf.constant(logits[i : i + 1]), tf.constant(target[i : i + 1])).numpy()[0]
+        counts(logits[i : i + 1], target[i : i + 1])[0]
         for logits, target in batches
         for i in range(3)
     ]
@@ -88,7 +90,7 @@ def test_metrics_over_several_batches_are_those_of_all_pixels_together():
 def test_a_class_that_never_occurs_is_left_out_of_the_mean():
     target = np.zeros([1, SIZE, SIZE], np.uint8)
     logits = np.eye(CLASSES, dtype=np.float32)[target]
-    sums = TASK.counts(tf.constant(logits), tf.constant(target)).numpy().astype(np.float64).sum(0)
+    sums = counts(logits, target).sum(0)
     found = TASK.evaluation(sums).metrics
     assert (found["mean_iou"], found["foreground_iou"], found["pixel_accuracy"]) == (1.0, 0.0, 1.0)
 
@@ -104,7 +106,7 @@ def test_a_mirrored_image_has_its_mask_mirrored():
 @pytest.fixture
 def predictions():
     logits, target = batch(7, 30)
-    columns = TASK.predicted(tf.constant(logits), tf.constant(target))
+    _, columns = TASK.evaluated(tf.constant(logits), tf.constant(target))
     pixels = {name: column.numpy() for name, column in columns.items()}
     image = np.random.default_rng(0).integers(0, 256, [SIZE, SIZE, 3]).astype(np.uint8)
 

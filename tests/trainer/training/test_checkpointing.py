@@ -149,6 +149,35 @@ def test_only_the_first_rank_saves(begin, folder, clock, variables):
     assert folder.steps() == []
 
 
+class Parts:
+    """Divided state of no tensors; counts how often all ranks must have met."""
+
+    def __init__(self):
+        self.meetings, self.shapes = 0, {}
+
+    def gather(self):
+        self.meetings += 1
+        return {}
+
+    def scatter(self, tensors):
+        self.meetings += 1
+
+
+@pytest.mark.parametrize("first", ["save", "save_now"])
+def test_ranks_meet_equally_often_whatever_was_saved_before(folder, variables, first):
+    """Otherwise they would wait for each other forever."""
+    meetings = []
+    for world in (Alone(), Follower()):
+        parts = Parts()
+        saver = Saver(CheckpointConfig(), folder, world, variables, divided=[parts])
+        saver.begin()
+        getattr(saver, first)(5)
+        saver.save(5)
+        saver.close()
+        meetings.append(parts.meetings)
+    assert meetings[0] == meetings[1] == 2
+
+
 # 2. What is continued from.
 
 

@@ -1,8 +1,10 @@
-"""What is kept of the final evaluation: a line for every example, and images of the mistakes."""
+"""When a run evaluates, and what is kept of the final evaluation: a line for every example, and
+images of the mistakes."""
 
 import csv
 import io
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -14,11 +16,29 @@ from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
-from trainer.tasks.classification import COLUMNS
+from trainer.tasks.classification import COLUMNS, Classification
 from trainer.tasks.classification_files import thumbnail, write_predictions
-from trainer.tasks.task import Predictions
+from trainer.tasks.task import Evaluation, Predictions
+from trainer.training.metrics import PhaseTimer
+from trainer.training.validation import Validation
 
 CLASSES = ('a "quoted", name', "b\nb", "<c>")
+
+
+def test_weights_after_a_rollback_are_evaluated_even_if_those_of_the_same_step_were():
+    evaluator, world = MagicMock(), Alone()
+    evaluator.run.side_effect = [Evaluation({"top1": top1}, 1.0, 9) for top1 in (0.5, 0.25)]
+    validation = Validation(
+        Classification(3), evaluator, MagicMock(), MagicMock(), world, MagicMock(), PhaseTimer(),
+        lambda: None,
+    )  # fmt: skip
+    before = {"step": 10, **validation.to_meta(10)}
+    validation.evaluate(20)
+    validation.restore(before)
+    assert validation.to_meta(20)["evaluation"] is None
+    validation.evaluate(20)
+    assert validation.latest.score == 0.25
+    assert validation.best == {"step": 20, "top1": 0.25}
 
 
 def predictions(wrong=2, right=3):

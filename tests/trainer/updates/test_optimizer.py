@@ -194,6 +194,26 @@ def test_parts_of_several_ranks_add_up_to_the_batch():
     np.testing.assert_allclose(first_sums + second_sums, whole_sums, rtol=1e-5)
 
 
+class Positions(keras.layers.Layer):  # type: ignore[misc]
+    """Adds an embedding of their place to a sequence of vectors, as a vision transformer does."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = keras.layers.Embedding(16, 4)
+
+    def call(self, sequence):
+        return sequence + self.table(tf.range(16))
+
+
+def test_the_gradient_of_an_embedding_is_a_whole_tensor_which_ranks_can_add():
+    image = keras.Input((6, 6, 3))
+    patches = keras.layers.Reshape([16, 4])(keras.layers.Conv2D(4, 3)(image))
+    outputs = keras.layers.Dense(5)(keras.layers.Flatten()(Positions()(patches)))
+    model = keras.Model(image, outputs)
+    gradients, _ = differentiate(model, batch_of(24))
+    assert [g.shape for g in gradients] == [tuple(w.shape) for w in model.trainable_weights]
+
+
 def test_the_loss_is_the_sum_over_images_divided_by_the_global_batch():
     model, batch = small_model(), batch_of(24)
     _, sums = differentiate(model, batch, global_batch=100)

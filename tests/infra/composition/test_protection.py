@@ -1,0 +1,110 @@
+"""What an update replaces, what it may not replace, and what a teardown deletes with its parent."""
+
+from infra.resources import (
+    COMPUTE,
+    WORKSPACE,
+    of_kind,
+)
+from tests.infra.support.stacks import key, only, rendered
+from tests.infra.support.variants import (
+    KEYS,
+)
+
+
+def test_computes_and_datastores_go_with_the_workspace():
+    resources = rendered("prod")
+    inside = [
+        *of_kind(resources, COMPUTE),
+        *of_kind(resources, "machinelearningservices:Datastore"),
+    ]
+    assert len(inside) == 7
+    for one in inside:
+        assert one.options["deletedWith"] == key(WORKSPACE, "workspace")
+
+
+def test_what_azure_would_silently_keep_makes_a_cluster_anew():
+    for cluster in of_kind(rendered("prod"), COMPUTE):
+        assert cluster.options["deleteBeforeReplace"]
+        assert {
+            "properties.properties.vmSize",
+            "properties.properties.vmPriority",
+            "properties.properties.subnet",
+            "properties.properties.enableNodePublicIp",
+        } <= set(cluster.options["replaceOnChanges"])
+
+
+def test_the_paths_that_replace_a_cluster_are_inputs_that_it_has():
+    for cluster in of_kind(rendered("prod"), COMPUTE):
+        for path in cluster.options["replaceOnChanges"]:
+            found = cluster.inputs
+            for part in path.split("."):
+                assert part in found, path
+                found = found[part]
+
+
+PROTECTED = {
+    "storage:StorageAccount",
+    "storage:BlobContainer",
+    "keyvault:Vault",
+    "containerregistry:Registry",
+    WORKSPACE,
+    "operationalinsights:Workspace",
+}
+
+
+def test_production_protects_what_holds_data_or_cannot_be_made_again():
+    protected = {one.type for one in rendered("prod") if one.options.get("protect")}
+    assert protected == {f"azure-native:{kind}" for kind in PROTECTED}
+
+
+def test_production_protects_all_of_them():
+    for kind in PROTECTED:
+        for one in of_kind(rendered("prod"), kind):
+            assert one.options.get("protect"), one.key
+
+
+URNS = {
+    "platform:index:EncryptionKey$azure-native:keyvault:Key::encryption",
+    "platform:index:Monitoring$azure-native:operationalinsights:Workspace::logs",
+    "platform:index:Registry$azure-native:containerregistry:Registry::registry",
+    "platform:index:Storage$azure-native:storage:BlobContainer::data-prepared",
+    "platform:index:Storage$azure-native:storage:BlobContainer::data-raw",
+    "platform:index:Storage$azure-native:storage:BlobContainer::default-results",
+    "platform:index:Storage$azure-native:storage:StorageAccount::storage-data",
+    "platform:index:Storage$azure-native:storage:StorageAccount::storage-default",
+    "platform:index:Vault$azure-native:keyvault:Vault::vault",
+    "platform:index:Workspace$azure-native:machinelearningservices:Workspace::workspace",
+}
+"""Types and names by which deployed stacks know the resources that hold data."""
+
+
+def test_what_holds_data_keeps_the_type_and_name_that_deployed_stacks_know():
+    declared = {
+        f"{one.options['parent'].partition('::')[0]}${one.key}"
+        for one in rendered("prod", **KEYS)
+        if one.options.get("protect")
+    }
+    assert declared == URNS, "Pulumi would replace these; give the new one an alias of the old one"
+
+
+def test_a_customer_managed_key_is_protected_too():
+    assert only(rendered("prod", **KEYS), "keyvault:Key").options.get("protect")
+
+
+def test_development_can_be_taken_down():
+    assert not [one.key for one in rendered("dev") if one.options.get("protect")]
+
+
+def test_what_holds_a_globally_unique_name_keeps_it():
+    kept = {
+        one.key: path
+        for one in rendered("prod")
+        for path in one.options.get("ignoreChanges", ())
+        if path.endswith("Name")
+    }
+    assert kept == {
+        "azure-native:storage:StorageAccount::storage-default": "accountName",
+        "azure-native:storage:StorageAccount::storage-data": "accountName",
+        "azure-native:containerregistry:Registry::registry": "registryName",
+        "azure-native:keyvault:Vault::vault": "vaultName",
+    }
