@@ -35,6 +35,7 @@ CLASSES: Final[Mapping[str, tuple[str, str]]] = {
     "node-TCP": ("one node", "several nodes, TCP"),
     "two-InfiniBand": ("one and two nodes", "4 nodes and more, InfiniBand"),
     "two-TCP": ("one and two nodes", "4 nodes and more, TCP"),
+    "depth": ("ResNet-50 on one GPU", "ResNet-101 and ResNet-152 on it"),
 }
 """What is known, and what is predicted, by the name of a class. InfiniBand includes RoCE."""
 
@@ -115,6 +116,10 @@ def predictions(fit: Fit, row: Measurement, own: Fit) -> Iterator[Case]:
             alone = relative_time(a, 0, row.gpus_per_node, 1)
             predicted = node.images_per_s * row.nodes * alone / time
             yield Case(f"node-{kind}", row, predicted, row.images_per_s)
+    if row.gpus == 1 and row.images_per_s and row.model in RESNETS and row.model != "ResNet-50":
+        shallow = own.shallow(row)
+        if shallow is not None and shallow.images_per_s:
+            yield Case("depth", row, shallow.images_per_s / work(row.model), row.images_per_s)
     one, two = own.whole_node(row), own.whole_node(row, 2)
     if row.nodes > 2 and one and two and one.images_per_s and two.images_per_s and row.images_per_s:
         seconds = two_point(1 / one.images_per_s, 2 / two.images_per_s, row.nodes)

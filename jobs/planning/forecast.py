@@ -120,20 +120,20 @@ class Forecaster:
 
     def choice(self, size: Size, nodes: int, priority: str) -> Choice:
         """Forecast one choice."""
-        work_, empty = self._workload, Choice(size, nodes, priority)
+        workload, empty = self._workload, Choice(size, nodes, priority)
         found = self._throughput.of(size, nodes)
-        batch = work_.batch_per_gpu * size.gpus * nodes
-        epochs = work_.epochs_at(batch)
+        batch = workload.batch_per_gpu * size.gpus * nodes
+        epochs = workload.epochs_at(batch)
         if isinstance(found, str):
             return replace(empty, reason=found)
         if epochs is None:
             return replace(empty, reason=f"no reference point for a batch of {batch:,} images")
-        limits = limited(size, nodes, found, work_, self._assumptions.account_gbits)
+        limits = limited(size, nodes, found, workload, self._assumptions.account_gbits)
         rates, first = limits.most_epochs, limits.first_epoch
         ends = rates.low, rates.middle, rates.high
         firsts = first.low, first.middle, first.high
         seconds = [
-            work_.images / begin + max(epochs - 1, 0) * work_.images / rate
+            workload.images / begin + max(epochs - 1, 0) * workload.images / rate
             for begin, rate in zip(firsts, ends, strict=True)
         ]
         # The slowest throughput gives the longest time.
@@ -147,7 +147,7 @@ class Forecaster:
             Ground(
                 "epochs",
                 f"{epochs:.1f}",
-                f"{work_.epochs:g} of the recipe, more at a global batch of {batch:,}",
+                f"{workload.epochs:g} of the recipe, more at a global batch of {batch:,}",
                 EPOCHS_SOURCE,
             ),
             *self._time_grounds(train, lost, hours, priority),

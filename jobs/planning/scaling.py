@@ -20,8 +20,8 @@ RESNETS: Final[Mapping[str, float]] = {"ResNet-50": 4.09, "ResNet-101": 7.80, "R
 """Billions of multiply-adds of an image of 224 pixels (ResNet v1.5), of the networks that can be
 predicted."""
 DEPTH_EXPONENT: Final = 0.85
-"""Time grows with multiply-adds to this power: 34 published pairs of a ResNet-50 and a deeper
-ResNet on the same system, for which it was chosen; median error 3.5 %, 90th percentile 7.6 %."""
+"""Time grows with multiply-adds to this power. It was chosen on the published pairs of a ResNet-50
+and a deeper ResNet on the same system, whose errors docs/plan.md shows."""
 UNLIKE_OTHERS: Final = "MobileNet"
 """Network whose exchange is too small beside its steps to say much about links."""
 _PUBLISHERS: Final = 2
@@ -159,6 +159,16 @@ class Fit:
         """Return the measurement of the same system on one node, or another number of nodes."""
         found = self._nodes.get((row.system, nodes), ())
         return next((one for one in found if one.note == row.note), next(iter(found), None))
+
+    def shallow(self, row: Measurement) -> Measurement | None:
+        """Return the measurement of ResNet-50 on the same GPU, with the same software."""
+
+        def kind(one: Measurement) -> tuple[object, ...]:
+            system = one.series, one.precision, one.framework, one.gpu, one.image_size, one.link
+            return *system, one.gpus, one.note
+
+        found = (one for one in self.rows if one.model == "ResNet-50" and kind(one) == kind(row))
+        return next(found, None)
 
     def _relative_node(self, row: Measurement) -> float | None:
         """Return the time of a step on one node in steps of one GPU, measured if possible."""

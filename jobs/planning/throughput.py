@@ -6,6 +6,7 @@ kind of software.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log2
 from typing import Final, Literal
 
 from infra.catalog.vm_sizes import Size
@@ -95,7 +96,7 @@ class Throughput:
                     f"one GPU, {self._workload.model}",
                     f"{one:,.0f} images/s",
                     "time grows with multiply-adds to the power of 0.85",
-                    "34 published pairs, docs/plan.md",
+                    "chosen on measurements of 2017 to 2021; errors in docs/plan.md",
                 )
             )
         a = b = 0.0
@@ -133,7 +134,7 @@ class Throughput:
         elif network == "InfiniBand":
             loss = self._fit.between(network)
             alone = self._relative_node(size)
-            grown = relative_time(alone - 1, loss.amount, 2, nodes)
+            grown = alone + loss.amount * log2(nodes)
             middle, name = first * nodes * alone / grown, f"node-{network}"
             formula = "t(n) = t(1) + b log2 n steps of one GPU"
             grounds = [_point_ground(own[1]), _loss_ground("loss per doubling of nodes", loss)]
