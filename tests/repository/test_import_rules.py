@@ -52,6 +52,7 @@ STANDARD_LIBRARY_ONLY = [
         "common.text",
         "common.waiting",
         "common.page.parts",
+        "common.page.plots",
     ),
     *("trainer.combinations", "trainer.model_config", "trainer.networks"),
     "trainer.task_descriptions",
