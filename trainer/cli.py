@@ -14,6 +14,7 @@ from common import commands, fields
 from common.arguments import parse
 from common.errors import ConfigError
 from trainer.options import (
+    COPIED,
     EvaluateOptions,
     ExportOptions,
     InspectOptions,
@@ -26,7 +27,10 @@ from trainer.options import (
     PrepareSegmentationOptions,
     PrepareSyntheticOptions,
     PrepareTfrecordsOptions,
+    PrepareWebdatasetOptions,
     ReportOptions,
+    ScoreOptions,
+    ServeOptions,
     StacksOptions,
     VerifyOptions,
 )
@@ -39,11 +43,13 @@ usage: python -m trainer COMMAND [options]
   evaluate   print the metrics of a checkpoint on the held-out images
   export     write a run's model as a SavedModel (and as ONNX), usable without this code
   predict    print the classes of images or folders of images, using an exported model
+  score      write the classes of all images in a folder to files, using an exported model
+  serve      answer requests for the classes of images, using an exported model
   report     write a page about a run, or a comparison: python -m trainer report RUN [RUN...]
   stacks     print where the ranks of a running training are: python -m trainer stacks RUN
   prepare    write a data set as TFRecords with a manifest:
-             prepare {imagenet, folder, segmentation, digits, scenes, synthetic}, or only the
-             manifest for files of other tools: prepare {tfrecords, parquet}
+             prepare {imagenet, folder, webdataset, segmentation, digits, scenes, synthetic}, or
+             only the manifest for files of other tools: prepare {tfrecords, parquet}
   verify     check a data set against its manifest: python -m trainer verify DIR
   inspect    write a page that shows a data set: python -m trainer inspect DIR
 
@@ -60,6 +66,8 @@ OPTIONS: Final[Mapping[str, type]] = {
     "evaluate": EvaluateOptions,
     "export": ExportOptions,
     "predict": PredictOptions,
+    "score": ScoreOptions,
+    "serve": ServeOptions,
     "report": ReportOptions,
     "stacks": StacksOptions,
     "prepare imagenet": PrepareImagenetOptions,
@@ -67,6 +75,7 @@ OPTIONS: Final[Mapping[str, type]] = {
     "prepare segmentation": PrepareSegmentationOptions,
     "prepare tfrecords": PrepareTfrecordsOptions,
     "prepare parquet": PrepareParquetOptions,
+    "prepare webdataset": PrepareWebdatasetOptions,
     "prepare digits": PrepareDigitsOptions,
     "prepare scenes": PrepareScenesOptions,
     "prepare synthetic": PrepareSyntheticOptions,
@@ -107,6 +116,8 @@ def _run(name: str, args: list[str]) -> int:
             from trainer.export.predict import predict
 
             predict(options.images, options.run, options.model, options.top, as_json=options.json)
+        case ScoreOptions() | ServeOptions():
+            _use_model(options)
         case ReportOptions():
             from trainer.report.write import write_report
 
@@ -128,7 +139,21 @@ def _run(name: str, args: list[str]) -> int:
             print(write_inspection(folder, options))
         case _:
             _prepare(name, options)
+            from trainer.suggestion import print_suggestion
+
+            print_suggestion(_prepared_folder(options))
     return 0
+
+
+def _use_model(options: ScoreOptions | ServeOptions) -> None:
+    if isinstance(options, ScoreOptions):
+        from trainer.scoring.batch import score
+
+        score(options)
+    else:
+        from trainer.scoring.server import serve
+
+        serve(options)
 
 
 def _prepare(name: str, options: Any) -> None:
@@ -150,10 +175,20 @@ def _prepare(name: str, options: Any) -> None:
             from trainer.data.prepare.in_place.tfrecords import prepare_tfrecords
 
             prepare_tfrecords(options, line)
-        case PrepareParquetOptions():
-            from trainer.data.prepare.in_place.parquet import prepare_parquet
+        case PrepareWebdatasetOptions():
+            from trainer.data.prepare.packed.webdataset import prepare_webdataset
 
-            prepare_parquet(options, line)
+            prepare_webdataset(options, line)
+        case PrepareParquetOptions():
+            from trainer.data.prepare.packed.rows import describe_or_copy
+
+            describe_or_copy(options, line)
+        case _:
+            _write_embedded(options)
+
+
+def _write_embedded(options: Any) -> None:
+    match options:
         case PrepareDigitsOptions():
             from trainer.data.builtin.digits import prepare_digits
 
@@ -166,6 +201,13 @@ def _prepare(name: str, options: Any) -> None:
             from trainer.data.builtin.synthetic import prepare_noise
 
             prepare_noise(options.output, options.images)
+
+
+def _prepared_folder(options: Any) -> Path:
+    """Return the folder of the data set that a preparation has written or described."""
+    if isinstance(options, PrepareParquetOptions) and options.copy:
+        return Path(options.output or COPIED)
+    return Path(getattr(options, "output", None) or options.input)
 
 
 def _line(name: str, options: Any) -> str:

@@ -64,6 +64,68 @@ class PredictOptions:
 
 
 @dataclass(frozen=True)
+class ServeOptions:
+    """Answer requests for the classes of images, with an exported model, until Ctrl-C. Needs
+    `make serve`, which installs the server.
+    """
+
+    run: str = "runs/latest"
+    """Folder of the run whose export is served."""
+
+    model: str | None = None
+    """Folder of an export to serve instead of the run's."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. The server does not ask who sends a request: 0.0.0.0 opens it to all
+    who reach this machine."""
+
+    port: Annotated[int, Bounds(at_least=1, at_most=65535)] = 5001
+    """Port to listen on."""
+
+    workers: Annotated[int, NotNegative] = 0
+    """Processes that answer; 0 is one per core. Each loads the model."""
+
+    timeout: Annotated[float, Positive] = 30.0
+    """Longest pause of a client in the middle of its request, in seconds; then it is refused."""
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """Write the most probable classes of all images in a folder to files, with an exported model.
+    If it is interrupted, the same command continues.
+    """
+
+    run: str = "runs/latest"
+    """Folder of the run whose export is used."""
+
+    model: str | None = None
+    """Folder of an export to use instead of the run's."""
+
+    input: str = ""
+    """Folder that is searched for .jpg, .jpeg and .png, at any depth."""
+
+    output: str = ""
+    """Folder to write; may be a mounted data store."""
+
+    format: Literal["parquet", "csv"] = "parquet"
+    """Format of the files."""
+
+    images_per_file: Annotated[int, Positive] = 1000
+    """Images in one file, which is also what an interruption can cost."""
+
+    part: Annotated[int, NotNegative] = 0
+    """Part of the files to write, from 0, if several machines share them; see --parts."""
+
+    parts: Annotated[int, Positive] = 1
+    """Number of machines that share the files, each with its own --part and the same other
+    options."""
+
+    processes: Annotated[int, NotNegative] = 0
+    """Processes that predict, with one thread each; 0 is one per core. The result does not depend
+    on it."""
+
+
+@dataclass(frozen=True)
 class ReportOptions:
     """Write a page about a run, or one that compares several."""
 
@@ -129,7 +191,8 @@ class WriteOptions:
     than the network's input. None copies JPEGs untouched."""
 
     shard_mb: Annotated[int, Positive] = 128
-    """Target size of a shard, in MB (1,000,000 bytes); the images of a split are spread evenly."""
+    """Target size of a shard, in MB (1,000,000 bytes); the images of a split are spread evenly.
+    Smaller data sets have smaller shards: up to 64, as far as each then has 64 images or more."""
 
     seed: Annotated[int, Bounds(at_least=0, below=2**31)] = 0
     """Seed for the order of images in the shards and for the choice of held-out images."""
@@ -228,10 +291,16 @@ class PrepareTfrecordsOptions:
     """Processes that read; 0 is one per core."""
 
 
+COPIED = "data/images"
+"""Folder of a copy of Parquet files, unless another one is given."""
+
+
 @dataclass(frozen=True)
-class PrepareParquetOptions:
+class PrepareParquetOptions(WriteOptions):
     """Write a manifest for Parquet files of images and labels, as Hugging Face publishes them. The
-    files are not changed, and training reads them where they are. For classification only.
+    files are not changed, and training reads them where they are. With --copy True write their
+    images as TFRecords instead; if that is interrupted, the same command continues. For
+    classification only.
     """
 
     input: str = ""
@@ -240,7 +309,12 @@ class PrepareParquetOptions:
 
     output: str | None = None
     """Folder for manifest.json if INPUT cannot be written; it then refers to INPUT, which must stay
-    where it is. By default the manifest is written to INPUT, and both can be moved together."""
+    where it is. By default the manifest is written to INPUT, and both can be moved together. With
+    --copy True the folder to write, by default data/images."""
+
+    copy: bool = False
+    """Whether to write the images as shuffled TFRecords instead of describing the files. The images
+    take their size once more in OUTPUT until all shards are written."""
 
     image_column: str | None = None
     """Column of encoded images, binary or a struct with the field `bytes`. By default the column
@@ -254,8 +328,34 @@ class PrepareParquetOptions:
     """File with one class name per line, in the order of labels. By default the names are those in
     the metadata, and without them "class 0", "class 1", ..."""
 
-    processes: Annotated[int, NotNegative] = 0
-    """Processes that read; 0 is one per core."""
+    held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
+    """Fraction of each class to hold out for evaluation, if a copy is of files without such a
+    split."""
+
+
+@dataclass(frozen=True)
+class PrepareWebdatasetOptions(WriteOptions):
+    """Write the images of WebDataset's tar archives as TFRecords: KEY.jpg (or jpeg, png, webp) with
+    its label in KEY.cls or KEY.json. Nothing is unpacked. If it is interrupted, the same command
+    continues.
+    """
+
+    input: tuple[str, ...] = ()
+    """Archives, or folders of archives: train-*.tar and validation-*.tar (or valid, val, test), at
+    any depth, or archives in folders with these names."""
+
+    output: str = "data/images"
+    """Folder to write; may be a mounted data store."""
+
+    label_field: str = "label"
+    """Field of KEY.json with the label, for images without KEY.cls."""
+
+    class_names: str | None = None
+    """File with one class name per line, in the order of labels; labels may then be names as well.
+    By default labels are numbers from 0, and the names "class 0", "class 1", ..."""
+
+    held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
+    """Fraction of each class to hold out for evaluation, if no archive is of such a split."""
 
 
 @dataclass(frozen=True)

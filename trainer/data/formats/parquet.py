@@ -1,9 +1,8 @@
 """Parquet files: a row group is read as a whole, so the order permutes row groups.
 
-The only module that imports pyarrow. Nothing here imports TensorFlow.
+Only this module and parquet_files.py import pyarrow. Nothing here imports TensorFlow.
 """
 
-import json
 import os
 import threading
 from collections import OrderedDict
@@ -11,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,32 +21,11 @@ from trainer.data.example import BrokenRecordError, bare_example
 from trainer.data.formats.record_format import BrokenPartError, Place, Stored
 from trainer.data.manifest import Columns, Shard
 
-LARGEST_ROW_GROUP: Final = 256 << 20
-"""Most bytes of a row group's images, uncompressed: each stream may hold one besides its windows.
-Hugging Face's `datasets` writes 100 images into a row group, about 10 MB of photographs."""
-
 _CHUNK: Final = 4 << 20
 """Bytes read at once to compute the checksum of a file."""
 
-_REWRITE: Final = "write the files again with fewer rows in a row group, such as 100"
-
-
 UNFIT: Final = "its images and labels do not match their checksum"
 """Fault of a row group of which bytes were changed."""
-
-
-class UnfitFileError(ValueError):
-    """A Parquet file that cannot be trained on; the message says why and what to do."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What the schema of a Parquet file says."""
-
-    types: dict[str, str]
-    """Type of each column."""
-    features: dict[str, dict[str, Any]]
-    """Features that Hugging Face's `datasets` described in the metadata, by column."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +111,7 @@ class ParquetFormat:
             BrokenPartError: It cannot be decoded.
             OSError: The file cannot be read.
         """
-        with _explained(), pa.OSFile(path) as file:
+        with explained(), pa.OSFile(path) as file:
             parquet = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=checked)
             if part >= parquet.num_row_groups:
                 raise BrokenPartError("the file ends before it")
@@ -185,7 +163,7 @@ class ParquetScan:
     def __iter__(self) -> Iterator[Stored]:
         # First, so that the row groups are then read from the system's cache.
         self._xxh128 = _hash(self._path)
-        with _explained():
+        with explained():
             footer = pq.read_metadata(self._path)
         for part in range(footer.num_row_groups):
             rows, where = footer.row_group(part).num_rows, self.where
@@ -235,132 +213,6 @@ class ParquetScan:
         return None
 
 
-def read_layout(path: str) -> Layout:
-    """Read the schema of a file.
-
-    Raises:
-        UnfitFileError: It is encrypted or no Parquet file.
-        OSError: It cannot be read.
-    """
-    with Path(path).open("rb") as file:
-        file.seek(max(os.fstat(file.fileno()).st_size - 4, 0))
-        mark = file.read()
-    if mark == b"PARE":
-        raise UnfitFileError("is encrypted; write it again without encryption")
-    try:
-        with _explained():
-            schema = pq.read_schema(path)
-    except BrokenRecordError as error:
-        raise UnfitFileError(f"is not a Parquet file ({error}); copy it again") from error
-    described = (schema.metadata or {}).get(b"huggingface", b"{}")
-    try:
-        features = json.loads(described).get("info", {}).get("features", {})
-    except (ValueError, AttributeError):
-        features = {}
-    features = features if isinstance(features, dict) else {}
-    return Layout(
-        {field.name: str(field.type) for field in schema},
-        {name: feature for name, feature in features.items() if isinstance(feature, dict)},
-    )
-
-
-def find_columns(layout: Layout, image: str | None, label: str | None) -> Columns:
-    """Return the columns to train on: those that are named, or that `datasets` described as image
-    and class, or that are called image and label, or the only ones of a fitting type.
-
-    Args:
-        layout: Schema of a file.
-        image: Name of the image column, or None.
-        label: Name of the label column, or None.
-
-    Raises:
-        UnfitFileError: A column is not there, has no fitting type or is ambiguous.
-    """
-    images = [name for name, kind in layout.types.items() if _image_field(kind) is not None]
-    labels = [name for name, kind in layout.types.items() if "int" in kind.partition("<")[0]]
-    found_image = _choose(layout, "image", image, images, "Image", ("image", "img"))
-    found_label = _choose(layout, "label", label, labels, "ClassLabel", ("label", "labels"))
-    return Columns(found_image, found_label, _image_field(layout.types[found_image]) or "")
-
-
-def check_row_groups(path: str, columns: Columns) -> int:
-    """Return the number of rows of a file whose row groups are small enough.
-
-    Raises:
-        UnfitFileError: A row group is too large, or encrypted.
-        OSError: The file cannot be read.
-    """
-    with _explained():
-        footer = pq.read_metadata(path)
-        # The metadata of an encrypted column abort the process, but reading a row raises an error.
-        if footer.num_row_groups:
-            _check_readable(path, columns)
-    leaves = [footer.schema.column(number).path for number in range(footer.num_columns)]
-    leaf = leaves.index(columns.leaf)
-    for part in range(footer.num_row_groups):
-        size = footer.row_group(part).column(leaf).total_uncompressed_size
-        if size > LARGEST_ROW_GROUP:
-            raise UnfitFileError(
-                f"row group {part}: has {size / 1e6:,.0f} MB of images, more than"
-                f" {LARGEST_ROW_GROUP / 1e6:,.0f} MB, which is too much to hold for each stream;"
-                f" {_REWRITE}"
-            )
-    return int(footer.num_rows)
-
-
-def _check_readable(path: str, columns: Columns) -> None:
-    parquet = pq.ParquetFile(path, buffer_size=1 << 20)
-    try:
-        next(parquet.iter_batches(1, [0], [columns.leaf, columns.label]), None)
-    except OSError as error:
-        if "crypt" in str(error):
-            raise UnfitFileError(
-                f"has encrypted columns ({_line(error)}); write it again without encryption"
-            ) from error
-        # Anything else the scan names with its row group.
-
-
-def _choose(
-    layout: Layout,
-    what: str,
-    named: str | None,
-    fitting: list[str],
-    feature: str,
-    usual: tuple[str, ...],
-) -> str:
-    option = f"--{what}-column"
-    columns = ", ".join(f"{name} ({kind})" for name, kind in layout.types.items())
-    if named is not None:
-        if named not in layout.types:
-            raise UnfitFileError(f"has no column {named!r} ({option}); its columns are {columns}")
-        if named not in fitting:
-            wanted = "encoded images" if what == "image" else "integers"
-            raise UnfitFileError(
-                f"its column {named!r} is not one of {wanted}; its columns are {columns}"
-            )
-        return named
-    described = [name for name in fitting if layout.features.get(name, {}).get("_type") == feature]
-    by_name = [name for name in usual if name in fitting]
-    for candidates in (described, by_name[:1], fitting):
-        if len(candidates) == 1:
-            return candidates[0]
-        if candidates and candidates is described:
-            break
-    raise UnfitFileError(f"which column is the {what} is not clear; name it with {option}. Its"
-                         f" columns are {columns}")  # fmt: skip
-
-
-def _image_field(kind: str) -> str | None:
-    """Return the field with encoded images of a type, "" for the column itself, or None."""
-    if kind in ("binary", "large_binary"):
-        return ""
-    if kind.startswith("struct<") and any(
-        f"bytes: {binary}" in kind for binary in ("binary", "large_binary")
-    ):
-        return "bytes"
-    return None
-
-
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     if column.num_chunks == 1:
@@ -377,17 +229,18 @@ def _hash(path: str) -> str:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def explained() -> Iterator[None]:
     """Turn pyarrow's errors into `BrokenPartError`, or into an OSError of the system."""
     try:
         yield
     except OSError as error:
         if error.errno:
             raise OSError(error.errno, os.strerror(error.errno)) from error
-        raise BrokenPartError(_line(error)) from error
+        raise BrokenPartError(first_line(error)) from error
     except (pa.ArrowException, MemoryError) as error:
-        raise BrokenPartError(_line(error)) from error
+        raise BrokenPartError(first_line(error)) from error
 
 
-def _line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, without its full stop."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from trainer.data.prepare.rejected import HIDDEN, RejectedError, RejectedFile
 from trainer.data.targets.mask_files import MaskFolder
@@ -59,6 +59,21 @@ class ImageFile:
     """Time of the container's last change, in ns since 1970."""
 
 
+class ImageReader(Protocol):
+    """Reads the bytes of listed files."""
+
+    def read(self, file: ImageFile) -> bytes:
+        """Return the bytes of one file.
+
+        Raises:
+            RejectedError: The file cannot be used.
+            DataError: The file has changed since it was listed, or its storage fails.
+        """
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Inputs of one data set."""
@@ -73,6 +88,10 @@ class Inputs:
     """Notes for the user, printed before anything is written."""
     masks: MaskFolder | None = None
     """Masks of the images, whose labels then follow from them; None if images have classes."""
+    unpack: Callable[[Path, int], Callable[[], ImageReader]] | None = None
+    """Function that makes single images readable, for files from which they cannot be read alone.
+    It takes the folder to write, where it continues what was interrupted, and the number of
+    processes, and returns the picklable maker of a reader. None if a `FileReader` reads them."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Write a data set of shards from files, in parallel; it can be interrupted and continued.
 
     list the files and assign each its position     (on disk: millions of files need no memory)
+    unpack rows of Parquet files                    (other files are read where they are)
     survey some: statistics, sizes of records
     write each shard, then its description in .parts; a restart skips finished shards
     combine the descriptions: manifest.json last, then delete .parts
@@ -23,14 +24,23 @@ import PIL
 
 from common.text import plural
 from trainer.data.formats.tfrecord import FRAME, shard_name
-from trainer.data.manifest import SCHEMA, Manifest, Origin, Shard, SplitCounts, empty_classes
+from trainer.data.manifest import (
+    INDEX_EVERY,
+    SCHEMA,
+    Manifest,
+    Origin,
+    Shard,
+    SplitCounts,
+    empty_classes,
+)
 from trainer.data.prepare.encode import Rules, make_rules
-from trainer.data.prepare.input_files import Inputs
+from trainer.data.prepare.input_files import FileReader, Inputs
 from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
 from trainer.data.prepare.pool import work_through
 from trainer.data.prepare.rejected import REJECTED, Rejections
 from trainer.data.prepare.shards import (
+    LEAST_SHARDS,
     PARTS,
     FileRange,
     Preparation,
@@ -47,6 +57,9 @@ _FIELDS = 300
 """Approximate bytes of a record besides its image: the names and numbers of its Example."""
 _SURVEY_TASK = 32
 """Number of files per task of the survey."""
+FEWEST_IMAGES = INDEX_EVERY
+"""Fewest images of a shard that is smaller than its target size: those between two places at which
+reading can begin."""
 _SHOWN = 5
 """Most classes named in a warning."""
 
@@ -72,7 +85,7 @@ def prepare(
     rules = make_rules(options)
     check_folder(output)
     with (
-        interruptible(output),
+        interruptible(lambda: _finished_shards(output)),
         only_writer(output),
         tempfile.TemporaryDirectory(prefix="prepare-") as scratch,
     ):
@@ -90,12 +103,13 @@ def prepare(
             shutil.rmtree(output / PARTS, ignore_errors=True)
             print(f"{output}: is already complete, version {complete.version}")
             return complete
-        begin(output, identity)
+        least = begin(output, identity)
+        reader = inputs.unpack(output / PARTS, options.processes) if inputs.unpack else FileReader
         preparation = Preparation(
-            listing.path, output, inputs.classes, inputs.synsets, rules, inputs.masks
+            listing.path, output, inputs.classes, inputs.synsets, rules, inputs.masks, reader
         )
         survey = _survey(preparation, sizes["train"].files, options.processes)
-        shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb)
+        shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
         _write(output, shards, options.processes, rejections)
         rejections.save(output)
         origin = Origin(command, identity)
@@ -145,20 +159,42 @@ def _survey(preparation: Preparation, files: int, processes: int) -> Survey:
 
 
 def plan_shards(
-    preparation: Preparation, sizes: dict[str, SplitSize], growth: float, shard_mb: int
+    preparation: Preparation,
+    sizes: dict[str, SplitSize],
+    growth: float,
+    shard_mb: int,
+    least: int = LEAST_SHARDS,
 ) -> dict[str, FileRange]:
     """Return the shards of all splits by name; those of a split have equal numbers of files, to
-    within one.
+    within one. See `shard_count`.
     """
     shards = {}
     for split, size in sorted(sizes.items()):
-        expected = size.bytes * growth + size.files * (FRAME + _FIELDS)
-        count = min(max(ceil(expected / (shard_mb * 1e6)), 1), size.files)
+        count = shard_count(size, growth, shard_mb, least)
         bounds = [size.files * number // count for number in range(count + 1)]
         for number in range(count):
             name = shard_name(split, number, count)
             shards[name] = FileRange(preparation, split, bounds[number], bounds[number + 1], name)
     return shards
+
+
+def shard_count(size: SplitSize, growth: float, shard_mb: int, least: int) -> int:
+    """Return the number of shards of a split.
+
+    These are as many as the target size asks for, or `least` if that is more, as far as each shard
+    then has `FEWEST_IMAGES`. A data set of few shards is mixed less, because the order of an epoch
+    permutes shards, and each of its shards is read, and copied into caches, for many ranks.
+
+    Args:
+        size: Number of files and bytes of the split.
+        growth: Stored bytes per byte of a file.
+        shard_mb: Target size of a shard, in MB.
+        least: Wanted number of shards, however small.
+    """
+    expected = size.bytes * growth + size.files * (FRAME + _FIELDS)
+    by_size = ceil(expected / (shard_mb * 1e6))
+    by_count = min(least, size.files // FEWEST_IMAGES)
+    return min(max(by_size, by_count, 1), size.files)
 
 
 def _write(
@@ -183,6 +219,10 @@ def _write(
         for written in results:
             rejections.add(written.rejected)
             rejections.check(output)
+
+
+def _finished_shards(output: Path) -> str:
+    return f"{sum(1 for _ in (output / PARTS).glob('*.json')):,} shards"
 
 
 def _load_finished(output: Path, name: str) -> WrittenShard | None:

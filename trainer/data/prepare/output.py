@@ -3,14 +3,14 @@
 import fcntl
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from common.errors import UserError
 from common.files import write_atomically
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
-from trainer.data.prepare.shards import PARTS
+from trainer.data.prepare.shards import LEAST_SHARDS, PARTS
 from trainer.errors import DataError
 
 
@@ -73,24 +73,34 @@ def finished(output: Path, identity: str) -> Manifest | None:
     return manifest
 
 
-def begin(output: Path, identity: str) -> None:
+def begin(output: Path, identity: str) -> int:
     """Record the identity of the data set to write, or check that it equals the recorded one.
+
+    Returns:
+        Wanted number of shards of a split, see `job.shard_count`: `LEAST_SHARDS`, or what was
+        recorded when the data set was begun. That is 1 if it was begun by a version that looked at
+        the size alone, so that its finished shards stay.
 
     Raises:
         DataError: The folder was begun with another data set.
     """
     begun = output / PARTS / "inputs"
     if not begun.exists():
-        write_atomically(begun, identity)
-    elif begun.read_text() != identity:
+        write_atomically(begun, f"{identity} {LEAST_SHARDS}")
+    recorded, _, least = begun.read_text().partition(" ")
+    if recorded != identity:
         raise DataError(
             f"{output}: was begun with other files or options; use the same again, or remove it"
         )
+    return int(least or 1)
 
 
 @contextmanager
-def interruptible(output: Path) -> Iterator[None]:
+def interruptible(finished_files: Callable[[], str]) -> Iterator[None]:
     """Explain how to continue if the user or the system interrupts the command.
+
+    Args:
+        finished_files: Returns how many files are finished, in words.
 
     Raises:
         UserError: SIGINT or SIGTERM was received; has the exit status that shells use for it.
@@ -110,9 +120,8 @@ def interruptible(output: Path) -> Iterator[None]:
     try:
         yield
     except _InterruptedError as caught:
-        done = sum(1 for _ in (output / PARTS).glob("*.json"))
         error = UserError(
-            f"interrupted with {done:,} shards finished; run the same command again to continue"
+            f"interrupted with {finished_files()} finished; run the same command again to continue"
         )
         error.exit_code = 128 + caught.number
         raise error from None

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from trainer.data.example import Record, example_parts
 from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.manifest import Shard, SplitCounts
 from trainer.data.prepare.encode import Encoded, Rules, encode
-from trainer.data.prepare.input_files import FileReader, ImageFile
+from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
 from trainer.data.prepare.rejected import RejectedError, RejectedFile
@@ -21,6 +21,10 @@ from trainer.data.targets.mask_files import MaskFolder
 
 PARTS = ".parts"
 """Folder of the descriptions of finished shards; deleted when the data set is complete."""
+
+LEAST_SHARDS = 64
+"""Shards of a split, however small they are, if there are enough images: as many as the streams in
+which training reads by default."""
 
 _TOLD_EVERY = 16
 """Images between two updates of the counter that all processes share."""
@@ -39,6 +43,8 @@ class Preparation:
     rules: Rules
     masks: MaskFolder | None = None
     """Masks of the images; their labels are then the most frequent classes of their pixels."""
+    reader: Callable[[], ImageReader] = FileReader
+    """Makes the reader of a process."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
         DataError: A file has changed, or cannot be read now.
         UserError: The shard cannot be written.
     """
-    preparation, reader = files.preparation, FileReader()
+    preparation, reader = files.preparation, files.preparation.reader()
     counts, treatment = SplitCounts.empty(len(preparation.classes)), Counter[str]()
     rejected = []
     listing, path = Listing(preparation.listing), preparation.output / files.shard
@@ -157,7 +163,8 @@ def survey_files(files: FileRange, advance: Advance) -> Survey:
     listing = Listing(files.preparation.listing)
     try:
         selected = listing.files(files.split, files.begin, files.end)
-        return look_at(_counted(selected, advance), files.preparation.rules)
+        preparation = files.preparation
+        return look_at(_counted(selected, advance), preparation.rules, preparation.reader())
     finally:
         listing.close()
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from trainer.data.manifest import Normalization
 from trainer.data.prepare.encode import Rules, bounded, damage, encode
-from trainer.data.prepare.input_files import FileReader, ImageFile
+from trainer.data.prepare.input_files import ImageFile, ImageReader
 from trainer.data.prepare.rejected import RejectedError
 
 IMAGES = 512
@@ -108,9 +108,9 @@ class Survey:
         return self.written / self.read if self.read else 1.0
 
 
-def look_at(files: Iterator[ImageFile], rules: Rules) -> Survey:
+def look_at(files: Iterator[ImageFile], rules: Rules, reader: ImageReader) -> Survey:
     """Survey some images: encode them as they will be stored, and sum their pixels."""
-    survey, reader = Survey(), FileReader()
+    survey = Survey()
     for file in files:
         try:
             encoded = encode(reader.read(file), file.name, rules)

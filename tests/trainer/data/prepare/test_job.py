@@ -132,6 +132,27 @@ def test_shards_have_the_size_asked_for(tmp_path):
     assert all(0.7e6 < shard.bytes <= 1.1e6 for shard in split.shards)
 
 
+def begun_by_an_earlier_version(output):
+    """Leave only what a version that did not count shards would have recorded."""
+    begun = output / ".parts" / "inputs"
+    begun.write_text(begun.read_text().partition(" ")[0])
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_data_set_keeps_the_number_of_shards_with_which_it_was_begun(tmp_path, failing, earlier):
+    root = write_images(tmp_path / "in", {"train/cat": 200, "val/cat": 200})
+    failing["val/cat/3.jpg"] = 3
+    with pytest.raises(DataError):
+        prepare(root, tmp_path / "out")
+    if earlier:
+        for part in (tmp_path / "out" / ".parts").glob("*.json"):
+            part.unlink()
+        begun_by_an_earlier_version(tmp_path / "out")
+    manifest = prepare(root, tmp_path / "out")
+    assert [len(split.shards) for split in manifest.splits.values()] == [1 if earlier else 3] * 2
+    assert sum(split.examples for split in manifest.splits.values()) == 400
+
+
 def test_images_can_be_encoded_again_and_smaller(tmp_path):
     root = write_images(tmp_path / "in", {"cat": 4}, side=60)
     manifest = prepare(root, tmp_path / "out", reencode="20:50")

@@ -11,7 +11,7 @@ from trainer.data.prepare import job
 from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.input_files import ImageFile, Inputs
 from trainer.data.prepare.listing import Listing, SplitSize
-from trainer.data.prepare.shards import Preparation
+from trainer.data.prepare.shards import LEAST_SHARDS, Preparation
 
 COUNTS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 
@@ -102,3 +102,30 @@ def test_shards_hold_each_file_once_and_are_equally_long(train, size, held, grow
         assert 0 not in lengths
         assert max(lengths) - min(lengths) <= 1
     assert list(shards) == [shard.shard for shard in shards.values()]
+
+
+@given(
+    st.integers(1, 10**7), st.integers(1, 10**12), st.floats(0.01, 4), st.integers(1, 500),
+    st.sampled_from([1, 64]),
+)  # fmt: skip
+def test_shards_are_as_many_as_asked_for_where_each_has_enough_images(
+    files, size, growth, shard_mb, least
+):
+    by_size = job.shard_count(SplitSize(files, size), growth, shard_mb, 1)
+    count = job.shard_count(SplitSize(files, size), growth, shard_mb, least)
+    assert by_size <= count <= max(by_size, least)
+    if count > by_size:
+        assert files // count >= job.FEWEST_IMAGES
+        assert count == least or files // (count + 1) < job.FEWEST_IMAGES
+
+
+def test_a_small_data_set_of_many_images_is_not_one_shard():
+    """12,600 images of together 9.8 MB, as a first one often is, and some larger ones."""
+    cases = {
+        (12_600, 9_800_000): 64,
+        (450, 10**7): 7,
+        (100, 10**6): 1,
+        (1_281_167, 14 * 10**10): 1_097,
+    }
+    for (files, size), wanted in cases.items():
+        assert job.shard_count(SplitSize(files, size), 1.0, 128, LEAST_SHARDS) == wanted

@@ -6,13 +6,14 @@ find the files of each split  ->  find the columns and the classes  ->  scan eac
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from common.errors import ConfigError
 from common.text import listing
-from trainer.data.formats.parquet import (
+from trainer.data.formats.parquet import ParquetFormat
+from trainer.data.formats.parquet_files import (
     Layout,
-    ParquetFormat,
     UnfitFileError,
     check_row_groups,
     find_columns,
@@ -33,14 +34,19 @@ from trainer.data.prepare.in_place.description import (
 from trainer.errors import DataError
 from trainer.options import PrepareParquetOptions
 
-_SPLITS = {
+SPLITS = {
     "train": "train",
     "validation": "validation",
     "valid": "validation",
     "val": "validation",
     "test": "test",
 }
-_NAME = re.compile(rf"({'|'.join(_SPLITS)})([-_.].*)?\.parquet")
+"""Splits by the words for them in names of files and folders."""
+_NAME = re.compile(rf"({'|'.join(SPLITS)})([-_.].*)?\.parquet")
+_OF_COPIES = ("reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out")
+"""Options that a description in place has no use for."""
+_LARGE_ROW_GROUP = 32_000_000
+"""Bytes of a row group from which the user is told of the memory that it takes."""
 _EXPECTED = (
     "files are named train-*.parquet and validation-*.parquet (or valid, val or test), or are in"
     " folders with these names, such as data/train-00000-of-00002.parquet"
@@ -55,20 +61,28 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
         line: Command line, for the manifest.
 
     Raises:
-        ConfigError: No folder is given, or a file of class names cannot be read.
+        ConfigError: No folder is given, an option is for copies alone, or a file of class names
+            cannot be read.
         DataError: Files are missing, damaged or cannot be trained on, columns are ambiguous, labels
             are out of range, or the folder has a manifest of other files.
     """
+    problems = [
+        f"--{name.replace('_', '-')}: applies to copies only; add --copy True"
+        for name in _OF_COPIES
+        if getattr(options, name) != getattr(PrepareParquetOptions(), name)
+    ]
     if not options.input:
-        raise ConfigError(["--input: name the folder of the Parquet files"])
+        problems.append("--input: name the folder of the Parquet files")
+    if problems:
+        raise ConfigError(problems)
     folder = Path(options.input)
     output = Path(options.output or folder)
     paths = find_files(folder)
     output.mkdir(parents=True, exist_ok=True)
     existing = existing_manifest(output)
     everything = [path for of_split in paths.values() for path in of_split]
-    columns, layout = _agreed(everything, options)
-    names = _class_names(layout, columns, options)
+    columns, layout = agreed_columns(everything, options)
+    names = class_names(layout, columns, options)
     rows = sum(_checked(path, columns) for path in everything)
     files, classes = ParquetFormat(columns), len(names) or MAX_CLASSES
     shards = [
@@ -88,14 +102,34 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
         columns=columns,
         files="" if output.resolve() == folder.resolve() else str(folder.resolve()),
     )
-    return save_described(output, manifest, existing)
+    described = save_described(output, manifest, existing)
+    _note_row_groups(described)
+    return described
 
 
-def find_files(folder: Path) -> dict[str, list[Path]]:
+def _note_row_groups(manifest: Manifest) -> None:
+    """Tell of row groups that take much memory, because each stream of a training holds some."""
+    train = manifest.splits["train"]
+    size = train.largest_row_group * train.bytes / train.examples
+    if size > _LARGE_ROW_GROUP:
+        print(
+            f"row groups have up to {train.largest_row_group:,} images, about {size / 1e6:,.0f} MB,"
+            " and each stream of a training holds one or more: `train --dry-run` prints the memory"
+            " that this takes; a smaller --data.streams takes less, and a copy with --copy True"
+            " least"
+        )
+
+
+def find_files(folder: Path, *, divide: bool = False) -> dict[str, list[Path]]:
     """Return the files of the training and the held-out split, in their order.
 
     A split is named by the file or else by the nearest folder. Files of the split `test` are held
     out only if there is no other such split.
+
+    Args:
+        folder: Folder of the files.
+        divide: Whether the held-out split may be missing. The others are then of the split "",
+            which is still to be divided; and so are all files if none names a split.
 
     Raises:
         DataError: A split has no files, lacks some, or has files of several series.
@@ -113,16 +147,20 @@ def find_files(folder: Path) -> dict[str, list[Path]]:
     else:
         found["validation"] = test
     empty = [name for name, paths in found.items() if not paths]
-    if empty:
+    if divide and "validation" in empty and (found["train"] or others):
+        found, others = ({"": found["train"]}, others) if found["train"] else ({"": others}, [])
+    elif empty:
         splits = " and the ".join(empty)
         raise DataError(
             f"{folder}: has no Parquet files of the {splits} split; {_EXPECTED}. If all images are"
-            " in one split, write some of them to a file of their own"
+            " in one split, --copy True holds some of them out"
         )
     if others:
         print(f"not of a split that is used, so never read:\n{listing([*map(str, others)])}")
     for split, paths in found.items():
-        check_series(folder, split, [path.relative_to(folder).as_posix() for path in paths])
+        check_series(
+            folder, split or "train", [path.relative_to(folder).as_posix() for path in paths]
+        )
     return found
 
 
@@ -130,11 +168,11 @@ def _split(name: Path) -> str:
     """Return the split that a file is of, given its path in the folder, or an empty text."""
     match = _NAME.fullmatch(name.name)
     if match:
-        return _SPLITS[match[1]]
-    return next((_SPLITS[part] for part in reversed(name.parts[:-1]) if part in _SPLITS), "")
+        return SPLITS[match[1]]
+    return next((SPLITS[part] for part in reversed(name.parts[:-1]) if part in SPLITS), "")
 
 
-def _agreed(paths: list[Path], options: PrepareParquetOptions) -> tuple[Columns, Layout]:
+def agreed_columns(paths: list[Path], options: PrepareParquetOptions) -> tuple[Columns, Layout]:
     """Return the columns and the schema of all files.
 
     Raises:
@@ -167,24 +205,37 @@ def _checked(path: Path, columns: Columns) -> int:
         raise DataError(f"{path}: {error}") from error
 
 
-def _class_names(
+def class_names(
     layout: Layout, columns: Columns, options: PrepareParquetOptions
 ) -> tuple[str, ...]:
-    """Return the names in the file that is given, or in the metadata; empty if there are none."""
+    """Return the names in the file that is given, or in the metadata; empty if there are none.
+
+    Raises:
+        ConfigError: The file cannot be read, or has an empty line.
+    """
     if options.class_names is not None:
-        try:
-            names = Path(options.class_names).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                [f"--class-names: {options.class_names}: cannot be read ({error})"]
-            ) from error
-        if not names or not all(name.strip() for name in names):
-            raise ConfigError(
-                [f"--class-names: {options.class_names}: must have one name on each line"]
-            )
-    else:
-        described = layout.features.get(columns.label, {}).get("names")
-        names = described if isinstance(described, list) else []
+        return told_apart(read_class_names(options.class_names))
+    described = layout.features.get(columns.label, {}).get("names")
+    return told_apart(described if isinstance(described, list) else [])
+
+
+def read_class_names(file: str) -> list[str]:
+    """Read the file of --class-names.
+
+    Raises:
+        ConfigError: It cannot be read, or has an empty line.
+    """
+    try:
+        names = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([f"--class-names: {file}: cannot be read ({error})"]) from error
+    if not names or not all(name.strip() for name in names):
+        raise ConfigError([f"--class-names: {file}: must have one name on each line"])
+    return names
+
+
+def told_apart(names: Sequence[object]) -> tuple[str, ...]:
+    """Return the names of classes, with the label behind those that are not unique."""
     texts = [str(name).strip() for name in names]
     times = Counter(texts)
     return tuple(

@@ -1,6 +1,7 @@
 """Parquet files of other tools, described where they are."""
 
 import base64
+import re
 import shutil
 
 import numpy as np
@@ -24,7 +25,7 @@ from tests.trainer.support.data_sets.parquet_files import (
     write_file,
     write_split,
 )
-from trainer.data.formats import parquet
+from trainer.data.formats import parquet_files
 from trainer.data.manifest import (
     FILE_NAME,
     Columns,
@@ -289,7 +290,7 @@ def test_images_that_are_not_decoded_are_named(tmp_path):
 
 
 def test_row_groups_that_are_too_large_are_refused_with_their_size(files, monkeypatch):
-    monkeypatch.setattr(parquet, "LARGEST_ROW_GROUP", 50_000)
+    monkeypatch.setattr(parquet_files, "LARGEST_ROW_GROUP", 50_000)
     refused(
         files,
         r"train-00000-of-00002.parquet: row group 0: has \d+ MB of images, more than \d+ MB.*"
@@ -297,8 +298,18 @@ def test_row_groups_that_are_too_large_are_refused_with_their_size(files, monkey
     )
 
 
+def test_row_groups_that_take_much_memory_are_told_with_what_to_do(files, monkeypatch, capsys):
+    describe(files)
+    assert "row groups" not in capsys.readouterr().out
+    monkeypatch.setattr("trainer.data.prepare.in_place.parquet._LARGE_ROW_GROUP", 20_000)
+    describe(files)
+    told = capsys.readouterr().out
+    assert re.search(r"row groups have up to 100 images, about \d+ MB, and each stream", told)
+    assert "--copy True" in told
+
+
 def test_the_largest_row_group_is_256_mib():
-    assert parquet.LARGEST_ROW_GROUP == 256 * 1024 * 1024
+    assert parquet_files.LARGEST_ROW_GROUP == 256 * 1024 * 1024
 
 
 class Keys(pe.KmsClient):  # type: ignore[misc]

@@ -1,0 +1,192 @@
+"""The training that a preparation suggests fits the images, and its words run as printed."""
+
+import re
+import shlex
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.trainer.support.command import run_trainer
+from tests.trainer.support.data_sets.image_folders import picture, write_images
+from tests.trainer.support.data_sets.imagenet_files import (
+    make_train,
+    make_truth,
+    make_validation,
+    tar,
+)
+from tests.trainer.support.data_sets.parquet_files import pictures, write_split
+from trainer.cli import main
+from trainer.data.manifest import SIDES, Sides
+from trainer.presets import parse_train
+from trainer.suggestion import command, suggest
+
+
+def sides(short, others=()):
+    """Counts by short side: most images have the given one."""
+    counts = [0] * len(SIDES)
+    for side in (short, short, *others):
+        counts[max(n for n, lower in enumerate(SIDES) if lower <= side)] += 1
+    return Sides(tuple(counts), tuple(counts))
+
+
+FITTING = {
+    8: [("digits", 16)],
+    28: [("digits", 32)],
+    32: [("digits", 32)],
+    48: [("digits", 48)],
+    64: [("images", 64)],
+    100: [("images", 64)],
+    150: [("images", 64), ("imagenet-1gpu", 128)],
+    375: [("images", 64), ("imagenet-1gpu", 224)],
+}
+
+
+@pytest.mark.parametrize("short", FITTING)
+def test_preset_and_size_follow_from_the_median_short_side(short):
+    found = suggest(sides(short, (4000,)), 50_000, "d", dense=False)
+    assert [(config.preset, config.model.image_size) for config in found] == FITTING[short]
+    stems = {config.model.stem for config in found}
+    assert stems == ({"3x3"} if short < 64 else {"7x7"})
+
+
+@pytest.mark.parametrize(("short", "network", "size"), [(32, "dilated", 32), (375, "unet", 64)])
+def test_images_with_masks_are_segmented(short, network, size):
+    (config,) = suggest(sides(short), 1000, "d", dense=True)
+    assert config.task == "segmentation"
+    assert (config.model.network, config.model.image_size) == (network, size)
+
+
+def test_images_that_were_not_measured_are_taken_for_photographs():
+    assert [config.preset for config in suggest(Sides(), 1000, "d", dense=False)] == ["images"]
+
+
+@pytest.mark.parametrize(("images", "batch"), [(10, 4), (100, 4), (200, 8), (300, 16), (10**6, 16)])
+def test_a_batch_is_small_beside_the_images(images, batch):
+    (config,) = suggest(Sides(), images, "d", dense=False)
+    assert config.batch_size == batch
+    assert images < 100 or images / (batch * config.ranks) >= 8
+
+
+@pytest.mark.parametrize("folder", ["data/images", "a folder/with 'quotes'"])
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("short", FITTING)
+def test_the_command_line_gives_the_same_configuration(short, dense, folder):
+    for config in suggest(sides(short), 500, folder, dense=dense):
+        words = shlex.split(command(config))
+        assert words[:4] == ["python", "-m", "trainer", "train"]
+        assert parse_train(words[4:]) == config
+
+
+def write_masks(folder):
+    for number in range(24):
+        for kind, suffix in (("images", "jpg"), ("masks", "png")):
+            path = folder / kind / f"{number}.{suffix}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pixels = np.random.default_rng(number).integers(0, 256, (40, 40, 3), np.uint8)
+            Image.fromarray(pixels if kind == "images" else pixels[:, :, 0] // 100).save(path)
+
+
+def write_tars(folder):
+    folder.mkdir()
+    files = {}
+    for number in range(30):
+        files |= {f"{number}.jpg": picture(number, 30), f"{number}.cls": b"%d" % (number % 3)}
+    (folder / "0.tar").write_bytes(tar(files))
+
+
+KINDS = {
+    "folder": ["--input", "in/photos", "--output", "out"],
+    "folder of small images": ["--input", "in/small", "--output", "out"],
+    "segmentation": ["--images", "in/masked/images", "--masks", "in/masked/masks", "--classes", "a",
+                     "b", "c", "--output", "out"],
+    "imagenet": ["--train", "in/ILSVRC2012_img_train.tar", "--validation",
+                 "in/ILSVRC2012_img_val.tar", "--ground-truth", "in/truth.txt", "--output", "out"],
+    "parquet": ["--input", "in/parquet"],
+    "parquet elsewhere": ["--input", "in/parquet", "--output", "out"],
+    "parquet as a copy": ["--input", "in/parquet", "--output", "out", "--copy", "True"],
+    "webdataset": ["--input", "in/tars", "--output", "out"],
+    "digits": ["--output", "out"],
+    "scenes": ["--output", "out"],
+    "synthetic": ["--output", "out", "--images", "60"],
+    "tfrecords": ["--input", "out"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs") / "in"
+    write_images(folder / "photos", {"cat": 20, "dog": 20}, side=300)
+    write_images(folder / "small", {"cat": 20, "dog": 20})
+    write_masks(folder / "masked")
+    write_split(folder / "parquet", "train", pictures(60))
+    write_split(folder / "parquet", "validation", pictures(12, 100))
+    write_tars(folder / "tars")
+    make_train(folder, "archive")
+    make_validation(folder, "archive")
+    make_truth(folder, "synsets").rename(folder / "truth.txt")
+    return folder
+
+
+def commands(text):
+    return [
+        shlex.split(line)
+        for line in re.findall(r"^    (python -m trainer .*)$", text, re.MULTILINE)
+    ]
+
+
+def prepare(kind, inputs, folder, capsys, monkeypatch):
+    """Prepare, and return the words of the commands that are printed."""
+    monkeypatch.chdir(folder)
+    (folder / "in").symlink_to(inputs)
+    options = KINDS[kind]
+    if kind == "tfrecords":
+        assert main(["prepare", "folder", *KINDS["folder"]]) == 0
+        (folder / "out" / "manifest.json").unlink()
+    capsys.readouterr()
+    more = ["--processes", "1"] if kind not in ("digits", "scenes", "synthetic") else []
+    assert main(["prepare", kind.split()[0], *options, *more]) == 0
+    return commands(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_every_preparation_prints_is_a_training_that_can_start(
+    kind, inputs, tmp_path, capsys, monkeypatch
+):
+    found = prepare(kind, inputs, tmp_path, capsys, monkeypatch)
+    assert len(found) == (2 if kind in ("folder", "tfrecords", "synthetic") else 1)
+    for words in found:
+        assert main([*words[3:], "--dry-run"]) == 0
+        told = dict(re.findall(r"^(\S.*?)  +(.*)$", capsys.readouterr().out, re.MULTILINE))
+        assert told["data.dir"] == ("in/parquet" if kind == "parquet" else "out")
+        assert int(told["training images"].replace(",", "")) > 0
+        assert float(told["steps per epoch"]) > 1
+        assert (told["task"] == "segmentation") == (kind in ("segmentation", "scenes"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", ["folder", "folder of small images", "segmentation", "parquet", "webdataset"]
+)
+def test_the_first_printed_training_trains(kind, inputs, tmp_path, capsys, monkeypatch):
+    first, *_ = prepare(kind, inputs, tmp_path, capsys, monkeypatch)
+    shortened = ["--max-steps", "2", "--export", "False", "--log.report", "False"]
+    done = run_trainer(*first[3:], *shortened, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "runs" / "latest" / "result.json").exists()
+
+
+def test_a_data_set_of_one_class_is_told_to_be_untrainable(tmp_path, capsys, monkeypatch):
+    write_images(tmp_path / "in", {"cat": 20})
+    monkeypatch.chdir(tmp_path)
+    assert main(["prepare", "folder", "--input", "in", "--output", "out"]) == 0
+    out = capsys.readouterr().out
+    assert "note: out: all training images are of the class 'cat'" in out
+    assert not commands(out)
+
+
+def test_a_job_of_azure_prints_no_command_as_its_folder_is_gone_when_it_ends(
+    inputs, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("AZUREML_RUN_ID", "job")
+    assert prepare("folder", inputs, tmp_path, capsys, monkeypatch) == []

@@ -1,0 +1,1 @@
+"""Images inside other files: WebDataset's tar archives, and rows of Parquet files."""

@@ -1,0 +1,118 @@
+"""The training that fits a data set, as the command line with which a newcomer can begin."""
+
+import os
+import shlex
+from bisect import bisect_left
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Final
+
+from common.text import plural
+from trainer.config import TrainConfig
+from trainer.data.example import from_example
+from trainer.data.formats.tfrecord import read_shard
+from trainer.data.manifest import SIDES, Manifest, Sides, check_trainable, read_manifest
+from trainer.errors import DataError
+from trainer.presets import PRESETS, to_args
+
+_SMALL: Final = 64
+"""Short side, in pixels, below which images are taken whole, and networks do not shrink them at
+once."""
+_SIZES: Final = {1: 16, 16: 32}
+"""Input sizes, in pixels, for images of the smallest bins of `SIDES`; above these a bin's own lower
+bound. Images of 28 pixels are enlarged to 32 rather than shrunk to 16."""
+_FULL_SIZES: Final = (128, 160, 192, 224)
+"""Input sizes, in pixels, of trainings on a GPU; 224 is ImageNet's."""
+_STEPS: Final = 8
+"""Steps that an epoch should have at least; the batch is halved until it has."""
+_SMALLEST_BATCH: Final = 4
+"""Images per rank; batch norm needs several."""
+
+
+def print_suggestion(folder: Path) -> None:
+    """Print the commands that train on a data set, or why none can; nothing in a job of Azure ML,
+    whose folder is gone when it ends.
+    """
+    if "AZUREML_RUN_ID" in os.environ:
+        return
+    manifest = read_manifest(folder)
+    dense = _has_masks(manifest, folder)
+    try:
+        check_trainable(manifest, None, str(folder), dense=dense)
+    except DataError as error:
+        print(f"note: {error}")
+        return
+    train = manifest.splits["train"]
+    small, *large = suggest(train.sides, train.examples, str(folder), dense=dense)
+    classes = plural(len(manifest.classes), "class", "classes")
+    print(
+        f"to train on {plural(train.examples, 'image')} of {classes} at"
+        f" {small.model.image_size} pixels:\n    {command(small)}"
+    )
+    for config in large:
+        print(f"with a GPU, at {config.model.image_size} pixels:\n    {command(config)}")
+
+
+def command(config: TrainConfig) -> str:
+    """Return the command line of a training."""
+    return shlex.join(["python", "-m", "trainer", "train", *to_args(config)])
+
+
+def suggest(sides: Sides, examples: int, folder: str, *, dense: bool) -> list[TrainConfig]:
+    """Return a training that is a first look on a CPU and, if images are large enough, one of all
+    their detail on a GPU.
+
+    Small images are trained on as the presets digits and scenes do: whole, moved by some pixels,
+    with a stem of stride 1. Larger ones are trained on as the preset images does, at 64 pixels.
+
+    Args:
+        sides: Sizes of the training images; empty if they were not measured.
+        examples: Number of training images.
+        folder: Folder of the data set.
+        dense: Whether the images have masks.
+    """
+    short = _median(sides)
+    if short is not None and short < _SMALL:
+        first = PRESETS["scenes" if dense else "digits"]
+        size = max(_SIZES.get(short, short), 16)
+        first = replace(first, model=replace(first.model, image_size=size))
+    else:
+        first = PRESETS["images"]
+        if dense:
+            model = replace(first.model, network="unet")
+            first = replace(first, task="segmentation", model=model)
+    found = [first]
+    full = max((size for size in _FULL_SIZES if size <= (short or 0)), default=None)
+    if full and not dense:
+        gpu = PRESETS["imagenet-1gpu"]
+        found.append(replace(gpu, model=replace(gpu.model, image_size=full)))
+    return [_fitted(config, examples, folder) for config in found]
+
+
+def _fitted(config: TrainConfig, examples: int, folder: str) -> TrainConfig:
+    """Return a training on a folder, with a batch that is small beside its images."""
+    batch = config.batch_size
+    while batch > _SMALLEST_BATCH and examples < _STEPS * batch * config.ranks:
+        batch //= 2
+    data = replace(config.data, source="tfrecords", dir=folder)
+    return replace(config, batch_size=batch, data=data)
+
+
+def _median(sides: Sides) -> int | None:
+    """Return the lower bound of the bin of `SIDES` that has the median short side, in pixels."""
+    ends = list(accumulate(sides.short))
+    if not ends or not ends[-1]:
+        return None
+    return SIDES[bisect_left(ends, ends[-1] / 2)]
+
+
+def _has_masks(manifest: Manifest, folder: Path) -> bool:
+    """Return whether the first training image has a mask."""
+    if manifest.columns:
+        return False
+    shards = (shard for shard in manifest.splits["train"].shards if shard.examples)
+    first = next(shards, None)
+    if first is None:
+        return False
+    return bool(from_example(next(read_shard(manifest.folder(folder) / first.file))).mask)
