@@ -17,6 +17,9 @@ KEEP ?=
 UNTIL ?=
 DATA_OF ?=
 BASE ?=
+MODEL ?=
+DEADLINE ?=
+BUDGET ?=
 IMAGE ?=
 
 # A training is sent to Azure only by STACK on the command line, and to CLUSTER only if it is there: a variable
@@ -55,7 +58,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling chaos profile plan preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +106,10 @@ inspect: $(TRAINER) ## Write a page about a data set: DATA=data/images
 benchmark: $(TRAINER) ## Measure the trainer: WHAT=loop, exchange, train, input, checkpoint
 	@$(TRAINER_PYTHON) -m benchmarks $(WHAT) $(ARGS)
 
+# A sweep on Azure does not exist; a stack must not be ignored in silence.
+scaling: $(TRAINER) ## Measure images/s of this machine by number of ranks: ARGS="--ranks 1 2 --repeat 3"
+	@$(if $(NAMED_STACK),$(error scaling measures this machine only; omit STACK))$(TRAINER_PYTHON) -m benchmarks scaling $(ARGS)
+
 chaos: $(TRAINER) ## Kill, stop and freeze a training many times: SEED=0 KILLS=20
 	@$(TRAINER_PYTHON) -m benchmarks chaos --seed $(SEED) --kills $(KILLS) $(ARGS)
 
@@ -116,6 +123,9 @@ configure: ## Pin a stack to the subscription that the Azure CLI is signed in to
 		--plaintext "ml-azure-horovod:subscription.tenant=$$tenant" \
 		$(if $(DATA_OF),--plaintext "ml-azure-horovod:storage.existing_data=$$data") && \
 	echo "Pulumi.$(STACK).yaml: subscription $$id, tenant $$tenant$(if $(DATA_OF),; data account $$data)"
+
+plan: $(INFRA) ## Show what a training would take before anything is rented: PRESET=imagenet-ndv2, DEADLINE=2h or BUDGET=60, MODEL=resnet101, STACK=dev
+	@$(INFRA_PYTHON) -m jobs plan $(if $(PRESET),--preset $(PRESET)) $(if $(MODEL),--model $(MODEL)) $(if $(DEADLINE),--deadline $(DEADLINE)) $(if $(BUDGET),--budget $(BUDGET)) $(if $(NODES),--nodes $(NODES)) $(if $(NAMED_STACK),--stack $(STACK)) $(ARGS)
 
 preview: $(INFRA) ## Show what deploying the platform would change: STACK=dev
 	@$(INFRA_PYTHON) -m jobs preview --stack $(STACK) $(ARGS)

@@ -19,6 +19,7 @@ BENCHMARKS: Final[Mapping[str, tuple[str, str]]] = {
     "loop": ("training.loop", "CPU time of a step of the loop, compared with other loops"),
     "exchange": ("training.exchange", "CPU time of a gradient exchange, compared with all-reduce"),
     "train": ("training.train", "images/s of two ranks, compared with independent trainings"),
+    "scaling": ("scaling.run", "images/s of this machine by number of ranks, as table and page"),
     "checkpoint": ("training.checkpoint", "time that a training stops for a save"),
     "optimizers": ("training.optimizers", "CPU time of a step of ResNet50 with each optimizer"),
     "state-memory": ("training.state_memory", "memory of an optimizer's state, divided over ranks"),

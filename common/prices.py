@@ -1,17 +1,22 @@
 """Prices with their sources, and what nodes cost. Standard library only.
 
-A price that no source states is None, which is shown as `?` and never as zero. Low-priority and
-dedicated nodes have two prices, and neither stands for the other.
+A price that no source states is None, which is shown as `?` and never as zero. Dedicated,
+low-priority and spot nodes have three prices, and none stands for another.
 """
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 UNKNOWN: Final = "?"
 
+RECORDED: Final = Path(__file__).with_name("node_prices.json")
+"""List prices of nodes that come with the project, each with its source and date."""
+
 NodeKind: TypeAlias = tuple[str, str]
-"""VM size in lower case, and priority: LowPriority or Dedicated."""
+"""VM size in lower case, and priority: LowPriority, Dedicated or Spot."""
 
 _TIERS: Final = {"LowPriority": "LowPriority", "Standard": "Dedicated"}
 """Priorities of nodes by their names in Azure's list of VM sizes. Spot is another market, whose
@@ -40,16 +45,49 @@ class Price:
 
 
 @dataclass(frozen=True)
+class Discount:
+    """The largest discount on the price of a dedicated node that a source states."""
+
+    at_most: float
+    """Fraction of the price, 0 to 1."""
+    source: PriceSource
+
+
+@dataclass(frozen=True)
+class PriceList:
+    """Prices of nodes from one file."""
+
+    region: str
+    """Azure region of the prices, such as eastus."""
+    prices: Mapping[NodeKind, Price]
+    discounts: Mapping[str, Discount]
+    """Largest discounts by priority."""
+
+
+@dataclass(frozen=True)
 class NodePrices:
     """Prices of one node for an hour."""
 
     sources: tuple[Mapping[NodeKind, Price], ...] = ()
     """Known prices, in order of trust: the first source that states a price applies."""
+    discounts: Mapping[str, Discount] = field(default_factory=dict)
+    """Largest discounts by priority, for priorities whose price no source states."""
 
     def find(self, size: str, priority: str) -> Price | None:
         """Return the price of a node; None if no source states that of its priority."""
         kind = (size.lower(), priority)
         return next((source[kind] for source in self.sources if kind in source), None)
+
+    def least(self, size: str, priority: str) -> Price | None:
+        """Return the lowest price that a node can have by the largest discount that is published.
+
+        It is a bound, not a price: whatever is computed from it is shown as `at least`.
+        """
+        discount, dedicated = self.discounts.get(priority), self.find(size, "Dedicated")
+        if discount is None or dedicated is None:
+            return None
+        amount = dedicated.amount * (1 - discount.at_most)
+        return Price(amount, dedicated.currency, dedicated.unit, discount.source)
 
 
 @dataclass(frozen=True)
@@ -132,4 +170,107 @@ def read_vm_sizes(data: Any, date: str) -> dict[NodeKind, Price]:
             if value.get("osType") == "Linux" and priority is not None and amount > 0:
                 price = Price(amount, str(estimate["billingCurrency"]), "hour", source)
                 prices[str(item["name"]).lower(), priority] = price
+    return prices
+
+
+def read_sources(data: Mapping[str, Mapping[str, str]]) -> dict[str, PriceSource]:
+    """Read the sources of a file of prices, by their keys in it."""
+    return {key: PriceSource(**entry) for key, entry in data.items()}
+
+
+def read_price_list(path: Path) -> PriceList:
+    """Read a file of node prices, in the form that `price_list_json` returns.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file is not such a list; names the file.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        sources = read_sources(data["sources"])
+        prices = {
+            (str(entry["size"]).lower(), str(entry["priority"])): Price(
+                float(entry["hourly"]), data["currency"], "hour", sources[entry["source"]]
+            )
+            for entry in data["nodes"]
+        }
+        discounts = {
+            str(entry["priority"]): Discount(float(entry["at_most"]), sources[entry["source"]])
+            for entry in data.get("discounts", ())
+        }
+        return PriceList(str(data["region"]), prices, discounts)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: is not a list of node prices ({error!r})") from error
+
+
+def price_list_json(region: str, prices: Mapping[NodeKind, Price]) -> str:
+    """Return prices of one currency as a file that `read_price_list` reads.
+
+    Raises:
+        ValueError: The prices have several currencies, or there are none.
+    """
+    currencies = {price.currency for price in prices.values()}
+    if len(currencies) != 1:
+        raise ValueError(f"a list of prices has one currency, not {len(currencies)}")
+    keys = {
+        source: f"source-{index}"
+        for index, source in enumerate(dict.fromkeys(price.source for price in prices.values()), 1)
+    }
+    document = {
+        "region": region,
+        "currency": currencies.pop(),
+        "sources": {
+            key: {"title": source.title, "url": source.url, "date": source.date}
+            for source, key in keys.items()
+        },
+        "nodes": [
+            {
+                "size": size,
+                "priority": priority,
+                "hourly": price.amount,
+                "source": keys[price.source],
+            }
+            for (size, priority), price in sorted(prices.items())
+        ],
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+_SPARE: Final = {"Low Priority": "LowPriority", "Spot": "Spot"}
+"""Priorities by the end of a meter's name in Azure's retail price list."""
+
+
+def read_retail(
+    pages: Iterable[Mapping[str, Any]], region: str, date: str
+) -> dict[NodeKind, Price]:
+    """Read the prices of Linux nodes in answers of Azure's retail price list.
+
+    The meters of a size differ by the end of their names: that of low priority ends in `Low
+    Priority`, that of spot in `Spot`. They are two markets.
+
+    Args:
+        pages: JSON documents of one or several pages.
+        region: Region that was asked for; items of others are ignored.
+        date: Date of the answer, as YYYY-MM-DD.
+    """
+    source = PriceSource(
+        f"Azure Retail Prices API, {region}",
+        "https://prices.azure.com/api/retail/prices",
+        date,
+    )
+    prices: dict[NodeKind, Price] = {}
+    for item in (item for page in pages for item in page["Items"]):
+        size, amount = str(item.get("armSkuName") or ""), float(item.get("retailPrice") or 0)
+        usable = (
+            item.get("type") == "Consumption"
+            and item.get("unitOfMeasure") == "1 Hour"
+            and item.get("armRegionName") == region
+            and not str(item.get("productName", "")).endswith("Windows")
+        )
+        if not usable or not size or amount <= 0:
+            continue
+        meter = str(item.get("meterName", ""))
+        ends = (kind for end, kind in _SPARE.items() if meter.endswith(f" {end}"))
+        kind = size.lower(), next(ends, "Dedicated")
+        prices[kind] = Price(amount, str(item["currencyCode"]), "hour", source)
     return prices

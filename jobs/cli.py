@@ -27,6 +27,8 @@ usage: python -m jobs COMMAND [NAME] [options] [-- options of the trainer]
   preview      show what deploying the platform would change
   up           deploy the platform, or the changes to it
   preflight    check whether a run could start: sign-in, network, cluster, quota, image, data
+  plan         show what a training would take on each choice of nodes, before any is rented:
+               plan --preset imagenet-ndv2 --deadline 2h
   submit       run a training (or --kind smoke, benchmark, check) and follow it to its end:
                submit --preset imagenet-ndv2 --nodes 2 --data.asset imagenet:VERSION -- --epochs 90
   prepare      convert raw images into shards, as a job:
@@ -81,9 +83,10 @@ class Command:
     """Name of the dataclass of the command's options."""
     program: bool = False
     """Whether options of the trainer may follow after `--`."""
-    outputs: Literal["required", "optional", "made"] = "required"
+    outputs: Literal["required", "optional", "named", "made"] = "required"
     """Whether the command needs the outputs of a stack. optional: it also works on a stack that no
-    longer has outputs; made: it deploys the stack."""
+    longer has outputs; named: it reads them only if the command line names a stack; made: it
+    deploys the stack."""
 
 
 COMMANDS: Final = {
@@ -92,6 +95,7 @@ COMMANDS: Final = {
     "preflight": Command(
         "jobs.commands.preflight", "PreflightOptions", program=True, outputs="optional"
     ),
+    "plan": Command("jobs.planning.command", "PlanOptions", program=True, outputs="named"),
     "submit": Command("jobs.commands.submit", "SubmitOptions", program=True),
     "prepare": Command("jobs.commands.prepare", "PrepareOptions", program=True),
     "spec": Command("jobs.commands.spec", "SpecOptions", program=True),
@@ -191,7 +195,8 @@ def _run(name: str, args: list[str]) -> int:
         return int(run(options, as_json=options.json, stack=options.stack))
     outputs = None
     try:
-        outputs = read_outputs(REPOSITORY, options.stack, options.file)
+        if command.outputs != "named" or options.given:
+            outputs = read_outputs(REPOSITORY, options.stack, options.file)
     except NotDeployedError:
         if command.outputs == "required":
             raise

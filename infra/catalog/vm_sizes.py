@@ -3,9 +3,10 @@ builds.
 
 Sources: the series of the table in Azure's reference architecture "Distributed training of deep
 learning models" (NC, NDs, NCsv2, NCsv3, NDv2, ND A100 v4) and their successors with NVIDIA GPUs;
-shapes from Azure's pages of each series; retirements from "VM size series retirements, capacity
-growth restrictions, and modernization guidance" (24 September 2026) and the modernization guide for
-GPU workloads.
+shapes, network cards and local disks from Azure's pages of each series (of
+MicrosoftDocs/azure-compute-docs, read on 23 November 2026); retirements from "VM size series
+retirements, capacity growth restrictions, and modernization guidance" (24 September 2026) and the
+modernization guide for GPU workloads.
 
 These pages are about virtual machines. Where Azure Machine Learning offers a size, and how much of
 it, differs by region and subscription and changes often: `Settings.subscription` records it.
@@ -39,6 +40,12 @@ class Size:
     """Date when it was retired or restricted."""
     replacement: str | None = None
     """Size to use instead of one that is not deployable."""
+    link: Literal["NVLink", "PCIe"] | None = None
+    """How the GPUs of a node reach each other; None if it has one or none."""
+    network_gbits: float | None = None
+    """Bandwidth of the node's network card in Gbit/s, without InfiniBand."""
+    disk_gib: int | None = None
+    """Size of the local disk, which caches mounted data. None if it was not looked up."""
 
 
 def _gone(
@@ -51,6 +58,7 @@ def _gone(
         Size(
             name, series, vcpus, memory, gpus, gpu, infiniband="r" in name.split("_")[1],
             status="retired", since=since, replacement=replacement,
+            link="PCIe" if gpus > 1 else None,
         )
         for name, vcpus, memory, gpus, replacement in rows
     )  # fmt: skip
@@ -93,21 +101,60 @@ GPU: Final = (
     ),
     Size(
         "Standard_ND40rs_v2", "NDv2", 40, 672, 8, "NVIDIA V100 32 GB",
-        infiniband=True, low_priority=True,
+        infiniband=True, low_priority=True, link="NVLink", network_gbits=24, disk_gib=2948,
     ),
-    Size("Standard_ND96asr_v4", "ND A100 v4", 96, 900, 8, "NVIDIA A100 40 GB", infiniband=True),
-    Size("Standard_ND96amsr_A100_v4", "NDm A100 v4", 96, 1900, 8, _A100, infiniband=True),
-    Size("Standard_ND96isr_H100_v5", "ND H100 v5", 96, 1900, 8, _H100, infiniband=True),
-    Size("Standard_ND96isr_H200_v5", "ND H200 v5", 96, 1850, 8, _H200, infiniband=True),
-    Size("Standard_NC4as_T4_v3", "NCasT4_v3", 4, 28, 1, _T4),
-    Size("Standard_NC8as_T4_v3", "NCasT4_v3", 8, 56, 1, _T4),
-    Size("Standard_NC16as_T4_v3", "NCasT4_v3", 16, 110, 1, _T4),
-    Size("Standard_NC64as_T4_v3", "NCasT4_v3", 64, 440, 4, _T4),
-    Size("Standard_NC24ads_A100_v4", "NC A100 v4", 24, 220, 1, _A100),
-    Size("Standard_NC48ads_A100_v4", "NC A100 v4", 48, 440, 2, _A100),
-    Size("Standard_NC96ads_A100_v4", "NC A100 v4", 96, 880, 4, _A100),
-    Size("Standard_NC40ads_H100_v5", "NCads H100 v5", 40, 320, 1, _H100_NVL),
-    Size("Standard_NC80adis_H100_v5", "NCads H100 v5", 80, 640, 2, _H100_NVL),
+    Size(
+        "Standard_ND96asr_v4", "ND A100 v4", 96, 900, 8, "NVIDIA A100 40 GB",
+        infiniband=True, link="NVLink", network_gbits=24, disk_gib=6000,
+    ),
+    Size(
+        "Standard_ND96amsr_A100_v4", "NDm A100 v4", 96, 1900, 8, _A100,
+        infiniband=True, link="NVLink", network_gbits=24, disk_gib=6400,
+    ),
+    Size(
+        "Standard_ND96isr_H100_v5", "ND H100 v5", 96, 1900, 8, _H100,
+        infiniband=True, link="NVLink", network_gbits=80, disk_gib=1024,
+    ),
+    Size(
+        "Standard_ND96isr_H200_v5", "ND H200 v5", 96, 1850, 8, _H200,
+        infiniband=True, link="NVLink",
+    ),
+    Size(
+        "Standard_NC4as_T4_v3", "NCasT4_v3", 4, 28, 1, _T4,
+        network_gbits=8, disk_gib=176,
+    ),
+    Size(
+        "Standard_NC8as_T4_v3", "NCasT4_v3", 8, 56, 1, _T4,
+        network_gbits=8, disk_gib=352,
+    ),
+    Size(
+        "Standard_NC16as_T4_v3", "NCasT4_v3", 16, 110, 1, _T4,
+        network_gbits=8, disk_gib=352,
+    ),
+    Size(
+        "Standard_NC64as_T4_v3", "NCasT4_v3", 64, 440, 4, _T4,
+        link="PCIe", network_gbits=32, disk_gib=2816,
+    ),
+    Size(
+        "Standard_NC24ads_A100_v4", "NC A100 v4", 24, 220, 1, _A100,
+        network_gbits=20, disk_gib=64,
+    ),
+    Size(
+        "Standard_NC48ads_A100_v4", "NC A100 v4", 48, 440, 2, _A100,
+        link="PCIe", network_gbits=40, disk_gib=128,
+    ),
+    Size(
+        "Standard_NC96ads_A100_v4", "NC A100 v4", 96, 880, 4, _A100,
+        link="PCIe", network_gbits=80, disk_gib=256,
+    ),
+    Size(
+        "Standard_NC40ads_H100_v5", "NCads H100 v5", 40, 320, 1, _H100_NVL,
+        network_gbits=40, disk_gib=3576,
+    ),
+    Size(
+        "Standard_NC80adis_H100_v5", "NCads H100 v5", 80, 640, 2, _H100_NVL,
+        link="PCIe", network_gbits=80, disk_gib=7152,
+    ),
 )  # fmt: skip
 """Ordered as in the reference's table, then by what came later. AMD GPUs and Grace (Arm) hosts are
 left out: the training image is built for CUDA on x86-64."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from common.prices import UNKNOWN, Price, PriceSource
+from common.prices import UNKNOWN, Price, PriceSource, read_sources
 from infra.offline.render import show
 from infra.resources import Resource, input_at
 
@@ -83,7 +83,7 @@ def read(path: Path = PRICES) -> PriceList:
             part.
     """
     data = json.loads(path.read_text(encoding="utf-8"))
-    sources = {key: PriceSource(**entry) for key, entry in data["sources"].items()}
+    sources = read_sources(data["sources"])
     unknown = sorted({entry["source"] for entry in data["prices"]} - set(sources))
     if unknown:
         raise ValueError(f"{path}: prices refer to unknown sources {', '.join(unknown)}")

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated
 
 from common.annotations import Bounds, Formerly, Positional
@@ -25,6 +25,7 @@ from jobs.following.follower import (
     show_ranks,
 )
 from jobs.following.notices import Notifier, configured_webhook
+from jobs.following.planned import Planned
 from jobs.following.supervisor import RunResult, Supervisor
 from jobs.options import ResubmitOptions
 
@@ -210,7 +211,12 @@ def _tell_end(
         f"cost of {job.run}: {amount} in {plural(len(cost), 'attempt')}, node time {time}",
         f"  {costs.LEFT_OUT}",
     ]
+    planned = Planned.read(job.tags)
+    if planned is not None:
+        lines.append(planned.beside(cost, completed=result.exit_code == 0))
     document = {**result.document(), "cost": costs.document(total(cost))}
+    if planned is not None:
+        document["plan"] = asdict(planned)
     if data_set is not None:
         document["asset"] = data_set
         lines.append(f"registered; to train on it, pass --data.asset {data_set}")

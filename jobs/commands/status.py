@@ -1,7 +1,7 @@
 """`python -m jobs status` and `list`: nodes that cost money now, runs, and jobs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Final, Literal
@@ -18,6 +18,7 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, table
 from jobs.errors import MissingError
+from jobs.following.planned import Planned
 
 MAX_JOBS: Final = 500
 """Number of jobs, newest first, in which `status` looks for runs; Azure returns them in pages."""
@@ -135,6 +136,7 @@ def _status(
     attempts = [job for run in runs for job in run.jobs]
     cost = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(attempts)
     lines = [*cost_lines(clusters, datetime.now(UTC)), "", *_run_lines(runs, cost)]
+    lines += plan_lines(runs, cost)
     if older:
         lines.append(f"shows only runs among the newest {MAX_JOBS} jobs; there are older jobs")
     document = {
@@ -143,6 +145,7 @@ def _status(
             {
                 "run": run.key,
                 "cost": costs.document(total(cost[job.name] for job in run.jobs)),
+                "plan": asdict(planned) if (planned := Planned.read(run.last.tags)) else None,
                 "attempts": [_job_document(job, cost[job.name]) for job in run.jobs],
             }
             for run in runs
@@ -193,6 +196,17 @@ def _run_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
     ]
     head = ("run", "kind", "newest attempt", "earlier attempts", "nodes", "submitted")
     return [*table((*head, "node time", "cost"), rows).splitlines(), f"cost: {costs.LEFT_OUT}"]
+
+
+def plan_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
+    """Return plan and outcome of the runs that have a plan, one line for each. Pure."""
+    found = []
+    for run in runs:
+        planned = Planned.read(run.last.tags)
+        if planned is not None:
+            spent, completed = [cost[job.name] for job in run.jobs], run.last.status == "Completed"
+            found.append(f"{run.key}: {planned.beside(spent, completed=completed)}")
+    return found
 
 
 def _job_lines(jobs: Sequence[Job], cost: Mapping[str, Cost]) -> list[str]:

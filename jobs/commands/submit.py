@@ -19,6 +19,7 @@ from jobs.console import Console, next_command
 from jobs.errors import AccessError, RequestError, UnreachableError
 from jobs.exit_status import POOR_CLUSTER
 from jobs.following.cluster_check_result import ClusterCheckResult, assess
+from jobs.following.planned import with_plan
 from jobs.following.supervision_policy import mark
 from jobs.following.supervisor import Supervisor
 from jobs.retry import AzureRetry
@@ -77,6 +78,9 @@ def run(
             spec = spec.for_attempt(submission.free_attempt(workspace.jobs, attempt))
         spec = within_budget(workspace, outputs.clusters, spec, config, options)
         plan = show(console, workspace, spec, options, config)
+        spec, planned = with_plan(spec, config, plan, outputs.region)
+        if planned is not None:
+            console.say(f"  {planned}")
         status = _prepare(console, workspace, outputs, options, spec, software)
     except KeyboardInterrupt:
         print("\ninterrupted; nothing was submitted", file=sys.stderr)

@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "trainer": {"common"},
     "serving": set(),
     "rehearsal": {"common"},
-    "jobs": {"common", "infra.outputs", "infra.prerequisites"},
+    "jobs": {"common", "infra.outputs", "infra.prerequisites", "infra.catalog.vm_sizes"},
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
 }
 """By world, the worlds or modules of other worlds; benchmarks/ may import all."""
@@ -59,6 +59,7 @@ STANDARD_LIBRARY_ONLY = [
         "common.text",
         "common.waiting",
         "common.page.parts",
+        "common.page.plots",
     ),
     *("trainer.combinations", "trainer.model_config", "trainer.networks"),
     "trainer.task_descriptions",
@@ -86,6 +87,10 @@ STANDARD_LIBRARY_ONLY = [
     *("jobs.errors", "jobs.exit_status", "jobs.following.cluster_check_result"),
     *("jobs.following.job_states", "jobs.following.resubmit_policy"),
     *("jobs.following.supervision_policy", "jobs.options"),
+    *("jobs.planning.forecast", "jobs.planning.limits", "jobs.planning.measurements"),
+    *("jobs.planning.back_test", "jobs.planning.points", "jobs.planning.recommendation"),
+    *("jobs.planning.scaling", "jobs.planning.throughput", "jobs.planning.values"),
+    "jobs.planning.workload",
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
     *("jobs.spec.budget_policy", "jobs.spec.builder"),
     "jobs.spec.code_snapshot",

@@ -1,0 +1,1 @@
+"""A scaling sweep of this machine: throughput by number of ranks."""

@@ -1,0 +1,108 @@
+"""A scaling sweep: which points are missing, and what the table says of those that are there."""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.scaling import run as sweep_run
+from benchmarks.scaling.run import Options, run
+from benchmarks.scaling.sweep import alike, due, efficiency, page_of, rows
+from common.page.render import render
+from jobs.planning.points import Point, read
+
+WANTED = Point("this machine", 1, 1, "ResNet-50", "float32", 16, 64, ())
+
+
+def point(ranks, *rates, **values):
+    return replace(WANTED, ranks=ranks, rates=rates, **values)
+
+
+def test_points_ascend_and_those_that_are_measured_are_left_out():
+    assert due((4, 1, 2, 2), WANTED, []) == [1, 2, 4]
+    assert due((4, 1, 2), WANTED, [point(1, 5.0), point(4, 9.0)]) == [2]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [point(1), point(1, 5.0, problem="failed"), point(1, 5.0, image_size=32),
+     point(1, 5.0, batch_per_rank=8), point(1, 5.0, model="ResNet-18"), point(1, 5.0, size="x")],
+)  # fmt: skip
+def test_points_that_failed_or_had_another_configuration_are_measured_again(other):
+    assert due((1,), WANTED, [other]) == [1]
+
+
+def test_the_newest_point_counts():
+    assert alike([point(2, 5.0), point(1, 3.0), point(2, 6.0)], WANTED) == [
+        point(1, 3.0),
+        point(2, 6.0),
+    ]
+
+
+def test_efficiency_is_that_of_as_many_single_ranks():
+    points = [point(1, 10.0, 12.0, 11.0), point(2, 16.5)]
+    assert efficiency(points[1], points) == 0.75
+    assert efficiency(points[1], points[1:]) is None
+    assert rows(points) == [
+        ["1", "11.0", "10.0 - 12.0", "3", "100%"],
+        ["2", "16.5", "16.5 - 16.5", "1", "75%"],
+    ]
+    assert rows(points[1:])[0][-1] == "?"
+
+
+def test_the_page_shows_points_beside_linear_growth_and_what_failed():
+    points = [point(1, 10.0, 12.0), point(2, 16.5)]
+    page = page_of(points, [point(4, problem="no memory")], "a CPU")
+    assert [line.name for line in page.plots[0].lines] == ["measured", "linear"]
+    html = render("benchmarks.scaling", "scaling.html", page=page)
+    assert "no memory" in html
+    assert html.count("<svg") == 1
+    alone = page_of(points[1:], [], "a CPU")
+    assert [line.name for line in alone.plots[0].lines] == ["measured"]
+
+
+def test_a_sweep_goes_on_where_it_was_and_keeps_what_failed(tmp_path, monkeypatch, capsys):
+    """With a measurement in place of the trainings."""
+    asked = []
+
+    def measured(one, arguments, repeat):
+        asked.append(one.ranks)
+        failed = one.ranks == 2 and asked.count(2) == 1
+        if failed:
+            return replace(one, problem="killed")
+        return replace(one, rates=(10.0 * one.ranks,) * repeat)
+
+    monkeypatch.setattr(sweep_run, "measured", measured)
+    options = Options(folder=str(tmp_path), ranks=(4, 2, 1))
+    file = tmp_path / "this-machine" / "points.jsonl"
+    assert run(options) == 1
+    first = file.read_bytes()
+    assert asked == [1, 2, 4]
+    assert "2 ranks: killed" in capsys.readouterr().err
+    assert run(options) == 0
+    assert asked == [1, 2, 4, 2]
+    assert file.read_bytes().startswith(first)
+    assert [(one.ranks, one.usable) for one in read(file)] == [
+        (1, True), (2, False), (4, True), (2, True),
+    ]  # fmt: skip
+    assert run(options) == 0
+    assert len(asked) == 4
+    assert "killed" not in (file.parent / "scaling.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_real_sweep_of_one_rank_has_a_rate_of_its_training(tmp_path, capsys):
+    options = Options(
+        folder=str(tmp_path), ranks=(1,), repeat=1, steps=2, image_size=32, depth=18, batch_size=2
+    )
+    assert run(options) == 0
+    (only,) = read(tmp_path / "this-machine" / "points.jsonl")
+    assert only.rates[0] > 0
+    assert only.environment["cores"]
+    assert "page:" in capsys.readouterr().out
+
+
+def test_a_training_that_fails_becomes_a_point_with_the_reason():
+    failed = sweep_run.measured(WANTED, ["--preset", "nonsense"], 2)
+    assert failed.rates == ()
+    assert "ended with status 2" in failed.problem
+    assert not failed.usable

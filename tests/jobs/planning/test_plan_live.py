@@ -1,0 +1,42 @@
+"""`plan` of a stack, against the stand-in for Azure."""
+
+import json
+
+import pytest
+
+from jobs.cli import main
+from jobs.errors import UnreachableError
+from jobs.planning import command, prices
+
+
+@pytest.fixture(autouse=True)
+def no_stored_prices(tmp_path, monkeypatch):
+    monkeypatch.setattr(prices.known, "__defaults__", (None, tmp_path / "prices"))
+
+
+def plan(live, tmp_path, capsys, *args):
+    page = str(tmp_path / "plan.html")
+    assert main(["plan", "--outputs", str(live.file), "--page", page, *args]) == 0
+    return capsys.readouterr()
+
+
+def test_a_stack_is_planned_with_its_clusters_and_the_prices_of_its_region(live, tmp_path, capsys):
+    document = json.loads(plan(live, tmp_path, capsys, "--json").out)
+    kinds = {(choice["size"], choice["priority"]) for choice in document["choices"]}
+    clusters = [one for one in live.outputs.clusters.values() if one.gpus_per_node]
+    assert kinds == {(cluster.size, cluster.priority) for cluster in clusters}
+    assert all(choice["cost"] is not None for choice in document["choices"])
+    assert "Azure Machine Learning, VM sizes of the region" in plan(live, tmp_path, capsys).out
+
+
+def test_without_an_answer_a_stack_is_planned_with_recorded_prices(
+    live, tmp_path, capsys, monkeypatch
+):
+    def refuse(_):
+        raise UnreachableError("Azure does not answer")
+
+    monkeypatch.setattr("jobs.azure.costs.read_prices", refuse)
+    shown = plan(live, tmp_path, capsys)
+    assert "prices of the workspace are not known: Azure does not answer" in shown.err
+    assert "at least" in shown.out
+    assert command.PlanOptions().prices == "recorded"
