@@ -139,11 +139,9 @@ def pixels(encoded: bytes, size: int, crop: float) -> "np.ndarray[Any, Any]":
     image = Image.open(io.BytesIO(encoded)).convert("RGB")
     side = max(round(min(image.size) * crop), 1)
     left, top = (image.width - side) // 2, (image.height - side) // 2
-    square = image.transform(
-        (size, size),
-        Image.Transform.EXTENT,
-        (left, top, left + side, top + side),
-        Image.Resampling.BILINEAR,
+    # Cropped first, or the pixels around would be mixed into the border.
+    square = image.crop((left, top, left + side, top + side)).transform(
+        (size, size), Image.Transform.EXTENT, (0, 0, side, side), Image.Resampling.BILINEAR
     )
     return np.asarray(square)
 
