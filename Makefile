@@ -38,20 +38,22 @@ ENGINE := $(if $(shell command -v pulumi 2>/dev/null),,$(PULUMI))
 HADOLINT := .tools/hadolint
 SBOM := .tools/sbom/.ready
 AUDIT := .tools/audit/.ready
+SPARKS := .tools/spark-3/.ready .tools/spark-4/.ready
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
 # One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
-# images share with the trainer have the versions that are tested here.
-LOCKS := trainer+dev+benchmarks infra+rehearsal+dev profile cpu gpu images sbom audit
+# images share with the trainer have the versions that are tested here; pyspark lies beside the trainer's own numpy.
+LOCKS := trainer+dev+benchmarks infra+rehearsal+dev profile cpu gpu images sbom audit spark-3 spark-4
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version 3.11 --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
 LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
-	case $$groups in cpu|gpu) echo --constraints locks/trainer.txt;; esac)
+	case $$groups in cpu|gpu) echo --constraints locks/trainer.txt;; \
+	spark-*) echo --constraints locks/trainer.txt --no-emit-package numpy;; esac)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -179,6 +181,15 @@ test-trainer: $(TRAINER) $(SBOM) ## Run the tests of the trainer and of the repo
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not long" $(ARGS) \
 	$(call again,$(TRAINER_PYTHON))
 
+test-spark: $(TRAINER) ## Run the tests on Spark, with pyspark 3.5 and 4; needs Java 17
+	@"$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -q '"17\.' || { \
+		echo "error: Java 17, which both versions of Spark run on, is neither JAVA_HOME nor on the path: install it (Debian: openjdk-17-jre-headless)" >&2; exit 1; }
+	@$(MAKE) --no-print-directory $(SPARKS)
+	@status=0; for spark in $(SPARKS); do \
+		echo "tests with $$(dirname $$spark)"; \
+		PYTHONPATH=$$(dirname $$(realpath $$spark)):. $(TRAINER_PYTHON) -m pytest -m spark tests/trainer/spark $(ARGS) || status=$$?; \
+	done; exit $$status
+
 test-long: $(TRAINER) ## Run the long tests, which measure, or kill and freeze many times
 	$(TRAINER_PYTHON) -m pytest -m long $(ARGS)
 
@@ -266,6 +277,12 @@ $(XPROF): locks/profile.txt | $(UV)
 	@echo "Installing xprof into .tools/xprof (seconds)"
 	@test -x $(XPROF_BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .tools/xprof
 	@VIRTUAL_ENV=.tools/xprof $(UV) pip sync --quiet --require-hashes locks/profile.txt
+	@touch $@
+
+# Folders beside the trainer's environment, which stays as it is. pyspark is built from its source, 300 to 450 MB.
+$(SPARKS): .tools/%/.ready: locks/%.txt | $(UV) $(TRAINER)
+	@echo "Installing the packages of $< into $(@D) (a minute or two)"
+	@$(UV) pip sync --quiet --python $(TRAINER_PYTHON) --target $(@D) --require-hashes $<
 	@touch $@
 
 $(SBOM) $(AUDIT): .tools/%/.ready: locks/%.txt | $(UV)

@@ -30,6 +30,7 @@ BENCHMARKS: Final[Mapping[str, tuple[str, str]]] = {
     "slow-storage": ("data.slow_storage", "images/s when every read takes longer"),
     "resume": ("data.resume", "time until a resumed run reads its first record"),
     "prepare": ("data.prepare", "CPU time of an image from file to shard, and of a plain copy"),
+    "spark-prepare": ("data.spark_prepare", "memory of Spark's driver while it prepares images"),
     "write-photos": ("data.photos", "write a folder of photographs like ImageNet's"),
     "chaos": (
         "faults.chaos",

@@ -137,7 +137,7 @@ def _registry() -> tyro.constructors.ConstructorRegistry:
             tuple(
                 tyro.constructors.StructFieldSpec(
                     name,
-                    _with_markers(hint),
+                    _with_markers(name, hint),
                     getattr(info.default, name),
                     # A function, as only a help needs the texts.
                     helptext=partial(_help_text, info.type, name),
@@ -172,7 +172,10 @@ def _registry() -> tyro.constructors.ConstructorRegistry:
     return registry
 
 
-def _with_markers(hint: Any) -> Any:
+def _with_markers(name: str, hint: Any) -> Any:
+    if name.endswith("_"):
+        # A keyword of Python.
+        return Annotated[hint, tyro.conf.arg(name=name.rstrip("_"))]
     names = [note.name for note in get_args(hint)[1:] if isinstance(note, annotations.Positional)]
     if not names:
         return hint

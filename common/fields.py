@@ -393,7 +393,8 @@ def _notes(hint: Any) -> tuple[Any, ...]:
 
 
 def _flag(key: str) -> str:
-    return "--" + key.replace("_", "-")
+    # A field whose name would be a keyword of Python ends with an underscore.
+    return "--" + key.rstrip("_").replace("_", "-")
 
 
 def _is_union(bare: Any) -> bool:

@@ -29,10 +29,11 @@ from trainer.options import (
     PrepareTfrecordsOptions,
     PrepareWebdatasetOptions,
     ReportOptions,
+    SparkOptions,
     StacksOptions,
     VerifyOptions,
 )
-from trainer.presets import parse_train
+from trainer.presets import parse_train, to_args
 
 USAGE = """\
 usage: python -m trainer COMMAND [options]
@@ -46,6 +47,7 @@ usage: python -m trainer COMMAND [options]
   prepare    write a data set as TFRecords with a manifest:
              prepare {imagenet, folder, webdataset, segmentation, digits, scenes, synthetic}, or
              only the manifest for files of other tools: prepare {tfrecords, parquet}
+  spark      train on a Spark cluster: spark --num-proc 8 -- OPTIONS of train
   verify     check a data set against its manifest: python -m trainer verify DIR
   inspect    write a page that shows a data set: python -m trainer inspect DIR
 
@@ -73,6 +75,7 @@ OPTIONS: Final[Mapping[str, type]] = {
     "prepare digits": PrepareDigitsOptions,
     "prepare scenes": PrepareScenesOptions,
     "prepare synthetic": PrepareSyntheticOptions,
+    "spark": SparkOptions,
     "verify": VerifyOptions,
     "inspect": InspectOptions,
 }
@@ -94,6 +97,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(name: str, args: list[str]) -> int:
     if name == "train":
         return _train(args)
+    if name == "spark":
+        return _train_on_spark(args)
     options: Any = parse(OPTIONS[name](), name, args)
     match options:
         case EvaluateOptions():
@@ -141,19 +146,28 @@ def _run(name: str, args: list[str]) -> int:
 
 def _prepare(name: str, options: Any) -> None:
     line = _line(name, options)
+    if getattr(options, "with_", "") == "spark":
+        from trainer.spark.place import absolute_paths
+        from trainer.spark.preparation import on_spark
+        from trainer.spark.session import get_session
+
+        options = absolute_paths(options, Path.cwd())
+        work_through = on_spark(get_session())
+    else:
+        from trainer.data.prepare.pool import work_through
     match options:
         case PrepareImagenetOptions():
             from trainer.data.prepare.imagenet import prepare_imagenet
 
-            prepare_imagenet(options, line)
+            prepare_imagenet(options, line, work_through)
         case PrepareFolderOptions():
             from trainer.data.prepare.folder import prepare_folder
 
-            prepare_folder(options, line)
+            prepare_folder(options, line, work_through)
         case PrepareSegmentationOptions():
             from trainer.data.prepare.segmentation import prepare_segmentation
 
-            prepare_segmentation(options, line)
+            prepare_segmentation(options, line, work_through)
         case PrepareTfrecordsOptions():
             from trainer.data.prepare.in_place.tfrecords import prepare_tfrecords
 
@@ -161,11 +175,11 @@ def _prepare(name: str, options: Any) -> None:
         case PrepareWebdatasetOptions():
             from trainer.data.prepare.packed.webdataset import prepare_webdataset
 
-            prepare_webdataset(options, line)
+            prepare_webdataset(options, line, work_through)
         case PrepareParquetOptions():
             from trainer.data.prepare.packed.rows import describe_or_copy
 
-            describe_or_copy(options, line)
+            describe_or_copy(options, line, work_through)
         case PrepareDigitsOptions():
             from trainer.data.builtin.digits import prepare_digits
 
@@ -189,10 +203,10 @@ def _prepared_folder(options: Any) -> Path:
 
 def _line(name: str, options: Any) -> str:
     """Return a preparation's command line for the manifest, which must not depend on the output
-    folder or the number of processes.
+    folder or on what does the work.
     """
     default = type(options)()
-    left_out = {"output", "processes", "max_rejected"} & vars(default).keys()
+    left_out = {"output", "processes", "max_rejected", "with_"} & vars(default).keys()
     shaping = replace(options, **{key: getattr(default, key) for key in left_out})
     words = fields.to_flags(shaping, default)
     return shlex.join(["python", "-m", "trainer", *name.split(), *words])
@@ -234,3 +248,18 @@ def _train(args: list[str]) -> int:
     from trainer.training.run import train
 
     return train(config)
+
+
+def _train_on_spark(args: list[str]) -> int:
+    end = args.index("--") if "--" in args else len(args)
+    options = parse(SparkOptions(), "spark", args[:end])
+    config = parse_train(args[end + 1 :])
+    from trainer.spark.driver import run
+    from trainer.spark.session import get_session
+
+    spark = get_session(str(options.num_proc))
+    try:
+        run(spark, to_args(config), options.num_proc, options.restarts)
+    finally:
+        spark.stop()
+    return 0

@@ -89,6 +89,20 @@ class StacksOptions:
 
 
 @dataclass(frozen=True)
+class SparkOptions:
+    """Train on a Spark cluster, each rank in a task of its own: `spark --num-proc 8 -- OPTIONS`
+    with the options of `train` after `--`. Start it by spark-submit, or by Python alone for a
+    session on this machine.
+    """
+
+    num_proc: Annotated[int, Positive] = 1
+    """Number of ranks; as many tasks must be able to run at once."""
+
+    restarts: Annotated[int, NotNegative] = 3
+    """How often in a row a crashed run is restarted without a newer checkpoint."""
+
+
+@dataclass(frozen=True)
 class PrepareDigitsOptions:
     """Write scikit-learn's digits as TFRecords: 1,437 training images and 360 held-out images."""
 
@@ -145,6 +159,10 @@ class WriteOptions:
 
     processes: Annotated[int, NotNegative] = 0
     """Processes that read and write; 0 is one per core. The result does not depend on it."""
+
+    with_: Literal["processes", "spark"] = "processes"
+    """spark: write the shards by tasks of Spark, which read and write the same folders, such as a
+    mounted data store. The result does not depend on it."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pytest
 from common.annotations import Alone, Bounds, Formerly, Positional
 from common.arguments import parse
 from common.errors import ConfigError
+from common.fields import to_flags
 
 
 @dataclass(frozen=True)
@@ -126,3 +127,21 @@ def test_the_help_shows_arguments_and_options_in_paragraphs(capsys):
     assert "Copy files to a folder." in text
     for line in ("TARGET", "Folder to write.", "FILE...", "Also copy folders. (default: False)"):
         assert line in text
+
+
+@dataclass(frozen=True)
+class Work:
+    """Do work."""
+
+    with_: Literal["hands", "machines"] = "hands"
+    """What does it."""
+
+
+def test_an_option_may_be_called_as_a_keyword_of_python(capsys):
+    assert parse(Work(), "work", ["--with", "machines"]) == Work("machines")
+    assert to_flags(Work("machines"), Work()) == ["--with", "machines"]
+    with pytest.raises(ConfigError, match="--with: 'feet' is not one of hands, machines"):
+        parse(Work(), "work", ["--with", "feet"])
+    with pytest.raises(SystemExit):
+        parse(Work(), "work", ["--help"])
+    assert "--with hands|machines" in capsys.readouterr().out

@@ -37,6 +37,10 @@ JOBS_TAKE_FROM_TRAINER = {
 ONLY = {
     "horovod": {"trainer/distributed/horovod.py"},
     "mlflow": {"trainer/loggers/mlflow.py"},
+    "pyspark": {
+        f"trainer/spark/{name}.py"
+        for name in ("classifier", "job", "preparation", "ranks", "runner", "session")
+    },
     "azure.identity": {"jobs/azure/sign_in.py"},
 }
 """Packages that few files may import."""
@@ -64,6 +68,7 @@ STANDARD_LIBRARY_ONLY = [
     "trainer.distributed.run_requests",
     *("trainer.export.layout", "trainer.loggers.metrics_file"),
     "trainer.report.run_data",
+    "trainer.spark.place",
     "trainer.training.plan",
     *("infra.catalog.dns_zones", "infra.catalog.network_rules", "infra.catalog.resource_ids"),
     *("infra.catalog.roles", "infra.catalog.vm_sizes", "infra.errors", "infra.naming"),

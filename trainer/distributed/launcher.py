@@ -58,23 +58,54 @@ def launch_with_restarts(
     Returns:
         0 if the last attempt succeeded; else the status of its rank that failed first.
     """
-    history: list[AttemptResult] = []
     with SignalForwarder() as signals:
-        while True:
-            before = newest_step()
-            result = run_ranks(args, ranks, signals)
-            if signals.received:
-                return signals.status_at_once or result.status
-            history.append(replace(result, saved_before=before, saved=newest_step()))
-            decision = decide_restart(history, restarts)
-            if decision.reason:
-                say(decision.reason)
-            if not decision.restart:
-                return result.status
-            if wait_until(lambda: signals.received, decision.delay):
-                return 128 + signals.received[0]
-            # A restart must resume from what the last attempt has saved, even with --resume never.
-            args = [*args, "--resume", "auto"]
+        result = repeat_attempts(
+            lambda args: run_ranks(args, ranks, signals),
+            args,
+            newest_step,
+            restarts,
+            lambda: bool(signals.received),
+        )
+        if result is None:
+            return 128 + signals.received[0]
+        return signals.status_at_once or result.status
+
+
+def repeat_attempts(
+    attempt: Callable[[Sequence[str]], AttemptResult],
+    args: Sequence[str],
+    newest_step: Callable[[], int | None],
+    restarts: int,
+    stopped: Callable[[], bool],
+) -> AttemptResult | None:
+    """Repeat a training until it succeeds, is stopped or is broken.
+
+    Args:
+        attempt: Starts all ranks with some arguments, and waits for them.
+        args: Arguments of the first attempt.
+        newest_step: See `launch_with_restarts`.
+        restarts: See `launch_with_restarts`.
+        stopped: Returns whether the user has asked to stop.
+
+    Returns:
+        The result of the last attempt; None if the stop came in the pause before another one.
+    """
+    history: list[AttemptResult] = []
+    while True:
+        before = newest_step()
+        result = attempt(args)
+        if stopped():
+            return result
+        history.append(replace(result, saved_before=before, saved=newest_step()))
+        decision = decide_restart(history, restarts)
+        if decision.reason:
+            say(decision.reason)
+        if not decision.restart:
+            return result
+        if wait_until(stopped, decision.delay):
+            return None
+        # A restart must resume from what the last attempt has saved, even with --resume never.
+        args = [*args, "--resume", "auto"]
 
 
 class SignalForwarder:
@@ -136,7 +167,8 @@ def run_ranks(
         # A world of one needs no Horovod.
         with rendezvous() if ranks > 1 else nullcontext(0) as port:
             for rank in range(ranks):
-                signals.add(_start([module, *args], rank, ranks, port, pipe_of_ranks))
+                env = rank_environment(os.environ, rank, ranks, port)
+                signals.add(start_rank([module, *args], env, pipe_of_ranks, piped=rank > 0))
             processes = signals.processes
             relays = [_start_relay(process.stdout, rank) for rank, process in enumerate(processes)]
             statuses = _wait(processes, signals.received)
@@ -160,16 +192,24 @@ def say(text: str, file: TextIO | None = None) -> None:
         print(text, file=file or sys.stderr, flush=True)
 
 
-def _start(
-    args: Sequence[str], rank: int, ranks: int, port: int, pipe: int
+def start_rank(
+    args: Sequence[str], env: Mapping[str, str], pipe: int, *, piped: bool
 ) -> "subprocess.Popen[str]":
+    """Start `python -m ARGS` as one rank.
+
+    Args:
+        args: Module and its arguments.
+        env: Environment, with the place of the rank.
+        pipe: File descriptor to which the rank reports its failures.
+        piped: Whether to read its output from the process, instead of sharing this one's.
+    """
     return subprocess.Popen(
         [sys.executable, "-m", *args],
-        env={**rank_environment(os.environ, rank, ranks, port), PIPE: str(pipe)},
+        env={**env, PIPE: str(pipe)},
         pass_fds=[pipe],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if rank else None,
-        stderr=subprocess.STDOUT if rank else None,
+        stdout=subprocess.PIPE if piped else None,
+        stderr=subprocess.STDOUT if piped else None,
         text=True,
         errors="replace",
         start_new_session=True,

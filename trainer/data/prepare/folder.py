@@ -8,6 +8,7 @@ from common.errors import ConfigError
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.input_files import ImageFile, Inputs
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.errors import DataError
 from trainer.options import PrepareFolderOptions
@@ -19,7 +20,9 @@ _HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
 """Names that file managers and archives leave behind, besides those that begin with a dot."""
 
 
-def prepare_folder(options: PrepareFolderOptions, command: str) -> Manifest:
+def prepare_folder(
+    options: PrepareFolderOptions, command: str, work_through: WorkThrough = work_through
+) -> Manifest:
     """Write the images of a folder as a data set.
 
     Raises:
@@ -33,7 +36,8 @@ def prepare_folder(options: PrepareFolderOptions, command: str) -> Manifest:
         raise ConfigError([f"--input: there is no folder {root}"])
     if output.resolve().is_relative_to(root.resolve()):
         raise ConfigError([f"--output: {output} is inside --input and would become a class"])
-    return prepare(folder_inputs(root), output, options, command, options.held_out)
+    inputs = folder_inputs(root)
+    return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
 def folder_inputs(root: Path) -> Inputs:

@@ -26,6 +26,7 @@ from trainer.data.prepare.input_files import (
     on_disk,
 )
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.errors import DataError
 from trainer.options import PrepareImagenetOptions
@@ -40,7 +41,9 @@ _NUMBERED_NAME = "ILSVRC2012_val_NNNNNNNN.JPEG"
 _ARCHIVE = re.compile(r"(n\d{8})\.tar")
 
 
-def prepare_imagenet(options: PrepareImagenetOptions, command: str) -> Manifest:
+def prepare_imagenet(
+    options: PrepareImagenetOptions, command: str, work_through: WorkThrough = work_through
+) -> Manifest:
     """Write ILSVRC2012 as a data set.
 
     Raises:
@@ -54,7 +57,8 @@ def prepare_imagenet(options: PrepareImagenetOptions, command: str) -> Manifest:
         Path(options.ground_truth) if options.ground_truth else None,
         Path(options.words) if options.words else None,
     )
-    return prepare(inputs, Path(options.output), options, command)
+    output = Path(options.output)
+    return prepare(inputs, output, options, command, work_through=work_through)
 
 
 def _check(options: PrepareImagenetOptions) -> None:

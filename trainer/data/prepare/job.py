@@ -37,7 +37,7 @@ from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import FileReader, Inputs
 from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
-from trainer.data.prepare.pool import work_through
+from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import REJECTED, Rejections
 from trainer.data.prepare.shards import (
     LEAST_SHARDS,
@@ -65,7 +65,12 @@ _SHOWN = 5
 
 
 def prepare(
-    inputs: Inputs, output: Path, options: WriteOptions, command: str, held_out: float = 0.0
+    inputs: Inputs,
+    output: Path,
+    options: WriteOptions,
+    command: str,
+    held_out: float = 0.0,
+    work_through: WorkThrough = work_through,
 ) -> Manifest:
     """Write the data set, or the part of it that is missing.
 
@@ -75,6 +80,7 @@ def prepare(
         options: How images become records.
         command: Command of the user, for the manifest.
         held_out: Fraction of each class to hold out, of files that are not split yet.
+        work_through: Does the tasks that write shards; by default a pool of processes.
 
     Raises:
         ConfigError: An option is invalid.
@@ -110,7 +116,7 @@ def prepare(
         )
         survey = _survey(preparation, sizes["train"].files, options.processes)
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
-        _write(output, shards, options.processes, rejections)
+        _write(output, shards, options.processes, rejections, work_through)
         rejections.save(output)
         origin = Origin(command, identity)
         manifest = _manifest(preparation, shards, survey, origin, rejections)
@@ -198,7 +204,11 @@ def shard_count(size: SplitSize, growth: float, shard_mb: int, least: int) -> in
 
 
 def _write(
-    output: Path, shards: dict[str, FileRange], processes: int, rejections: Rejections
+    output: Path,
+    shards: dict[str, FileRange],
+    processes: int,
+    rejections: Rejections,
+    work_through: WorkThrough,
 ) -> None:
     """Write the shards that are not finished yet."""
     missing: list[FileRange] = []

@@ -24,6 +24,9 @@ Result = TypeVar("Result")
 Advance = Callable[[int], object]
 """Function that reports how many more images are done."""
 
+WorkThrough = Callable[..., closing[Generator[Any]]]
+"""Function with the arguments of `work_through`, which does the tasks anywhere."""
+
 _TOLD_EVERY = 30.0
 """Seconds between two progress lines without a terminal."""
 
@@ -67,7 +70,7 @@ def _results(
     counter = multiprocessing.get_context("fork").Value("Q", 0)
     if count <= 1:
         _begin(counter)
-        with _Bar(what, images) as bar:
+        with Bar(what, images) as bar:
             for task in tasks:
                 yield work(task, lambda more: bar.show(_advance(more)))
         return
@@ -75,7 +78,7 @@ def _results(
     executor = ProcessPoolExecutor(count, multiprocessing.get_context("fork"), _start, (counter,))
     try:
         pending: set[Future[Result]] = {executor.submit(work, task, _advance) for task in tasks}
-        with _Bar(what, images) as bar:
+        with Bar(what, images) as bar:
             while pending:
                 done, pending = wait(pending, 0.25, FIRST_COMPLETED)
                 bar.show(counter.value)
@@ -125,7 +128,7 @@ def _advance(more: int) -> int:
         return int(_counter.value)
 
 
-class _Bar:
+class Bar:
     """Images done, images/s and time left: a bar on a terminal, an occasional line elsewhere."""
 
     def __init__(self, what: str, images: int) -> None:

@@ -9,13 +9,16 @@ from trainer.data.manifest import Manifest
 from trainer.data.prepare.folder import TRAINING, VALIDATION
 from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.targets.mask_files import IGNORED, MaskFolder
 from trainer.errors import DataError
 from trainer.options import PrepareSegmentationOptions
 
 
-def prepare_segmentation(options: PrepareSegmentationOptions, command: str) -> Manifest:
+def prepare_segmentation(
+    options: PrepareSegmentationOptions, command: str, work_through: WorkThrough = work_through
+) -> Manifest:
     """Write images and their masks as a data set.
 
     Raises:
@@ -42,7 +45,7 @@ def prepare_segmentation(options: PrepareSegmentationOptions, command: str) -> M
         raise ConfigError(problems)
     found = MaskFolder(masks.resolve(), len(options.classes))
     inputs = paired_inputs(images.resolve(), found, tuple(options.classes))
-    return prepare(inputs, output, options, command, options.held_out)
+    return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
 def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> Inputs:

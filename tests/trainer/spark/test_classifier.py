@@ -1,0 +1,125 @@
+"""The classifier as a stage of a pipeline, and Parquet files that Spark has written."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from common.errors import ConfigError
+from trainer.data.manifest import load_manifest
+from trainer.data.prepare.in_place.parquet import prepare_parquet
+from trainer.data.verify import verify
+from trainer.options import PrepareParquetOptions, VerifyOptions
+from trainer.spark.driver import run
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+OPTIONS = [
+    *("--preset", "images", "--epochs", "4", "--batch-size", "32"),
+    *("--model.width", "8", "--model.stem", "3x3", "--model.image-size", "8"),
+    *("--data.augment", "none", "--data.flip", "False", "--data.eval-crop", "1.0"),
+    *("--data.streams", "4", "--optimizer.warmup-epochs", "0.5", "--log.report", "False"),
+]
+NAMES = ["eight", "four", "one"]
+DIGITS = {8: "eight", 4: "four", 1: "one"}
+
+
+def png(pixels):
+    buffer = io.BytesIO()
+    Image.fromarray((pixels * 15).astype(np.uint8)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def frame(spark):
+    """Images of three digits, each with its name."""
+    data = load_digits()
+    rows = [
+        (png(image), DIGITS[digit])
+        for image, digit in zip(data.images, data.target, strict=True)
+        if digit in DIGITS
+    ]
+    return spark.createDataFrame(rows, "image binary, digit string")
+
+
+def test_it_trains_in_a_pipeline_and_is_saved_and_loaded(spark, frame, tmp_path):
+    from pyspark.ml import Pipeline, PipelineModel
+    from pyspark.ml.feature import StringIndexer
+
+    from trainer.spark.classifier import ImageClassifier
+
+    classifier = ImageClassifier(
+        folder=str(tmp_path), num_proc=2, held_out=0.2, options=OPTIONS, label_col="index"
+    )
+    pipeline = Pipeline(stages=[
+        StringIndexer(inputCol="digit", outputCol="index", stringOrderType="alphabetAsc"),
+        classifier,
+    ])  # fmt: skip
+    pipeline.write().save((tmp_path / "pipeline").as_uri())
+    loaded = Pipeline.load((tmp_path / "pipeline").as_uri())
+    model = loaded.fit(frame)
+    (data,) = tmp_path.glob("ImageClassifier_*/data")
+    manifest = load_manifest(data)
+    assert list(manifest.classes) == NAMES
+    images = {name: split.examples for name, split in manifest.splits.items()}
+    assert sum(images.values()) == frame.count()
+    assert 0.1 < images["validation"] / frame.count() < 0.3
+
+    predicted = model.transform(frame).collect()
+    right = np.mean([row.class_name == row.digit for row in predicted])
+    assert right > 0.9
+    assert all(NAMES[int(row.prediction)] == row.class_name for row in predicted)
+    assert all(0.3 < row.confidence <= 1 for row in predicted)
+
+    model.write().save((tmp_path / "model").as_uri())
+    again = PipelineModel.load((tmp_path / "model").as_uri())
+    assert again.transform(frame).collect() == predicted
+
+
+def test_what_is_no_image_has_no_prediction(spark, frame, tmp_path):
+    import pandas as pd
+    import tensorflow as tf
+
+    from trainer.spark.classifier import _predict
+
+    class Signature:
+        def __call__(self, images):
+            if any(not image for image in images.numpy()):
+                raise tf.errors.InvalidArgumentError(None, None, "no image")
+            count = len(images)
+            return {
+                "class_ids": tf.fill([count, 2], 1),
+                "class_names": tf.fill([count, 2], "one"),
+                "probabilities": tf.fill([count, 2], 0.5),
+            }
+
+    table = _predict(Signature(), pd.Series([b"a", None, b"b"]))
+    assert table["class_name"].tolist() == ["one", None, "one"]
+    assert table["prediction"].isna().tolist() == [False, True, False]
+
+
+def test_columns_and_folders_that_do_not_fit_are_refused(spark, frame):
+    from trainer.spark.classifier import ImageClassifier
+
+    with pytest.raises(ConfigError, match="absolute folder"):
+        ImageClassifier(folder="here").fit(frame)
+    with pytest.raises(ConfigError, match="'digit' is string"):
+        ImageClassifier(folder="/tmp", image_col="digit", label_col="digit").fit(frame)
+
+
+def test_parquet_that_spark_has_written_is_described_and_trained_on(spark, frame, tmp_path):
+    from pyspark.sql import functions as sql
+
+    labels = sql.array_position(sql.array(*map(sql.lit, NAMES)), sql.col("digit")) - 1
+    rows = frame.select("image", labels.cast("int").alias("label"))
+    held_out = sql.pmod(sql.xxhash64("image"), sql.lit(5)) == 0
+    for split, part in (("train", rows.where(~held_out)), ("validation", rows.where(held_out))):
+        part.repartition(3).write.parquet((tmp_path / "data" / split).as_uri())
+    manifest = prepare_parquet(PrepareParquetOptions(input=str(tmp_path / "data")), "prepare")
+    assert len(manifest.splits["train"].shards) == 3
+    verify(tmp_path / "data", VerifyOptions(deep=True))
+    where = ["--data.dir", str(tmp_path / "data"), "--runs-dir", str(tmp_path / "runs")]
+    folder = run(spark, [*OPTIONS, *where, "--max-steps", "3", "--name", "run"], 2)
+    assert (folder / "result.json").exists()

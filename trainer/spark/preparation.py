@@ -1,0 +1,140 @@
+"""The shards of a data set written by tasks of Spark, in place of a pool of processes.
+
+The listing of the files is a file on the driver, which Spark sends to every executor. A shard is
+written by one task, and a task that Spark repeats writes the same bytes again. The files to read
+and the folder to write must have the same absolute path on driver and executors.
+"""
+
+import secrets
+import shutil
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from common.errors import UserError
+from trainer.data.prepare.pool import Advance, Bar, Result, WorkThrough
+from trainer.data.prepare.shards import FileRange
+from trainer.spark.job import Job
+from trainer.spark.place import reason
+from trainer.spark.session import get_context
+
+_POLL_SECONDS = 0.25
+
+
+def on_spark(spark: Any) -> WorkThrough:
+    """Return a function for `prepare(..., work_through=)` that writes the shards on Spark.
+
+    Args:
+        spark: `SparkSession`. Executors may come and go while it works.
+    """
+    context = get_context(spark)
+
+    def work_through(
+        work: Callable[[FileRange, Advance], Result],
+        tasks: Sequence[FileRange],
+        images: int,
+        what: str,
+        processes: int = 0,  # noqa: ARG001 - Spark has as many as it has slots
+    ) -> closing[Generator[Result]]:
+        return closing(_results(context, work, tasks, images, what))
+
+    return work_through
+
+
+def _results(
+    context: Any,
+    work: Callable[[FileRange, Advance], Result],
+    tasks: Sequence[FileRange],
+    images: int,
+    what: str,
+) -> Generator[Result]:
+    if not tasks:
+        return
+    sent = _send(context, tasks[0].preparation.listing)
+    arrived = _arrivals(context)
+    task = _Task(work, tuple(tasks), sent)
+
+    def do_units(numbers: Iterator[int]) -> None:
+        arrived.add(list(task(numbers)))
+
+    numbers = context.parallelize(range(len(tasks)), len(tasks))
+    taken = done = 0
+    with (
+        Bar(what, images) as bar,
+        Job(context, what, lambda: numbers.foreachPartition(do_units)) as job,
+    ):
+        while True:
+            ended = job.wait(_POLL_SECONDS)
+            outcomes = arrived.value[taken:]
+            taken += len(outcomes)
+            for outcome, more in outcomes:
+                done += more
+                bar.show(done)
+                if isinstance(outcome, UserError):
+                    raise outcome
+                yield outcome
+            if ended:
+                break
+    if job.error is not None:
+        raise UserError(
+            f"Spark ended the job while {what} ({reason(str(job.error))}); run the same command"
+            " again to continue"
+        ) from job.error
+
+
+def _arrivals(context: Any) -> Any:
+    """Return an accumulator of lists: the driver sees what a task adds as soon as the task has
+    succeeded, and once, however often Spark has repeated it.
+    """
+    from pyspark import AccumulatorParam
+
+    class Lists(AccumulatorParam[list[Any]]):
+        def zero(self, value: list[Any]) -> list[Any]:  # noqa: ARG002 - as pyspark declares it
+            return []
+
+        def addInPlace(self, value: list[Any], more: list[Any]) -> list[Any]:  # noqa: N802
+            value += more
+            return value
+
+    return context.accumulator([], Lists())
+
+
+def _send(context: Any, listing: Path) -> str:
+    """Send a listing to all executors, also to those that start later; return its name there."""
+    from pyspark import SparkFiles
+
+    # Spark tells files apart by their names, and asks for them as long as the context lives.
+    folder = Path(SparkFiles.getRootDirectory(), "listings")
+    folder.mkdir(exist_ok=True)
+    name = f"listing-{secrets.token_hex(6)}.sqlite"
+    context.addFile(str(shutil.copyfile(listing, folder / name)))
+    return name
+
+
+class _Task:
+    """The work of one partition, which is one unit; runs on executors."""
+
+    def __init__(
+        self,
+        work: Callable[[FileRange, Advance], Any],
+        tasks: tuple[FileRange, ...],
+        listing: str,
+    ) -> None:
+        self._work, self._tasks, self._listing = work, tasks, listing
+
+    def __call__(self, numbers: Iterator[int]) -> Iterator[tuple[Any, int]]:
+        from pyspark import SparkFiles
+
+        for number in numbers:
+            task = self._tasks[number]
+            listing = Path(SparkFiles.get(self._listing))
+            preparation = replace(task.preparation, listing=listing)
+            images: list[int] = []
+            try:
+                outcome = self._work(replace(task, preparation=preparation), images.append)
+            except UserError as error:
+                # Spark would repeat the task, and show its own stack instead of the message.
+                outcome = error
+            yield outcome, sum(images)
