@@ -136,11 +136,9 @@ def _run(name: str, args: list[str]) -> int:
             print(write_inspection(folder, options))
         case _:
             _prepare(name, options)
-            if "AZUREML_RUN_ID" not in os.environ:
-                # There, jobs train on the data set that this job registers.
-                from trainer.suggestion import print_suggestion
+            from trainer.suggestion import print_suggestion
 
-                print_suggestion(_prepared_folder(options))
+            print_suggestion(_prepared_folder(options))
     return 0
 
 
@@ -180,6 +178,12 @@ def _prepare(name: str, options: Any) -> None:
             from trainer.data.prepare.packed.rows import describe_or_copy
 
             describe_or_copy(options, line, work_through)
+        case _:
+            _write_embedded(options)
+
+
+def _write_embedded(options: Any) -> None:
+    match options:
         case PrepareDigitsOptions():
             from trainer.data.builtin.digits import prepare_digits
 

@@ -1,5 +1,6 @@
 """The training that fits a data set, as the command line with which a newcomer can begin."""
 
+import os
 import shlex
 from bisect import bisect_left
 from dataclasses import replace
@@ -30,7 +31,11 @@ _SMALLEST_BATCH: Final = 4
 
 
 def print_suggestion(folder: Path) -> None:
-    """Print the commands that train on a data set, or why none can."""
+    """Print the commands that train on a data set, or why none can; nothing in a job of Azure ML,
+    whose folder is gone when it ends.
+    """
+    if "AZUREML_RUN_ID" in os.environ:
+        return
     manifest = read_manifest(folder)
     dense = _has_masks(manifest, folder)
     try:

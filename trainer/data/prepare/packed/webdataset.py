@@ -143,7 +143,8 @@ def find_archives(given: tuple[str, ...]) -> dict[str, dict[str, Path]]:
 
     Raises:
         ConfigError: No archive is given, or one does not exist.
-        DataError: There are no archives, no training archives, or one of a series is missing.
+        DataError: There are no archives, no training archives, or two of the same name; or one of a
+            series is missing.
     """
     if not given:
         raise ConfigError(["--input: name the archives, or their folder"])
@@ -153,10 +154,13 @@ def find_archives(given: tuple[str, ...]) -> dict[str, dict[str, Path]]:
     found: dict[str, dict[str, Path]] = {"train": {}, "validation": {}, "test": {}, "": {}}
     for root in map(Path, given):
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
-            # Several folders may have files of the same name.
-            alone = root.is_dir() and len(given) == 1
-            name = path.relative_to(root).as_posix() if alone else str(path)
+            # The names of records begin with it, so it must not depend on where the input is.
+            name = path.relative_to(root).as_posix() if root.is_dir() else path.name
             if path.is_file() and (path == root or path.name.endswith(_ARCHIVES)):
+                if any(name in of_split for of_split in found.values()):
+                    raise DataError(
+                        f"--input: there are two archives {name}; name a folder that contains both"
+                    )
                 found[_split(path, root)][name] = path.resolve()
     divided, others = _used(found, ", ".join(given))
     if others:

@@ -104,11 +104,19 @@ def test_archives_can_be_named_one_by_one(archives, tmp_path):
     }
 
 
-def test_archives_of_several_folders_may_have_the_same_name(tmp_path):
+def test_archives_of_the_same_name_are_refused_unless_a_folder_tells_them_apart(tmp_path):
     for folder in ("a", "b"):
         write(tmp_path / folder / "train-0.tar", samples(3))
-    found = find_archives((str(tmp_path / "a"), str(tmp_path / "b")))
-    assert len(found[""]) == 2
+    with pytest.raises(DataError, match=r"two archives train-0\.tar; name a folder that contains"):
+        find_archives((str(tmp_path / "a"), str(tmp_path / "b" / "train-0.tar")))
+    assert list(find_archives((str(tmp_path),))[""]) == ["a/train-0.tar", "b/train-0.tar"]
+
+
+def test_where_the_input_is_does_not_change_a_byte(archives, tmp_path, monkeypatch):
+    prepare(archives / "imagenet-train-000000.tar", tmp_path / "absolute")
+    monkeypatch.chdir(archives)
+    prepare("imagenet-train-000000.tar", tmp_path / "relative")
+    assert content(tmp_path / "relative") == content(tmp_path / "absolute")
 
 
 SPLITS = {
