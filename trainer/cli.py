@@ -192,11 +192,11 @@ def _prepare(name: str, options: Any) -> None:
         case PrepareWebdatasetOptions():
             from trainer.data.prepare.packed.webdataset import prepare_webdataset
 
-            prepare_webdataset(options, line)
+            prepare_webdataset(options, line, work_through)
         case PrepareParquetOptions():
             from trainer.data.prepare.packed.rows import describe_or_copy
 
-            describe_or_copy(options, line)
+            describe_or_copy(options, line, work_through)
         case _:
             _write_embedded(options)
 

@@ -43,7 +43,7 @@ SPLITS = {
 }
 """Splits by the words for them in names of files and folders."""
 _NAME = re.compile(rf"({'|'.join(SPLITS)})([-_.].*)?\.parquet")
-_OF_COPIES = ("reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out")
+_OF_COPIES = ("reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out", "with_")
 """Options that a description in place has no use for."""
 _LARGE_ROW_GROUP = 32_000_000
 """Bytes of a row group from which the user is told of the memory that it takes."""
@@ -67,7 +67,7 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
             are out of range, or the folder has a manifest of other files.
     """
     problems = [
-        f"--{name.replace('_', '-')}: applies to copies only; add --copy True"
+        f"--{name.rstrip('_').replace('_', '-')}: applies to copies only; add --copy True"
         for name in _OF_COPIES
         if getattr(options, name) != getattr(PrepareParquetOptions(), name)
     ]

@@ -32,7 +32,7 @@ from trainer.data.prepare.in_place.parquet import (
 )
 from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, Inputs
 from trainer.data.prepare.job import prepare
-from trainer.data.prepare.pool import Advance, work_through
+from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedError, RejectedFile
 from trainer.errors import DataError
 from trainer.options import COPIED, PrepareParquetOptions
@@ -61,14 +61,20 @@ class ParquetFile:
         return sum(map(len, self.labels))
 
 
-def describe_or_copy(options: PrepareParquetOptions, command: str) -> Manifest:
+def describe_or_copy(
+    options: PrepareParquetOptions, command: str, work_through: WorkThrough = work_through
+) -> Manifest:
     """Describe Parquet files where they are or, with --copy True, copy them; see
     `in_place.parquet.prepare_parquet` and `copy_parquet`.
     """
-    return (copy_parquet if options.copy else prepare_parquet)(options, command)
+    if options.copy:
+        return copy_parquet(options, command, work_through)
+    return prepare_parquet(options, command)
 
 
-def copy_parquet(options: PrepareParquetOptions, command: str) -> Manifest:
+def copy_parquet(
+    options: PrepareParquetOptions, command: str, work_through: WorkThrough = work_through
+) -> Manifest:
     """Write the images of Parquet files as a data set of shards.
 
     Raises:
@@ -93,7 +99,8 @@ def copy_parquet(options: PrepareParquetOptions, command: str) -> Manifest:
             known += 1
             if known % _LABELS_TOLD_EVERY == 0:
                 print(f"reading labels: {known:,} of {count:,} files so far", flush=True)
-    return prepare(row_inputs(files, names, columns), output, options, command, options.held_out)
+    inputs = row_inputs(files, names, columns)
+    return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
 def _labelled(path: Path, folder: Path, columns: Columns) -> ParquetFile:

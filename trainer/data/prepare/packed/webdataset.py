@@ -25,6 +25,7 @@ from trainer.data.prepare.input_files import (
     on_disk,
 )
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedError, RejectedFile
 from trainer.errors import DataError
 from trainer.options import PrepareWebdatasetOptions
@@ -116,7 +117,9 @@ class Labels:
         return self._reader.read(file).decode(errors="replace")
 
 
-def prepare_webdataset(options: PrepareWebdatasetOptions, command: str) -> Manifest:
+def prepare_webdataset(
+    options: PrepareWebdatasetOptions, command: str, work_through: WorkThrough = work_through
+) -> Manifest:
     """Write the images of WebDataset's archives as a data set.
 
     Raises:
@@ -127,7 +130,8 @@ def prepare_webdataset(options: PrepareWebdatasetOptions, command: str) -> Manif
     archives = find_archives(options.input)
     names = read_class_names(options.class_names) if options.class_names is not None else ()
     inputs = webdataset_inputs(archives, told_apart(names), options.label_field)
-    return prepare(inputs, Path(options.output), options, command, options.held_out)
+    output = Path(options.output)
+    return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
 def find_archives(given: tuple[str, ...]) -> dict[str, dict[str, Path]]:
