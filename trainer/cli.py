@@ -106,23 +106,23 @@ def _run(name: str, args: list[str]) -> int:
     if name == "spark":
         return _train_on_spark(args)
     options: Any = parse(OPTIONS[name](), name, args)
+    if name.startswith("prepare "):
+        from trainer.suggestion import print_suggestion
+
+        _prepare(name, options)
+        print_suggestion(_prepared_folder(options))
+    else:
+        _examine(name, options)
+    return 0
+
+
+def _examine(name: str, options: Any) -> None:
+    """Run a command about a run or a data set that is there."""
     match options:
         case EvaluateOptions():
             from trainer.training.evaluator import evaluate_run
 
             evaluate_run(options.run, options.checkpoint, options.data_dir)
-        case ExportOptions():
-            from trainer.export.exporter import export_run
-
-            export_run(
-                options.run, options.checkpoint, options.output, options.top, onnx=options.onnx
-            )
-        case PredictOptions():
-            from trainer.export.predict import predict
-
-            predict(options.images, options.run, options.model, options.top, as_json=options.json)
-        case ScoreOptions() | ServeOptions():
-            _use_model(options)
         case ReportOptions():
             from trainer.report.write import write_report
 
@@ -143,22 +143,30 @@ def _run(name: str, args: list[str]) -> int:
 
             print(write_inspection(folder, options))
         case _:
-            _prepare(name, options)
-            from trainer.suggestion import print_suggestion
-
-            print_suggestion(_prepared_folder(options))
-    return 0
+            _use_model(options)
 
 
-def _use_model(options: ScoreOptions | ServeOptions) -> None:
-    if isinstance(options, ScoreOptions):
-        from trainer.scoring.batch import score
+def _use_model(options: Any) -> None:
+    """Run a command that exports a model, or uses the exported one."""
+    match options:
+        case ExportOptions():
+            from trainer.export.exporter import export_run
 
-        score(options)
-    else:
-        from trainer.scoring.server import serve
+            export_run(
+                options.run, options.checkpoint, options.output, options.top, onnx=options.onnx
+            )
+        case PredictOptions():
+            from trainer.export.predict import predict
 
-        serve(options)
+            predict(options.images, options.run, options.model, options.top, as_json=options.json)
+        case ScoreOptions():
+            from trainer.scoring.batch import score
+
+            score(options)
+        case ServeOptions():
+            from trainer.scoring.server import serve
+
+            serve(options)
 
 
 def _prepare(name: str, options: Any) -> None:
