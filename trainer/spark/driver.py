@@ -27,7 +27,7 @@ from trainer.spark.place import (
     RankEnd,
     attempt_result,
     cancelled,
-    cause,
+    causes,
     for_executors,
     lost_executor,
     reason,
@@ -43,6 +43,8 @@ from trainer.spark.session import (
 
 _ASKED_FIRST: Final = 2
 """Stop signals that are passed on to the ranks; a further one has Spark end their tasks."""
+_SHOWN: Final = 3
+"""Failed ranks whose last lines are printed: others may have failed because of the first."""
 _CANCELLED: Final = 128 + signal.SIGTERM
 """Exit status if somebody else has cancelled the job; its ranks have received SIGTERM."""
 
@@ -159,11 +161,10 @@ class BarrierStage:
         for end in self.ends:
             if end.problem:
                 raise ConfigError([end.problem])
-        first = cause(self.ends)
-        if first is not None and first.status is not None and not signals.received:
-            say(f"{describe_exit(first.rank, first.status)}, on {first.host}")
-            if first.rank or work.mailbox is None:
-                say("".join(f"[rank {first.rank}] {line}\n" for line in first.lines))
+        for end in causes(self.ends)[:_SHOWN] if not signals.received else ():
+            say(f"{describe_exit(end.rank, end.status or 0)}, on {end.host}")
+            if end.rank or work.mailbox is None:
+                say("".join(f"[rank {end.rank}] {line}\n" for line in end.lines))
         return attempt_result(self.ends)
 
 

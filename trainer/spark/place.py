@@ -119,13 +119,13 @@ def attempt_result(ends: Sequence[RankEnd]) -> AttemptResult:
     )
 
 
-def cause(ends: Sequence[RankEnd]) -> RankEnd | None:
-    """Return the rank that failed first, other than one that only lost its peer or was asked to
-    stop; None if there is none.
+def causes(ends: Sequence[RankEnd]) -> list[RankEnd]:
+    """Return the ranks that failed, the first one first, without those that only lost their peer
+    or were asked to stop.
     """
     follow = {0, None, PeerError.exit_code, TIME_LIMIT_STATUS, *STOP_STATUSES}
     failed = [end for end in ends if end.status not in follow]
-    return min(failed, key=lambda end: end.ended, default=None)
+    return sorted(failed, key=lambda end: end.ended)
 
 
 def lost_executor(message: str) -> bool:

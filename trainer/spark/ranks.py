@@ -114,6 +114,7 @@ def _run(work: Work, place: Place, port: int, context: Any) -> RankEnd:
         try:
             output = _Output(process.stdout, place.rank, work.mailbox)
             status = _wait(process, work, place, port, output)
+            ended = time.time()
             output.finish()
             failures = read_failures(pipe)
         finally:
@@ -126,7 +127,7 @@ def _run(work: Work, place: Place, port: int, context: Any) -> RankEnd:
             place.rank,
             context.getTaskInfos()[context.partitionId()].address,
             status,
-            time.time(),
+            ended,
             failures,
             tuple(output.last),
             result=result.read_bytes() if result.exists() else b"",

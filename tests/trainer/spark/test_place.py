@@ -18,7 +18,7 @@ from trainer.spark.place import (
     absolute_paths,
     attempt_result,
     cancelled,
-    cause,
+    causes,
     find_place,
     for_executors,
     lost_executor,
@@ -87,11 +87,16 @@ def test_statuses_are_in_the_order_of_ends_without_killed_ranks():
     assert result.statuses == (1, 6)
     assert result.failures == (crash,)
     assert result.status == 1
-    assert cause(ends) == ends[1]
+    assert causes(ends) == [ends[1]]
 
 
 def test_a_rank_that_lost_its_peer_or_was_stopped_is_no_cause():
-    assert cause([end(0, 0, 1.0), end(1, 6, 2.0), end(2, 143, 3.0), end(3, 8, 3.0)]) is None
+    assert causes([end(0, 0, 1.0), end(1, 6, 2.0), end(2, 143, 3.0), end(3, 8, 3.0)]) == []
+
+
+def test_failed_ranks_are_told_in_the_order_of_their_ends():
+    ends = [end(0, 1, 5.0), end(1, -9, 4.0), end(2, None, 20.0), end(3, 1, 6.0)]
+    assert [each.rank for each in causes(ends)] == [1, 0, 3]
 
 
 def test_a_lost_executor_is_followed_by_a_restart():
