@@ -20,10 +20,11 @@ from benchmarks.measure import take_turns
 from trainer.config import DataConfig
 from trainer.data import images
 from trainer.data.builtin.synthetic import prepare_noise
+from trainer.data.formats.tfrecord import READ_BUFFER
 from trainer.data.images import normalize
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import training_batches, training_examples
-from trainer.data.reader import READ_BUFFER, parse
+from trainer.data.reader import parse
 from trainer.data.source import Source
 from trainer.distributed.communicator import Alone
 from trainer.presets import PRESETS

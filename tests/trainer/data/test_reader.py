@@ -54,12 +54,12 @@ def mend_after(monkeypatch, attempts, mend):
     """Mend the storage when an attempt, counted from 1, has failed."""
     real, lock, warned = reader._warn, threading.Lock(), []
 
-    def warn(source, segments, number, pause):
+    def warn(source, segments, number, *rest):
         with lock:
             warned.append(number)
             if number == attempts:
                 mend()
-        return real(source, segments, number, pause)
+        return real(source, segments, number, *rest)
 
     monkeypatch.setattr(reader, "_warn", warn)
     return warned
@@ -253,7 +253,7 @@ def read_with_failures(source, library, every):
 def test_reads_that_fail_now_and_then_change_nothing(source, slow_reads):
     done = read_with_failures(source, slow_reads, 23)
     assert done.stdout.count("could not be read (attempt 1 of 3)") >= 2
-    assert "Input/output error" in done.stderr
+    assert "trying again in 0.01 s: Input/output error" in done.stdout
     undisturbed = hashlib.sha256(b"".join(an_epoch(source, epochs=4))).hexdigest()
     assert done.stdout.splitlines()[-1] == f"read {undisturbed}"
 
