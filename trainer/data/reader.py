@@ -171,7 +171,8 @@ class _WindowReader:
             except (BrokenRecordError, OSError) as error:
                 if pause is not None:
                     _warn(source, segments, number, pause, error)
-                    self._ended.wait(pause)
+                    if self._ended.wait(pause):
+                        return []
         raise _UnreadableError(_find_fault(source, segments))
 
     def _read(self, segments: Sequence[Segment], path: Callable[[int], Path]) -> list[bytes]:
