@@ -1,6 +1,7 @@
 """Predictions of an exported model on photographs and on the same photographs re-encoded."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -29,10 +30,10 @@ def count(run: str, folder: str, reencode: str) -> dict[str, int]:
     model = tf.saved_model.load(str(find_saved_model(Path(run) / FOLDER)))
     signature = model.signatures["serving_default"]
 
-    def classes(images: list[bytes]) -> np.ndarray:
+    def classes(images: list[bytes]) -> np.ndarray[Any, Any]:
         batches = [images[first : first + BATCH] for first in range(0, len(images), BATCH)]
         found = [signature(images=tf.constant(batch))["class_names"][:, 0] for batch in batches]
-        return np.concatenate([names.numpy() for names in found]).astype(str)
+        return np.array([name.decode() for names in found for name in names.numpy()])
 
     whole, small = classes(originals), classes(shaped)
     truth = np.array([path.parent.name for path in paths])

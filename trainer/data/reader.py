@@ -145,10 +145,10 @@ class _WindowReader:
             if chunk:
                 yield np.array(chunk, object), ""
         except _UnreadableError as error:
-            if chunk:
-                yield np.array(chunk, object), ""
             # tf.data requests all records of a batch before it reports that one is unreadable.
             self._ended.set()
+            if chunk:
+                yield np.array(chunk, object), ""
             yield np.array([], object), str(error)
         finally:
             self._ended.set()

@@ -36,7 +36,7 @@ CRASH = Failure(rank=1, step=12, status=1, explained=False, what="KeyError in fe
 
 
 ALLOCATE = """
-import ctypes, os, resource
+import ctypes, resource
 from trainer.distributed.launcher import keep_freed_memory
 
 if {keep}:
@@ -54,10 +54,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 
 def faults(*, keep: bool, **variables: str) -> int:
     """Pages that a process touched for the first time, while it used 40 times 48 MiB."""
-    done = subprocess.run(
-        [sys.executable, "-c", ALLOCATE.format(keep=keep)], cwd=ROOT, env={**os.environ, **variables},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    command = [sys.executable, "-c", ALLOCATE.format(keep=keep)]
+    env = {**os.environ, **variables}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     return int(done.stdout)
 
 
