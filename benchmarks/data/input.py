@@ -37,7 +37,7 @@ ABOVE_FLOOR: Final = 0.10
 OF_FLOOR, OF_TFRECORDS = 1.06, 1.05
 """Largest acceptable ratios: of our pipeline to decoding alone, and of Parquet to TFRecords."""
 PHOTOS: Final = 1000
-COPIES: Final = 10
+COPIES: Final = 3
 """Number of copies of each photograph in the data sets of `--photos`."""
 SHAPING: Final = ("--reencode", "292:90")
 
@@ -58,7 +58,7 @@ class Options(BenchmarkOptions):
     """Folder of the same images prepared with --reencode, for comparison."""
 
     photos: bool = False
-    """Make 1,000 photographs as large as ImageNet's, and measure with data sets of ten copies of
+    """Make 1,000 photographs as large as ImageNet's, and measure with data sets of three copies of
     each: the original photographs as TFRecords and as Parquet files, and re-encoded."""
 
     image_size: Annotated[int, Positive] = 224
@@ -67,14 +67,14 @@ class Options(BenchmarkOptions):
     batch_size: Annotated[int, Positive] = 64
     """Images per batch."""
 
-    batches: Annotated[int, Positive] = 140
+    batches: Annotated[int, Positive] = 42
     """Batches per turn. Windows are read completely and ahead, so a turn should be about an epoch
     of a small data set; fewer batches would count too much or too little reading."""
 
     threads: Annotated[int, NotNegative] = 0
     """Images decoded at once; 0 is one per core."""
 
-    rounds: Annotated[int, Positive] = 6
+    rounds: Annotated[int, Positive] = 14
     """Number of turns of each contender, divided among two processes."""
 
 
