@@ -26,6 +26,7 @@ BENCHMARKS: Final[Mapping[str, tuple[str, str]]] = {
     "batches": ("training.batches", "epochs to an accuracy on digits, by global batch"),
     "digits": ("training.digits", "accuracy and time of the first run, over several seeds"),
     "input": ("data.input", "CPU time of an image from shard to batch, and of decoding alone"),
+    "reencode": ("data.reencode", "predictions on re-encoded photographs and on the originals"),
     "memory": ("data.memory", "memory of a rank's input"),
     "mount": ("data.mount_cache", "waits for data if a mount caches files, or blocks"),
     "slow-storage": ("data.slow_storage", "images/s when every read takes longer"),

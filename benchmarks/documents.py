@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data import input as input_
-from benchmarks.data import memory, mount_cache, prepare, resume, slow_storage
+from benchmarks.data import memory, mount_cache, prepare, reencode, resume, slow_storage
 from benchmarks.faults import chaos
 from benchmarks.measure import columns, ratio, read_samples, spread
 from benchmarks.serving import engines, score, serve
@@ -29,6 +29,7 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "exchange": exchange.show,
     "train": train.show,
     "input": input_.show,
+    "reencode": reencode.show,
     "memory": memory.show,
     "prepare": prepare.show,
     "slow-storage": slow_storage.show,

@@ -69,7 +69,7 @@ class DataConfig:
     this number, the global batches are the same; more streams mix better and open more files."""
 
     shuffle_window: Annotated[int, Positive] = 512
-    """Records shuffled together inside one stream. A rank holds up to 3 x window x streams / ranks
+    """Records shuffled together inside one stream. A rank holds up to 2 x window x streams / ranks
     encoded images in memory, and reads at most one window per stream again when it resumes."""
 
     augment: Literal["random-resized-crop", "shift", "none"] = "random-resized-crop"

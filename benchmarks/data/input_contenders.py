@@ -6,26 +6,27 @@ pipeline reads the same shards with a shuffle buffer, decodes the whole image, r
 side, crops, mirrors and normalises to float32 on the host.
 """
 
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.data.input import FLOOR, PIPELINE, REENCODED, TEXTBOOK
+from benchmarks.data.input import FLOOR, PARQUET, PIPELINE, REENCODED, TEXTBOOK
 from benchmarks.data.reading import PeakMemory
 from benchmarks.measure import take_turns
 from trainer.config import DataConfig
 from trainer.data import images
-from trainer.data.builtin.synthetic import prepare_noise
+from trainer.data.formats.table import record_format
+from trainer.data.formats.tfrecord import READ_BUFFER
 from trainer.data.images import normalize
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import training_batches, training_examples
-from trainer.data.reader import READ_BUFFER, parse
+from trainer.data.reader import parse
 from trainer.data.source import Source
 from trainer.distributed.communicator import Alone
+from trainer.distributed.launcher import keep_freed_memory
 from trainer.presets import PRESETS
 
 _IN_MEMORY = 2560
@@ -36,28 +37,12 @@ _RESIZED = 256
 """Short side to which the textbook pipeline resizes before it crops 224 pixels."""
 
 
-_NOISE = 1000
-"""Images of the data set that is made if none is given."""
-
-
-def measure(data: str | None, **settings: Any) -> dict[str, Any]:
-    """Measure the contenders in turns.
-
-    Args:
-        data: Folder of a data set; None makes a temporary one of noise.
-        settings: Other arguments of `measure_set`.
-    """
-    if data is not None:
-        return measure_set(data, **settings)
-    with tempfile.TemporaryDirectory() as folder:
-        prepare_noise(f"{folder}/noise", _NOISE)
-        return measure_set(f"{folder}/noise", **settings)
-
-
-def measure_set(
-    folder: str,
+def measure(
+    data: str,
     *,
+    parquet: str | None,
     reencoded: str | None,
+    as_shipped: bool,
     image_size: int,
     batch_size: int,
     batches: int,
@@ -67,33 +52,39 @@ def measure_set(
     """Measure the contenders in turns with a data set.
 
     Args:
-        folder: Folder of the data set.
+        data: Folder of the data set.
+        parquet: Folder of the same images in Parquet files, for comparison.
         reencoded: Folder of the same images re-encoded, for comparison.
+        as_shipped: Whether freed memory is kept, as in a rank. If it is returned as glibc does by
+            default, only our pipeline and the lower bound are measured.
         image_size: Height and width of the input, in pixels.
         batch_size: Images per batch.
         batches: Batches per turn.
         threads: Images decoded at once.
         rounds: Number of turns of each contender.
     """
+    if as_shipped:
+        keep_freed_memory()
     config = PRESETS["imagenet-1gpu"].data
-    contenders = Contenders(folder, config, image_size, batch_size, threads)
+    contenders = Contenders(data, config, image_size, batch_size, threads)
     memory = PeakMemory()
     pipeline = contenders.pipeline(batches)
     pipeline()
     peak = memory.added()
-    turns: Mapping[str, Callable[[], int]] = {
-        PIPELINE: pipeline,
-        FLOOR: contenders.floor(batches * batch_size),
-        TEXTBOOK: contenders.textbook(batches, image_size),
-    }
-    if reencoded:
-        other = Contenders(reencoded, config, image_size, batch_size, threads)
-        turns = {**turns, REENCODED: other.pipeline(batches)}
+    turns: dict[str, Callable[[], int]] = {PIPELINE: pipeline}
+    if parquet:
+        other = Contenders(parquet, config, image_size, batch_size, threads)
+        turns[PARQUET] = other.pipeline(batches)
+    turns[FLOOR] = contenders.floor(batches * batch_size)
+    if as_shipped:
+        turns[TEXTBOOK] = contenders.textbook(batches, image_size)
+        if reencoded:
+            other = Contenders(reencoded, config, image_size, batch_size, threads)
+            turns[REENCODED] = other.pipeline(batches)
     return {
         "samples": take_turns(turns, rounds, Alone(), settle=True),
         "bytes_per_image": contenders.bytes_per_image,
         "peak_mib": peak,
-        "threads": threads,
     }
 
 
@@ -106,7 +97,14 @@ class Contenders:
         manifest = load_manifest(Path(folder))
         split, classes = manifest.splits["train"], len(manifest.classes)
         self._source = Source(
-            Path(folder), split, classes, image_size, data, seed=0, first_label=manifest.first_label
+            manifest.folder(Path(folder)),
+            split,
+            classes,
+            image_size,
+            data,
+            seed=0,
+            first_label=manifest.first_label,
+            format=record_format(manifest),
         )
         self._batch_size, self._threads = batch_size, threads
         # One thread per image, as in the pipeline: splitting an image costs more than it saves.

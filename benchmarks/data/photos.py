@@ -5,12 +5,15 @@ pixels and 100 KB, as a JPEG of quality 91 to 95. Its folder is the name of the 
 count and seed give the same files.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import skimage
 from PIL import Image, ImageOps
 from rich.progress import track
@@ -19,6 +22,9 @@ from sklearn import datasets
 from common.annotations import Positional
 from common.errors import UserError
 from trainer.config import Positive
+from trainer.data.example import from_example
+from trainer.data.formats.tfrecord import read_shard
+from trainer.data.manifest import load_manifest
 
 NAMES = (
     "astronaut.png",
@@ -104,3 +110,22 @@ def write_photos(folder: Path, count: int, seed: int = 0) -> int:
         image.save(path, quality=quality)
         total += path.stat().st_size
     return total
+
+
+def write_parquet(data: Path, folder: Path) -> None:
+    """Write the records of a data set as Hugging Face's `datasets` does: one file for each shard,
+    row groups of 100, compressed by snappy.
+    """
+    manifest = load_manifest(data)
+    label = {"names": list(manifest.classes), "_type": "ClassLabel"}
+    features = {"info": {"features": {"image": {"_type": "Image"}, "label": label}}}
+    image = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    schema = pa.schema({"image": image, "label": pa.int64()}, {"huggingface": json.dumps(features)})
+    (folder / "data").mkdir(parents=True)
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            records = [from_example(stored) for stored in read_shard(data / shard.file)]
+            images = [{"bytes": record.encoded, "path": record.filename} for record in records]
+            content = pa.table([images, [record.label for record in records]], schema=schema)
+            path = (folder / "data" / shard.file).with_suffix(".parquet")
+            pq.write_table(content, path, row_group_size=100)

@@ -20,6 +20,7 @@ from trainer.data.order import Order
 from trainer.data.pipeline import make_order, training_batches, training_examples
 from trainer.data.source import Source, input_memory
 from trainer.diagnostics.environment import cores
+from trainer.distributed.launcher import keep_freed_memory
 
 STREAMS, WINDOW, BATCH, SIZE = 16, 32, 32, 224
 """Streams, window, batch size and image size of the epoch whose memory is measured."""
@@ -48,7 +49,10 @@ def write_noise(folder: str, images: int) -> None:
 
 
 def epoch_memory(images: int) -> dict[str, float]:
-    """Write a data set, read an epoch of it, and return the memory of reading, in MiB."""
+    """Write a data set, read an epoch of it as a rank does, and return the memory of reading, in
+    MiB.
+    """
+    keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder:
         records = list(islice(cycle(noise_records(DIFFERENT, 0)), DIFFERENT))
         split = write_split(

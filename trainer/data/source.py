@@ -11,12 +11,18 @@ from trainer.config import DataConfig
 from trainer.data.cache import ShardCache
 from trainer.data.formats.record_format import BrokenPartError, RecordFormat, RecordReader
 from trainer.data.formats.tfrecord import TFRECORDS
-from trainer.data.manifest import INDEX_EVERY, Shard, Split
+from trainer.data.manifest import Shard, Split
 from trainer.data.order import Segment, consecutive
 
-WINDOWS_HELD = 3
-"""Most windows of encoded images that a stream holds: the current one, the next one, and the
-records of the next one in shard order until they are shuffled."""
+WINDOWS_HELD = 2
+"""Most windows of encoded images that a stream holds: the current one and the next one."""
+
+CHUNK = 32
+"""Most records that are handed to tf.data together. A call of Python from tf.data costs as much as
+copying a record, and the more records, the more are held."""
+
+CHUNKS_HELD = 4
+"""Most chunks of records: one in Python's memory and its copy, one ready and the current one."""
 
 OVERHEAD_BYTES = 256 << 20
 """Bytes for read buffers, threads and memory that the allocator does not return; measured by
@@ -115,14 +121,6 @@ class Source:
         reader = reader or self.format.reader(1)
         return reader.records(str(path), shard, part, segment.first, segment.count)
 
-    def offset(self, segment: Segment) -> int:
-        """Return the byte offset of the indexed record at or before a segment; 0 in formats that
-        have none.
-        """
-        if not self.format.native:
-            return 0
-        return self.shard(segment.shard).index[segment.first // INDEX_EVERY]
-
 
 def input_memory(
     split: Split, config: DataConfig, ranks: int, batch_size: int, image_size: int
@@ -143,8 +141,9 @@ def input_memory(
         (config.prefetch_batches + BATCHES_IN_FLIGHT) * batch_size * image_size * image_size * 3
     )
     held = WINDOWS_HELD * streams * window
+    held += CHUNKS_HELD * min(CHUNK, held)
     if group := split.largest_row_group:
         # Each stream may keep a row group. One that reads has the bytes of the file and those of
-        # Arrow besides, and its window as Python's bytes.
-        held += streams * group + min(streams, READS) * (2 * group + window)
+        # Arrow besides.
+        held += streams * group + min(streams, READS) * 2 * group
     return round(held * record + batches) + OVERHEAD_BYTES

@@ -28,6 +28,8 @@ from trainer.distributed.restart_policy import AttemptResult, decide_restart, de
 from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS
 
 PARENT = "TRAINER_LAUNCHER_PID"
+KEPT_BYTES = 256 << 20
+"""Size up to which a rank keeps freed memory, in bytes; see `keep_freed_memory`."""
 GRACE_SECONDS = 15.0
 """Seconds that the other ranks have to end by themselves after one has failed."""
 
@@ -279,6 +281,23 @@ def rank_environment(env: Mapping[str, str], rank: int, ranks: int, port: int) -
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
     }
+
+
+def keep_freed_memory() -> None:
+    """Have glibc keep the memory that this process frees, up to `KEPT_BYTES`, for its next use.
+
+    Otherwise glibc returns large blocks to the system at once, and the kernel clears each page of
+    the next batch and of the next window before they are filled. Variables of glibc that are set
+    (mallopt(3): MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_) prevail. Without glibc, nothing
+    happens.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    # As in malloc.h.
+    thresholds = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_MMAP_THRESHOLD_": -3}
+    if mallopt is None or not thresholds.keys().isdisjoint(os.environ):
+        return
+    for threshold in thresholds.values():
+        mallopt(threshold, KEPT_BYTES)
 
 
 def end_with_launcher() -> None:

@@ -32,7 +32,7 @@ from trainer.distributed import signals
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.failures import tell_failure
 from trainer.distributed.horovod import connect
-from trainer.distributed.launcher import end_with_launcher
+from trainer.distributed.launcher import end_with_launcher, keep_freed_memory
 from trainer.distributed.rank import launched_as
 from trainer.distributed.request_listener import RequestListener
 from trainer.distributed.watchdog import Watchdog
@@ -62,6 +62,7 @@ def train(config: TrainConfig) -> int:
     """
     begun = time.monotonic()
     end_with_launcher()
+    keep_freed_memory()
     config = patient(config, os.environ)
     launched = launched_as(os.environ)
     with (

@@ -29,7 +29,11 @@ def test_the_input_benchmark_reads_a_data_set_of_noise(tmp_path):
     data = json.loads((tmp_path / "input.json").read_text())
     # Pixels, label, weight and flip.
     assert data["bytes_per_image"] == 224 * 224 * 3 + 4 + 4 + 1
-    assert data["peak_mib"] > 0
+    assert all(peak > 0 for peaks in data["peak_mib"].values() for peak in peaks)
+    assert {name: len(rounds) for name, rounds in data["default_samples"].items()} == {
+        "our pipeline": 2,
+        "decode and resize alone": 2,
+    }
     assert [*data["samples"]] == [
         *("our pipeline", "decode and resize alone", "textbook pipeline", "ours, re-encoded")
     ]

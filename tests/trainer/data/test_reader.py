@@ -15,12 +15,14 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.data.slow_storage import compile_library
+from common.waiting import wait_until
 from tests import ROOT
 from tests.trainer.support.command import SMALL, TIMEOUT, TINY, start_trainer
 from trainer.config import DataConfig
 from trainer.data import cache, reader
 from trainer.data.cache import ShardCache
 from trainer.data.corruption import find_damage
+from trainer.data.formats import tfrecord
 from trainer.data.manifest import load_manifest
 from trainer.data.order import Segment
 from trainer.data.pipeline import make_order
@@ -54,12 +56,12 @@ def mend_after(monkeypatch, attempts, mend):
     """Mend the storage when an attempt, counted from 1, has failed."""
     real, lock, warned = reader._warn, threading.Lock(), []
 
-    def warn(source, segments, number, pause):
+    def warn(source, segments, number, *rest):
         with lock:
             warned.append(number)
             if number == attempts:
                 mend()
-        return real(source, segments, number, pause)
+        return real(source, segments, number, *rest)
 
     monkeypatch.setattr(reader, "_warn", warn)
     return warned
@@ -173,6 +175,37 @@ def test_a_record_that_is_looked_for_is_read_once_and_not_waited_for(source, mon
     assert fault == f"{SHARD}, record 7: cannot be read (No such file or directory)"
 
 
+def test_a_window_is_read_on_from_where_the_last_one_ended(source, monkeypatch):
+    read = []
+    frames = tfrecord.read_frames
+
+    def counted(*args, **options):
+        for frame in frames(*args, **options):
+            read.append(frame.offset)
+            yield frame
+
+    monkeypatch.setattr(tfrecord, "read_frames", counted)
+    reader_, shard = source.format.reader(1), source.split.shards[0]
+    path = str(source.origin(0))
+    records = [
+        record
+        for first in range(0, 150, 50)
+        for record in reader_.records(path, shard, 0, first, 50)
+    ]
+    assert records == list(source.records(Segment(0, 0, 150), source.origin(0)))
+    assert read[:150] == sorted(set(read))
+
+
+def test_the_threads_that_read_end_with_the_iterator(source):
+    iterator = iter(training_records(source, make_order(source, 1), 0, 0))
+    next(iterator)
+    assert any(thread.name.startswith("reader") for thread in threading.enumerate())
+    del iterator
+    assert wait_until(
+        lambda: not any(thread.name.startswith("reader") for thread in threading.enumerate()), 20
+    )
+
+
 def test_segments_longer_than_a_window_are_read_in_pieces(source):
     whole = replace(source, config=replace(CONFIG, shuffle_window=10_000))
     assert everything(source) == everything(whole)
@@ -253,7 +286,7 @@ def read_with_failures(source, library, every):
 def test_reads_that_fail_now_and_then_change_nothing(source, slow_reads):
     done = read_with_failures(source, slow_reads, 23)
     assert done.stdout.count("could not be read (attempt 1 of 3)") >= 2
-    assert "Input/output error" in done.stderr
+    assert "trying again in 0.01 s: Input/output error" in done.stdout
     undisturbed = hashlib.sha256(b"".join(an_epoch(source, epochs=4))).hexdigest()
     assert done.stdout.splitlines()[-1] == f"read {undisturbed}"
 

@@ -35,6 +35,38 @@ RESTARTED = [*TINY, "--epochs", "4", "--evaluation.every-epochs", "0", "--restar
 CRASH = Failure(rank=1, step=12, status=1, explained=False, what="KeyError in feed.py, line 7")
 
 
+ALLOCATE = """
+import ctypes, resource
+from trainer.distributed.launcher import keep_freed_memory
+
+if {keep}:
+    keep_freed_memory()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+for turn in range(40):
+    block = libc.malloc(48 << 20)
+    ctypes.memset(block, 1, 48 << 20)
+    libc.free(block)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+"""
+
+
+def faults(*, keep: bool, **variables: str) -> int:
+    """Pages that a process touched for the first time, while it used 40 times 48 MiB."""
+    command = [sys.executable, "-c", ALLOCATE.format(keep=keep)]
+    env = {**os.environ, **variables}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_memory_that_a_rank_frees_is_used_again_unless_the_environment_says_otherwise():
+    pages = 40 * (48 << 20) // os.sysconf("SC_PAGESIZE")
+    assert faults(keep=True) < pages / 4
+    assert faults(keep=False) > pages / 2
+    assert faults(keep=True, MALLOC_TRIM_THRESHOLD_="131072") > pages / 2
+
+
 # 1. From attempt to attempt.
 
 

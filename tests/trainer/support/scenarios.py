@@ -424,11 +424,11 @@ def check_cluster(args: list[str]) -> str:
 
 def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:
     """Bytes that rank 0 reads from files for its part of one epoch, a buffer's length at once."""
-    from trainer.data import reader
+    from trainer.data.formats import tfrecord
     from trainer.data.pipeline import make_order
     from trainer.data.reader import training_records
 
-    reader.READ_BUFFER = buffer
+    tfrecord.READ_BUFFER = buffer
     order = make_order(source, ranks)
     share = source.split.examples // ranks
 

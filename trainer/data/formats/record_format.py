@@ -82,10 +82,6 @@ class RecordReader(Protocol):
 class RecordFormat(Protocol):
     """A format of files that hold records, each a serialised `tf.train.Example`."""
 
-    @property
-    def native(self) -> bool:
-        """Whether TensorFlow reads such files by an operation of its own, without Python."""
-
     def parts(self, shard: Shard) -> Sequence[int]:
         """Return the numbers of records in the parts of a shard; the order permutes all parts."""
 

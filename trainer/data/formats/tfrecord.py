@@ -2,6 +2,8 @@
 
 import os
 import struct
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +22,9 @@ _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 FRAME = _HEADER.size + _FOOTER.size
 """Bytes that TFRecord adds to a record: its length, and checksums of length and data."""
+
+READ_BUFFER = 1 << 20
+"""Bytes read from storage at once in training."""
 
 _MAX_RECORD_BYTES = 1 << 31
 """Size from which a record is invalid, in bytes: the limit of a protocol buffer."""
@@ -97,6 +102,11 @@ class Frame:
     fits: bool
     """Whether the data match their checksum."""
 
+    @property
+    def end(self) -> int:
+        """Byte offset of the next record."""
+        return self.offset + len(self.data) + FRAME
+
     def checked(self) -> bytes:
         """Return the data.
 
@@ -109,7 +119,10 @@ class Frame:
 
 
 def read_frames(
-    path: Path, start: int = 0, observe: Callable[[bytes], object] | None = None
+    path: Path,
+    start: int = 0,
+    observe: Callable[[bytes], object] | None = None,
+    buffering: int = -1,
 ) -> Iterator[Frame]:
     """Yield the records of a shard, including those whose data are damaged.
 
@@ -117,13 +130,14 @@ def read_frames(
         path: TFRecord file.
         start: Byte offset of the first record to read.
         observe: Function to call with all bytes in their order, such as a hash's `update`.
+        buffering: Bytes to read at once; -1 is Python's default, which reads records one by one.
 
     Raises:
         BrokenRecordError: A length does not match its checksum, or the file ends within a record;
             the records after it cannot be found.
         OSError: The file cannot be read.
     """
-    with path.open("rb") as file:
+    with path.open("rb", buffering=buffering) as file:
 
         def read(size: int) -> bytes:
             data = file.read(size)
@@ -164,8 +178,6 @@ def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
 class TFRecordFormat:
     """TFRecord files, of which each is one part. See `RecordFormat`."""
 
-    native: bool = True
-
     def parts(self, shard: Shard) -> Sequence[int]:
         """See `RecordFormat.parts`."""
         return (shard.examples,)
@@ -184,19 +196,9 @@ class TFRecordFormat:
         del part
         return f"record {record}"
 
-    def reader(self, streams: int) -> "TFRecordFormat":
-        """See `RecordFormat.reader`; nothing is kept."""
-        del streams
-        return self
-
-    def records(
-        self, path: str, shard: Shard, part: int, first: int, count: int
-    ) -> Iterator[bytes]:
-        """See `RecordReader.records`."""
-        del part
-        skipped = first % INDEX_EVERY
-        start = shard.index[first // INDEX_EVERY]
-        return islice(read_shard(Path(path), start), skipped, skipped + count)
+    def reader(self, streams: int) -> "TFRecordReader":
+        """See `RecordFormat.reader`."""
+        return TFRecordReader(streams)
 
     def scan(self, path: str, file: str, known: Shard | None = None) -> Scan:
         """See `RecordFormat.scan`."""
@@ -205,6 +207,37 @@ class TFRecordFormat:
 
 
 TFRECORDS: Final = TFRecordFormat()
+
+
+class TFRecordReader:
+    """See `RecordReader`. Where a window ended, the next window of the stream begins, so that place
+    is kept: from the index, up to 63 records before it would be read again.
+    """
+
+    def __init__(self, streams: int) -> None:
+        self._most = streams
+        self._ends: OrderedDict[tuple[str, int], int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def records(
+        self, path: str, shard: Shard, part: int, first: int, count: int
+    ) -> Iterator[bytes]:
+        """See `RecordReader.records`."""
+        del part
+        with self._lock:
+            start, skipped = self._ends.pop((shard.file, first), None), 0
+        if start is None:
+            start, skipped = shard.index[first // INDEX_EVERY], first % INDEX_EVERY
+        frame = None
+        for frame in islice(
+            read_frames(Path(path), start, buffering=READ_BUFFER), skipped, skipped + count
+        ):
+            yield frame.checked()
+        if frame is not None:
+            with self._lock:
+                self._ends[shard.file, first + count] = frame.end
+                while len(self._ends) > self._most:
+                    self._ends.popitem(last=False)
 
 
 class _TFRecordScan:

@@ -1,0 +1,68 @@
+"""The sequence of records is a promise: a run of an older version resumes with it."""
+
+import hashlib
+
+import pytest
+
+from tests.trainer.support.data_sets import parquet_files
+from tests.trainer.support.data_sets.records import plain_record
+from trainer.config import DataConfig
+from trainer.data.example import from_example
+from trainer.data.formats import tfrecord
+from trainer.data.formats.table import record_format
+from trainer.data.manifest import load_manifest
+from trainer.data.pipeline import make_order
+from trainer.data.reader import training_records
+from trainer.data.source import Source
+
+CONFIG = DataConfig(source="tfrecords", dir=".", streams=8, shuffle_window=9)
+RECORDS = [plain_record(number, number % 3) for number in range(331)]
+
+
+def tfrecords(folder) -> Source:
+    split = tfrecord.write_split(folder, "train", RECORDS, 4, 3)
+    return Source(folder, split, 3, 8, CONFIG, 3)
+
+
+def parquet(folder) -> Source:
+    parquet_files.write_split(folder, "train", RECORDS, files=3, rows=20)
+    parquet_files.write_split(folder, "validation", RECORDS[:9], files=1)
+    parquet_files.describe(folder)
+    manifest = load_manifest(folder)
+    split = manifest.splits["train"]
+    return Source(folder, split, 3, 8, CONFIG, 3, format=record_format(manifest))
+
+
+def sequence(source: Source, ranks: int, position: int) -> str:
+    """Hash of the images of 900 positions; the colour of each pixel is its number."""
+    order = make_order(source, ranks)
+    streams = [
+        training_records(source, order, rank, position).as_numpy_iterator() for rank in range(ranks)
+    ]
+    known = {record.encoded: number for number, record in enumerate(RECORDS)}
+    numbers = [
+        known[from_example(next(streams[place % ranks])).encoded]
+        for place in range(position, position + 900)
+    ]
+    return hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]
+
+
+SEQUENCES = {
+    ("tfrecords", 0): ("c7c6efd6fdaf18f3", "5265fbc78b0066e2"),
+    ("tfrecords", 57): ("bcedc6ef87811d80", "ca1749124e73d758"),
+    ("tfrecords", 700): ("2b162ccae12f7192", "b86f0cd41ddb3c80"),
+    ("parquet", 0): ("0ce754f4ee7beb5c", "cbc6e5278440e467"),
+    ("parquet", 57): ("41278c3083801c1e", "a3fb4a1e296599a8"),
+    ("parquet", 700): ("9bb397a3fed8d6e3", "5264c14c81e0e07c"),
+}
+"""Hashes for one rank and for three, by format and position, taken from version 0.1.0."""
+
+
+@pytest.mark.parametrize("write", [tfrecords, parquet])
+@pytest.mark.parametrize("position", [0, 57, 700])
+def test_the_sequence_is_the_one_that_all_versions_have_read(tmp_path, write, position):
+    source = write(tmp_path)
+    found = {ranks: sequence(source, ranks, position) for ranks in (1, 2, 3, 8)}
+    # Three ranks do not divide eight streams, so that they read in an order of their own.
+    assert (found[1], found[3]) == SEQUENCES[write.__name__, position]
+    assert found[1] == found[2] == found[8]
