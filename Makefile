@@ -7,6 +7,7 @@ RUN ?= runs/latest
 WHAT ?= loop
 IMAGES ?=
 INPUT ?=
+OUTPUT ?=
 SEED ?= 0
 KILLS ?= 20
 DATA ?= data/images
@@ -38,11 +39,12 @@ ENGINE := $(if $(shell command -v pulumi 2>/dev/null),,$(PULUMI))
 HADOLINT := .tools/hadolint
 SBOM := .tools/sbom/.ready
 AUDIT := .tools/audit/.ready
+SERVING := .tools/serving/.ready
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
 # One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
 # images share with the trainer have the versions that are tested here.
-LOCKS := trainer+dev+benchmarks infra+rehearsal+dev profile cpu gpu images sbom audit
+LOCKS := trainer+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version 3.11 --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
@@ -51,7 +53,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark chaos profile preview up status teardown rehearse rehearse-all rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +79,12 @@ export: $(TRAINER) ## Export a run's model as a SavedModel: RUN=runs/NAME, ARGS=
 
 predict: $(TRAINER) ## Classify images with a run's exported model: IMAGES="a.jpg b/", RUN=runs/NAME
 	@$(TRAINER_PYTHON) -m trainer predict --run $(RUN) $(ARGS) $(if $(IMAGES),-- $(IMAGES))
+
+score: $(TRAINER) ## Write the classes of a folder's images as Parquet files: INPUT=photos OUTPUT=scores, RUN=runs/NAME
+	@$(TRAINER_PYTHON) -m trainer score --run $(RUN) --input "$(INPUT)" --output "$(OUTPUT)" $(ARGS)
+
+serve: $(TRAINER) $(SERVING) ## Answer requests for the classes of images, with a run's exported model: RUN=runs/NAME
+	@$(TRAINER_PYTHON) -m trainer serve --run $(RUN) $(ARGS)
 
 report: $(TRAINER) ## Write the report of a run, or compare several: RUN="runs/A runs/B"
 	@$(TRAINER_PYTHON) -m trainer report $(RUN) $(ARGS)
@@ -159,7 +167,7 @@ costs: $(INFRA) ## Show the monthly cost of a stack while nobody trains: STACK=d
 	@$(INFRA_PYTHON) -m infra.offline.costs $(STACK) $(ARGS)
 
 # Runs both halves even if the first fails, so that the end of the output shows all failures.
-test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) ## Run the tests (about 20 minutes on 2 cores)
+test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) $(SERVING) ## Run the tests (about 20 minutes on 2 cores)
 	@status=0; \
 	$(MAKE) --no-print-directory test-platform || status=$$?; \
 	$(MAKE) --no-print-directory test-trainer || status=$$?; \
@@ -175,11 +183,11 @@ test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, 
 	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS) \
 	$(call again,$(INFRA_PYTHON),tests/infra tests/jobs tests/rehearsal)
 
-test-trainer: $(TRAINER) $(SBOM) ## Run the tests of the trainer and of the repository
+test-trainer: $(TRAINER) $(SBOM) $(SERVING) ## Run the tests of the trainer and of the repository
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not long" $(ARGS) \
 	$(call again,$(TRAINER_PYTHON))
 
-test-long: $(TRAINER) ## Run the long tests, which measure, or kill and freeze many times
+test-long: $(TRAINER) $(SERVING) ## Run the long tests, which measure, or kill and freeze many times
 	$(TRAINER_PYTHON) -m pytest -m long $(ARGS)
 
 test-fast: $(TRAINER) ## Run the trainer's tests that take seconds each
@@ -268,7 +276,7 @@ $(XPROF): locks/profile.txt | $(UV)
 	@VIRTUAL_ENV=.tools/xprof $(UV) pip sync --quiet --require-hashes locks/profile.txt
 	@touch $@
 
-$(SBOM) $(AUDIT): .tools/%/.ready: locks/%.txt | $(UV)
+$(SBOM) $(AUDIT) $(SERVING): .tools/%/.ready: locks/%.txt | $(UV)
 	@echo "Installing the packages of $< into $(@D) (seconds)"
 	@test -x $(@D)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
 	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes $<

@@ -4,12 +4,14 @@ import os
 from pathlib import Path
 
 
-def write_atomically(path: Path, text: str, *, errors: str = "strict", sync: bool = False) -> None:
-    """Write a text file atomically: readers see either the old or the complete new content.
+def write_atomically(
+    path: Path, content: str | bytes, *, errors: str = "strict", sync: bool = False
+) -> None:
+    """Write a file atomically: readers see either the old or the complete new content.
 
     Args:
         path: Path of the file; its folder is created if it is missing.
-        text: Content, written as UTF-8.
+        content: Content; a text is written as UTF-8.
         errors: How to handle characters that UTF-8 cannot encode, as in `str.encode`.
         sync: Whether to wait until the content is on disk, so that it also survives a power loss.
 
@@ -19,8 +21,8 @@ def write_atomically(path: Path, text: str, *, errors: str = "strict", sync: boo
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}-{os.getpid()}.partial")
     try:
-        with partial.open("w", encoding="utf-8", errors=errors) as file:
-            file.write(text)
+        with partial.open("wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode("utf-8", errors))
             if sync:
                 file.flush()
                 os.fsync(file.fileno())

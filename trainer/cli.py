@@ -27,6 +27,8 @@ from trainer.options import (
     PrepareSyntheticOptions,
     PrepareTfrecordsOptions,
     ReportOptions,
+    ScoreOptions,
+    ServeOptions,
     StacksOptions,
     VerifyOptions,
 )
@@ -39,6 +41,8 @@ usage: python -m trainer COMMAND [options]
   evaluate   print the metrics of a checkpoint on the held-out images
   export     write a run's model as a SavedModel (and as ONNX), usable without this code
   predict    print the classes of images or folders of images, using an exported model
+  score      write the classes of all images in a folder to files, using an exported model
+  serve      answer requests for the classes of images, using an exported model
   report     write a page about a run, or a comparison: python -m trainer report RUN [RUN...]
   stacks     print where the ranks of a running training are: python -m trainer stacks RUN
   prepare    write a data set as TFRecords with a manifest:
@@ -60,6 +64,8 @@ OPTIONS: Final[Mapping[str, type]] = {
     "evaluate": EvaluateOptions,
     "export": ExportOptions,
     "predict": PredictOptions,
+    "score": ScoreOptions,
+    "serve": ServeOptions,
     "report": ReportOptions,
     "stacks": StacksOptions,
     "prepare imagenet": PrepareImagenetOptions,
@@ -107,6 +113,8 @@ def _run(name: str, args: list[str]) -> int:
             from trainer.export.predict import predict
 
             predict(options.images, options.run, options.model, options.top, as_json=options.json)
+        case ScoreOptions() | ServeOptions():
+            _use_model(options)
         case ReportOptions():
             from trainer.report.write import write_report
 
@@ -129,6 +137,17 @@ def _run(name: str, args: list[str]) -> int:
         case _:
             _prepare(name, options)
     return 0
+
+
+def _use_model(options: ScoreOptions | ServeOptions) -> None:
+    if isinstance(options, ScoreOptions):
+        from trainer.scoring.batch import score
+
+        score(options)
+    else:
+        from trainer.scoring.server import serve
+
+        serve(options)
 
 
 def _prepare(name: str, options: Any) -> None:

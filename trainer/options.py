@@ -64,6 +64,68 @@ class PredictOptions:
 
 
 @dataclass(frozen=True)
+class ServeOptions:
+    """Answer requests for the classes of images, with an exported model, until Ctrl-C. Needs
+    `make serve`, which installs the server.
+    """
+
+    run: str = "runs/latest"
+    """Folder of the run whose export is served."""
+
+    model: str | None = None
+    """Folder of an export to serve instead of the run's."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. The server does not ask who sends a request: 0.0.0.0 opens it to all
+    who reach this machine."""
+
+    port: Annotated[int, Bounds(at_least=1, at_most=65535)] = 5001
+    """Port to listen on."""
+
+    workers: Annotated[int, NotNegative] = 0
+    """Processes that answer; 0 is one per core. Each loads the model."""
+
+    timeout: Annotated[float, Positive] = 30.0
+    """Longest pause of a client in the middle of its request, in seconds; then it is refused."""
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """Write the most probable classes of all images in a folder to files, with an exported model.
+    If it is interrupted, the same command continues.
+    """
+
+    run: str = "runs/latest"
+    """Folder of the run whose export is used."""
+
+    model: str | None = None
+    """Folder of an export to use instead of the run's."""
+
+    input: str = ""
+    """Folder that is searched for .jpg, .jpeg and .png, at any depth."""
+
+    output: str = ""
+    """Folder to write; may be a mounted data store."""
+
+    format: Literal["parquet", "csv"] = "parquet"
+    """Format of the files."""
+
+    images_per_file: Annotated[int, Positive] = 1000
+    """Images in one file, which is also what an interruption can cost."""
+
+    part: Annotated[int, NotNegative] = 0
+    """Part of the files to write, from 0, if several machines share them; see --parts."""
+
+    parts: Annotated[int, Positive] = 1
+    """Number of machines that share the files, each with its own --part and the same other
+    options."""
+
+    processes: Annotated[int, NotNegative] = 0
+    """Processes that predict, with one thread each; 0 is one per core. The result does not depend
+    on it."""
+
+
+@dataclass(frozen=True)
 class ReportOptions:
     """Write a page about a run, or one that compares several."""
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from trainer.errors import CheckpointError
+
 FOLDER = "export"
 """Name of the export in a run folder."""
 SAVED_MODEL, ONNX, FACTS = "saved_model", "model.onnx", "export.json"
@@ -13,3 +15,25 @@ def find_saved_model(folder: Path) -> Path | None:
         (path for path in (folder / SAVED_MODEL, folder) if (path / "saved_model.pb").is_file()),
         None,
     )
+
+
+def exported_model(run: str, model: str | None) -> Path:
+    """Return the SavedModel of a run's export, or of another export.
+
+    Args:
+        run: Folder of the run.
+        model: Folder of an export to use instead.
+
+    Raises:
+        CheckpointError: There is no export.
+    """
+    folder = Path(model) if model else Path(run) / FOLDER
+    saved_model = find_saved_model(folder)
+    if saved_model is None:
+        remedy = (
+            "name the folder of an export, which contains saved_model"
+            if model
+            else f"to make it, run: python -m trainer export --run {run}"
+        )
+        raise CheckpointError(f"{folder}: there is no exported model; {remedy}")
+    return saved_model

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from common.errors import ConfigError
 from common.text import plural
 from trainer.errors import CheckpointError, DataError
-from trainer.export.layout import FOLDER, find_saved_model
+from trainer.export.image_files import find_images
+from trainer.export.layout import exported_model
 from trainer.tasks.serving import STRANGE
 
 OUTPUTS = {"class_ids", "class_names", "probabilities"}
 MASK_OUTPUTS = {"masks", "class_names", "shares"}
 """Outputs of a segmentation model, of whose classes the parts of an image are printed."""
-SUFFIXES = (".jpg", ".jpeg", ".png")
-"""Suffixes of the images in a folder, in upper or lower case; a file given by name may have any."""
 BATCH = 32
+READERS = 8
+"""Files that are read at the same time."""
 MANY = 2 * BATCH
 """Number of images from which a progress bar is shown."""
 
@@ -51,8 +53,7 @@ def predict(
     if not images:
         raise ConfigError(["IMAGE: name at least one image, or a folder with images"])
     paths = find_images(images)
-    # Keep the model, because its signature alone would not keep the weights alive.
-    exported = _load(run, model)
+    exported = load_exported(exported_model(run, model))
     signature = exported.signatures["serving_default"]
     dense = "shares" in signature.structured_outputs
     classes = signature.structured_outputs["shares" if dense else "probabilities"].shape[1]
@@ -66,7 +67,7 @@ def predict(
     unreadable = 0
     with _progress(len(paths)) as progress:
         task = progress.add_task("predicting", total=len(paths))
-        for path, outcome in _predict(signature, paths):
+        for path, outcome in classify_files(signature, paths):
             progress.advance(task)
             if isinstance(outcome, str):
                 unreadable += 1
@@ -84,28 +85,6 @@ def predict(
         )
 
 
-def find_images(names: Iterable[str]) -> list[Path]:
-    """Return the given files, and all images below the given folders, sorted in each folder.
-
-    Raises:
-        DataError: A folder has no images.
-    """
-    files: list[Path] = []
-    for path in map(Path, names):
-        if not path.is_dir():
-            files.append(path)
-            continue
-        images = sorted(
-            image
-            for image in path.rglob("*")
-            if image.suffix.lower() in SUFFIXES and image.is_file()
-        )
-        if not images:
-            raise DataError(f"{path}: no {', '.join(SUFFIXES)} files in it or below")
-        files += images
-    return files
-
-
 def as_text(path: Path, classes: Prediction) -> str:
     """Format an image's name and a line for each of its classes."""
     lines = [
@@ -115,16 +94,12 @@ def as_text(path: Path, classes: Prediction) -> str:
     return "\n".join([str(path), *lines])
 
 
-def _load(run: str, model: str | None) -> Any:
-    folder = Path(model) if model else Path(run) / FOLDER
-    saved_model = find_saved_model(folder)
-    if saved_model is None:
-        remedy = (
-            "name the folder of an export, which contains saved_model"
-            if model
-            else f"to make it, run: python -m trainer export --run {run}"
-        )
-        raise CheckpointError(f"{folder}: there is no exported model; {remedy}")
+def load_exported(saved_model: Path) -> Any:
+    """Load the SavedModel of an export; its signature alone would not keep the weights alive.
+
+    Raises:
+        CheckpointError: It cannot be loaded, or is no export.
+    """
     try:
         exported = tf.saved_model.load(str(saved_model))
     except (OSError, tf.errors.OpError) as error:
@@ -138,14 +113,31 @@ def _load(run: str, model: str | None) -> Any:
     return exported
 
 
-def _predict(signature: Any, paths: Sequence[Path]) -> Iterator[tuple[Path, Prediction | str]]:
+def classify_files(
+    signature: Any, paths: Iterable[Path]
+) -> Iterator[tuple[Path, Prediction | str]]:
     """Yield each image's classes, or what is wrong with it."""
-    remaining = iter(paths)
-    while batch := list(islice(remaining, BATCH)):
-        encoded = [_read(path) for path in batch]
+    for batch, encoded in _read_ahead(paths):
         outcomes = iter(_classify(signature, [e for e in encoded if isinstance(e, bytes)]))
         for path, content in zip(batch, encoded, strict=True):
             yield path, content if isinstance(content, str) else next(outcomes)
+
+
+def _read_ahead(paths: Iterable[Path]) -> Iterator[tuple[list[Path], list[bytes | str]]]:
+    """Yield the files of each batch with their contents. The next batch is read meanwhile, several
+    files at once, because files on storage behind a network take long.
+    """
+    remaining = iter(paths)
+    with ThreadPoolExecutor(READERS) as readers:
+
+        def begin() -> tuple[list[Path], Iterator[bytes | str]]:
+            batch = list(islice(remaining, BATCH))
+            return batch, readers.map(_read, batch)
+
+        following = begin()
+        while following[0]:
+            (batch, contents), following = following, begin()
+            yield batch, list(contents)
 
 
 def _read(path: Path) -> bytes | str:

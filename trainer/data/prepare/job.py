@@ -72,7 +72,7 @@ def prepare(
     rules = make_rules(options)
     check_folder(output)
     with (
-        interruptible(output),
+        interruptible(lambda: _finished_shards(output)),
         only_writer(output),
         tempfile.TemporaryDirectory(prefix="prepare-") as scratch,
     ):
@@ -183,6 +183,10 @@ def _write(
         for written in results:
             rejections.add(written.rejected)
             rejections.check(output)
+
+
+def _finished_shards(output: Path) -> str:
+    return f"{sum(1 for _ in (output / PARTS).glob('*.json')):,} shards"
 
 
 def _load_finished(output: Path, name: str) -> WrittenShard | None:

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -89,8 +89,11 @@ def begin(output: Path, identity: str) -> None:
 
 
 @contextmanager
-def interruptible(output: Path) -> Iterator[None]:
+def interruptible(finished_files: Callable[[], str]) -> Iterator[None]:
     """Explain how to continue if the user or the system interrupts the command.
+
+    Args:
+        finished_files: Returns how many files are finished, in words.
 
     Raises:
         UserError: SIGINT or SIGTERM was received; has the exit status that shells use for it.
@@ -110,9 +113,8 @@ def interruptible(output: Path) -> Iterator[None]:
     try:
         yield
     except _InterruptedError as caught:
-        done = sum(1 for _ in (output / PARTS).glob("*.json"))
         error = UserError(
-            f"interrupted with {done:,} shards finished; run the same command again to continue"
+            f"interrupted with {finished_files()} finished; run the same command again to continue"
         )
         error.exit_code = 128 + caught.number
         raise error from None

@@ -1,0 +1,298 @@
+"""The scoring script of Azure Machine Learning's inference server, the same here and on Azure.
+
+It needs an export (its SavedModel and export.json) and nothing else of this repository. A request is
+`POST /score` with
+
+    one image:    the bytes of a JPEG or PNG
+    some images:  multipart/form-data, a file for each
+    JSON:         {"instances": [{"b64": "..."}]} or {"inputs": {"images": [{"b64": "..."}]}}, as
+                  TensorFlow Serving takes it
+
+Whatever is wrong with a request is answered with a 4xx and a sentence. `GET /score` is a page to
+try the model with. The server itself answers `GET /` once `init` has returned.
+
+Environment variables: AZUREML_MODEL_DIR is the folder of the export, or one that contains it.
+SCORE_MODEL_NAME and SCORE_MODEL_VERSION replace the run and the step in the headers of an answer.
+SCORE_THREADS, SCORE_TIMEOUT, SCORE_MAX_IMAGES, SCORE_MAX_MB and SCORE_MAX_PIXELS replace the
+numbers below.
+"""
+
+import base64
+import html
+import io
+import json
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import tensorflow as tf
+from azureml_inference_server_http.api.aml_request import AMLRequest, rawhttp
+from azureml_inference_server_http.api.aml_response import AMLResponse
+from PIL import Image
+from werkzeug.exceptions import HTTPException
+
+THREADS: Final = int(os.environ.get("SCORE_THREADS", "1"))
+"""Threads of one TensorFlow operation; the server has a process for each core."""
+TIMEOUT: Final = float(os.environ.get("SCORE_TIMEOUT", "30"))
+"""Longest pause of a client in the middle of its request, in seconds."""
+MAX_IMAGES: Final = int(os.environ.get("SCORE_MAX_IMAGES", "64"))
+"""Most images in a request."""
+MAX_MB: Final = int(os.environ.get("SCORE_MAX_MB", "32"))
+"""Largest request, in MB (1,000,000 bytes)."""
+MAX_PIXELS: Final = int(os.environ.get("SCORE_MAX_PIXELS", "50000000"))
+"""Largest image, in pixels, because a small file can decode to gigabytes."""
+
+TOO_LARGE: Final = f"the request has more than {MAX_MB} MB; send fewer images at once"
+
+PIXEL: Final = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
+"""A PNG of one pixel."""
+
+# The limit is MAX_PIXELS.
+Image.MAX_IMAGE_PIXELS = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """The loaded model."""
+
+    exported: Any
+    """What `tf.saved_model.load` returned, which owns the weights."""
+    signature: Any
+    """Its function from encoded images, string [b], to named outputs."""
+    headers: dict[str, str]
+    """Headers of every answer: the model's name and version."""
+    page: str
+    """The page of `GET /score`."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request that has been read."""
+
+    images: Sequence[bytes]
+    names: Sequence[str]
+    """What to call each image in an error."""
+    form: str
+    """Form of the answer: image, images, predictions or outputs."""
+
+
+class RefusedError(Exception):
+    """A request that is answered with a status of 4xx and a sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+_model: Model | None = None
+
+
+def init() -> None:
+    """Load the model and classify one image, so that no request waits for that.
+
+    Raises:
+        RuntimeError: There is no exported model.
+    """
+    global _model  # noqa: PLW0603 - a process serves one
+    tf.config.threading.set_intra_op_parallelism_threads(THREADS)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    root = Path(os.environ["AZUREML_MODEL_DIR"])
+    file = next(iter(sorted(root.rglob("saved_model.pb"))), None)
+    if file is None:
+        raise RuntimeError(f"{root}: has no saved_model.pb; name the folder of an export")
+    exported = tf.saved_model.load(str(file.parent))
+    signature = exported.signatures.get("serving_default")
+    outputs = set(signature.structured_outputs) if signature else set()
+    if "class_names" not in outputs or not outputs & {"probabilities", "shares"}:
+        raise RuntimeError(f"{file}: is not a model that `python -m trainer export` wrote")
+    description = file.parent.parent / "export.json"
+    facts = json.loads(description.read_text()) if description.is_file() else {}
+    name = os.environ.get("SCORE_MODEL_NAME") or str(facts.get("run", "model"))
+    version = os.environ.get("SCORE_MODEL_VERSION") or str(facts.get("step", ""))
+    page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    _model = Model(
+        exported,
+        signature,
+        {"X-Model-Name": name, "X-Model-Version": version},
+        page.replace("MODEL", html.escape(f"{name} {version}".strip())),
+    )
+    check("pixel", PIXEL)
+    answer(signature, Question([PIXEL], ["pixel"], "image"))
+    print(f"ready: {name}, version {version}, from {file.parent}")
+
+
+@rawhttp
+def run(request: AMLRequest) -> AMLResponse:
+    """Answer a request."""
+    assert _model is not None
+    headers = _model.headers
+    try:
+        if request.method in ("GET", "HEAD"):
+            return AMLResponse(_model.page, 200, headers | {"Content-Type": "text/html"})
+        if request.method == "OPTIONS":
+            return AMLResponse("", 200, headers)
+        question = read(request)
+        return AMLResponse(answer(_model.signature, question), 200, headers, json_str=True)
+    except RefusedError as error:
+        status, sentence = error.status, str(error)
+    except HTTPException as error:
+        # Of the framework, while it reads the body.
+        status, sentence = error.code or 400, str(error.description)
+        if status == 413:
+            sentence = TOO_LARGE
+    return AMLResponse({"error": sentence}, status, headers, json_str=True)
+
+
+def read(request: AMLRequest) -> Question:
+    """Read the images of a request, and check everything but their pixels.
+
+    Raises:
+        RefusedError: The request is none that this service answers.
+    """
+    request.max_content_length = MAX_MB * 1_000_000
+    if "gunicorn.socket" in request.environ:
+        request.environ["gunicorn.socket"].settimeout(TIMEOUT)
+    if request.mimetype == "multipart/form-data":
+        files = [file for _, file in request.files.items(multi=True)]
+        names = [file.filename or f"file {n}" for n, file in enumerate(files, 1)]
+        question = Question([file.read() for file in files], names, "images")
+    else:
+        body = request.get_data()
+        # A body without Content-Length is cut off at the limit.
+        if len(body) >= request.max_content_length:
+            raise RefusedError(413, TOO_LARGE)
+        is_json = request.mimetype == "application/json"
+        question = read_json(body) if is_json else Question([body], ["the image"], "image")
+    if not 0 < len(question.images) <= MAX_IMAGES:
+        raise RefusedError(
+            413 if question.images else 400,
+            f"the request has {len(question.images)} images; send 1 to {MAX_IMAGES}",
+        )
+    for name, image in zip(question.names, question.images, strict=True):
+        check(name, image)
+    return question
+
+
+def read_json(body: bytes) -> Question:
+    """Read TensorFlow Serving's row form ("instances") or column form ("inputs").
+
+    Raises:
+        RefusedError: The body is neither.
+    """
+    try:
+        data = json.loads(body)
+        if "instances" in data:
+            rows, form = data["instances"], "predictions"
+        else:
+            rows, form = data["inputs"], "outputs"
+            rows = rows["images"] if isinstance(rows, dict) else rows
+        images = [base64.b64decode(row.get("images", row)["b64"], validate=True) for row in rows]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RefusedError(
+            400,
+            'the body is not JSON of the form {"instances": [{"b64": "..."}]}, with each image as'
+            f" base64 ({type(error).__name__}: {str(error)[:100]})",
+        ) from error
+    return Question(images, [f"image {number}" for number in range(len(images))], form)
+
+
+def check(name: str, image: bytes) -> None:
+    """Check an encoded image by its header.
+
+    Raises:
+        RefusedError: It is empty, no JPEG or PNG, damaged, or too large.
+    """
+    if not image:
+        raise RefusedError(400, f"{name}: is empty")
+    if not image.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")):
+        raise RefusedError(415, f"{name}: is neither JPEG nor PNG")
+    try:
+        with Image.open(io.BytesIO(image), formats=("JPEG", "PNG")) as opened:
+            width, height = opened.size
+    except (OSError, SyntaxError, ValueError, TypeError, IndexError, struct.error) as error:
+        raise RefusedError(422, f"{name}: is damaged (its header cannot be read)") from error
+    if width * height > MAX_PIXELS:
+        raise RefusedError(
+            413, f"{name}: has {width} x {height} pixels; at most {MAX_PIXELS:,} are accepted"
+        )
+
+
+def answer(signature: Any, question: Question) -> dict[str, Any]:
+    """Classify the images of a question.
+
+    Raises:
+        RefusedError: An image cannot be decoded; names all of these.
+    """
+    try:
+        outputs = signature(images=tf.constant(question.images, tf.string))
+    except tf.errors.InvalidArgumentError as error:
+        damaged = [
+            name
+            for name, image in zip(question.names, question.images, strict=True)
+            if not decodes(signature, image)
+        ]
+        names = ", ".join(damaged)
+        raise RefusedError(422, f"{names}: cannot be decoded; the file is damaged") from error
+    values = {name: output.numpy() for name, output in outputs.items()}
+    # The names of a segmentation's classes are the same for all images.
+    names = [name.decode() for name in values["class_names"].ravel()]
+    values["class_names"] = values["class_names"].astype(str)
+    if question.form == "outputs":
+        return {"outputs": {name: value.tolist() for name, value in values.items()}}
+    if question.form == "predictions":
+        shared = {"class_names": names} if "shares" in values else {}
+        return {
+            "predictions": [
+                {name: value[row].tolist() for name, value in values.items() if name not in shared}
+                | shared
+                for row in range(len(question.images))
+            ]
+        }
+    if "shares" in values:
+        results = [
+            {"classes": of_shares(names, shares), "mask": png(mask)}
+            for shares, mask in zip(values["shares"], outputs["masks"], strict=True)
+        ]
+    else:
+        columns = (values[key].tolist() for key in ("class_ids", "class_names", "probabilities"))
+        results = [
+            {
+                "classes": [
+                    {"class_id": number, "class_name": name, "probability": part}
+                    for number, name, part in zip(*row, strict=True)
+                ]
+            }
+            for row in zip(*columns, strict=True)
+        ]
+    if question.form == "image":
+        return results[0]
+    named = zip(question.names, results, strict=True)
+    return {"images": [{"image": name, **result} for name, result in named]}
+
+
+def decodes(signature: Any, image: bytes) -> bool:
+    """Return whether the model can decode an image."""
+    try:
+        signature(images=tf.constant([image]))
+    except tf.errors.InvalidArgumentError:
+        return False
+    return True
+
+
+def of_shares(names: Sequence[str], shares: Any) -> list[dict[str, Any]]:
+    """Return the classes in a segmented image with their parts of its pixels, largest first."""
+    present = [number for number in (-shares).argsort(kind="stable") if shares[number] > 0]
+    return [
+        {"class_id": int(number), "class_name": names[number], "share": float(shares[number])}
+        for number in present
+    ]
+
+
+def png(mask: tf.Tensor) -> str:
+    """Encode the classes of an image's pixels, uint8 [size, size], as a grey PNG in base64."""
+    return base64.b64encode(tf.io.encode_png(mask[..., None]).numpy()).decode()

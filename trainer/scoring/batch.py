@@ -1,0 +1,198 @@
+"""`python -m trainer score`: the classes of all images in a folder, as files of scores.
+
+    list the images, sorted by name, and divide them into units
+    score each unit: write its file, then its description; a restart skips described units
+    write the summary when all units are described
+
+The content of a file depends only on the images, the model and the options, so its bytes are the
+same whatever the number of processes and machines and however often the work was interrupted.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import xxhash
+
+from common.errors import ConfigError
+from common.files import write_atomically
+from common.text import plural
+from trainer.data.prepare.output import interruptible
+from trainer.data.prepare.pool import work_through
+from trainer.errors import CheckpointError, DataError
+from trainer.export.image_files import find_images
+from trainer.export.layout import FACTS, exported_model
+from trainer.options import ScoreOptions
+from trainer.scoring.unit import Unit, description_of, read_description, score_unit
+
+SCHEMA: Final = 1
+SUMMARY: Final = "_scores.json"
+"""Name of the file that describes all scores, written last. Readers of Parquet folders skip names
+that begin with an underscore."""
+_OWN: Final = re.compile(
+    r"part-\d{5,}\.(parquet|csv)|_part-\d{5,}\.json|_scores\.json|\..+\.partial"
+)
+_PART_OF_RUN: Final = ("run", "step", "data_version", "task", "class_names", "top")
+"""What the summary repeats of an export's description."""
+
+
+def score(options: ScoreOptions) -> None:
+    """Write the files of scores, or the part of them that is missing.
+
+    Raises:
+        ConfigError: An option is missing or invalid.
+        CheckpointError: There is no exported model, or it is not for classes.
+        DataError: There are no images, or the output folder has other scores or something else.
+        UserError: The command was interrupted; says what is done and how to continue.
+    """
+    _check(options)
+    saved_model = exported_model(options.run, options.model)
+    facts = _read_facts(saved_model)
+    source, output = Path(options.input), Path(options.output)
+    _check_output(output)
+    images = _list_images(source)
+    identity = _identity(options, saved_model, images)
+    names, size = tuple(images), options.images_per_file
+    units = [
+        Unit(saved_model, source, output, options.format, identity, number,
+             names[begin : begin + size], facts["top"])
+        for number, begin in enumerate(range(0, len(names), size))
+    ]  # fmt: skip
+    mine = units[options.part :: options.parts]
+    with interruptible(lambda: plural(_count_done(mine), "file")):
+        missing = [unit for unit in mine if not _is_done(unit)]
+        if len(missing) < len(mine):
+            done = len(mine) - len(missing)
+            print(f"{output}: continuing, {done:,} of {plural(len(mine), 'file')} finished")
+        count = sum(len(unit.images) for unit in missing)
+        with work_through(score_unit, missing, count, "scoring", options.processes) as results:
+            for _ in results:
+                pass
+        _finish(options, units, facts)
+
+
+def _check(options: ScoreOptions) -> None:
+    problems = [
+        f"--{name}: is missing; name the folder {what}"
+        for name, value, what in (
+            ("input", options.input, "of the images"),
+            ("output", options.output, "to write"),
+        )
+        if not value
+    ]
+    if options.part >= options.parts:
+        problems.append(
+            f"--part: {options.part}, but --parts {options.parts} are 0 to {options.parts - 1}"
+        )
+    if problems:
+        raise ConfigError(problems)
+
+
+def _read_facts(saved_model: Path) -> dict[str, Any]:
+    path = saved_model.parent / FACTS
+    try:
+        facts: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be read ({error}); name the folder of an export"
+        ) from error
+    if facts.get("task", "classification") != "classification":
+        raise CheckpointError(
+            f"{saved_model.parent}: is a model for {facts['task']}, whose masks do not fit into a"
+            " table; use `python -m trainer serve`, or the SavedModel itself"
+        )
+    return facts
+
+
+def _check_output(output: Path) -> None:
+    """Check that the folder contains nothing but scores."""
+    if output.exists() and not output.is_dir():
+        raise DataError(f"{output}: is not a folder; choose another --output")
+    strange = (
+        sorted(e.name for e in output.iterdir() if not _OWN.fullmatch(e.name))
+        if output.exists()
+        else []
+    )
+    if strange:
+        raise DataError(f"{output}: contains {strange[0]}, not scores; choose another --output")
+
+
+def _list_images(source: Path) -> dict[str, int]:
+    """Return the sizes of all images by their names below the folder, sorted."""
+    if not source.is_dir():
+        raise DataError(f"{source}: is not a folder; name the folder of the images as --input")
+    sizes = {
+        path.relative_to(source).as_posix(): path.stat().st_size
+        for path in find_images([str(source)])
+    }
+    return dict(sorted(sizes.items()))
+
+
+def _identity(options: ScoreOptions, saved_model: Path, images: Mapping[str, int]) -> str:
+    """Return a hash of everything that affects the files. The images count with names and sizes;
+    their times differ between copies on several machines.
+    """
+    total = xxhash.xxh3_128(repr((SCHEMA, options.format, options.images_per_file)).encode())
+    for path in sorted(saved_model.rglob("*")):
+        if path.is_file():
+            total.update(f"{path.relative_to(saved_model).as_posix()}\n".encode())
+            total.update(path.read_bytes())
+    for name, size in images.items():
+        total.update(f"{name}\n{size}\n".encode(errors="surrogateescape"))
+    return total.hexdigest()
+
+
+def _is_done(unit: Unit) -> bool:
+    """Return whether a unit's scores are complete.
+
+    Raises:
+        DataError: They are of other images, or of another model.
+    """
+    description = read_description(unit)
+    if description is None:
+        return False
+    if description["identity"] != unit.identity:
+        raise DataError(
+            f"{unit.output}: was begun with other images, another model or other options; remove it"
+            " or choose another --output"
+        )
+    try:
+        return unit.path.stat().st_size == int(description["bytes"])
+    except OSError:
+        return False
+
+
+def _count_done(units: Sequence[Unit]) -> int:
+    return sum(description_of(unit).exists() for unit in units)
+
+
+def _finish(options: ScoreOptions, units: Sequence[Unit], facts: Mapping[str, Any]) -> None:
+    """Write the summary if all units are complete, and say what there is."""
+    output = Path(options.output)
+    done = [description for unit in units if (description := read_description(unit))]
+    if len(done) < len(units):
+        print(
+            f"{output}: part {options.part} of {options.parts} is complete; {len(done):,} of"
+            f" {plural(len(units), 'file')} are written"
+        )
+        return
+    unreadable = sum(description["unreadable"] for description in done)
+    summary = {
+        "schema": SCHEMA,
+        "identity": units[0].identity,
+        "model": {key: facts[key] for key in _PART_OF_RUN if key in facts},
+        "format": options.format,
+        "files": len(units),
+        "images": sum(description["images"] for description in done),
+        "unreadable": unreadable,
+    }
+    write_atomically(output / SUMMARY, json.dumps(summary, indent=1) + "\n")
+    print(f"{output}: {plural(summary['images'], 'image')} in {plural(len(units), 'file')}")
+    if unreadable:
+        print(
+            f"warning: {plural(unreadable, 'image')} could not be read; see the column error",
+            file=sys.stderr,
+        )
