@@ -406,6 +406,10 @@ class Settings:
     people: PeopleSettings = field(default_factory=PeopleSettings)
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
 
+    serving: bool = False
+    """Declare the identity that endpoints of models act as, so that `python -m jobs deploy` can
+    create endpoints. They are not part of the stack, and cost money as long as they exist."""
+
     @property
     def names(self) -> Names:
         """Every name of the stack."""
