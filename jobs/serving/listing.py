@@ -29,7 +29,7 @@ def run(options: EndpointsOptions, outputs: PlatformOutputs, *, as_json: bool) -
     lines = [*endpoint_lines(endpoints, prices)]
     for one in endpoints:
         lines += violations(outputs, one.body, [inner.body for inner in one.deployments])
-    Console(as_json=as_json).answer(documents(endpoints, prices), "\n".join(lines))
+    Console(as_json=as_json).answer(endpoint_documents(endpoints, prices), "\n".join(lines))
     return 0
 
 
@@ -76,7 +76,9 @@ def endpoint_lines(endpoints: Sequence[EndpointState], prices: NodePrices) -> li
     return [*table(head, rows).splitlines(), cost]
 
 
-def documents(endpoints: Sequence[EndpointState], prices: NodePrices) -> list[dict[str, Any]]:
+def endpoint_documents(
+    endpoints: Sequence[EndpointState], prices: NodePrices
+) -> list[dict[str, Any]]:
     """Describe endpoints for JSON output. Pure."""
     return [
         {

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from common.errors import ConfigError, UserError
+from jobs.commands import status
+from jobs.commands.status import StatusOptions
 from jobs.errors import MissingError, SpecError
 from jobs.serving import deploy, listing, score, traffic, undeploy
 from jobs.serving.deploy import DeployOptions
@@ -224,6 +226,8 @@ def test_the_list_shows_traffic_and_cost(live, capsys):
     assert "0.4000 USD an hour" in shown
     assert listing.run(EndpointsOptions(), live.outputs, as_json=True) == 0
     assert answer(capsys)[0]["hourly"] == {"USD": pytest.approx(0.4)}
+    assert status.run(StatusOptions(), live.outputs, as_json=False) == 0
+    assert "endpoints cost 0.4000 USD an hour" in capsys.readouterr().out
 
 
 def test_traffic_needs_one_of_its_options(live):
