@@ -152,7 +152,7 @@ def deployment_body(
                 "WEB_CONCURRENCY": str(deployment.cores),
             },
             "livenessProbe": _probe("PT5M", "PT30S", failures=6),
-            "readinessProbe": _probe("PT10S", "PT5S", failures=60),
+            "readinessProbe": _probe("PT10S", "PT10S", failures=30),
             "requestSettings": {
                 "requestTimeout": f"PT{REQUEST_SECONDS}S",
                 "maxConcurrentRequestsPerInstance": deployment.cores,
@@ -166,14 +166,11 @@ def deployment_body(
 def inference_config() -> dict[str, Any]:
     """Return where the server in our image answers Azure's probes and requests.
 
-    The server answers / once the model is loaded, and each worker has threads for it beside the
-    requests.
+    A probe gets the page of `GET /score`, which a worker answers once it has loaded the model.
+    Azure refuses the server's own route for probes: a path must contain a letter or a digit.
     """
-    return {
-        "livenessRoute": {"path": "/", "port": PORT},
-        "readinessRoute": {"path": "/", "port": PORT},
-        "scoringRoute": {"path": "/score", "port": PORT},
-    }
+    route = {"path": "/score", "port": PORT}
+    return {"livenessRoute": route, "readinessRoute": route, "scoringRoute": route}
 
 
 def violations(

@@ -22,6 +22,9 @@ ADDRESS: Final = "/inference/"
 """Prefix of the paths of all endpoints' addresses."""
 _NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{1,30}[a-zA-Z0-9]")
 _MOST_MIRRORED: Final = 50
+_ROUTES: Final = {"livenessRoute", "readinessRoute", "scoringRoute"}
+_PATH: Final = re.compile(r"[a-zA-Z0-9_]")
+"""What the path of a route must contain, by the REST definitions."""
 _BUSY: Final = ("Creating", "Updating", "Deleting")
 
 
@@ -112,12 +115,11 @@ class OnlineDeployment(ResourceKind):
                     f"Deployment {path.name}: {name} {properties.get(name)} not found."
                 )
         image = self.resources.get(properties["environmentId"]) or {"properties": {}}
-        if not image["properties"].get("inferenceConfig") and not properties.get(
-            "codeConfiguration"
-        ):
+        routes = image["properties"].get("inferenceConfig") or {}
+        if set(routes) != _ROUTES or not all(_PATH.search(one["path"]) for one in routes.values()):
             raise user_error(
-                f"Deployment {path.name}: needs codeConfiguration, or an environment with"
-                " inferenceConfig."
+                f"Deployment {path.name}: its environment needs an inferenceConfig with"
+                f" {', '.join(sorted(_ROUTES))}, whose paths contain a letter or a digit."
             )
         instances = int((body.get("sku") or {}).get("capacity") or 0)
         if instances < 1:

@@ -44,6 +44,8 @@ class _Server:
     log: Path
     port: int
     state: str = "Creating"
+    routes: dict[str, str] = field(default_factory=dict)
+    """Paths by their names in `inferenceConfig`."""
     ended: threading.Event = field(default_factory=threading.Event)
 
 
@@ -132,7 +134,7 @@ class Servers:
         }
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         try:
-            connection.request("POST", "/score", body, kept)
+            connection.request("POST", server.routes["scoringRoute"], body, kept)
             answer = connection.getresponse()
             content = answer.read()
         except OSError as error:
@@ -162,11 +164,11 @@ class Servers:
             server.state = "Failed"
             return
         wait_until(
-            lambda: server.ended.is_set() or process.poll() is not None or _is_ready(server.port),
+            lambda: server.ended.is_set() or process.poll() is not None or _is_ready(server),
             _START_SECONDS,
             _POLL_SECONDS,
         )
-        ready = process.poll() is None and _is_ready(server.port)
+        ready = process.poll() is None and _is_ready(server)
         server.state = "Succeeded" if ready else "Failed"
         # Waited for, so that no zombie is left.
         process.wait()
@@ -177,6 +179,7 @@ class Servers:
         workspace = workspace_of(deployment)
         model = blob_path(self._resources, workspace, properties["model"], "models")
         image = self._property(properties["environmentId"])
+        server.routes = {name: route["path"] for name, route in image["inferenceConfig"].items()}
         context = self._cache.materialize(parse_address(image["build"]["contextUri"].rstrip("/")))
         dockerfile = (context / "Dockerfile").read_text(encoding="utf-8")
         found = _COMMAND.search(dockerfile)
@@ -224,10 +227,10 @@ class Servers:
         return document["properties"]  # type: ignore[no-any-return]
 
 
-def _is_ready(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+def _is_ready(server: _Server) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
     try:
-        connection.request("GET", "/")
+        connection.request("GET", server.routes["readinessRoute"])
         return connection.getresponse().status == 200
     except (OSError, http.client.HTTPException):
         return False

@@ -79,6 +79,7 @@ STANDARD_LIBRARY_ONLY = [
     *("jobs.following.job_states", "jobs.following.resubmit_policy"),
     *("jobs.following.supervision_policy", "jobs.options"),
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
+    *("jobs.serving.monitoring", "jobs.serving.spec", "jobs.serving.traffic_policy"),
     *("jobs.spec.budget_policy", "jobs.spec.builder"),
     "jobs.spec.code_snapshot",
     *("jobs.spec.command_line", "jobs.spec.environment_variables", "jobs.spec.job_spec"),
