@@ -31,6 +31,12 @@ BENCHMARKS: Final[Mapping[str, tuple[str, str]]] = {
     "resume": ("data.resume", "time until a resumed run reads its first record"),
     "prepare": ("data.prepare", "CPU time of an image from file to shard, and of a plain copy"),
     "write-photos": ("data.photos", "write a folder of photographs like ImageNet's"),
+    "serve": ("serving.serve", "images/s and times of requests to the scoring server"),
+    "score": ("serving.score", "images/s of files of scores, and of predicting alone"),
+    "engines": (
+        "serving.engines",
+        "CPU time of an image's classes by TensorFlow and by ONNX Runtime",
+    ),
     "chaos": (
         "faults.chaos",
         "a training that is killed, stopped and frozen, compared with one that is not",

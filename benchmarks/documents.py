@@ -15,11 +15,13 @@ from benchmarks.data import input as input_
 from benchmarks.data import memory, mount_cache, prepare, resume, slow_storage
 from benchmarks.faults import chaos
 from benchmarks.measure import columns, ratio, read_samples, spread
+from benchmarks.serving import engines, score, serve
 from benchmarks.training import batches, checkpoint, exchange, loop, optimizers, train
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = tuple(
-    ROOT / "docs" / f"{name}.md" for name in ("benchmarks", "large-batches", "when-something-fails")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("benchmarks", "large-batches", "scoring", "when-something-fails")
 )
 RESULTS = ROOT / "benchmarks" / "results"
 SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
@@ -36,6 +38,9 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "chaos": chaos.show,
     "batches": batches.show,
     "optimizers": optimizers.show,
+    "serve": serve.show,
+    "score": score.show,
+    "engines": engines.show,
 }
 """Functions that format a benchmark's results as tables, by name."""
 TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -43,8 +48,8 @@ TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 @dataclass(frozen=True)
 class Options:
-    """Fill the tables of docs/benchmarks.md, docs/large-batches.md and docs/when-something-fails.md
-    from raw rounds.
+    """Fill the tables of docs/benchmarks.md, docs/large-batches.md, docs/scoring.md and
+    docs/when-something-fails.md from raw rounds.
     """
 
 

@@ -1,7 +1,7 @@
 """The scoring script of Azure Machine Learning's inference server, the same here and on Azure.
 
-It needs an export (its SavedModel and export.json) and nothing else of this repository. A request is
-`POST /score` with
+It needs an export (its SavedModel and export.json) and nothing else of this repository. A request
+is `POST /score` with
 
     one image:    the bytes of a JPEG or PNG
     some images:  multipart/form-data, a file for each
@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import tensorflow as tf
 from azureml_inference_server_http.api.aml_request import AMLRequest, rawhttp
 from azureml_inference_server_http.api.aml_response import AMLResponse
@@ -113,20 +114,20 @@ def init() -> None:
     description = file.parent.parent / "export.json"
     facts = json.loads(description.read_text()) if description.is_file() else {}
     name = os.environ.get("SCORE_MODEL_NAME") or str(facts.get("run", "model"))
-    version = os.environ.get("SCORE_MODEL_VERSION") or str(facts.get("step", ""))
+    version = os.environ.get("SCORE_MODEL_VERSION") or str(facts.get("step", "unknown"))
     page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
     _model = Model(
         exported,
         signature,
         {"X-Model-Name": name, "X-Model-Version": version},
-        page.replace("MODEL", html.escape(f"{name} {version}".strip())),
+        page.replace("MODEL", html.escape(f"{name}, version {version}")),
     )
     check("pixel", PIXEL)
     answer(signature, Question([PIXEL], ["pixel"], "image"))
     print(f"ready: {name}, version {version}, from {file.parent}")
 
 
-@rawhttp
+@rawhttp  # type: ignore[untyped-decorator] # the server is in another environment
 def run(request: AMLRequest) -> AMLResponse:
     """Answer a request."""
     assert _model is not None
@@ -236,43 +237,59 @@ def answer(signature: Any, question: Question) -> dict[str, Any]:
             for name, image in zip(question.names, question.images, strict=True)
             if not decodes(signature, image)
         ]
-        names = ", ".join(damaged)
-        raise RefusedError(422, f"{names}: cannot be decoded; the file is damaged") from error
+        raise RefusedError(
+            422, f"{', '.join(damaged)}: cannot be decoded; the file is damaged"
+        ) from error
     values = {name: output.numpy() for name, output in outputs.items()}
-    # The names of a segmentation's classes are the same for all images.
-    names = [name.decode() for name in values["class_names"].ravel()]
-    values["class_names"] = values["class_names"].astype(str)
+    values["class_names"] = np.char.decode(values["class_names"].astype("S"), "utf-8")
     if question.form == "outputs":
         return {"outputs": {name: value.tolist() for name, value in values.items()}}
     if question.form == "predictions":
-        shared = {"class_names": names} if "shares" in values else {}
-        return {
-            "predictions": [
-                {name: value[row].tolist() for name, value in values.items() if name not in shared}
-                | shared
-                for row in range(len(question.images))
-            ]
-        }
-    if "shares" in values:
-        results = [
-            {"classes": of_shares(names, shares), "mask": png(mask)}
-            for shares, mask in zip(values["shares"], outputs["masks"], strict=True)
-        ]
-    else:
-        columns = (values[key].tolist() for key in ("class_ids", "class_names", "probabilities"))
-        results = [
-            {
-                "classes": [
-                    {"class_id": number, "class_name": name, "probability": part}
-                    for number, name, part in zip(*row, strict=True)
-                ]
-            }
-            for row in zip(*columns, strict=True)
-        ]
+        return {"predictions": [row_of(values, row) for row in range(len(question.images))]}
+    results = segmented(values) if "shares" in values else classified(values)
     if question.form == "image":
         return results[0]
     named = zip(question.names, results, strict=True)
     return {"images": [{"image": name, **result} for name, result in named]}
+
+
+def row_of(values: dict[str, Any], row: int) -> dict[str, Any]:
+    """Return the outputs of one image; the class names of a segmentation are those of all."""
+    return {
+        name: (value if name == "class_names" and "shares" in values else value[row]).tolist()
+        for name, value in values.items()
+    }
+
+
+def classified(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the classes of each image, the most probable first."""
+    columns = (values[key].tolist() for key in ("class_ids", "class_names", "probabilities"))
+    return [
+        {
+            "classes": [
+                {"class_id": number, "class_name": name, "probability": part}
+                for number, name, part in zip(*row, strict=True)
+            ]
+        }
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def segmented(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the classes in each image with their parts of its pixels, largest first, and its mask
+    as a grey PNG in base64.
+    """
+    results = []
+    for shares, mask in zip(values["shares"], values["masks"], strict=True):
+        order = (-shares).argsort(kind="stable")
+        classes = [
+            {"class_id": int(number), "class_name": name, "share": float(shares[number])}
+            for number, name in zip(order, values["class_names"][order].tolist(), strict=True)
+            if shares[number] > 0
+        ]
+        png = tf.io.encode_png(mask[..., None]).numpy()
+        results.append({"classes": classes, "mask": base64.b64encode(png).decode()})
+    return results
 
 
 def decodes(signature: Any, image: bytes) -> bool:
@@ -282,17 +299,3 @@ def decodes(signature: Any, image: bytes) -> bool:
     except tf.errors.InvalidArgumentError:
         return False
     return True
-
-
-def of_shares(names: Sequence[str], shares: Any) -> list[dict[str, Any]]:
-    """Return the classes in a segmented image with their parts of its pixels, largest first."""
-    present = [number for number in (-shares).argsort(kind="stable") if shares[number] > 0]
-    return [
-        {"class_id": int(number), "class_name": names[number], "share": float(shares[number])}
-        for number in present
-    ]
-
-
-def png(mask: tf.Tensor) -> str:
-    """Encode the classes of an image's pixels, uint8 [size, size], as a grey PNG in base64."""
-    return base64.b64encode(tf.io.encode_png(mask[..., None]).numpy()).decode()

@@ -10,12 +10,15 @@ import pytest
 
 from tests import ROOT
 
-WORLDS = ("common", "infra", "jobs", "trainer", "rehearsal", "environments", "benchmarks")
+WORLDS = (
+    *("common", "infra", "jobs", "trainer", "serving", "rehearsal", "environments", "benchmarks"),
+)
 
 MAY_IMPORT = {
     "common": set(),
     "infra": {"common"},
     "trainer": {"common"},
+    "serving": set(),
     "rehearsal": {"common"},
     "jobs": {"common", "infra.outputs", "infra.prerequisites"},
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
@@ -62,7 +65,7 @@ STANDARD_LIBRARY_ONLY = [
     *("trainer.diagnostics.machine", "trainer.diagnostics.nccl"),
     *("trainer.distributed.rank", "trainer.distributed.restart_policy"),
     "trainer.distributed.run_requests",
-    *("trainer.export.layout", "trainer.loggers.metrics_file"),
+    *("trainer.export.image_files", "trainer.export.layout", "trainer.loggers.metrics_file"),
     "trainer.report.run_data",
     "trainer.training.plan",
     *("infra.catalog.dns_zones", "infra.catalog.network_rules", "infra.catalog.resource_ids"),
@@ -197,6 +200,8 @@ def test_the_trainer_needs_neither_cloud_nor_engine():
 MAY_NAME_FILES_OF = {
     # What is shipped to nodes.
     "jobs/spec/code_snapshot.py": {"common", "trainer"},
+    # What the scoring server loads.
+    "trainer/scoring/server.py": {"serving"},
     # What an image is built from.
     "jobs/spec/build_context.py": {"environments"},
     # The stack whose outputs are read, and the program that makes it, are Pulumi's to find.

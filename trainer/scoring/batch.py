@@ -64,7 +64,7 @@ def score(options: ScoreOptions) -> None:
     mine = units[options.part :: options.parts]
     with interruptible(lambda: plural(_count_done(mine), "file")):
         missing = [unit for unit in mine if not _is_done(unit)]
-        if len(missing) < len(mine):
+        if 0 < len(missing) < len(mine):
             done = len(mine) - len(missing)
             print(f"{output}: continuing, {done:,} of {plural(len(mine), 'file')} finished")
         count = sum(len(unit.images) for unit in missing)

@@ -27,16 +27,21 @@ SMALL = "tests.trainer.support.small"
 
 
 def start_trainer(
-    *args: str, cwd: Path, env: Mapping[str, str] | None = None, module: str = "trainer"
+    *args: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    module: str = "trainer",
+    output: Path | None = None,
 ) -> "subprocess.Popen[str]":
+    """Start a command; what it writes goes to a file, or else to pipes."""
     # tf2onnx silences TensorFlow in whatever process imports it, such as that of another test.
     inherited = {name: os.environ[name] for name in os.environ if name != "TF_CPP_MIN_LOG_LEVEL"}
     return subprocess.Popen(
         [sys.executable, "-m", module, *args],
         cwd=cwd,
         env={**inherited, "PYTHONPATH": str(ROOT), **(env or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=output.open("w") if output else subprocess.PIPE,
+        stderr=subprocess.STDOUT if output else subprocess.PIPE,
         text=True,
     )
 

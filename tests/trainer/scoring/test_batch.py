@@ -1,0 +1,241 @@
+"""`python -m trainer score`: files of scores, which an interruption does not change."""
+
+import csv
+import json
+import os
+import signal
+import time
+
+import pyarrow.parquet
+import pytest
+
+from common.files import write_atomically
+from tests.trainer.export.test_predict import draw
+from tests.trainer.support.command import run_trainer, start_trainer
+from tests.trainer.support.made_run import make_run
+from tests.trainer.support.scenarios import tiny_config
+from tests.trainer.support.small_model import small_model
+from trainer import cli
+from trainer.export.exporter import export_run
+from trainer.scoring import unit
+
+IMAGES = 70
+
+
+@pytest.fixture(scope="module")
+def run(digits_folder, tmp_path_factory):
+    """The folder of a run with an export."""
+    place = tmp_path_factory.mktemp("runs") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trainer.model.weights.build_model", small_model)
+        folder, _, _ = make_run(place, tiny_config(str(digits_folder), name="run"))
+        export_run(str(folder.path), "last", None, 5, onnx=False)
+    return folder.path
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """A folder of images at several depths, of which two cannot be read."""
+    root = tmp_path_factory.mktemp("images")
+    for number in range(IMAGES):
+        draw(root / f"{number % 3}" / f"{number:03d}.png", number)
+    (root / "1" / "004.png").write_bytes(b"years of work")
+    (root / "2" / "005.png").write_bytes(draw(root / "whole.png", 5).read_bytes()[:60])
+    (root / "notes.txt").write_text("no image")
+    return root
+
+
+@pytest.fixture
+def score(run, images, capsys):
+    """Run the command in this process; its status, its output and its errors."""
+
+    def command(*args, source=images):
+        status = cli.main(["score", "--run", str(run), "--input", str(source), *map(str, args)])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def undisturbed(run, images, tmp_path_factory):
+    """What the command writes if nothing happens, with two processes."""
+    output = tmp_path_factory.mktemp("undisturbed") / "scores"
+    done = run_trainer(*arguments(run, images, output), "--processes", "2", cwd=images)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{output}: 71 images in 8 files" in done.stdout
+    assert "warning: 2 images could not be read; see the column error" in done.stderr
+    return content(output)
+
+
+def arguments(run, images, output):
+    where = ["--run", str(run), "--input", str(images), "--output", str(output)]
+    return ["score", *where, "--images-per-file", "10"]
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_each_image_has_a_row_with_the_classes_of_predict(score, run, images, tmp_path, capsys):
+    output = tmp_path / "scores"
+    status, _, _ = score("--output", output, "--processes", "1", "--images-per-file", "40")
+    assert status == 0
+    cli.main(["predict", "--run", str(run), "--json", "True", "--", str(images)])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    wanted = {os.path.relpath(line["image"], images): line["classes"] for line in lines}
+    rows = pyarrow.parquet.read_table(output).to_pylist()
+    assert [row["image"] for row in rows] == sorted(row["image"] for row in rows)
+    assert len(rows) == IMAGES + 1
+    for row in rows:
+        if row["image"] not in wanted:
+            continue
+        assert row["error"] is None
+        for place, entry in enumerate(wanted[row["image"]]):
+            end = f"_{place + 1}" if place else ""
+            assert row[f"class_id{end}"] == entry["class_id"]
+            assert row[f"class_name{end}"] == entry["class_name"]
+            assert row[f"probability{end}"] == pytest.approx(entry["probability"], abs=1e-6)
+    strange = {row["image"]: row for row in rows if row["image"] not in wanted}
+    assert strange.keys() == {"1/004.png", "2/005.png"}
+    assert "neither JPEG nor PNG" in strange["1/004.png"]["error"]
+    assert all(row["error"] and row["class_id"] is None for row in strange.values())
+
+
+def test_csv_has_the_same_rows(score, tmp_path):
+    score("--output", tmp_path / "a", "--processes", "1")
+    score("--output", tmp_path / "b", "--processes", "1", "--format", "csv")
+    table = pyarrow.parquet.read_table(tmp_path / "a").to_pylist()
+    with (tmp_path / "b" / "part-00000.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(table)
+    for row, wanted in zip(rows, table, strict=True):
+        assert row.keys() == wanted.keys()
+        assert row["image"] == wanted["image"]
+        assert row["error"] == (wanted["error"] or "")
+        assert row["class_name"] == (wanted["class_name"] or "")
+        if wanted["probability"] is not None:
+            assert float(row["probability"]) == pytest.approx(wanted["probability"], rel=1e-6)
+
+
+def test_the_summary_says_what_was_scored_with_which_model(undisturbed, run):
+    facts = json.loads((run / "export" / "export.json").read_text())
+    summary = json.loads(undisturbed["_scores.json"])
+    assert (summary["images"], summary["unreadable"], summary["files"]) == (71, 2, 8)
+    assert summary["model"]["run"] == facts["run"]
+    assert summary["model"]["class_names"] == facts["class_names"]
+    described = json.loads(undisturbed["_part-00000.json"])
+    assert described["bytes"] == len(undisturbed["part-00000.parquet"])
+    assert (described["images"], described["identity"]) == (10, summary["identity"])
+
+
+def test_parts_on_several_machines_write_the_same(score, tmp_path, undisturbed):
+    size = ["--images-per-file", "10", "--processes", "1"]
+    output = tmp_path / "scores"
+    status, out, _ = score("--output", output, *size, "--part", "1", "--parts", "2")
+    assert (status, out.splitlines()[-1]) == (
+        0,
+        f"{output}: part 1 of 2 is complete; 4 of 8 files are written",
+    )
+    assert not (output / "_scores.json").exists()
+    score("--output", output, *size, "--part", "0", "--parts", "2")
+    assert content(output) == undisturbed
+
+
+def test_a_finished_unit_is_not_written_again_and_a_damaged_one_is(score, tmp_path, undisturbed):
+    output = tmp_path / "scores"
+    for name, data in undisturbed.items():
+        write_atomically(output / name, data)
+    (output / "part-00003.parquet").write_bytes(b"half")
+    (output / "_part-00005.json").unlink()
+    # Left by a process that was killed.
+    (output / ".part-00005.parquet-77.partial").write_bytes(b"half")
+    kept = (output / "part-00000.parquet").stat().st_mtime_ns
+    status, out, _ = score("--output", output, "--images-per-file", "10", "--processes", "1")
+    assert status == 0
+    assert f"{output}: continuing, 6 of 8 files finished" in out
+    assert content(output) == undisturbed
+    assert (output / "part-00000.parquet").stat().st_mtime_ns == kept
+
+
+@pytest.mark.slow
+def test_it_is_killed_in_the_middle_and_the_same_command_writes_the_same(
+    score, run, images, tmp_path, undisturbed
+):
+    output = tmp_path / "scores"
+    command = [*arguments(run, images, output), "--processes", "1"]
+    process = start_trainer(*command, cwd=tmp_path)
+    while not (output / "_part-00001.json").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert "_scores.json" not in content(output)
+    status, out, _ = score("--output", output, "--images-per-file", "10", "--processes", "1")
+    assert status == 0
+    assert "continuing" in out
+    assert content(output) == undisturbed
+
+
+def test_it_says_how_to_continue_when_it_is_asked_to_end(score, tmp_path, undisturbed, monkeypatch):
+    output, calls = tmp_path / "scores", []
+
+    def encode(rows, unit):
+        calls.append(unit.number)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(rows, unit)
+
+    original = unit._encode
+    monkeypatch.setattr(unit, "_encode", encode)
+    command = ["--output", output, "--images-per-file", "10", "--processes", "1"]
+    status, _, err = score(*command)
+    assert status == 128 + signal.SIGTERM
+    assert "interrupted with 2 files finished; run the same command again to continue" in err
+    assert score(*command)[0] == 0
+    assert calls == [0, 1, 2, *range(2, 8)]
+    assert content(output) == undisturbed
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "message"),
+    [
+        (["--images-per-file", "9"], 3, "was begun with other images, another model or other"),
+        (["--part", "2", "--parts", "2"], 2, "--part: 2, but --parts 2 are 0 to 1"),
+        (["--input", ""], 2, "--input: is missing"),
+        (["--input", "nowhere"], 3, "nowhere: is not a folder"),
+        (["--model", "nowhere"], 4, "nowhere: there is no exported model"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(score, tmp_path, undisturbed, change, status, message):
+    output = tmp_path / "scores"
+    for name, data in undisturbed.items():
+        write_atomically(output / name, data)
+    found, _, err = score("--output", output, "--images-per-file", "10", *change)
+    assert (found, message in err) == (status, True), err
+    assert content(output) == undisturbed
+
+
+def test_a_folder_with_something_else_is_left_alone(score, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    status, _, err = score("--output", tmp_path)
+    assert status == 3
+    assert f"{tmp_path}: contains thesis.txt, not scores; choose another --output" in err
+
+
+def test_a_folder_without_images_is_refused(score, tmp_path):
+    status, _, err = score("--output", tmp_path / "scores", source=tmp_path)
+    assert status == 3
+    assert "no .jpg, .jpeg, .png files in it or below" in err
+    assert not (tmp_path / "scores").exists()
+
+
+def test_a_segmentation_is_refused_with_the_reason(score, run, tmp_path):
+    export = tmp_path / "export"
+    (export / "saved_model").mkdir(parents=True)
+    (export / "saved_model" / "saved_model.pb").write_bytes(b"")
+    facts = json.loads((run / "export" / "export.json").read_text())
+    (export / "export.json").write_text(json.dumps({**facts, "task": "segmentation"}))
+    status, _, err = score("--output", tmp_path / "scores", "--model", export)
+    assert status == 4
+    assert "is a model for segmentation, whose masks do not fit into a table" in err
