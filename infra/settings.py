@@ -405,10 +405,8 @@ class Settings:
     encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
     people: PeopleSettings = field(default_factory=PeopleSettings)
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
-
     serving: bool = False
-    """Declare the identity that endpoints of models act as, so that `python -m jobs deploy` can
-    create endpoints. They are not part of the stack, and cost money as long as they exist."""
+    """Declare the identity that endpoints of models act as; `python -m jobs deploy` needs it."""
 
     @property
     def names(self) -> Names:

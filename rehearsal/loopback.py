@@ -126,7 +126,7 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
         stack.callback(self.scheduler.close)
         quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url, roles)
         self.servers = Servers(
-            options, self.folder / "serving", self.resources, self.blobs, self._reaper
+            options, self.folder / "servers", self.resources, self.blobs, self._reaper
         )
         stack.callback(self.servers.close)
         self.resources.register(

@@ -65,7 +65,7 @@ def build_context(repository: Path, image: Image) -> BuildContext:
         SnapshotError: The Dockerfile or the lock file is missing, or a file is a symbolic link.
     """
     folder, lock = repository / "environments" / image, repository / "locks" / f"{image}.txt"
-    common = repository / SCORING if image == "serving" else folder.with_name(SHARED)
+    common = repository / SCORING if image == SCORING else folder.with_name(SHARED)
     files = {
         name: path
         for source in (common, folder)

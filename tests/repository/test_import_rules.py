@@ -203,7 +203,9 @@ MAY_NAME_FILES_OF = {
     # What the scoring server loads.
     "trainer/scoring/server.py": {"serving"},
     # What an image is built from.
-    "jobs/spec/build_context.py": {"environments"},
+    "jobs/spec/build_context.py": {"environments", "serving"},
+    # The environment of the server, which has its name.
+    "rehearsal/options.py": {"serving"},
     # The stack whose outputs are read, and the program that makes it, are Pulumi's to find.
 }
 """Files that name the files of another world by path, with what they name."""
