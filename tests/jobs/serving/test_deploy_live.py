@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from common.errors import ConfigError, UserError
+from common.errors import INTERRUPTED, ConfigError, UserError
 from jobs.commands import status
 from jobs.commands.status import StatusOptions
-from jobs.errors import MissingError, SpecError
-from jobs.serving import deploy, listing, score, traffic, undeploy
+from jobs.errors import AccessError, MissingError, SignInError, SpecError
+from jobs.serving import deploy, listing, score, scoring, traffic, undeploy
 from jobs.serving.deploy import DeployOptions
 from jobs.serving.endpoints import FailedError
 from jobs.serving.listing import EndpointsOptions
@@ -16,7 +16,8 @@ from jobs.serving.score import ScoreOptions
 from jobs.serving.traffic import TrafficOptions
 from jobs.serving.traffic_policy import TrafficError
 from jobs.serving.undeploy import UndeployOptions
-from tests.jobs.support.runs import answer
+from rehearsal.errors import AzureError
+from tests.jobs.support.runs import ARM, answer
 from tests.jobs.support.serving import register_model
 
 KIND = "Microsoft.MachineLearningServices/workspaces/onlineEndpoints"
@@ -235,3 +236,49 @@ def test_traffic_needs_one_of_its_options(live):
         traffic.run(TrafficOptions(endpoint="digits"), live.outputs, as_json=True)
     with pytest.raises(MissingError, match="`python -m jobs endpoints` lists"):
         traffic.run(TrafficOptions(endpoint="digits", to="blue"), live.outputs, as_json=True)
+
+
+def test_a_moment_without_azure_does_not_end_the_waiting(live, capsys):
+    model = register_model(live, "digits", "1")
+    live.azure.admin.fault("^GET .*/deployments/blue", status=503, after=1, times=9)
+    assert deployed(live, capsys, model)["traffic"] == {"blue": 100}
+
+
+def test_an_interruption_says_how_to_continue_and_the_same_command_does(live, capsys, monkeypatch):
+    model = register_model(live, "digits", "1")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(deploy.scoring, "score", interrupted)
+        options = DeployOptions(model=model, endpoint="digits", **FAST)
+        assert deploy.run(options, live.outputs, as_json=True) == INTERRUPTED
+    assert "`python -m jobs undeploy --endpoint digits` deletes" in capsys.readouterr().err
+    [endpoint] = live.azure.resources.of_kind(KIND)
+    assert endpoint["properties"]["traffic"] == {}
+    assert deployed(live, capsys, model)["traffic"] == {"blue": 100}
+
+
+def test_a_second_change_meanwhile_is_refused_by_azure(live, capsys):
+    deployed(live, capsys, register_model(live, "digits", "1"))
+    [one] = live.azure.resources.of_kind(f"{KIND}/deployments")
+    live.azure.put(one["id"], ARM, one)
+    with pytest.raises(AzureError, match="being changed by another operation") as refused:
+        live.azure.put(one["id"], ARM, one)
+    assert refused.value.status == 409
+
+
+@pytest.mark.parametrize("audience", ["https://management.azure.com", "https://storage.azure.com"])
+def test_a_token_for_another_service_is_refused(live, capsys, image, monkeypatch, audience):
+    deployed(live, capsys, register_model(live, "digits", "1"))
+    monkeypatch.setattr(scoring, "SCOPE", f"{audience}/.default")
+    with pytest.raises(SignInError):
+        names(live, image, capsys)
+
+
+def test_without_the_role_to_ask_the_action_is_named(live, capsys, image):
+    deployed(live, capsys, register_model(live, "digits", "1"))
+    live.azure.admin.forbid(live.azure.environment["AZURE_CLIENT_ID"], "^POST /inference/")
+    with pytest.raises(AccessError, match="onlineEndpoints/score/action"):
+        names(live, image, capsys)
