@@ -87,7 +87,15 @@ class Endpoints:
 
     def all(self) -> list[EndpointState]:
         """List all endpoints of the workspace, with their deployments."""
-        return [self._read(one) for one in self._manager.items("onlineEndpoints")]
+        found = []
+        for one in self._manager.items("onlineEndpoints"):
+            try:
+                found.append(self._read(one))
+            except MissingError:
+                # Otherwise it was deleted since it was listed.
+                if self._exists(_endpoint(str(one["name"]))):
+                    raise
+        return found
 
     def find(self, name: str) -> EndpointState | None:
         """Return an endpoint; None if there is none of this name."""
@@ -95,7 +103,8 @@ class Endpoints:
             return self._read(self._manager.get(_endpoint(name)))
         except MissingError:
             self._manager.check_workspace()
-            return None
+            # Asked again, as to create an endpoint that exists would take its traffic away.
+            return next((one for one in self.all() if one.name == name), None)
 
     def get(self, name: str) -> EndpointState:
         """Return an endpoint.
@@ -184,12 +193,15 @@ class Endpoints:
     def _read(self, document: Mapping[str, Any]) -> EndpointState:
         name = str(document["name"])
         path = f"{_endpoint(name)}/deployments"
-        try:
-            deployments = tuple(_read_deployment(one) for one in self._manager.items(path))
-        except MissingError:
-            # Deleted since it was listed.
-            deployments = ()
+        deployments = tuple(_read_deployment(one) for one in self._manager.items(path))
         return _read_endpoint(document, deployments)
+
+    def _exists(self, path: str) -> bool:
+        try:
+            self._manager.get(path)
+        except MissingError:
+            return False
+        return True
 
     def _put(self, path: str, body: Mapping[str, Any], what: str) -> None:
         # Azure refuses a change while it works on an earlier one.
@@ -198,7 +210,7 @@ class Endpoints:
             self._manager.put(path, body)
         except ConflictError as error:
             raise ConflictError(
-                f"{error}\nsomeone else changes {what} now; wait until"
+                f"{error}\nan earlier command, or somebody else's, changes {what} now; wait until"
                 f" `{next_command('endpoints')}` shows it as Succeeded, and run the same command"
                 " again",
                 error.status,
@@ -220,14 +232,7 @@ class Endpoints:
         return self._until(final, f"{what} to be ready")
 
     def _until_gone(self, path: str, what: str) -> None:
-        def gone() -> bool:
-            try:
-                self._manager.get(path)
-            except MissingError:
-                return True
-            return False
-
-        self._until(gone, f"the deletion of {what}")
+        self._until(lambda: not self._exists(path), f"the deletion of {what}")
 
     def _until(self, reached: Callable[[], T], what: str) -> T:
         waited, told = 0.0, 0.0

@@ -13,7 +13,7 @@ from rehearsal.control_plane.request_log import LoggedRequest
 from rehearsal.errors import AzureError
 
 Service: TypeAlias = Literal[
-    "resource manager", "blob storage", "run history", "sign-in", "metrics"
+    "resource manager", "blob storage", "run history", "sign-in", "metrics", "endpoints"
 ]
 
 OTHER = "other"
@@ -110,6 +110,8 @@ def classify(method: str, path: str, query: str) -> tuple[Service, str]:
         return "run history", "discovery"
     if path.startswith("/history/"):
         return "run history", _history(path)
+    if path.startswith("/inference/"):
+        return "endpoints", "endpoint: score"
     if path.startswith("/mlflow/"):
         match = _METRICS.search(path)
         return "metrics", match[1] if match else OTHER
