@@ -49,7 +49,9 @@ PIXEL: Final = base64.b64decode(
 class DeployOptions:
     """Let a registered model answer requests at an endpoint, which is created if there is none. The
     deployment gets requests only after it has answered a smoke test. An endpoint costs money as
-    long as it exists, also without requests.
+    long as it exists, also without requests. In a private stack it has no public address, and a
+    deployment reaches only the workspace, its registry and its default storage account, by a flag
+    (egressPublicNetworkAccess) that Azure cannot change afterwards.
     """
 
     model: Annotated[str, Positional("MODEL:VERSION")] = ""
