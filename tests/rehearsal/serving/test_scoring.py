@@ -14,6 +14,7 @@ from jobs.serving.score import ScoreOptions
 from jobs.serving.traffic import TrafficOptions
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
+from rehearsal.serving.endpoints import ENDPOINT
 from tests import ROOT
 from tests.jobs.support.live import declare
 from tests.jobs.support.runs import answer, put
@@ -105,9 +106,4 @@ def test_a_trained_model_answers_as_predict_does(predicted, tmp_path, monkeypatc
         assert traffic.run(promoted, live.outputs, as_json=True) == 0
         assert answer(capsys)["traffic"] == {"green": 100}
         assert Endpoints(connect(live.outputs).manager, Console(), 60, 0.1).delete_all() == 1
-        assert (
-            azure.resources.of_kind(
-                f"{'Microsoft.MachineLearningServices/workspaces'}/onlineEndpoints"
-            )
-            == []
-        )
+        assert azure.resources.of_kind(ENDPOINT) == []
