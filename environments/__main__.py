@@ -28,7 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
     built = commands.add_parser("build", help="build an image")
     built.set_defaults(run=_build)
-    built.add_argument("image", choices=["cpu", "gpu"])
+    built.add_argument("image", choices=["cpu", "gpu", "serving"])
     built.add_argument("--base", help="base image (default: that of the Dockerfile)")
     built.add_argument(
         "--argument",
@@ -74,7 +74,7 @@ def _builder(options: argparse.Namespace) -> int:  # noqa: ARG001
 
 def _remove(options: argparse.Namespace) -> int:  # noqa: ARG001
     builder = find_builder()
-    orders = (Order("gpu", tag=cuda_compiler.TAG), Order("gpu"), Order("cpu"))
+    orders = (Order("gpu", tag=cuda_compiler.TAG), Order("gpu"), Order("cpu"), Order("serving"))
     for name in (*(order.name for order in orders), cuda_compiler.IMAGE, base.LOCAL):
         if builder.engine.has(name):
             builder.remove(name)

@@ -18,7 +18,7 @@ from infra.errors import NamingError
 from infra.outputs import Duty, Priority
 
 SubnetRole = Literal["training", "build", "endpoints", "jump"]
-IdentityRole = Literal["workspace", "training", "preparation", "build", "encryption"]
+IdentityRole = Literal["workspace", "training", "preparation", "build", "serving", "encryption"]
 
 DUTY_IDENTITIES: Final[Mapping[Duty, IdentityRole]] = {
     "train": "training",

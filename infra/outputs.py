@@ -102,6 +102,17 @@ class Access:
 
 
 @dataclass(frozen=True)
+class Serving:
+    """What endpoints of models need; ids of resources."""
+
+    identity: Filled
+    """Identity that endpoints act as: it pulls images and reads registered models."""
+    log_workspace: Filled
+    action_group: Filled
+    """Action group that alerts notify."""
+
+
+@dataclass(frozen=True)
 class PlatformOutputs:
     """One deployed stack."""
 
@@ -118,6 +129,8 @@ class PlatformOutputs:
     registry_login_server: Filled
     vault_uri: Https
     access: Access
+    serving: Serving | None = None
+    """None if the stack is not set up for endpoints of models."""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -405,6 +405,8 @@ class Settings:
     encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
     people: PeopleSettings = field(default_factory=PeopleSettings)
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
+    serving: bool = False
+    """Declare the identity that endpoints of models act as; `python -m jobs deploy` needs it."""
 
     @property
     def names(self) -> Names:

@@ -52,6 +52,12 @@ usage: python -m jobs COMMAND [NAME] [options] [-- options of the trainer]
                upload DIR --to prepared/imagenet
   download     download the results of a run: model, report, curves, logs
   register     register the model of a run as a versioned model
+  deploy       let a registered model answer requests: deploy MODEL:VERSION --endpoint NAME
+  score        ask an endpoint for the classes of images: score --endpoint NAME IMAGE...
+  traffic      promote a deployment of an endpoint, divide the requests, or roll back:
+               traffic --endpoint NAME --to green
+  endpoints    list the endpoints, and what they cost while idle
+  undeploy     delete an endpoint, or one deployment of it
   teardown     delete the platform of a stack; --cluster NAME deletes only one cluster
 
 NAME is the key of a run, which stands for its newest job, or the name of a job.
@@ -114,6 +120,11 @@ COMMANDS: Final = {
     "upload": Command("jobs.commands.upload", "UploadOptions"),
     "download": Command("jobs.commands.download", "DownloadOptions"),
     "register": Command("jobs.commands.register", "RegisterOptions"),
+    "deploy": Command("jobs.serving.deploy", "DeployOptions"),
+    "score": Command("jobs.serving.score", "ScoreOptions"),
+    "traffic": Command("jobs.serving.traffic", "TrafficOptions"),
+    "endpoints": Command("jobs.serving.listing", "EndpointsOptions"),
+    "undeploy": Command("jobs.serving.undeploy", "UndeployOptions"),
     "teardown": Command("jobs.commands.teardown", "TeardownOptions", outputs="optional"),
 }
 

@@ -26,6 +26,15 @@ from rehearsal.resources import kinds
 from rehearsal.resources.account_operations import AccountOperations
 from rehearsal.resources.roles import Roles, Workers
 from rehearsal.resources.vaults import Secrets
+from rehearsal.serving.endpoints import (
+    ADDRESS,
+    DEPLOYMENT,
+    ENDPOINT,
+    OnlineDeployment,
+    OnlineEndpoint,
+)
+from rehearsal.serving.inference import Inference
+from rehearsal.serving.servers import Servers
 
 
 class Loopback(contextlib.AbstractContextManager["Loopback"]):
@@ -116,6 +125,16 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
         self.runs, self.mlflow = machine_learning.runs, machine_learning.mlflow
         stack.callback(self.scheduler.close)
         quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url, roles)
+        self.servers = Servers(
+            options, self.folder / "servers", self.resources, self.blobs, self._reaper
+        )
+        stack.callback(self.servers.close)
+        self.resources.register(
+            {
+                ENDPOINT: OnlineEndpoint(self.resources, self.servers, self.url),
+                DEPLOYMENT: OnlineDeployment(self.resources, self.servers, quotas.shortage),
+            }
+        )
         workers = Workers(self.resources.respond, roles)
         operations_on_accounts = AccountOperations(workers.respond, options.account_seconds)
         self.admin = Admin(
@@ -133,6 +152,7 @@ class Loopback(contextlib.AbstractContextManager["Loopback"]):
             self._log,
             services={
                 ADMIN: self.admin.respond,
+                ADDRESS: Inference(self.identity, self.resources, self.servers).respond,
                 "/history/": machine_learning.run_history.respond,
                 "/mlflow/": self.mlflow.respond,
                 "/secrets/": Secrets(self.resources).respond,

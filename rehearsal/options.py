@@ -27,8 +27,11 @@ class Options:
     image: str | None = None
     """Image of this machine to run all jobs in, whatever environment they request; None runs jobs
     as processes of this machine."""
+    serving_python: Path = _ROOT / ".tools" / "serving" / "bin" / "python"
+    """Python of the servers that answer at endpoints, in place of that of their image."""
     max_processes_per_node: int | None = None
-    """Upper limit of a job's processes per node, for machines with few cores."""
+    """Upper limit of a job's processes per node, and of a server's workers, for machines with few
+    cores."""
     allocation_seconds: float = 0.2
     """Time until a requested node is allocated."""
     max_idle_seconds: float | None = None

@@ -237,6 +237,7 @@ GRANTS: Mapping[IdentityRole, tuple[Grant, ...]] = {
         Grant("prepared", roles.BLOB_DATA_CONTRIBUTOR),
     ),
     "build": (*JOB_GRANTS, ALL_BUT_RESULTS, Grant("registry", roles.ACR_PUSH)),
+    "serving": (Grant("registry", roles.ACR_PULL), Grant("results", roles.BLOB_DATA_READER)),
 }
 """Roles that exist before the workspace. Azure Machine Learning requires the workspace's identity
 to be Contributor on the resources the workspace uses ("Set up service authentication"). The

@@ -29,10 +29,13 @@ def declare(
     network: Network | None,
     monitoring: Monitoring,
     workspace: ml.Workspace,
-) -> None:
+) -> pulumi.Output[str]:
     """Declare diagnostics, alerts and the budget.
 
     Existing resources get no diagnostic setting: those are up to their owner.
+
+    Returns:
+        Id of the action group that alerts notify.
     """
     sources = [
         LogSource("workspace", workspace.id, (ALL,)),
@@ -42,7 +45,7 @@ def declare(
     ]
     # The creation of a workspace changes its default account.
     Diagnostics(context, sources, monitoring.log_id, [workspace])
-    Alerts(
+    alerts = Alerts(
         context,
         AlertsArgs(
             log_workspace=monitoring.log_id,
@@ -63,6 +66,7 @@ def declare(
             forecast_percent=budget.forecast_percent,
         ),
     )
+    return alerts.people.id
 
 
 def _services(services: Services, *, reads: bool) -> list[LogSource]:

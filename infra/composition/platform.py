@@ -109,12 +109,17 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
         stack_outputs.datastore_containers(context, platform_services),
         [*usable, *platform_services.accounts_ready],
     )
-    observability.declare(
+    people = observability.declare(
         settings, context, group_id, platform_services, connected.network, monitoring, workspace
     )
     return {
         "platform": stack_outputs.export(
-            settings, context, platform_services, identities, clusters
+            settings,
+            context,
+            platform_services,
+            identities,
+            clusters,
+            {"log_workspace": monitoring.log_id, "alerts": people},
         ),
         "data_account": platform_services.data_storage.id,
     }
@@ -179,6 +184,7 @@ def _identity_roles(settings: Settings) -> list[IdentityRole]:
     duties = {cluster.duty for cluster in settings.clusters.values()}
     needed: list[IdentityRole] = ["workspace"]
     needed += [role for duty, role in DUTY_IDENTITIES.items() if duty in duties]
+    needed += ["serving"] if settings.serving else []
     return [*needed, "encryption"] if settings.encryption.customer_managed_keys else needed
 
 

@@ -45,9 +45,20 @@ def export(
     services: Services,
     identities: Identities,
     clusters: Sequence[ClusterArgs],
+    monitoring: Mapping[str, pulumi.Input[str]],
 ) -> pulumi.Output[dict[str, Any]]:
-    """Return `PlatformOutputs` as plain data."""
+    """Return `PlatformOutputs` as plain data.
+
+    Args:
+        settings: Settings of the stack.
+        context: Context of the stack.
+        services: Services of the stack.
+        identities: Identities of the stack.
+        clusters: Clusters of the stack.
+        monitoring: Ids of the log workspace (`log_workspace`) and the action group (`alerts`).
+    """
     values: dict[str, pulumi.Input[str]] = {
+        **monitoring,
         "workspace": context.names.workspace,
         "login_server": services.registry.address,
         "vault": services.vault.address,
@@ -57,6 +68,8 @@ def export(
         "default_endpoint": services.default_storage.address,
         **{f"client_{role}": identity.client_id for role, identity in identities.by_role.items()},
     }
+    if settings.serving:
+        values["serving"] = identities.by_role["serving"].id
 
     def build(resolved: Mapping[str, str]) -> dict[str, Any]:
         return outputs.to_dict(_outputs(settings, context, clusters, resolved))
@@ -92,6 +105,11 @@ def _outputs(
         registry_login_server=values["login_server"],
         vault_uri=values["vault"],
         access=_access(settings),
+        serving=(
+            outputs.Serving(values["serving"], values["log_workspace"], values["alerts"])
+            if settings.serving
+            else None
+        ),
     )
 
 

@@ -51,6 +51,7 @@ OVERRIDES: Final[Mapping[str, object]] = {
     "people.publishers": STRANGER[:-1] + "1",
     "people.scientists": STRANGER[:-1] + "2",
     "people.operators": STRANGER[:-1] + "3",
+    "serving": True,
     "vault.purge_protection": True,
 }
 """The stack that is mutated: production with everything declared."""

@@ -128,6 +128,10 @@ GRANTS: Final[Mapping[str, Grants]] = {
         ("data/prepared", roles.BLOB_DATA_CONTRIBUTOR): None,
     },
     "build": {**JOB_GRANTS, **NO_RESULTS, ("registry", roles.ACR_PUSH): None},
+    "serving": {
+        ("registry", roles.ACR_PULL): None,
+        ("default/results", roles.BLOB_DATA_READER): None,
+    },
     "encryption": {("vault", roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER): None},
     "publishers": {("data", roles.BLOB_DATA_CONTRIBUTOR): None},
     "scientists": {
@@ -188,6 +192,8 @@ def _assignments(
             continue
         if holder in unused:
             yield assignment, f"{gives}, but no cluster of the stack has its duty"
+        if holder == "serving" and not settings.serving:
+            yield assignment, f"{gives}, but the stack serves no models"
         if principal != principals[holder]:
             yield assignment, f"{gives} through the principal {principal}, which is not {holder}"
         scope = str(input_at(assignment, "scope"))

@@ -6,6 +6,7 @@ allow the URL of a blob container ("Supports blob URIs on environment creation")
 the build cluster reads the context with its identity, which may read this folder of the container.
 """
 
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -21,13 +22,19 @@ CONTENT: Final = "content"
 """Tag of a registered environment with the hash of its build context, which is its version."""
 
 
-def ensure(manager: ResourceManager, storage: Storage, context: BuildContext) -> str:
+def ensure(
+    manager: ResourceManager,
+    storage: Storage,
+    context: BuildContext,
+    inference: Mapping[str, object] | None = None,
+) -> str:
     """Register an image unless this version of it is registered.
 
     Args:
         manager: Resource Manager of the workspace.
         storage: Storage that the build context is uploaded to.
         context: Build context of the image.
+        inference: Where a server in the image answers (`inferenceConfig`), if there is one.
 
     Returns:
         NAME:VERSION of the environment.
@@ -37,7 +44,7 @@ def ensure(manager: ResourceManager, storage: Storage, context: BuildContext) ->
     """
     path = f"environments/{segment(context.name)}/versions/{segment(context.version)}"
     if not _is_registered(manager, path):
-        manager.put(path, body(context, upload(storage, context)))
+        manager.put(path, body(context, upload(storage, context), inference))
     return context.reference
 
 
@@ -69,15 +76,19 @@ def context_address(store: Datastore, folder: str) -> str:
     return f"{store.blob_endpoint.rstrip('/')}/{store.container}/{quote(folder)}/"
 
 
-def body(context: BuildContext, address: str) -> dict[str, object]:
+def body(
+    context: BuildContext, address: str, inference: Mapping[str, object] | None = None
+) -> dict[str, object]:
     """Build the request body that registers an environment.
 
     Args:
         context: Build context of the image.
         address: URL of the build context.
+        inference: Where a server in the image answers, if there is one.
     """
     return {
         "properties": {
+            **({"inferenceConfig": inference} if inference else {}),
             "build": {"contextUri": address, "dockerfilePath": DOCKERFILE},
             "osType": "Linux",
             "description": f"Image {context.image} of the trainer",

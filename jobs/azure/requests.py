@@ -41,7 +41,7 @@ REPORTED_PAUSE: Final = 5.0
 _SECRETS: Final = "7.4"
 """API version of the secrets of key vaults."""
 _PUBLIC: Final = "https://management.azure.com"
-_ACTIONS: Final = ("details", "cancel", "listNodes", "startPendingUpload")
+_ACTIONS: Final = ("details", "cancel", "listNodes", "startPendingUpload", "getLogs", "score")
 """Last path segments of URLs that are actions, not names."""
 
 
@@ -128,6 +128,28 @@ class Requests:
         request = HttpRequest("GET", url, headers=dict(headers))
         response: HttpResponse = self._anonymous.send_request(request)
         return response
+
+    def post_content(
+        self, url: str, content: bytes, headers: Mapping[str, str], scope: str
+    ) -> HttpResponse:
+        """Post a content to a service whose answer does not depend on how often it is asked.
+
+        Args:
+            url: Full URL.
+            content: Body of the request.
+            headers: Headers of the request.
+            scope: Scope of the token, such as https://ml.azure.com/.default.
+
+        Raises:
+            RequestError: The request failed; the subclass tells why.
+        """
+        client = pipeline(policies.BearerTokenCredentialPolicy(self._credential, scope))
+        request = HttpRequest("POST", url, content=content, headers=dict(headers))
+        with self.errors(name_of(url)):
+            response: HttpResponse = client.send_request(request, retry_on_methods=["POST"])
+            if response.status_code >= 400:
+                raise HttpResponseError(_sentence(response), response=response)
+            return response
 
     def secret(self, uri: str) -> str:
         """Return the value of a secret in a key vault.
@@ -297,6 +319,15 @@ def read_json(content: bytes, url: str) -> Any:
             f"{what}: the response from {urlsplit(url).netloc} is not JSON; check for a"
             " proxy or a network sign-in page in between"
         ) from error
+
+
+def _sentence(response: HttpResponse) -> str | None:
+    """Return the reason in {"error": "reason"}, as servers of models write it; None otherwise."""
+    try:
+        reason = json.loads(response.content)["error"]
+    except (ValueError, LookupError, TypeError):
+        return None
+    return reason if isinstance(reason, str) else None
 
 
 def _report(state: str, pause: float) -> None:

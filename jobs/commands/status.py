@@ -1,4 +1,4 @@
-"""`python -m jobs status` and `list`: nodes that cost money now, runs, and jobs."""
+"""`python -m jobs status` and `list`: nodes and endpoints that cost money now, runs, and jobs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +19,12 @@ from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, table
 from jobs.errors import MissingError
 from jobs.following.planned import Planned
+from jobs.serving.listing import (
+    endpoint_documents,
+    endpoint_lines,
+    prices_of,
+    read_endpoints,
+)
 
 MAX_JOBS: Final = 500
 """Number of jobs, newest first, in which `status` looks for runs; Azure returns them in pages."""
@@ -26,7 +32,7 @@ MAX_JOBS: Final = 500
 
 @dataclass(frozen=True)
 class StatusOptions:
-    """Show the nodes that cost money now, and the runs with their attempts."""
+    """Show the nodes and endpoints that cost money now, and the runs with their attempts."""
 
     runs: Annotated[int, Bounds(at_least=1)] = 10
     """Number of runs to show, newest first. Runs among the newest 500 jobs that have not ended are
@@ -135,12 +141,17 @@ def _status(
     runs = shown_runs(group_by_run(jobs[:MAX_JOBS]), options.runs)
     attempts = [job for run in runs for job in run.jobs]
     cost = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(attempts)
-    lines = [*cost_lines(clusters, datetime.now(UTC)), "", *_run_lines(runs, cost)]
+    endpoints = read_endpoints(workspace.manager)
+    prices = prices_of(workspace.manager, endpoints)
+    lines = cost_lines(clusters, datetime.now(UTC))
+    lines += [""] * bool(endpoints) + endpoint_lines(endpoints, prices)
+    lines += ["", *_run_lines(runs, cost)]
     lines += plan_lines(runs, cost)
     if older:
         lines.append(f"shows only runs among the newest {MAX_JOBS} jobs; there are older jobs")
     document = {
         "clusters": [_cluster_document(nodes) for nodes in clusters],
+        "endpoints": endpoint_documents(endpoints, prices),
         "runs": [
             {
                 "run": run.key,

@@ -21,6 +21,7 @@ from jobs.pulumi.leftover_resources import AzureResources, Leftover
 from jobs.pulumi.state import StackResource
 from jobs.pulumi.teardown_record import TeardownRecord
 from jobs.pulumi.teardown_steps import Teardown
+from jobs.serving.endpoints import Endpoints
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _GROUP: Final = "azure-native:resources:ResourceGroup"
@@ -41,8 +42,8 @@ class TeardownOptions:
     """Do not ask for confirmation."""
 
     wait_minutes: Annotated[float, Bounds(above=0)] = 60.0
-    """Longest time to wait for each of: the end of all jobs, and the deletion of clusters,
-    workspace and vault. In minutes."""
+    """Longest time to wait for each of: the end of all jobs, and the deletion of an endpoint,
+    clusters, workspace and vault. In minutes."""
 
     poll_seconds: Annotated[float, Bounds(above=0)] = 5.0
     """Pause between two checks of the progress, in seconds."""
@@ -97,9 +98,9 @@ def run(
     workspace = connect(known)
     manager, jobs = workspace.manager, workspace.jobs
     in_azure = AzureResources(manager, known)
-    teardown = Teardown(
-        manager, jobs, in_azure, pulumi, console, options.wait_minutes * 60, options.poll_seconds
-    )
+    wait, poll = options.wait_minutes * 60, options.poll_seconds
+    endpoints = Endpoints(manager, console, wait, poll)
+    teardown = Teardown(manager, jobs, in_azure, pulumi, console, wait, poll, endpoints.delete_all)
     try:
         resources = pulumi.resources()
         check_same(manager.group_id, resources)

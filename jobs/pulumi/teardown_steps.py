@@ -32,6 +32,7 @@ class Teardown:
         console: Prints what is done.
         wait: Longest time for each step, in seconds.
         poll: Seconds between two checks of the progress.
+        delete_endpoints: Deletes all endpoints of the workspace, and returns their number.
     """
 
     def __init__(
@@ -43,10 +44,12 @@ class Teardown:
         console: Console,
         wait: float,
         poll: float,
+        delete_endpoints: Callable[[], int],
     ) -> None:
         self._manager, self._jobs, self._resources = manager, jobs, resources
         self._pulumi, self._console = pulumi, console
         self._wait, self._poll = wait, poll
+        self._delete_endpoints = delete_endpoints
         self.done: list[str] = []
 
     def run(self, stack_resources: Sequence[StackResource]) -> None:
@@ -59,6 +62,10 @@ class Teardown:
             UserError: A step failed; the steps before it are done.
         """
         if self._resources.has_workspace():
+            # First, as they cost money also without requests.
+            count = self._delete_endpoints()
+            if count:
+                self._did(f"deleted {plural(count, 'endpoint')}")
             self._cancel_jobs()
             self.delete_clusters()
         self._purge_workspace()

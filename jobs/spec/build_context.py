@@ -1,4 +1,4 @@
-"""The build contexts of the images that jobs run in.
+"""The build contexts of the images that jobs run in, and of the one that answers at endpoints.
 
 The version of an image is a hash of all files that its build reads, so an unchanged image is found
 in the workspace and not built again. Markdown files are not part of it.
@@ -12,13 +12,16 @@ from typing import Final, Literal
 from jobs.errors import SnapshotError
 from jobs.spec.code_snapshot import digest, files_below, write_files
 
-Image = Literal["gpu", "cpu"]
+Image = Literal["gpu", "cpu", "serving"]
 
 LOCK: Final = "requirements.txt"
 """Name of the lock file in a build context, which the Dockerfile copies."""
 
 SHARED: Final = "shared"
-"""Name of the folder in environments/ whose files are in the build context of every image."""
+"""Name of the folder in environments/ whose files are in the build contexts of jobs' images."""
+
+SCORING: Final = "serving"
+"""Name of the folder with the scoring script, whose files are in the context of image serving."""
 
 _NOTES = {".md"}
 
@@ -52,7 +55,7 @@ class BuildContext:
 
 
 def build_context(repository: Path, image: Image) -> BuildContext:
-    """Read environments/IMAGE, environments/shared and the image's lock file.
+    """Read environments/IMAGE, the files that are not its own, and the image's lock file.
 
     Args:
         repository: Folder that contains `environments/` and `locks/`.
@@ -62,9 +65,10 @@ def build_context(repository: Path, image: Image) -> BuildContext:
         SnapshotError: The Dockerfile or the lock file is missing, or a file is a symbolic link.
     """
     folder, lock = repository / "environments" / image, repository / "locks" / f"{image}.txt"
+    common = repository / SCORING if image == SCORING else folder.with_name(SHARED)
     files = {
         name: path
-        for source in (folder.with_name(SHARED), folder)
+        for source in (common, folder)
         for name, path in files_below(source, source).items()
         if path.suffix not in _NOTES
     }

@@ -4,16 +4,16 @@ import re
 import statistics
 import urllib.parse
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from rehearsal.control_plane.arm_path import parse
 from rehearsal.control_plane.request_log import LoggedRequest
 from rehearsal.errors import AzureError
 
 Service: TypeAlias = Literal[
-    "resource manager", "blob storage", "run history", "sign-in", "metrics"
+    "resource manager", "blob storage", "run history", "sign-in", "metrics", "endpoints"
 ]
 
 OTHER = "other"
@@ -28,6 +28,12 @@ _SIGN_IN = {
 }
 _NAMESAKES = {"Microsoft.OperationalInsights"}
 """Providers with the same type names as others, so that their names are shown too."""
+
+_WHOLE: Final[Mapping[str, tuple[Service, str]]] = {
+    "/discovery": ("run history", "discovery"),
+    "/inference/": ("endpoints", "endpoint: score"),
+}
+"""Requests of one kind each, by the beginning of their paths."""
 
 _RUN = re.compile(r"/runs/[^/]+(?:/(\w+))?")
 _METRICS = re.compile(r"/api/2\.0/mlflow/([a-z-]+(?:/[a-z-]+)?)$")
@@ -106,8 +112,9 @@ def classify(method: str, path: str, query: str) -> tuple[Service, str]:
             return "sign-in", name
     if path.lower().startswith("/subscriptions"):
         return "resource manager", _managed(method, path)
-    if path.startswith("/discovery"):
-        return "run history", "discovery"
+    for start, kind in _WHOLE.items():
+        if path.startswith(start):
+            return kind
     if path.startswith("/history/"):
         return "run history", _history(path)
     if path.startswith("/mlflow/"):

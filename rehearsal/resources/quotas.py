@@ -1,5 +1,6 @@
 """Cores and prices of VM sizes, and a subscription's quotas and usage."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ _DEFAULT = 1_000
 _SIZE = re.compile(r"Standard_([A-Z]+)(\d+)([a-z]*)(?:_([vV]\d+))?")
 _SIZES = ("Standard_ND40rs_v2", "Standard_NC24ads_A100_v4", "Standard_ND96amsr_A100_v4",
           "Standard_D4ads_v5", "Standard_D8ads_v5", "Standard_D16ads_v5", "Standard_D32ads_v5",
-          "Standard_DS3_v2")  # fmt: skip
+          "Standard_DS3_v2", "Standard_F4s_v2")  # fmt: skip
 _CORE_PRICE = {"LowPriority": 0.01, "Standard": 0.05}
 """Price of a core for an hour by tier. Made up: only the form of the answer is Azure's."""
 _WINDOWS_FACTOR = 2
@@ -75,6 +76,19 @@ class Quotas:
             f"The specified subscription has a {_shown(name)} vCPU quota of {limit} and cannot"
             " accommodate for at least 1 requested managed compute node which maps to"
             f" {cores(size)} vCPUs."
+        )
+
+    def shortage(self, location: str, size: str, instances: int) -> str | None:
+        """Return why Azure refuses the instances of a deployment: it holds back another fifth for
+        updates ("Manage and increase quotas"); None if there is enough quota.
+        """
+        needed = math.ceil(cores(size) * instances * 1.2)
+        limit = self._limit(location, family(size))
+        if limit >= needed:
+            return None
+        return (
+            f"Not enough quota available for {size} in SubscriptionId. Current usage/limit: 0/"
+            f"{limit}. Additional needed: {needed}"
         )
 
     def usages(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002

@@ -23,7 +23,7 @@ keys = (
 SUBSCRIPTION = "00000000-0000-4000-8000-000000000000"
 RESOURCE_NAME = r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,78}[a-zA-Z0-9_]"
 SUBNETS = ("training", "build", "endpoints", "jump")
-IDENTITIES = ("workspace", "training", "preparation", "build", "encryption")
+IDENTITIES = ("workspace", "training", "preparation", "build", "serving", "encryption")
 
 
 def named(seed="", subscription=SUBSCRIPTION):

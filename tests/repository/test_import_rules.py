@@ -92,6 +92,7 @@ STANDARD_LIBRARY_ONLY = [
     *("jobs.planning.scaling", "jobs.planning.throughput", "jobs.planning.values"),
     "jobs.planning.workload",
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
+    *("jobs.serving.monitoring", "jobs.serving.spec", "jobs.serving.traffic_policy"),
     *("jobs.spec.budget_policy", "jobs.spec.builder"),
     "jobs.spec.code_snapshot",
     *("jobs.spec.command_line", "jobs.spec.environment_variables", "jobs.spec.job_spec"),
@@ -212,7 +213,9 @@ MAY_NAME_FILES_OF = {
     # What the scoring server loads.
     "trainer/scoring/server.py": {"serving"},
     # What an image is built from.
-    "jobs/spec/build_context.py": {"environments"},
+    "jobs/spec/build_context.py": {"environments", "serving"},
+    # The environment of the server, which has its name.
+    "rehearsal/options.py": {"serving"},
     # The stack whose outputs are read, and the program that makes it, are Pulumi's to find.
 }
 """Files that name the files of another world by path, with what they name."""

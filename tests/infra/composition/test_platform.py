@@ -121,6 +121,15 @@ def test_a_customer_key_encrypts_workspace_registry_and_accounts():
         assert role in before[user.key]
 
 
+def test_an_identity_for_endpoints_reads_models_and_pulls_images():
+    assert "serving" not in str([one.name for one in of_kind(rendered("dev"), ASSIGNMENT)])
+    resources = rendered("dev", serving=True)
+    assigned = {
+        one.name for one in of_kind(resources, ASSIGNMENT) if one.name.startswith("serving-")
+    }
+    assert assigned == {"serving-registry-acrpull", "serving-results-storage-blob-data-reader"}
+
+
 def test_application_insights_is_declared_when_asked_for():
     assert not of_kind(rendered("dev"), "applicationinsights:Component")
     resources = rendered("dev", monitoring__application_insights=True)

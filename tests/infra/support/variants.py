@@ -67,6 +67,7 @@ OPTIONS = {
         "subscription.low_priority_cores": 128,
     },
     "prepares for another stack": {"clusters.gpu": None, "storage.existing_data": DATA},
+    "serving": {"serving": True},
     "another stack prepares": {"clusters.preparation": None},
     "jump subnet": {"network.jump_subnet": True},
     "read logs and flow logs": {

@@ -20,8 +20,11 @@ from jobs.errors import NotDeployedError, PendingOperationsError, PlatformReadEr
 from jobs.pulumi.state import pending_creations, resources
 from jobs.pulumi.teardown_record import TeardownRecord
 from jobs.pulumi.teardown_steps import Teardown
+from jobs.serving import deploy
+from jobs.serving.deploy import DeployOptions
 from rehearsal.resources.workspaces import DELETED
 from tests.jobs.support.runs import answer, declare_job
+from tests.jobs.support.serving import register_model
 from tests.jobs.support.torn_down import YES
 
 ARM = "2024-10-01"
@@ -333,3 +336,18 @@ def test_what_was_being_made_is_known_by_name():
     ]
     state = {"deployment": {"resources": [], "pending_operations": operations}}
     assert pending_creations(state) == ["group"]
+
+
+def test_an_endpoint_that_was_left_is_deleted_first(stack, capsys):
+    live = stack.live
+    deployed = DeployOptions(
+        model=register_model(live, "left", "1"), endpoint="left", poll_seconds=0.05
+    )
+    assert deploy.run(deployed, live.outputs, as_json=True) == 0
+    capsys.readouterr()
+    assert stack.tear_down() == 0
+    done = answer(capsys)
+    assert done["left"] == []
+    assert done["done"][0] == "deleted 1 endpoint"
+    order = [name for _, name in stack.deletions()]
+    assert order.index("left") < order.index(stack.outputs.workspace)

@@ -1,11 +1,12 @@
 """What the commands do in the fault matrix, and what must be true afterwards."""
 
 import importlib
+import io
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,19 +19,23 @@ from jobs.azure import storage
 from jobs.commands import teardown
 from jobs.commands.teardown import TeardownOptions
 from jobs.pulumi.state import StackResource
+from jobs.serving import deploy
 from jobs.spec import from_options
 from jobs.transfer import blob_upload
 from rehearsal.control_plane.http_messages import Request
 from tests import ROOT
+from tests.jobs.faults.network import Network
 from tests.jobs.faults.stand_in import LINES, InProcess
 from tests.jobs.support.folders import write_shards
 from tests.jobs.support.live import Live, declare
 from tests.jobs.support.platform import platform
+from tests.jobs.support.serving import register_version
 from tests.jobs.support.tiny import begin
 
 RETRY: Final = ["--retry-timeout-minutes", "10"]
 SUPERVISE: Final = ["--supervise", "--resubmit.backoff-seconds", "10"]
 POLL: Final = ["--poll-seconds", "10"]
+DEPLOY: Final = ["--endpoint", "x", *POLL]
 _BLOCK: Final = 16 << 10
 _IMAGE: Final = "environments/trainer-cpu"
 
@@ -71,6 +76,7 @@ class Scenarios:
             "upload": self.upload,
             "download": self.download,
             "cancel": self.cancel,
+            "deploy": self.deploy,
             "teardown": self.teardown,
         }
 
@@ -86,7 +92,7 @@ class Scenarios:
         for package in ("common", "trainer"):
             (small / package).mkdir(parents=True)
             (small / package / "__init__.py").touch()
-        for name in ("environments", "locks"):
+        for name in ("environments", "locks", "serving"):
             shutil.copytree(ROOT / name, small / name)
         self._source = write_shards(self.folder / "shards", count=1, size=3 * _BLOCK)
         (self._source / "classes.txt").write_text("cat dog")
@@ -94,6 +100,7 @@ class Scenarios:
             # As `cli.main` does.
             logging.getLogger("azure").setLevel(logging.ERROR)
             stack.enter_context(patch.object(from_options, "REPOSITORY", small))
+            stack.enter_context(patch.object(deploy, "REPOSITORY", small))
             stack.enter_context(patch.object(blob_upload, "BLOCK", _BLOCK))
             # With random pauses, a fault that lasts for a time would end before another request.
             calm = {**storage.BACKOFF, "random_jitter_range": 0}
@@ -222,6 +229,38 @@ class Scenarios:
 
         return Trial(
             self._command("cancel", "x", name=key), problem, lambda: self._attempts(key, 1)
+        )
+
+    def deploy(self) -> Trial:
+        """Deploy a second version of a model, which gets a part of the requests."""
+        key = self._key("deploy")
+        kinds, endpoint = "onlineEndpoints", f"{self.live.workspace}/onlineEndpoints/{key}"
+        for kind in ("environments", kinds):
+            for document in self.azure.resources.below(self.live.workspace, f"/{kind}/"):
+                self.azure.resources.discard(document["id"])
+        store = self.live.outputs.datastores.results.name
+        for version in ("1", "2"):
+            register_version(self.live, key, version, store)
+        first = self._command("deploy", "x:1", *DEPLOY, model=f"{key}:1", endpoint=key)
+        said = io.StringIO()
+        with (
+            self.azure.clock.patched(),
+            Network(self.azure, self.azure.clock).patched(),
+            redirect_stdout(said),
+            redirect_stderr(said),
+        ):
+            assert first() == 0, said.getvalue()
+        more = {"model": f"{key}:2", "endpoint": key, "to": "green", "traffic": 10}
+
+        def traffic() -> Any:
+            return (self.azure.resources.get(endpoint) or {"properties": {}})["properties"].get(
+                "traffic"
+            )
+
+        return Trial(
+            self._command("deploy", "x:2", *DEPLOY, **more),
+            lambda: None if traffic() == {"blue": 90, "green": 10} else f"traffic {traffic()}",
+            lambda: None if (traffic() or {}).get("blue", 0) >= 90 else "blue lost its requests",
         )
 
     def teardown(self) -> Trial:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rehearsal.control_plane.azure_formats import run_error
+from rehearsal.control_plane.http_messages import Response
 from rehearsal.loopback import Loopback
 from rehearsal.machine_learning.preemption_policy import PREEMPTED
 from rehearsal.options import Options
@@ -28,6 +29,16 @@ class InProcess(Loopback):
     def _start(self, stack: Any) -> None:
         del stack
         self.scheduler.submit = self._submit  # type: ignore[method-assign]
+        states: dict[str, str] = {}
+        classes = {"classes": [{"class_id": 1, "class_name": "one", "probability": 1.0}]}
+
+        def start(deployment: str) -> None:
+            states[deployment] = "Creating"
+            self.clock.after(40.0, lambda: states.update({deployment: "Succeeded"}))
+
+        self.servers.start = start  # type: ignore[method-assign]
+        self.servers.state = lambda deployment: states[deployment]  # type: ignore[method-assign]
+        self.servers.ask = lambda *_: Response(200, classes)  # type: ignore[method-assign]
 
     def _submit(self, job: str) -> None:
         self.runs.change(job, status="Queued")

@@ -11,6 +11,7 @@ COMMANDS = (
     "upload",
     "download",
     "cancel",
+    "deploy",
     "teardown",
 )
 

@@ -1,5 +1,6 @@
 """An image gets a new version if its build context changes, and only then."""
 
+import json
 import re
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from jobs.errors import SnapshotError
 from jobs.options import ASSET
 from jobs.spec.build_context import LOCK, build_context
+from tests import ROOT
 
 
 @pytest.fixture
@@ -81,3 +83,19 @@ def test_a_second_lock_is_refused(repository):
     (repository / "environments" / "gpu" / LOCK).write_text("numpy==1.0\n")
     with pytest.raises(SnapshotError, match=r"must not exist.*delete it"):
         build_context(repository, "gpu")
+
+
+def test_the_image_of_endpoints_has_the_scoring_script_and_nothing_of_jobs():
+    contents = build_context(ROOT, "serving").contents
+    assert set(contents) == {"Dockerfile", LOCK, "score.py", "page.html", "logging.json"}
+    assert contents["score.py"] == (ROOT / "serving" / "score.py").read_bytes()
+    assert contents[LOCK] == (ROOT / "locks" / "serving.txt").read_bytes()
+
+
+def test_the_server_of_an_image_is_the_one_that_runs_here():
+    dockerfile = build_context(ROOT, "serving").contents["Dockerfile"].decode()
+    (command,) = re.findall(r"^CMD (.*)$", dockerfile, re.MULTILINE)
+    script = (ROOT / "trainer" / "scoring" / "server.py").read_text()
+    for part in json.loads(command):
+        if part.startswith(("--", "azureml")):
+            assert f'"{part}"' in script, part

@@ -25,6 +25,7 @@ from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from tests import ROOT
 from tests.jobs.support.platform import platform
+from tests.jobs.support.server import write_server
 
 GPU_NODES = 4
 ARM = "2024-10-01"
@@ -152,6 +153,7 @@ def azure(tmp_path_factory):
     """The stand-in for the session."""
     options = Options(
         program_folder=ROOT / ".venv-trainer" / "bin",
+        serving_python=write_server(tmp_path_factory.mktemp("server")),
         max_processes_per_node=1,
         max_idle_seconds=2.0,
         allocation_seconds=0.1,

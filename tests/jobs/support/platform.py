@@ -63,6 +63,7 @@ def platform(
         access = outputs.Access(
             "allowlisted", ("20.103.0.0/24",), ("workspace", "default_storage", "data_storage")
         )
+    providers = f"/subscriptions/{guid(2)}/resourceGroups/{names.resource_group}/providers"
     return PlatformOutputs(
         tenant_id=guid(1),
         subscription_id=guid(2),
@@ -80,4 +81,9 @@ def platform(
         registry_login_server=f"{names.registry}.azurecr.io",
         vault_uri=f"https://{names.vault}.vault.azure.net/",
         access=access,
+        serving=outputs.Serving(
+            f"{providers}/Microsoft.ManagedIdentity/userAssignedIdentities/serving",
+            f"{providers}/Microsoft.OperationalInsights/workspaces/logs",
+            f"{providers}/Microsoft.Insights/actionGroups/people",
+        ),
     )

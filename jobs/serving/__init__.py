@@ -1,0 +1,1 @@
+"""Models in use: endpoints on Azure that answer with the classes of images."""
