@@ -43,7 +43,11 @@ class Layout:
     """What the schema of a Parquet file says."""
 
     types: dict[str, str]
-    """Type of each column."""
+    """Type of each column, in words."""
+    images: dict[str, str]
+    """Columns that may hold encoded images, with their field that does; "" for the column itself."""
+    labels: list[str]
+    """Columns that may hold labels."""
     features: dict[str, dict[str, Any]]
     """Features that Hugging Face's `datasets` described in the metadata, by column."""
 
@@ -71,8 +75,11 @@ def read_layout(path: str) -> Layout:
     except (ValueError, AttributeError):
         features = {}
     features = features if isinstance(features, dict) else {}
+    fields = {field.name: _image_field(field.type) for field in schema}
     return Layout(
         {field.name: str(field.type) for field in schema},
+        {name: field for name, field in fields.items() if field is not None},
+        [field.name for field in schema if pa.types.is_integer(field.type)],
         {name: feature for name, feature in features.items() if isinstance(feature, dict)},
     )
 
@@ -89,11 +96,9 @@ def find_columns(layout: Layout, image: str | None, label: str | None) -> Column
     Raises:
         UnfitFileError: A column is not there, has no fitting type or is ambiguous.
     """
-    images = [name for name, kind in layout.types.items() if _image_field(kind) is not None]
-    labels = [name for name, kind in layout.types.items() if "int" in kind.partition("<")[0]]
-    found_image = _choose(layout, "image", image, images, "Image", ("image", "img"))
-    found_label = _choose(layout, "label", label, labels, "ClassLabel", ("label", "labels"))
-    return Columns(found_image, found_label, _image_field(layout.types[found_image]) or "")
+    found_image = _choose(layout, "image", image, [*layout.images], "Image", ("image", "img"))
+    found_label = _choose(layout, "label", label, layout.labels, "ClassLabel", ("label", "labels"))
+    return Columns(found_image, found_label, layout.images[found_image])
 
 
 def check_row_groups(path: str, columns: Columns) -> int:
@@ -206,12 +211,16 @@ def _choose(
                          f" columns are {columns}")  # fmt: skip
 
 
-def _image_field(kind: str) -> str | None:
+def _image_field(kind: pa.DataType) -> str | None:
     """Return the field with encoded images of a type, "" for the column itself, or None."""
-    if kind in ("binary", "large_binary"):
+    if _is_binary(kind):
         return ""
-    if kind.startswith("struct<") and any(
-        f"bytes: {binary}" in kind for binary in ("binary", "large_binary")
-    ):
-        return "bytes"
+    if pa.types.is_struct(kind):
+        number = kind.get_field_index("bytes")
+        if number >= 0 and _is_binary(kind.field(number).type):
+            return "bytes"
     return None
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))

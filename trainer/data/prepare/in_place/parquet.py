@@ -11,6 +11,7 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from common.text import listing
+from trainer.data.example import BrokenRecordError
 from trainer.data.formats.parquet import ParquetFormat
 from trainer.data.formats.parquet_files import (
     Layout,
@@ -203,6 +204,8 @@ def _checked(path: Path, columns: Columns) -> int:
         return check_row_groups(str(path), columns)
     except UnfitFileError as error:
         raise DataError(f"{path}: {error}") from error
+    except BrokenRecordError as error:
+        raise DataError(f"{path}: cannot be read ({error}); copy it again") from error
 
 
 def class_names(

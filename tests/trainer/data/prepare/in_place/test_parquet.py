@@ -3,6 +3,7 @@
 import base64
 import re
 import shutil
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -255,6 +256,19 @@ def test_columns_that_are_ambiguous_must_be_named(tmp_path):
     refused(tmp_path, "which column is the image is not clear; name it with --image-column")
     put(tmp_path, pa.table({"a": encoded, "x": labels, "y": labels}))
     refused(tmp_path, "which column is the label is not clear; name it with --label-column")
+
+
+def test_fields_whose_names_or_types_only_look_like_those_of_images_are_no_images(tmp_path):
+    records = pictures(9)
+    labels = pa.array([record.label for record in records])
+    nested = [{"img_bytes": r.encoded, "inner": {"bytes": r.encoded}} for r in records]
+    elapsed = pa.array([timedelta(seconds=1)] * 9).cast(pa.duration("s"))
+    put(tmp_path, pa.table({"image": nested, "label": labels, "seconds": elapsed}))
+    refused(tmp_path, "which column is the image is not clear; name it with --image-column")
+    refused(tmp_path, "column 'image' is not one of encoded images", image_column="image")
+    points = pa.array([[1, 2]] * 9, pa.list_(pa.int32()))
+    put(tmp_path, pa.table({"image": [r.encoded for r in records], "label": points}))
+    refused(tmp_path, "column 'label' is not one of integers", label_column="label")
 
 
 def with_row(number, **changes):
