@@ -45,7 +45,7 @@ class Layout:
     types: dict[str, str]
     """Type of each column, in words."""
     images: dict[str, str]
-    """Columns that may hold encoded images, with the field that does, or "" for the column itself."""
+    """Columns that may hold encoded images, with the field of each, or "" for the column itself."""
     labels: list[str]
     """Columns that may hold labels."""
     features: dict[str, dict[str, Any]]
