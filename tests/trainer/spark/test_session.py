@@ -87,3 +87,13 @@ def test_without_pyspark_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(UserError, match=r"locks/spark-4\.txt"):
         get_session()
+
+
+def test_public_names_are_imported_from_the_package():
+    from trainer.spark import HorovodRunner, driver, on_spark, preparation, run, runner
+
+    assert run is driver.run
+    assert HorovodRunner is runner.HorovodRunner
+    assert on_spark is preparation.on_spark
+    with pytest.raises(ImportError, match="walk"):
+        from trainer.spark import walk  # noqa: F401
