@@ -195,7 +195,7 @@ again = || { [ $$? = 1 ] && [ -n "$(AGAIN)" ] && echo "repeating the failed test
 	$(1) -m pytest $(LAST_FAILED) $(2) && echo "warning: UNSTABLE, failed and then passed alone: the tests above"; }
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, the jobs and the stand-in for Azure
-	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS) \
+	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS) \
 	$(call again,$(INFRA_PYTHON),tests/infra tests/jobs tests/rehearsal)
 
 test-trainer: $(TRAINER) $(SBOM) $(SERVING) ## Run the tests of the trainer and of the repository
