@@ -14,8 +14,8 @@ from tests import ROOT
 from tests.repository.test_import_rules import files, imported
 
 IMAGES = ("cpu", "gpu")
-NOT_IN_IMAGES = {"tf2onnx", "onnx", "onnxruntime"}
-"""Packages for ONNX exports, which are made on a user's machine."""
+NOT_IN_IMAGES = {"tf2onnx", "onnx", "onnxruntime", "pyspark", "pandas"}
+"""Packages for ONNX exports, which are made on a user's machine, and of a Spark cluster."""
 
 IN_IMAGES_ONLY = {"mlflow": "mlflow-skinny"}
 COMPUTE_CAPABILITY = {"V100": 70, "T4": 75, "A100": 80, "H100": 90, "H200": 90}
