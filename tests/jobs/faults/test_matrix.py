@@ -19,7 +19,7 @@ def pytest_generate_tests(metafunc):
 class Tables:
     """The tables of some commands; processes of pytest take classes, and each has its own world."""
 
-    COMMANDS = ()
+    COMMANDS: tuple[str, ...] = ()
 
     @pytest.mark.slow
     def test_the_tables_on_the_page_are_the_runs(self, world, command):
