@@ -10,23 +10,15 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tests.trainer.support.made_run import make_run
-from tests.trainer.support.scenarios import tiny_config
-from tests.trainer.support.small_model import small_model
+from tests.trainer.support.made_run import make_exported_run
 from trainer import cli
-from trainer.export.exporter import export_run
 from trainer.export.predict import BATCH, as_text
 
 
 @pytest.fixture(scope="module")
 def run(digits_folder, tmp_path_factory):
     """The folder of a run with an export."""
-    place = tmp_path_factory.mktemp("runs") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trainer.model.weights.build_model", small_model)
-        folder, _, _ = make_run(place, tiny_config(str(digits_folder), name="run"))
-        export_run(str(folder.path), "last", None, 5, onnx=False)
-    return folder.path
+    return make_exported_run(tmp_path_factory.mktemp("runs") / "run", digits_folder)
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import tf_keras as keras
 
+from tests.trainer.support.scenarios import tiny_config
+from tests.trainer.support.small_model import small_model
 from trainer.checkpoints.snapshot import snapshot
 from trainer.config import TrainConfig
+from trainer.export.exporter import export_run
 from trainer.model import weights
 from trainer.model.weights import variables_by_name
 from trainer.run_folder import RunFolder, RunRecord
@@ -34,3 +38,12 @@ def make_run(path: Path, config: TrainConfig) -> tuple[RunFolder, RunRecord, ker
     setup.folder.create(setup.record)
     setup.folder.checkpoints.save(STEP, snapshot(variables_by_name(model)), {"evaluation": None})
     return setup.folder, setup.record, model
+
+
+def make_exported_run(path: Path, data: Path) -> Path:
+    """Write the folder of a run of a small network on some data, with its export."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trainer.model.weights.build_model", small_model)
+        folder, _, _ = make_run(path, tiny_config(str(data), name=path.name))
+        export_run(str(folder.path), "last", None, 5, onnx=False)
+    return folder.path
