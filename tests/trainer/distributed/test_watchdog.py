@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.trainer.support import scenarios
+from tests.trainer.support import disturbed_scenarios
 from tests.trainer.support.command import TIMEOUT
 from tests.trainer.support.world import run_world
 from trainer.distributed import watchdog
@@ -271,7 +271,7 @@ def test_the_late_rank_is_told_from_those_that_wait(heartbeats, size, words):
 
 @pytest.mark.slow
 def test_the_loop_knows_whether_it_waits_and_counts_no_step_early():
-    waiting, late = run_world(scenarios.stall_one_rank, 2, 2.0, 1)
+    waiting, late = run_world(disturbed_scenarios.stall_one_rank, 2, 2.0, 1)
     assert (3, True) in waiting
     assert late.count((3, False)) > late.count((3, True))
 

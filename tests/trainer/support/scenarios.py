@@ -3,7 +3,6 @@
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -227,7 +226,7 @@ def predict(config: TrainConfig) -> tuple[float, Predictions]:
     )
 
 
-_BATCH = {
+BATCH = {
     "image": tf.TensorSpec([8, 8, 8, 3], tf.uint8),
     "target": tf.TensorSpec([8], tf.int32),
     "weight": tf.TensorSpec([8], tf.float32),
@@ -236,7 +235,7 @@ _BATCH = {
 """What `_batches` yields."""
 
 
-def _batches(world: Communicator, weights: list[list[float]]) -> Iterator[dict[str, Any]]:
+def batches_of(world: Communicator, weights: list[list[float]]) -> Iterator[dict[str, Any]]:
     """One batch of noise a step; `weights[step][rank]` is the weight of its images."""
     for number, step in enumerate(weights):
         noise = np.random.default_rng([number, world.rank])
@@ -251,7 +250,7 @@ def _batches(world: Communicator, weights: list[list[float]]) -> Iterator[dict[s
 def weighted_batches(world: Communicator, weights: list[list[float]]) -> Any:
     """An iterator for graphs over one batch of noise a step; see `_batches`."""
     return iter(
-        tf.data.Dataset.from_generator(lambda: _batches(world, weights), output_signature=_BATCH)
+        tf.data.Dataset.from_generator(lambda: batches_of(world, weights), output_signature=BATCH)
     )
 
 
@@ -303,98 +302,6 @@ def weighted_steps(
     return states
 
 
-def break_a_gradient(steps: int) -> dict[str, Any]:
-    """Take steps in one call with a network whose last layer's gradient is not a number, though
-    every other gradient and the first loss are fine."""
-    config = TrainConfig(
-        batch_size=8,
-        data=DataConfig(source="synthetic"),
-        model=ModelConfig(image_size=8, classes=10),
-    )
-    world = start(config)
-
-    @tf.custom_gradient
-    def poisoned(weight: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        return tf.identity(weight), lambda upstream: upstream * float("nan")
-
-    class Poisoned(keras.layers.Layer):  # type: ignore[misc]
-        def build(self, _: Any) -> None:
-            self.bias = self.add_weight(name="bias", shape=[10], initializer="zeros")
-
-        def call(self, inputs: tf.Tensor) -> tf.Tensor:
-            return inputs + poisoned(self.bias)
-
-    image = keras.Input((8, 8, 3))
-    logits = keras.layers.Dense(10)(keras.layers.Flatten()(image))
-    model = keras.Model(image, Poisoned()(logits))
-    rank_data = RankData(config, load_data_set(config), world, 1)
-    loop, _ = make_loop(config, model, world, rank_data.next_batch)
-    rank_data.open(0)
-    report = loop.run([0.01] * steps, lambda _: None)
-    return {"steps": report.steps, "bad_step": report.bad_step, "bad_ranks": loop.bad_ranks()}
-
-
-def leave_in_the_middle(steps: int, at: int, rank: int, what: str) -> dict[str, Any]:
-    """Ask for many steps in one call; one rank requests a stop or a pause when it sees a step done;
-    then take three more steps.
-    """
-    config = TrainConfig(
-        batch_size=8,
-        data=DataConfig(source="synthetic"),
-        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
-        compute=ComputeConfig(steps_per_loop=steps),
-    )
-    world = start(config)
-    data_set = load_data_set(config)
-    rank_data = RankData(config, data_set, world, 1)
-    model = small_model(config.model, data_set.classes)
-    loop, _ = make_loop(config, model, world, rank_data.next_batch)
-    rank_data.open(0)
-    seen = []
-
-    def tick(step: int) -> None:
-        seen.append(step)
-        if step >= at and world.rank == rank:
-            (loop.request_stop if what == "stop" else loop.request_pause)()
-
-    report = loop.run([0.01] * steps, tick)
-    left_at = int(loop.step)
-    after = loop.run([0.01] * 3, lambda _: None)
-    return {
-        "steps": report.steps,
-        "stopped": report.stopped,
-        "paused": report.paused,
-        "seen": seen,
-        "step": left_at,
-        "after": (after.steps, after.stopped, after.paused),
-    }
-
-
-def stop_while_tracing() -> dict[str, Any]:
-    """Have the signal handler's call come while a function is being traced."""
-    config = TrainConfig(
-        batch_size=4,
-        data=DataConfig(source="synthetic"),
-        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
-    )
-    world = start(config)
-    data_set = load_data_set(config)
-    rank_data = RankData(config, data_set, world, 1)
-    model = small_model(config.model, data_set.classes)
-    loop, _ = make_loop(config, model, world, rank_data.next_batch)
-    rank_data.open(0)
-
-    def traced() -> tf.Tensor:
-        loop.request_stop()
-        return tf.constant(1)
-
-    graph = tf.function(traced).get_concrete_function().graph
-    assignments = [op for op in graph.get_operations() if op.type == "AssignVariableOp"]
-    report = loop.run([0.01] * 50, lambda _: None)
-    stopped = report.stopped and report.steps == 1
-    return {"stopped": stopped, "assignments_in_the_graph": len(assignments)}
-
-
 def pretend_mpi(folder: str) -> str:
     """Connect with a Horovod that claims to have MPI, under an mpirun that it does not see."""
     import horovod.tensorflow as hvd
@@ -443,27 +350,3 @@ def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:
     count = sum(1 for _ in training_records(source, order, 0, 0).take(share))
     assert count == share
     return total() - before
-
-
-def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
-    """Have one rank's fourth and last batch come late; what each tick of the loop saw."""
-    config = TrainConfig(
-        batch_size=8,
-        data=DataConfig(source="synthetic"),
-        model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
-    )
-    world = start(config)
-
-    def batches() -> Iterator[dict[str, Any]]:
-        for number, batch in enumerate(_batches(world, [[1.0] * world.size] * 4)):
-            if number == 3 and world.rank == late:
-                time.sleep(seconds)
-            yield batch
-
-    dataset = tf.data.Dataset.from_generator(batches, output_signature=_BATCH)
-    iterator = iter(dataset)
-    model = small_model(config.model, 10)
-    loop, _ = make_loop(config, model, world, lambda: next(iterator))
-    seen: list[tuple[int, bool]] = []
-    loop.run([0.05] * 4, lambda step: seen.append((step, loop.arrived)))
-    return seen

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.trainer.support import scenarios
+from tests.trainer.support import disturbed_scenarios, scenarios
 from tests.trainer.support.world import run_world
 from trainer.config import ComputeConfig, ExchangeConfig, OptimizerConfig
 
@@ -117,15 +117,15 @@ def test_non_finite_loss_of_one_rank_stops_all_and_is_named():
 
 def test_a_gradient_that_breaks_one_weight_is_found_before_a_save():
     # In the step itself where a call ends with it, else by the loss of the next.
-    (alone,) = run_world(scenarios.break_a_gradient, 1, 1)
+    (alone,) = run_world(disturbed_scenarios.break_a_gradient, 1, 1)
     assert alone == {"steps": 1, "bad_step": 0, "bad_ranks": []}
-    (among_others,) = run_world(scenarios.break_a_gradient, 1, 10)
+    (among_others,) = run_world(disturbed_scenarios.break_a_gradient, 1, 10)
     assert among_others == {"steps": 2, "bad_step": 1, "bad_ranks": [0]}
 
 
 @pytest.mark.parametrize("what", ["stop", "pause"])
 def test_a_request_of_one_rank_ends_the_call_at_the_same_step_on_all(what):
-    results = run_world(scenarios.leave_in_the_middle, 2, 100_000, 5, 1, what)
+    results = run_world(disturbed_scenarios.leave_in_the_middle, 2, 100_000, 5, 1, what)
     for result in results:
         assert (result["stopped"], result["paused"]) == (what == "stop", what == "pause")
         # A stop stays asked for; after a pause it goes on.
@@ -154,5 +154,5 @@ def test_the_loss_scale_doubles_after_enough_finite_steps():
 
 
 def test_stop_request_while_python_traces_a_graph_is_not_recorded_in_it():
-    (seen,) = run_world(scenarios.stop_while_tracing, 1)
+    (seen,) = run_world(disturbed_scenarios.stop_while_tracing, 1)
     assert seen == {"stopped": True, "assignments_in_the_graph": 0}
