@@ -27,6 +27,10 @@ IMAGE ?=
 NAMED_STACK := $(filter command,$(firstword $(origin STACK)))
 STACK ?= dev
 CLUSTER :=
+NAME :=
+SERIES :=
+REPEAT :=
+DATA_SET :=
 
 UV := .tools/uv/bin/uv
 INFRA := .venv/.ready
@@ -106,9 +110,12 @@ inspect: $(TRAINER) ## Write a page about a data set: DATA=data/images
 benchmark: $(TRAINER) ## Measure the trainer: WHAT=loop, exchange, train, input, checkpoint
 	@$(TRAINER_PYTHON) -m benchmarks $(WHAT) $(ARGS)
 
-# A sweep on Azure does not exist; a stack must not be ignored in silence.
-scaling: $(TRAINER) ## Measure images/s of this machine by number of ranks: ARGS="--ranks 1 2 --repeat 3"
-	@$(if $(NAMED_STACK),$(error scaling measures this machine only; omit STACK))$(TRAINER_PYTHON) -m benchmarks scaling $(ARGS)
+scaling: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Measure images/s by number of ranks here, or by number of nodes with STACK=dev NODES="1 2 4" SERIES="gpu" DATA_SET=imagenet:3 NAME=sweep
+ifdef NAMED_STACK
+	@$(INFRA_PYTHON) -m jobs scaling --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(NODES),--nodes $(NODES)) $(if $(SERIES),--series $(SERIES)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(PRESET),--preset $(PRESET)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(YES),--yes) $(ARGS)
+else
+	@$(TRAINER_PYTHON) -m benchmarks scaling $(if $(NAME),--name $(NAME)) $(if $(REPEAT),--repeat $(REPEAT)) $(ARGS)
+endif
 
 chaos: $(TRAINER) ## Kill, stop and freeze a training many times: SEED=0 KILLS=20
 	@$(TRAINER_PYTHON) -m benchmarks chaos --seed $(SEED) --kills $(KILLS) $(ARGS)

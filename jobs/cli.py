@@ -29,6 +29,8 @@ usage: python -m jobs COMMAND [NAME] [options] [-- options of the trainer]
   preflight    check whether a run could start: sign-in, network, cluster, quota, image, data
   plan         show what a training would take on each choice of nodes, before any is rented:
                plan --preset imagenet-ndv2 --deadline 2h
+  scaling      measure images/s by number of nodes with short jobs; `plan` then uses the points:
+               scaling --nodes 1 2 4
   submit       run a training (or --kind smoke, benchmark, check) and follow it to its end:
                submit --preset imagenet-ndv2 --nodes 2 --data.asset imagenet:VERSION -- --epochs 90
   prepare      convert raw images into shards, as a job:
@@ -102,6 +104,7 @@ COMMANDS: Final = {
         "jobs.commands.preflight", "PreflightOptions", program=True, outputs="optional"
     ),
     "plan": Command("jobs.planning.command", "PlanOptions", program=True, outputs="named"),
+    "scaling": Command("jobs.scaling.command", "ScalingOptions", program=True),
     "submit": Command("jobs.commands.submit", "SubmitOptions", program=True),
     "prepare": Command("jobs.commands.prepare", "PrepareOptions", program=True),
     "spec": Command("jobs.commands.spec", "SpecOptions", program=True),

@@ -74,3 +74,24 @@ def confirm(name: str, warning: str, console: Console) -> None:
     print(f"type {name} to delete it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != name:
         raise UserError(f"teardown of {name}: not confirmed; nothing was deleted")
+
+
+def agree(warning: str, console: Console) -> None:
+    """Ask the user once whether to go on with what costs money.
+
+    Args:
+        warning: What it costs.
+        console: Prints the warning.
+
+    Raises:
+        UserError: stdin is not a terminal, or the answer is not yes.
+    """
+    console.note(warning)
+    if not sys.stdin.isatty():
+        raise UserError(
+            "cannot ask whether to go on, as stdin is not a terminal; pass --yes. Nothing was"
+            " submitted"
+        )
+    print("go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UserError("not agreed; nothing was submitted")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from benchmarks.measure import columns
-from benchmarks.scaling.sweep import HEADS, alike, due, page_of, rows
+from benchmarks.scaling.sweep import HEADS, due, page_of, rows
 from common.errors import UserError
 from common.files import write_atomically
 from common.page.render import render
-from jobs.planning.points import Point, append, read
+from jobs.planning.points import FILE, SWEEPS, Point, alike, append, read
 from trainer.config import Positive
 from trainer.diagnostics.environment import environment
 from trainer.presets import parse_train
@@ -52,14 +52,14 @@ class Options:
     depth: Annotated[int, Positive] = 50
     """Layers of the ResNet."""
 
-    folder: str = "scaling"
+    folder: str = SWEEPS
     """Folder of all sweeps."""
 
 
 def run(options: Options) -> int:
     """Measure what is missing, and write table and page; return 1 if a training failed."""
     folder = Path(options.folder) / options.name
-    file = folder / "points.jsonl"
+    file = folder / FILE
     arguments = trainer_arguments(options)
     precision = parse_train(arguments).compute.precision
     wanted = Point(
@@ -86,9 +86,7 @@ def run(options: Options) -> int:
     failed = [one for one in points if one.problem and one.ranks not in known]
     facts = environment()
     page = page_of(found, failed, f"{facts['processor']}, {facts['cores']} cores")
-    write_atomically(
-        folder / "scaling.html", render("benchmarks.scaling", "scaling.html", page=page)
-    )
+    write_atomically(folder / "scaling.html", render("jobs.scaling", "scaling.html", page=page))
     print(f"points: {file}\npage: {folder / 'scaling.html'}")
     return status
 

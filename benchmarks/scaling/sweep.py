@@ -1,22 +1,13 @@
 """What a scaling sweep still has to measure, and its points as a table and a page. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from common.page.parts import Page, Table
-from common.page.plots import Plot, Series, plot
-from jobs.planning.points import Point, span
+from common.page.parts import Table
+from common.page.plots import Series, plot
+from jobs.planning.points import Point, alike, efficiency, span
+from jobs.scaling.report import SweepPage
 
 HEADS = ("ranks", "images/s", "range", "repeats", "efficiency")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepPage(Page):
-    """The content of the page."""
-
-    plots: Sequence[Plot]
-    table: Table
-    failed: Sequence[str]
 
 
 def due(asked: Iterable[int], wanted: Point, points: Iterable[Point]) -> list[int]:
@@ -31,28 +22,13 @@ def due(asked: Iterable[int], wanted: Point, points: Iterable[Point]) -> list[in
     return sorted(set(asked) - done)
 
 
-def alike(points: Iterable[Point], wanted: Point) -> list[Point]:
-    """Return the usable points of a configuration, one for each number of ranks: the newest."""
-    found = {
-        point.ranks: point
-        for point in points
-        if point.usable and _configuration(point) == _configuration(wanted)
-    }
-    return [found[ranks] for ranks in sorted(found)]
-
-
-def efficiency(point: Point, points: Sequence[Point]) -> float | None:
-    """Return throughput in that of as many single ranks; None if one rank was not measured."""
-    single = next((one for one in points if one.ranks == 1), None)
-    return None if single is None else point.middle / (point.ranks * single.middle)
-
-
 def rows(points: Sequence[Point]) -> list[list[str]]:
     """Return the cells of the points of one configuration."""
     found = []
+    single = next((one for one in points if one.ranks == 1), None)
     for point in points:
         low, middle, high = span(point.rates)
-        share = efficiency(point, points)
+        share = efficiency(point, single)
         found.append(
             [
                 *(str(point.ranks), f"{middle:,.1f}", f"{low:,.1f} - {high:,.1f}"),
@@ -87,12 +63,6 @@ def page_of(points: Sequence[Point], failed: Sequence[Point], machine: str) -> S
         f" {first.precision}; {machine}",
         plots=[drawn] if drawn else [],
         table=Table("Median of the repeats", HEADS, rows(points)),
+        sentences=(),
         failed=[f"{one.ranks} ranks, {one.at}: {one.problem}" for one in failed],
-    )
-
-
-def _configuration(point: Point) -> tuple[object, ...]:
-    return (
-        *(point.size, point.nodes, point.model, point.precision),
-        *(point.batch_per_rank, point.image_size),
     )

@@ -67,7 +67,8 @@ class PlanOptions:
     """Azure region of the prices; a stack's own region is used instead."""
 
     measured: tuple[str, ...] = ()
-    """Files of measured points, which are used instead of published ones for their VM size."""
+    """Files of measured points, which are used instead of published ones for their VM size. None
+    are, with a stack, those of its newest `scaling`."""
 
     explain: str | None = None
     """Print one choice with the formula, source and date of every number: ND40rs_v2:4."""
@@ -80,7 +81,7 @@ class PlanOptions:
         if self.model is not None and self.model.lower() not in _NETWORK:
             problems.append(
                 f"--model: throughput of {self.model!r} was not measured, only of"
-                f" {', '.join(_NETWORK)}; `python -m jobs submit --kind benchmark` measures it"
+                f" {', '.join(_NETWORK)}; `python -m jobs scaling` measures it"
             )
         if self.deadline is not None and self.budget is not None:
             problems.append("--deadline and --budget: pass one of them")
@@ -112,12 +113,12 @@ def run(
     console = Console(as_json=as_json)
     workload = workload_of(options, program)
     region = outputs.region if outputs else options.region
-    workspace = _workspace_prices(outputs, console) if outputs else None
+    workspace = workspace_prices(outputs, console) if outputs else None
     if options.prices == "live":
         console.note(f"asking {prices.LIST} for the prices of {region}")
         sizes = [size.name for size in vm_sizes.deployable(gpu=True)]
         console.note(f"stored: {prices.ask(region, sizes)}")
-    found = tuple(point for file in options.measured for point in points.read(Path(file)))
+    found = measured(options, outputs, console)
     fit, ranges = published()
     forecaster = Forecaster(
         workload,
@@ -139,6 +140,23 @@ def run(
         {**plan.document(), "page": str(page)}, "\n".join([*lines(plan), f"\npage: {page}"])
     )
     return 0
+
+
+def measured(
+    options: PlanOptions, outputs: PlatformOutputs | None, console: Console
+) -> tuple[points.Point, ...]:
+    """Return the measured points that the options name, or else those of the stack's newest sweep.
+
+    Raises:
+        UserError: A file cannot be read, or has a line that is no point.
+    """
+    files = [Path(file) for file in options.measured]
+    if not files and outputs is not None:
+        newest = points.newest(Path(points.SWEEPS), outputs.stack)
+        if newest is not None:
+            console.note(f"measured points: {newest}")
+            files = [newest]
+    return tuple(point for file in files for point in points.read(file))
 
 
 def workload_of(options: PlanOptions, program: Sequence[str] = ()) -> Workload:
@@ -221,10 +239,8 @@ def explained(key: str, forecaster: Forecaster) -> list[Choice]:
     return [forecaster.choice(size, int(count), priority) for priority in priorities]
 
 
-def _workspace_prices(
-    outputs: PlatformOutputs, console: Console
-) -> Mapping[NodeKind, Price] | None:
-    """Return the prices of the stack's region; None, with a note, if Azure does not answer."""
+def workspace_prices(outputs: PlatformOutputs, console: Console) -> Mapping[NodeKind, Price] | None:
+    """Ask Azure for the prices of the stack's region; None, with a note, if it does not answer."""
     # Azure's libraries take seconds to import, and a plan without a stack needs none.
     from jobs.azure.costs import read_prices  # noqa: PLC0415
     from jobs.azure.workspace import connect  # noqa: PLC0415

@@ -7,9 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 from common.errors import UserError
+
+FILE: Final = "points.jsonl"
+"""Name of the file in the folder of a sweep."""
+SWEEPS: Final = "scaling"
+"""Folder of all sweeps: SWEEPS/NAME of this machine, SWEEPS/STACK/NAME of a stack."""
+SYNTHETIC: Final = "synthetic"
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,12 @@ class Point:
     """What explains the rates: image, driver, versions, machine."""
     problem: str | None = None
     """Why the point is not to be used; None if it is."""
+    accumulation: int = 1
+    """Micro-batches into which a rank's batch was divided."""
+    xla: bool | None = None
+    """Whether XLA compiled the step; None if that was not noted, which fits both."""
+    data: str = SYNTHETIC
+    """What was read: synthetic, or a data set as NAME:VERSION or folder."""
 
     @property
     def middle(self) -> float:
@@ -86,19 +98,57 @@ def append(path: Path, point: Point) -> None:
         file.write(json.dumps(asdict(point)) + "\n")
 
 
-def fitting(
-    points: Iterable[Point], size: str, model: str, precision: str, batch_per_rank: int
-) -> dict[int, Point]:
-    """Return the newest usable point of each number of nodes, for one size and configuration."""
-    wanted = (size.lower(), model, precision, batch_per_rank)
-    return {
-        point.nodes: point
+def alike(points: Iterable[Point], wanted: Point) -> list[Point]:
+    """Return the usable points with the configuration of a point, ascending by nodes and ranks: the
+    newest of each.
+    """
+    found = {
+        (point.nodes, point.ranks): point
         for point in points
-        if point.usable
-        and (point.size.lower(), point.model, point.precision, point.batch_per_rank) == wanted
+        if point.usable and have_one_configuration(point, wanted)
     }
+    return [found[key] for key in sorted(found)]
+
+
+def fitting(points: Iterable[Point], wanted: Point) -> dict[int, Point]:
+    """Return the usable points with the configuration of a point by number of nodes: the newest of
+    each.
+    """
+    return {point.nodes: point for point in alike(points, wanted)}
+
+
+def efficiency(point: Point, base: Point | None) -> float | None:
+    """Return throughput of a rank in that of a rank of another point; None without one."""
+    return None if base is None else point.middle / point.ranks / (base.middle / base.ranks)
 
 
 def span(points: Sequence[float]) -> tuple[float, float, float]:
     """Return the lowest rate, the median and the highest."""
     return min(points), median(points), max(points)
+
+
+def have_one_configuration(point: Point, other: Point) -> bool:
+    """Whether two points differ at most in nodes, ranks and what was measured."""
+
+    def configuration(one: Point) -> tuple[object, ...]:
+        network = one.model, one.precision, one.image_size
+        return one.size.lower(), *network, one.batch_per_rank, one.accumulation, one.data
+
+    compiled_alike = point.xla == other.xla or None in (point.xla, other.xla)
+    return compiled_alike and configuration(point) == configuration(other)
+
+
+def newest(folder: Path, stack: str) -> Path | None:
+    """Return the file of the newest sweep of a stack, by the time of its last point; None without
+    one.
+
+    Args:
+        folder: Folder of all sweeps.
+        stack: Name of the stack.
+
+    Raises:
+        UserError: A file is broken; names the line.
+    """
+    last = {file: read(file) for file in folder.glob(f"{stack}/*/{FILE}")}
+    times = {file: max(point.at for point in points) for file, points in last.items() if points}
+    return max(times, key=lambda file: times[file], default=None)

@@ -59,13 +59,7 @@ class Throughput:
 
     def of(self, size: Size, nodes: int) -> Rate | str:
         """Return the throughput of nodes of a size, or why it is not known."""
-        own = measured_points.fitting(
-            self._points,
-            size.name,
-            self._workload.model,
-            self._workload.precision,
-            self._workload.batch_per_gpu,
-        )
+        own = measured_points.fitting(self._points, self._workload.as_point(size.name))
         if 1 in own or nodes in own:
             found = self._measured(size, nodes, own)
             if found is not None:

@@ -7,6 +7,7 @@ from math import inf, log2
 from typing import Final, Literal
 
 from common.errors import ConfigError
+from jobs.planning.points import Point
 from jobs.planning.scaling import RESNETS
 from trainer.config import TrainConfig
 from trainer.presets import EXPECTATIONS
@@ -51,7 +52,11 @@ class Workload:
     epochs: float
     """Epochs that the recipe has at its own batch."""
     batch_per_gpu: int
-    """Images of a GPU in each update, over all accumulated steps."""
+    """Images of a GPU in each update, over all of its micro-batches."""
+    accumulation: int
+    """Micro-batches into which these are divided."""
+    image_size: int
+    """Height and width of the images in pixels."""
     recipe_batch: int | None
     """Global batch that the recipe is for; None if it scales with the batch."""
     checkpoint_epochs: float
@@ -62,6 +67,21 @@ class Workload:
     @property
     def bytes_per_image(self) -> float:
         return self.gigabytes * 1e9 / self.images
+
+    def as_point(self, size: str) -> Point:
+        """Return a point without rates, with the configuration of this training on one node."""
+        return Point(
+            size=size,
+            nodes=1,
+            ranks=1,
+            model=self.model,
+            precision=self.precision,
+            batch_per_rank=self.batch_per_gpu,
+            image_size=self.image_size,
+            rates=(),
+            accumulation=self.accumulation,
+            xla=self.xla,
+        )
 
     @property
     def software(self) -> str:
@@ -134,7 +154,7 @@ def read_workload(config: TrainConfig, images: int, gigabytes: float) -> Workloa
         ConfigError: Nothing is known about the throughput of such a training; lists all reasons.
     """
     model, name = config.model, f"ResNet-{config.model.depth}"
-    measured = "; `python -m trainer benchmark` on the nodes measures it"
+    measured = "; `python -m jobs scaling` measures it"
     problems = []
     if config.task != "classification" or model.builder or model.network != "resnet":
         problems.append(f"--model: throughput is known of {', '.join(RESNETS)} alone{measured}")
@@ -159,7 +179,9 @@ def read_workload(config: TrainConfig, images: int, gigabytes: float) -> Workloa
         images,
         gigabytes,
         float(config.epochs),
-        config.batch_size * config.optimizer.accumulation,
+        config.batch_size,
+        config.optimizer.accumulation,
+        model.image_size,
         expected.global_batch if expected else None,
         float(config.checkpoint.every_epochs),
         config.checkpoint.every_minutes,

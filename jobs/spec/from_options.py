@@ -30,9 +30,9 @@ class RunOptions(JobOptions):
     """What to run, and how."""
 
     kind: Literal["train", "smoke", "benchmark", "check"] = "train"
-    """train: a training; smoke: a short training with built-in data; benchmark: images/s
-    on synthetic data; check: bandwidth of the network and of reading data, before an expensive
-    job."""
+    """train: a training; smoke: a short training with built-in data; benchmark: images/s on
+    synthetic data, or on the data set that is named; check: bandwidth of the network and of reading
+    data, before an expensive job."""
 
     preset: str | None = None
     """Preset of the trainer, such as imagenet-ndv2; `python -m trainer train --help` lists them.
@@ -60,7 +60,7 @@ def read_config(options: RunOptions, program: tuple[str, ...]) -> TrainConfig | 
     if preset is None:
         raise UserError(f"--preset: is missing; choose from {', '.join(PRESETS)}")
     data = []
-    if options.kind == "train" and (options.data.asset or options.data.path):
+    if options.kind in ("train", "benchmark") and (options.data.asset or options.data.path):
         data = _of_platform(preset, program)
     return parse_train(["--preset", preset, *data, *program])
 

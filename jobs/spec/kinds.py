@@ -76,12 +76,15 @@ def benchmark(
     attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
-    """Build a benchmark of computing and allreduce in images/s, without reading data."""
+    """Build a benchmark in images/s: of computing and allreduce with synthetic data, or of a whole
+    training with the data set that the options name.
+    """
     builder = JobBuilder("benchmark", outputs, options, attempt, software)
-    if config.data.source != "synthetic":
+    named = options.data.asset or options.data.path
+    if config.data.source != ("tfrecords" if named else "synthetic"):
         builder.problems.append(
-            f"--data.source: {config.data.source!r}, but this benchmark measures only computing and"
-            " the network; pass synthetic"
+            f"--data.source: {config.data.source!r}, but a benchmark reads synthetic data, or a"
+            " data set in storage (--data.asset); pass synthetic, or name a data set"
         )
     return _training(builder, config)
 

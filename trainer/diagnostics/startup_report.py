@@ -122,6 +122,7 @@ class StartupReport:
             },
             "infiniband": self._fabric() or None,
             "nccl_transport": transport and transport.words(len(self.nodes)),
+            "nccl_infiniband": transport and transport.infiniband if self._several else None,
         }
         if self.backend:
             facts |= {

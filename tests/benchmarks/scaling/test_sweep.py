@@ -6,9 +6,9 @@ import pytest
 
 from benchmarks.scaling import run as sweep_run
 from benchmarks.scaling.run import Options, run
-from benchmarks.scaling.sweep import alike, due, efficiency, page_of, rows
+from benchmarks.scaling.sweep import due, page_of, rows
 from common.page.render import render
-from jobs.planning.points import Point, read
+from jobs.planning.points import Point, alike, efficiency, read
 
 WANTED = Point("this machine", 1, 1, "ResNet-50", "float32", 16, 64, ())
 
@@ -40,8 +40,8 @@ def test_the_newest_point_counts():
 
 def test_efficiency_is_that_of_as_many_single_ranks():
     points = [point(1, 10.0, 12.0, 11.0), point(2, 16.5)]
-    assert efficiency(points[1], points) == 0.75
-    assert efficiency(points[1], points[1:]) is None
+    assert efficiency(points[1], points[0]) == 0.75
+    assert efficiency(points[1], None) is None
     assert rows(points) == [
         ["1", "11.0", "10.0 - 12.0", "3", "100%"],
         ["2", "16.5", "16.5 - 16.5", "1", "75%"],
@@ -53,7 +53,7 @@ def test_the_page_shows_points_beside_linear_growth_and_what_failed():
     points = [point(1, 10.0, 12.0), point(2, 16.5)]
     page = page_of(points, [point(4, problem="no memory")], "a CPU")
     assert [line.name for line in page.plots[0].lines] == ["measured", "linear"]
-    html = render("benchmarks.scaling", "scaling.html", page=page)
+    html = render("jobs.scaling", "scaling.html", page=page)
     assert "no memory" in html
     assert html.count("<svg") == 1
     alone = page_of(points[1:], [], "a CPU")

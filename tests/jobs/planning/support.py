@@ -41,4 +41,5 @@ def forecaster(of=None, *, prices=ALL, points=(), **assumed):
 def point(nodes, *rates, size=NDV2.name, **values):
     """A measured point of the preset imagenet-ndv2."""
     known = {"model": "ResNet-50", "precision": "mixed_float16", "batch_per_rank": 256}
-    return Point(size, nodes, nodes * 8, image_size=224, rates=rates, **{**known, **values})
+    known |= {"image_size": 224, "rates": rates}
+    return Point(size, nodes, nodes * 8, **{**known, **values})

@@ -216,8 +216,10 @@ def test_two_measured_nodes_predict_more_even_without_infiniband():
     "other",
     [point(1, 1.0, model="ResNet-101"), point(1, 1.0, batch_per_rank=64),
      point(1, 1.0, precision="float32"), point(1, 1.0, size=NDA100.name),
-     point(1, 1.0, problem="NCCL used sockets"), point(1)],
-    ids=["network", "batch", "precision", "size", "problem", "failed"],
+     point(1, 1.0, problem="NCCL used sockets"), point(1), point(1, 1.0, image_size=160),
+     point(1, 1.0, accumulation=2), point(1, 1.0, xla=False), point(1, 1.0, data="imagenet:3")],
+    ids=["network", "batch", "precision", "size", "problem", "failed", "image size",
+         "micro-batches", "compiler", "data"],
 )  # fmt: skip
 def test_points_of_something_else_are_not_used(other):
     assert forecaster(RECIPE, points=[other]).choice(NDV2, 1, "Dedicated").basis == "published"

@@ -1,12 +1,14 @@
 """`plan` of a stack, against the stand-in for Azure."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from jobs.cli import main
 from jobs.errors import UnreachableError
-from jobs.planning import command, prices
+from jobs.planning import command, points, prices
+from tests.jobs.planning.support import point
 
 
 @pytest.fixture(autouse=True)
@@ -40,3 +42,25 @@ def test_without_an_answer_a_stack_is_planned_with_recorded_prices(
     assert "prices of the workspace are not known: Azure does not answer" in shown.err
     assert "at least" in shown.out
     assert command.PlanOptions().prices == "recorded"
+
+
+def test_a_plan_of_a_stack_rests_on_the_points_of_its_newest_sweep(
+    live, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    sweeps = Path(points.SWEEPS)
+    for stack, name, day, rate in (
+        ("dev", "old", 1, 9000.0), ("dev", "new", 3, 9500.0), ("dev", "older", 2, 9100.0),
+        ("prod", "newest", 4, 1.0),
+    ):  # fmt: skip
+        measured = point(1, rate, at=f"2026-11-{day:02}T00:00:00Z")
+        points.append(sweeps / stack / name / points.FILE, measured)
+    shown = plan(live, tmp_path, capsys, "--nodes", "1", "--json")
+    assert "measured points: scaling/dev/new/points.jsonl" in shown.err
+    (choice,) = json.loads(shown.out)["choices"]
+    assert (choice["basis"], choice["images_per_s"]) == ("measured", [9500.0] * 3)
+    other = str(sweeps / "dev" / "old" / points.FILE)
+    document = json.loads(
+        plan(live, tmp_path, capsys, "--nodes", "1", "--json", "--measured", other).out
+    )
+    assert document["choices"][0]["images_per_s"] == [9000.0] * 3

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from common.errors import ConfigError
 from jobs.planning.workload import EPOCHS_TO_TARGET, epochs_to_target
 from tests.jobs.planning.support import workload
+from trainer.presets import parse_train
+from trainer.training.plan import make_plan
 
 BATCHES = st.integers(1, 70_000)
 
@@ -48,9 +50,17 @@ def test_precision_is_called_as_the_gpu_computes_it():
 
 
 def test_options_of_the_trainer_are_heeded():
-    changed = workload("--epochs", "30", "--batch-size", "128", "--optimizer.accumulation", "2")
-    assert (changed.epochs, changed.batch_per_gpu) == (30, 256)
+    assert workload("--epochs", "30").epochs == 30
     assert workload(model="resnet101").model == "ResNet-101"
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 4])
+def test_the_batch_of_an_update_is_that_of_the_trainer_however_it_is_divided(pieces):
+    program = ("--batch-size", "128", "--optimizer.accumulation", str(pieces))
+    planned = workload(*program)
+    trained = make_plan(parse_train(["--preset", "imagenet-ndv2", *program]), 8, planned.images)
+    assert planned.batch_per_gpu * 8 == trained.global_batch
+    assert planned.accumulation == pieces
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import shlex
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -248,11 +249,16 @@ def test_a_smoke_test_trains_on_gpus_where_there_is_no_other_training_cluster():
     assert spec.cluster == STACK.clusters["gpu"]
 
 
-def test_a_benchmark_reads_nothing():
+def test_a_benchmark_reads_the_data_set_that_is_named_and_nothing_else():
     assert not samples.benchmark(STACK).inputs
-    assert problems(
-        lambda: kinds.benchmark(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOFTWARE)
-    ) == ["--data.source"]
+    named = kinds.benchmark(STACK, TRAINING, JobOptions(data=IMAGENET), FIRST, SOFTWARE)
+    assert named.inputs["data"].uri == "azureml:imagenet:3"
+    for config, options in (
+        (TRAINING, JobOptions()),
+        (samples.SYNTHETIC, JobOptions(data=IMAGENET)),
+    ):
+        found = problems(partial(kinds.benchmark, STACK, config, options, FIRST, SOFTWARE))
+        assert found[0] == "--data.source"
 
 
 def test_a_preparation_reads_raw_and_writes_prepared_data_by_its_identity():

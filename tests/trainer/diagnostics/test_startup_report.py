@@ -129,6 +129,8 @@ def test_the_record_has_what_was_found_and_no_more(good, tmp_path):
     assert record["operations"] == "NCCL"
     assert record["tensorflow_cuda"] == "12.5.1"
     assert record["nccl_transport"].startswith("NCCL 2.21.5: between nodes InfiniBand")
+    assert record["nccl_infiniband"] is True
+    assert "nccl_infiniband" not in startup(good).record(read_log(INFINIBAND))
     # Addresses would tell whose machine it is.
     assert "10.0.0" not in json.dumps(record)
     laptop = startup(seen(make_node(tmp_path / "laptop")), backend=None).record()

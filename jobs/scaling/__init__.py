@@ -1,0 +1,1 @@
+"""A scaling sweep of clusters: what nodes do, measured."""

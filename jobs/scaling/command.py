@@ -1,0 +1,370 @@
+"""`python -m jobs scaling`: measure images/s by number of nodes, with short jobs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Annotated, Any
+
+from common import fields
+from common.annotations import Bounds
+from common.errors import INTERRUPTED, ConfigError, UserError
+from common.files import write_atomically
+from common.page.render import render
+from common.text import plural
+from infra.outputs import PlatformOutputs
+from jobs.assets import images
+from jobs.azure import costs, submission
+from jobs.azure.results import run_folder
+from jobs.azure.workspace import Workspace, connect
+from jobs.commands.follow import make_supervisor
+from jobs.commands.submit import hand_over
+from jobs.console import Console, agree, next_command, table
+from jobs.following.follower import POLL_SECONDS, FollowSettings
+from jobs.following.supervision_policy import mark
+from jobs.options import DataOptions, ResubmitOptions
+from jobs.planning import points, prices
+from jobs.planning.command import workspace_prices
+from jobs.planning.points import FILE, SWEEPS, SYNTHETIC, Point
+from jobs.planning.report import training
+from jobs.planning.values import words
+from jobs.scaling.expectation import Expectation, cost_at_most, expected
+from jobs.scaling.report import HEADS, Sweep, not_used, page_of, rows, sentences, sweep_of
+from jobs.scaling.sweep import (
+    NAME,
+    STACK,
+    Task,
+    benchmark_config,
+    due,
+    model_name,
+    read_point,
+    run_key,
+    steps_of_repeat,
+    tasks,
+    workload_of,
+)
+from jobs.spec import from_options
+from jobs.spec.from_options import RunOptions
+from jobs.spec.job_spec import JobSpec
+from jobs.spec.run_key import RunAttempt
+from trainer.config import TrainConfig
+from trainer.presets import parse_train
+
+
+@dataclass(frozen=True)
+class ScalingOptions:
+    """Measure images/s of a training by number of nodes, with short jobs: clusters side by side,
+    the points of a cluster one after the other, ascending. Says first what that costs at most, and
+    asks once. The same command with the same name goes on. Options of the trainer may follow after
+    `--`.
+    """
+
+    name: str = "sweep"
+    """Name of the sweep. Its points are in scaling/STACK/NAME/points.jsonl, which is only appended
+    to; `plan --stack` uses those of the newest sweep."""
+
+    preset: str = "imagenet-ndv2"
+    """Preset of the trainer, whose network, batch of a GPU and precision are measured."""
+
+    nodes: Annotated[tuple[int, ...], Bounds(at_least=1)] = (1, 2)
+    """Numbers of nodes to measure."""
+
+    series: tuple[str, ...] = ()
+    """Clusters by their names in the stack's settings, such as gpu; none is the usual one."""
+
+    data: str | None = None
+    """NAME:VERSION of a registered data set, with which every point is measured too, beside
+    synthetic data."""
+
+    repeat: Annotated[int, Bounds(at_least=1)] = 3
+    """Repeats of a point, in one job; as many steps as one repeat has warm up, and are left out."""
+
+    seconds: Annotated[float, Bounds(above=0)] = 60.0
+    """Seconds that the repeats of a point are to take together, by the expected throughput."""
+
+    steps: Annotated[int | None, Bounds(at_least=1)] = None
+    """Steps of a repeat; None computes them from --seconds."""
+
+    cpu_processes: Annotated[int, Bounds(at_least=1)] = 2
+    """Processes per node without GPUs."""
+
+    timeout_hours: Annotated[float, Bounds(above=0)] = 0.5
+    """Hours after which a job is cancelled that has not ended; they bound what a point costs."""
+
+    attempts: Annotated[int, Bounds(at_least=1, at_most=99)] = 3
+    """Maximum number of attempts of a point whose low-priority nodes are pre-empted."""
+
+    even_if_poor: bool = False
+    """Use points too whose ranks did not see all GPUs, or not the InfiniBand that the VM size has,
+    as in a rehearsal. Without it such a point is kept, marked, and not used."""
+
+    folder: str = SWEEPS
+    """Folder of all sweeps."""
+
+    yes: bool = False
+    """Do not ask."""
+
+    poll_seconds: Annotated[float, Bounds(above=0)] = POLL_SECONDS
+    """Pause between two requests to Azure, in seconds."""
+
+    def __post_init__(self) -> None:
+        problems = fields.problems(self)
+        if not problems and not NAME.fullmatch(self.name):
+            problems.append(
+                f"--name: {self.name!r} must be at most 40 letters, digits, '_' and '-', the first"
+                " a letter or digit"
+            )
+        if not problems and not self.nodes:
+            problems.append("--nodes: is missing")
+        if problems:
+            raise ConfigError(problems)
+
+    def points_file(self, stack: str) -> Path:
+        """Return the file of the sweep's points."""
+        return Path(self.folder) / stack / self.name / FILE
+
+
+def run(
+    options: ScalingOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
+) -> int:
+    """Measure what is missing, print the table and write the page.
+
+    Returns:
+        Exit status: 0 if every point was measured, 1 if some are missing, 130 after Ctrl-C.
+    """
+    console = Console(as_json=as_json)
+    config = parse_train(["--preset", options.preset, *program])
+    data = [SYNTHETIC, *([options.data] if options.data else [])]
+    asked = tasks(outputs, options.series, options.nodes, data, config, options.cpu_processes)
+    file = options.points_file(outputs.stack)
+    found = points.read(file) if file.exists() else []
+    workload = workload_of(config)
+    known = prices.known(outputs.region, workspace_prices(outputs, console))
+    expectations = expected(asked, workload, known, options.timeout_hours, options.attempts)
+    missing = due(asked, found)
+    lead = training(workload) if workload else f"{model_name(config)}, {config.compute.precision}"
+    if len(missing) < len(asked):
+        console.say(f"{file}: {plural(len(asked) - len(missing), 'point')} measured already")
+    if missing:
+        console.say(f"{lead}\n{_preview(expectations, missing)}")
+        at_most = (
+            f"costs at most {cost_at_most(expectations, missing)}: {options.timeout_hours:g} h for"
+            f" each attempt, {options.attempts} on low-priority nodes; {costs.LEFT_OUT}"
+        )
+        if options.yes:
+            console.say(at_most)
+        else:
+            agree(at_most, console)
+        measurement = Measurement(options, outputs, config, expectations, console, found)
+        if not measurement.of(missing):
+            again = next_command("scaling", "--name", options.name)
+            console.note(
+                "interrupted; jobs that were submitted continue in Azure. The same command"
+                f" (`{again} ...`) goes on with them"
+            )
+            return INTERRUPTED
+    sweep = sweep_of(options.name, outputs.stack, lead, expectations, found)
+    page = write_page(file.parent, sweep)
+    text = [table(HEADS, rows(sweep.results))] if sweep.results else []
+    text += [*sentences(sweep), *(f"not used: {line}" for line in not_used(sweep))]
+    text += [f"points: {file}", f"page: {page}"]
+    console.answer({**sweep.document(), "page": str(page), "file": str(file)}, "\n".join(text))
+    return 1 if due(asked, found) else 0
+
+
+def write_page(folder: Path, sweep: Sweep) -> Path:
+    """Write the page of a sweep and return its path."""
+    path = (folder / "scaling.html").absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, render("jobs.scaling", "scaling.html", page=page_of(sweep)))
+    return path
+
+
+def _preview(of: Mapping[Task, Expectation], missing: Sequence[Task]) -> str:
+    return table(
+        ("cluster", "nodes", "data", "expected images/s", "at most"),
+        [
+            (
+                *(task.series, str(task.nodes), task.wanted.data),
+                words(of[task].images_per_s) if of[task].images_per_s else f"? {of[task].reason}",
+                str(cost_at_most(of, [task])),
+            )
+            for task in missing
+        ],
+    )
+
+
+class Measurement:
+    """Measures points and appends them to the file of the sweep.
+
+    Args:
+        options: Options of the command.
+        outputs: Outputs of the stack.
+        config: Configuration of the training.
+        expectations: What is expected of each point.
+        console: Prints what happens.
+        found: Points so far, to which those that are measured are added.
+    """
+
+    def __init__(
+        self,
+        options: ScalingOptions,
+        outputs: PlatformOutputs,
+        config: TrainConfig,
+        expectations: Mapping[Task, Expectation],
+        console: Console,
+        found: list[Point],
+    ) -> None:
+        self._options, self._outputs, self._config = options, outputs, config
+        self._expectations, self._console, self._found = expectations, console, found
+        self._software = from_options.read_software(config)
+        self._file, self._lock = options.points_file(outputs.stack), Lock()
+
+    def of(self, missing: Sequence[Task]) -> bool:
+        """Measure points: clusters side by side, those of a cluster in their order. A point that
+        cannot be measured leaves out the others of its cluster.
+
+        Returns:
+            Whether all clusters are done; False after Ctrl-C.
+        """
+        series: dict[str, list[Task]] = {}
+        for task in missing:
+            series.setdefault(task.series, []).append(task)
+        # Their jobs continue in Azure, so threads may end with the program. Each has a copy of the
+        # context, which holds the platform's arguments.
+        threads = [
+            Thread(target=copy_context().run, args=(self._series, own), daemon=True)
+            for own in series.values()
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.2)
+        except KeyboardInterrupt:
+            return False
+        return True
+
+    def _series(self, own: Sequence[Task]) -> None:
+        # Clients are not shared between threads.
+        workspace = connect(self._outputs)
+        for number, task in enumerate(own):
+            try:
+                point = self._measured(workspace, task)
+            except UserError as error:
+                self._console.note(f"{task}: {error}")
+                point = None
+            if point is not None:
+                with self._lock:
+                    points.append(self._file, point)
+                    self._found.append(point)
+                what = point.problem or f"{point.middle:,.1f} images/s"
+                self._console.say(f"{task}: {what}")
+            if point is None or not point.rates:
+                left = own[number + 1 :]
+                if left:
+                    self._console.note(f"left out: {'; '.join(map(str, left))}")
+                return
+
+    def _measured(self, workspace: Workspace, task: Task) -> Point | None:
+        """Return what a job has measured; None if the job was not submitted.
+
+        Raises:
+            UserError: Azure refused a request, or how the job ends is unknown.
+        """
+        options = self._options
+        settings = FollowSettings(ranks=lambda _: False, poll_seconds=options.poll_seconds)
+        resubmit = ResubmitOptions(attempts=options.attempts)
+        supervisor = make_supervisor(
+            workspace,
+            self._outputs,
+            self._console,
+            settings,
+            resubmit,
+            resubmits=task.cluster.priority == "LowPriority",
+            notifies=False,
+        )
+        key = run_key(options.name, task, self._config, self._found)
+        spec = self._spec(task, key, resubmit)
+        attempts = workspace.jobs.attempts(key)
+        if attempts:
+            self._console.say(f"{attempts[-1].name}: was submitted before")
+            job = attempts[-1]
+        else:
+            submission.look_up(workspace.manager, spec)
+            image = self._software.image(spec)
+            images.ensure(workspace.manager, workspace.storage, image)
+            submitted = hand_over(self._console, workspace, spec, self._software, supervisor.retry)
+            if submitted is None:
+                return None
+            job = submitted
+        result = supervisor.follow(job)
+        facts = {
+            STACK: self._outputs.stack,
+            "region": self._outputs.region,
+            "cluster": f"{task.series}: {task.cluster}",
+            "job": result.job.name,
+            "image": spec.environment,
+            "code": spec.tags["code"],
+            "command": spec.command,
+            "attempts": str(result.attempts),
+        }
+        if result.exit_code:
+            return replace(
+                task.wanted, at=_now(), environment=facts, problem=f"the job: {result.reason}"
+            )
+        lines = self._events(workspace, key)
+        return read_point(task, lines, facts, _now(), even_if_poor=options.even_if_poor)
+
+    def _spec(self, task: Task, key: str, resubmit: ResubmitOptions) -> JobSpec:
+        options, data = self._options, task.wanted.data
+        steps = options.steps
+        if steps is None:
+            batch = task.wanted.batch_per_rank * task.wanted.ranks
+            steps = steps_of_repeat(self._rate(task), batch, options.seconds, options.repeat)
+        config = benchmark_config(self._config, steps, options.repeat, data)
+        run_options = RunOptions(
+            kind="benchmark",
+            preset=options.preset,
+            name=key,
+            cluster=task.series,
+            nodes=task.nodes,
+            cpu_processes=options.cpu_processes,
+            timeout_hours=options.timeout_hours,
+            data=DataOptions(asset=None if data == SYNTHETIC else data),
+            resubmit=resubmit,
+        )
+        versions = self._software.versions
+        attempt = RunAttempt(key)
+        spec = from_options.make_spec(self._outputs, run_options, config, attempt, versions)
+        if task.cluster.priority == "LowPriority":
+            spec = replace(spec, tags={**spec.tags, **mark(resubmit)})
+        return spec
+
+    def _rate(self, task: Task) -> float | None:
+        """Return the throughput that a point may reach: by the points so far, or as predicted."""
+        measured = points.alike(self._found, task.wanted)
+        if measured:
+            return measured[-1].middle / measured[-1].nodes * task.nodes
+        predicted = self._expectations[task].images_per_s
+        return predicted.high if predicted else None
+
+    def _events(self, workspace: Workspace, run: str) -> list[dict[str, Any]]:
+        """Read the events of a run; a line that a killed writer left half is skipped."""
+        store = self._outputs.datastores.results
+        content = workspace.storage.read(store, f"{run_folder(run)}/metrics.jsonl") or b""
+        found = []
+        for line in content.decode(errors="replace").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+        return found
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
