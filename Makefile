@@ -22,7 +22,7 @@ DEADLINE ?=
 BUDGET ?=
 IMAGE ?=
 
-# A training is sent to Azure only by STACK on the command line, and to CLUSTER only if it is there: a variable
+# A training or a scoring is sent to Azure only by STACK on the command line, and to CLUSTER only if it is there: a variable
 # exported in some shell must not cost money.
 NAMED_STACK := $(filter command,$(firstword $(origin STACK)))
 STACK ?= dev
@@ -89,8 +89,12 @@ export: $(TRAINER) ## Export a run's model as a SavedModel: RUN=runs/NAME, ARGS=
 predict: $(TRAINER) ## Classify images with a run's exported model: IMAGES="a.jpg b/", RUN=runs/NAME
 	@$(TRAINER_PYTHON) -m trainer predict --run $(RUN) $(ARGS) $(if $(IMAGES),-- $(IMAGES))
 
-score: $(TRAINER) ## Write the classes of a folder's images as Parquet files: INPUT=photos OUTPUT=scores, RUN=runs/NAME
+score: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Write the classes of a folder's images as Parquet files: INPUT=photos OUTPUT=scores, RUN=runs/NAME, or on Azure with STACK=dev MODEL=digits:1 NODES=2
+ifdef NAMED_STACK
+	@$(INFRA_PYTHON) -m jobs score-batch "$(MODEL)" --stack $(STACK) --input "raw/$(INPUT)" --output "scores/$(OUTPUT)" $(if $(NODES),--nodes $(NODES)) $(ARGS)
+else
 	@$(TRAINER_PYTHON) -m trainer score --run $(RUN) --input "$(INPUT)" --output "$(OUTPUT)" $(ARGS)
+endif
 
 serve: $(TRAINER) $(SERVING) ## Answer requests for the classes of images, with a run's exported model: RUN=runs/NAME
 	@$(TRAINER_PYTHON) -m trainer serve --run $(RUN) $(ARGS)

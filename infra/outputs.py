@@ -17,6 +17,9 @@ SCHEMA_VERSION = 2
 
 RUNS_FOLDER = "runs"
 """Folder of the runs in the container of results: the only one there that trainings may change."""
+MODELS_FOLDER = "models"
+"""Folder of registered models in the container of results, a folder for each version: the only one
+there that preparations may read besides `CONTEXTS_FOLDER`, as they also score images."""
 CONTEXTS_FOLDER = "environments"
 """Folder of images' build contexts in the container of results: the only one there that builds may
 read."""
@@ -24,7 +27,8 @@ read."""
 Profile = Literal["private", "allowlisted"]
 Duty = Literal["train", "prepare", "build"]
 """What a cluster is for. It decides the identity of its jobs: train reads prepared data and writes
-results, prepare reads raw data and writes prepared ones, build builds images."""
+results, prepare reads raw data and registered models and writes prepared data and scores, build
+builds images."""
 Priority = Literal["LowPriority", "Dedicated"]
 """LowPriority nodes are cheaper and may be pre-empted at any time."""
 

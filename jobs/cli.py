@@ -56,6 +56,8 @@ usage: python -m jobs COMMAND [NAME] [options] [-- options of the trainer]
   register     register the model of a run as a versioned model
   deploy       let a registered model answer requests: deploy MODEL:VERSION --endpoint NAME
   score        ask an endpoint for the classes of images: score --endpoint NAME IMAGE...
+  score-batch  write the classes of all images in a folder of storage to files, as a job:
+               score-batch MODEL:VERSION --input raw/photos --output scores/photos --nodes 8
   traffic      promote a deployment of an endpoint, divide the requests, or roll back:
                traffic --endpoint NAME --to green
   endpoints    list the endpoints, and what they cost while idle
@@ -106,7 +108,7 @@ COMMANDS: Final = {
     "plan": Command("jobs.planning.command", "PlanOptions", program=True, outputs="named"),
     "scaling": Command("jobs.scaling.command", "ScalingOptions", program=True),
     "submit": Command("jobs.commands.submit", "SubmitOptions", program=True),
-    "prepare": Command("jobs.commands.prepare", "PrepareOptions", program=True),
+    "prepare": Command("jobs.processing.prepare", "PrepareOptions", program=True),
     "spec": Command("jobs.commands.spec", "SpecOptions", program=True),
     "follow": Command("jobs.commands.follow", "FollowOptions"),
     "supervise": Command("jobs.commands.runs.supervise", "SuperviseOptions"),
@@ -125,6 +127,7 @@ COMMANDS: Final = {
     "register": Command("jobs.commands.register", "RegisterOptions"),
     "deploy": Command("jobs.serving.deploy", "DeployOptions"),
     "score": Command("jobs.serving.score", "ScoreOptions"),
+    "score-batch": Command("jobs.processing.score_batch", "ScoreBatchOptions", program=True),
     "traffic": Command("jobs.serving.traffic", "TrafficOptions"),
     "endpoints": Command("jobs.serving.listing", "EndpointsOptions"),
     "undeploy": Command("jobs.serving.undeploy", "UndeployOptions"),

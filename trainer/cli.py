@@ -162,24 +162,31 @@ def _use_model(options: Any) -> None:
         case ScoreOptions():
             from trainer.scoring.batch import score
 
-            score(options)
+            score(*_placed(options))
         case ServeOptions():
             from trainer.scoring.server import serve
 
             serve(options)
 
 
+def _placed(options: Any) -> tuple[Any, Any]:
+    """Return the options of a command that writes by units, and what does its units: processes of
+    this machine, or tasks of Spark.
+    """
+    if getattr(options, "with_", "") != "spark":
+        from trainer.data.prepare.pool import work_through
+
+        return options, work_through
+    from trainer.spark.place import absolute_paths
+    from trainer.spark.preparation import on_spark
+    from trainer.spark.session import get_session
+
+    return absolute_paths(options, Path.cwd()), on_spark(get_session())
+
+
 def _prepare(name: str, options: Any) -> None:
     line = _line(name, options)
-    if getattr(options, "with_", "") == "spark":
-        from trainer.spark.place import absolute_paths
-        from trainer.spark.preparation import on_spark
-        from trainer.spark.session import get_session
-
-        options = absolute_paths(options, Path.cwd())
-        work_through = on_spark(get_session())
-    else:
-        from trainer.data.prepare.pool import work_through
+    options, work_through = _placed(options)
     match options:
         case PrepareImagenetOptions():
             from trainer.data.prepare.imagenet import prepare_imagenet

@@ -113,16 +113,22 @@ class ScoreOptions:
     images_per_file: Annotated[int, Positive] = 1000
     """Images in one file, which is also what an interruption can cost."""
 
-    part: Annotated[int, NotNegative] = 0
-    """Part of the files to write, from 0, if several machines share them; see --parts."""
+    part: Annotated[int | None, NotNegative] = None
+    """Part of the files to write, from 0, if several machines share them; see --parts. None is the
+    rank that mpirun gave this process, or 0."""
 
-    parts: Annotated[int, Positive] = 1
-    """Number of machines that share the files, each with its own --part and the same other
-    options."""
+    parts: Annotated[int | None, Positive] = None
+    """Number of machines that share the files, each with its own --part and the same other options.
+    None is the number of processes that mpirun started, of which the first lists the images for all
+    and ends last, or 1."""
 
     processes: Annotated[int, NotNegative] = 0
     """Processes that predict, with one thread each; 0 is one per core. The result does not depend
     on it."""
+
+    with_: Literal["processes", "spark"] = "processes"
+    """spark: write the files by tasks of Spark, which read and write the same folders, such as a
+    mounted data store. The result does not depend on it."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Format, actions and attributes as in Azure's "Role assignment condition format a
 may write in a container may still delete the container, so such roles are assigned on containers.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 VERSION: Final = "2.0"
@@ -15,13 +16,13 @@ _NAME: Final = f"@Resource[{_CONTAINERS}:name]"
 _PATH: Final = f"@Resource[{_CONTAINERS}/blobs:path]"
 
 
-def reads_all_but(container: str, *, except_below: str) -> str:
-    """Return the condition to read blobs in every container but one, and in one of its folders. It
+def reads_all_but(container: str, *, except_below: Sequence[str]) -> str:
+    """Return the condition to read blobs in every container but one, and in some of its folders. It
     does not restrict listing, as a list has no path.
     """
     read = f"ActionMatches{{'{_CONTAINERS}/blobs/read'}} AND NOT SubOperationMatches{{'Blob.List'}}"
-    allowed = f"{_NAME} StringNotEquals '{container}' OR {_PATH} StringStartsWith '{except_below}/'"
-    return f"((!({read})) OR ({allowed}))"
+    folders = "".join(f" OR {_PATH} StringStartsWith '{folder}/'" for folder in except_below)
+    return f"((!({read})) OR ({_NAME} StringNotEquals '{container}'{folders}))"
 
 
 def writes_below(folder: str) -> str:

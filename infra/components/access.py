@@ -14,7 +14,7 @@ from pulumi_azure_native import machinelearningservices as ml
 from infra.catalog import resource_ids, role_conditions, roles
 from infra.components.base import Component, StackContext
 from infra.naming import DUTY_IDENTITIES, RESULTS_CONTAINER, IdentityRole
-from infra.outputs import CONTEXTS_FOLDER, RUNS_FOLDER
+from infra.outputs import CONTEXTS_FOLDER, MODELS_FOLDER, RUNS_FOLDER
 from infra.settings import PeopleSettings
 
 
@@ -208,10 +208,17 @@ the identities may read the vault's secrets."""
 ALL_BUT_RESULTS = Grant(
     "default_storage",
     roles.BLOB_DATA_READER,
-    role_conditions.reads_all_but(RESULTS_CONTAINER, except_below=CONTEXTS_FOLDER),
+    role_conditions.reads_all_but(RESULTS_CONTAINER, except_below=[CONTEXTS_FOLDER]),
 )
 """Reads code and build contexts, but no results. Azure Machine Learning names the containers of
 code, so they cannot be listed."""
+
+ALL_BUT_RUNS = Grant(
+    "default_storage",
+    roles.BLOB_DATA_READER,
+    role_conditions.reads_all_but(RESULTS_CONTAINER, except_below=[CONTEXTS_FOLDER, MODELS_FOLDER]),
+)
+"""Reads registered models besides, which score images in batch."""
 
 GRANTS: Mapping[IdentityRole, tuple[Grant, ...]] = {
     "workspace": (
@@ -232,7 +239,7 @@ GRANTS: Mapping[IdentityRole, tuple[Grant, ...]] = {
     ),
     "preparation": (
         *JOB_GRANTS,
-        ALL_BUT_RESULTS,
+        ALL_BUT_RUNS,
         Grant("raw", roles.BLOB_DATA_READER),
         Grant("prepared", roles.BLOB_DATA_CONTRIBUTOR),
     ),

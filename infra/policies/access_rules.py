@@ -7,7 +7,7 @@ from typing import Final, get_args
 
 from infra.catalog import resource_ids, role_conditions, roles
 from infra.naming import DUTY_IDENTITIES, RESULTS_CONTAINER, IdentityRole
-from infra.outputs import CONTEXTS_FOLDER, RUNS_FOLDER
+from infra.outputs import CONTEXTS_FOLDER, MODELS_FOLDER, RUNS_FOLDER
 from infra.policies.expected import UNSET, as_set, exactly, one_of, optional, table_rule
 from infra.policies.own_services import targets
 from infra.policies.rule import ResourceRule, StackRule, named
@@ -94,7 +94,12 @@ JOB_GRANTS: Final[Grants] = {
 }
 NO_RESULTS: Final[Grants] = {
     ("default", roles.BLOB_DATA_READER): role_conditions.reads_all_but(
-        RESULTS_CONTAINER, except_below=CONTEXTS_FOLDER
+        RESULTS_CONTAINER, except_below=[CONTEXTS_FOLDER]
+    )
+}
+NO_RUNS: Final[Grants] = {
+    ("default", roles.BLOB_DATA_READER): role_conditions.reads_all_but(
+        RESULTS_CONTAINER, except_below=[CONTEXTS_FOLDER, MODELS_FOLDER]
     )
 }
 JOB_OUTPUTS: Final[Grants] = {
@@ -123,7 +128,7 @@ GRANTS: Final[Mapping[str, Grants]] = {
     "preparation": {
         **JOB_GRANTS,
         **JOB_OUTPUTS,
-        **NO_RESULTS,
+        **NO_RUNS,
         ("data/raw", roles.BLOB_DATA_READER): None,
         ("data/prepared", roles.BLOB_DATA_CONTRIBUTOR): None,
     },

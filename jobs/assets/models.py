@@ -11,14 +11,14 @@ from azure.storage.blob import ContainerClient
 from common.errors import UserError
 from common.text import listing
 from common.waiting import wait_until
+from infra.outputs import MODELS_FOLDER, Datastore
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.storage import Blob, listed
-from jobs.errors import ConflictError, MissingError
+from jobs.console import next_command
+from jobs.errors import ConflictError, MissingError, SpecError
 from jobs.spec.job_spec import datastore_path
 
-MODELS: Final = "models"
-"""Folder in the container of results, with a folder per model and version."""
 EXPORT: Final = "export"
 """Property of a registered model with the hash of its export's facts file."""
 COPY_SECONDS: Final = 600.0
@@ -53,7 +53,7 @@ class Model:
 
 def folder_of(name: str, version: str) -> str:
     """Return the folder of a version in the container of results."""
-    return f"{MODELS}/{name}/{version}"
+    return f"{MODELS_FOLDER}/{name}/{version}"
 
 
 def is_registered(manager: ResourceManager, model: Model) -> bool:
@@ -75,6 +75,35 @@ def is_registered(manager: ResourceManager, model: Model) -> bool:
             " a version cannot change; register it under another --model"
         )
     return True
+
+
+def locate(manager: ResourceManager, store: Datastore, name: str, version: str) -> str:
+    """Return the folder of a registered version in the container of results.
+
+    Raises:
+        MissingError: It is not registered.
+        SpecError: It lies elsewhere, where neither endpoints nor jobs may read it.
+    """
+    try:
+        model = manager.get(f"models/{segment(name)}/versions/{segment(version)}")
+    except MissingError as error:
+        manager.check_workspace()
+        raise MissingError(
+            f"model {name}:{version}: is not registered; `{next_command('register', 'RUN')}`"
+            " registers the model of a run",
+            error.status,
+        ) from error
+    path = datastore_path(str(model["properties"]["modelUri"]))
+    start = f"/datastores/{store.name}/paths/"
+    if not path.startswith(start):
+        raise SpecError(
+            [
+                f"MODEL: {name}:{version} lies outside datastore {store.name}, which is the only"
+                " one that endpoints and jobs may read models from; register the run with `python"
+                " -m jobs register`"
+            ]
+        )
+    return path.removeprefix(start)
 
 
 def register(manager: ResourceManager, model: Model) -> None:

@@ -222,6 +222,9 @@ def _tell_end(
         lines.append(f"registered; to train on it, pass --data.asset {data_set}")
     elif result.exit_code == 0 and job.kind in TRAINING:
         lines.append(f"`{next_command('download', job.run)}` downloads its results")
+    elif result.exit_code == 0 and "scores" in job.tags:
+        document["scores"] = job.tags["scores"]
+        lines.append(f"its files are in {job.tags['scores']} of the container of prepared data")
     elif result.exit_code and job.page:
         lines.append(f"job page: {job.page}")
     console.answer(document, "\n".join(lines))

@@ -50,7 +50,7 @@ class ListOptions:
     all: bool = False
     """Also list jobs that other programs submitted."""
 
-    kind: Literal["train", "smoke", "benchmark", "prepare", "check"] | None = None
+    kind: Literal["train", "smoke", "benchmark", "prepare", "score", "check"] | None = None
     """List only jobs of this kind."""
 
 

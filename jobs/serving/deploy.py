@@ -16,12 +16,12 @@ from common.prices import money
 from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.assets import images as environments
+from jobs.assets import models
 from jobs.azure.clusters import read_sizes
 from jobs.azure.costs import read_prices
-from jobs.azure.requests import segment
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, next_command
-from jobs.errors import MissingError, RequestError, SpecError
+from jobs.errors import RequestError, SpecError
 from jobs.serving import monitoring, scoring, traffic_policy
 from jobs.serving.endpoints import Endpoints, EndpointState
 from jobs.serving.spec import (
@@ -37,7 +37,6 @@ from jobs.serving.spec import (
 from jobs.serving.traffic_policy import Traffic
 from jobs.spec.build_context import build_context
 from jobs.spec.from_options import REPOSITORY
-from jobs.spec.job_spec import datastore_path
 
 PIXEL: Final = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
@@ -184,24 +183,7 @@ def _described(options: DeployOptions, workspace: Workspace) -> Deployment:
         options.endpoint, options.to, options.model, "", options.size, 1, options.instances
     )
     name, version = options.model.split(":")
-    try:
-        model = manager.get(f"models/{segment(name)}/versions/{segment(version)}")
-    except MissingError as error:
-        manager.check_workspace()
-        raise MissingError(
-            f"model {options.model}: is not registered; `{next_command('register', 'RUN')}`"
-            " registers the model of a run",
-            error.status,
-        ) from error
-    store = workspace.storage.datastores.results.name
-    path = datastore_path(str(model["properties"]["modelUri"]))
-    if not path.startswith(f"/datastores/{store}/"):
-        raise SpecError(
-            [
-                f"MODEL: {options.model} lies outside datastore {store}, which is the only one"
-                " that endpoints may read; register the run with `python -m jobs register`"
-            ]
-        )
+    models.locate(manager, workspace.storage.datastores.results, name, version)
     sizes = read_sizes(manager.get(f"{manager.location_id}/vmSizes"))
     size = sizes.get(options.size.lower())
     if size is None or not size.cores:

@@ -58,7 +58,7 @@ class JobBuilder:
     """Cluster that the job runs on."""
 
     def __post_init__(self) -> None:
-        duty: Duty = "prepare" if self.kind == "prepare" else "train"
+        duty: Duty = "prepare" if self.kind in ("prepare", "score") else "train"
         name = self.options.cluster
         if name is None and self.kind == "smoke":
             name = _cheapest(self.outputs)

@@ -49,15 +49,20 @@ def of_run(hold_minutes: float | None, *, paused: bool) -> dict[str, str]:
         hold_minutes: Minutes to keep the nodes of a training that has failed; None does not.
         paused: Whether rank 0 waits for a debugger.
     """
-    return _given(
+    # A run is asked through files.
+    return of_shared_output() | _given(
         {
-            # By default a mount never looks again at a file that it has seen (Azure Machine
-            # Learning, "Access data in a job"), and a run is asked through files. Milliseconds.
-            "DATASET_MOUNT_ATTRIBUTE_CACHE_TTL": 30_000,
             HOLD_MINUTES: f"{hold_minutes:g}" if hold_minutes else None,
             DEBUG: "0" if paused else None,
         }
     )
+
+
+def of_shared_output() -> dict[str, str]:
+    """Return the variables with which a node sees what others write to a mounted output."""
+    # By default a mount never looks again at a file that it has seen (Azure Machine Learning,
+    # "Access data in a job"). Milliseconds.
+    return {"DATASET_MOUNT_ATTRIBUTE_CACHE_TTL": "30000"}
 
 
 def of_check() -> dict[str, str]:

@@ -16,7 +16,7 @@ from jobs.errors import SpecError
 from jobs.options import ASSET, FOLDER, NAME
 from jobs.spec.run_key import RunAttempt
 
-Kind = Literal["train", "smoke", "benchmark", "prepare", "check"]
+Kind = Literal["train", "smoke", "benchmark", "prepare", "score", "check"]
 
 TENSORBOARD_DIR: Final = "outputs/tblogs"
 """Folder of TensorBoard files in the working directory, uploaded while the job runs."""

@@ -71,6 +71,21 @@ def test_the_column_form_and_named_inputs_are_answered_as_tensorflow_serving_doe
         assert values == [row[key] for row in rows["predictions"]]
 
 
+def test_answered_probes_are_not_logged_and_everything_else_is(server):
+    before = len(server.log.read_text())
+    for path in ("/", "/?probe", "/score"):
+        assert ask(server.port, None, method="GET", path=path).status == 200
+    assert ask(server.port, None, method="GET", path="/nothing").status == 404
+    assert ask(server.port, b"").status == 400
+    assert ask(server.port, picture("PNG")).status == 200
+    end = time.monotonic() + 10
+    while (said := server.log.read_text()[before:]).count("POST") < 2 and time.monotonic() < end:
+        time.sleep(0.1)
+    lines = [line for line in said.splitlines() if "HTTP/1.1" in line]
+    requests = [line.partition('"')[2].split(" HTTP/1.1")[0] for line in lines]
+    assert sorted(requests) == ["GET /nothing", "POST /score", "POST /score"]
+
+
 def test_an_answer_names_model_and_version(server, digits, run):
     facts = json.loads((run / "export" / "export.json").read_text())
     answer = ask(server.port, next(iter(digits.images.values())), "image/png")

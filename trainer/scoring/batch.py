@@ -1,6 +1,6 @@
 """`python -m trainer score`: the classes of all images in a folder, as files of scores.
 
-    list the images, sorted by name, and divide them into units
+    list the images, sorted by name, write the list, and divide it into units
     score each unit: write its file, then its description; a restart skips described units
     write the summary when all units are described
 
@@ -21,11 +21,18 @@ from common.errors import ConfigError
 from common.files import write_atomically
 from common.text import plural
 from trainer.data.prepare.output import interruptible
-from trainer.data.prepare.pool import work_through
+from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.errors import CheckpointError, DataError
-from trainer.export.image_files import find_images
 from trainer.export.layout import FACTS, exported_model
 from trainer.options import ScoreOptions
+from trainer.scoring.listing import (
+    Machine,
+    begun_otherwise,
+    list_images,
+    remove_partials,
+    this_machine,
+    wait_for,
+)
 from trainer.scoring.unit import Unit, description_of, read_description, score_unit
 
 SCHEMA: Final = 1
@@ -33,14 +40,18 @@ SUMMARY: Final = "_scores.json"
 """Name of the file that describes all scores, written last. Readers of Parquet folders skip names
 that begin with an underscore."""
 _OWN: Final = re.compile(
-    r"part-\d{5,}\.(parquet|csv)|_part-\d{5,}\.json|_scores\.json|\..+\.partial"
+    r"part-\d{5,}\.(parquet|csv)|_part-\d{5,}\.json|_(scores|images)\.json|\..+\.partial"
 )
 _PART_OF_RUN: Final = ("run", "step", "data_version", "task", "class_names", "top")
 """What the summary repeats of an export's description."""
 
 
-def score(options: ScoreOptions) -> None:
+def score(options: ScoreOptions, work_through: WorkThrough = work_through) -> None:
     """Write the files of scores, or the part of them that is missing.
+
+    Args:
+        options: What to score.
+        work_through: Does the units; by default a pool of processes.
 
     Raises:
         ConfigError: An option is missing or invalid.
@@ -49,11 +60,12 @@ def score(options: ScoreOptions) -> None:
         UserError: The command was interrupted; says what is done and how to continue.
     """
     _check(options)
+    machine = this_machine(options)
     saved_model = exported_model(options.run, options.model)
     facts = _read_facts(saved_model)
     source, output = Path(options.input), Path(options.output)
     _check_output(output)
-    images = _list_images(source)
+    images = list_images(source, output, machine)
     identity = _identity(options, saved_model, images)
     names, size = tuple(images), options.images_per_file
     units = [
@@ -61,7 +73,7 @@ def score(options: ScoreOptions) -> None:
              names[begin : begin + size], facts["top"])
         for number, begin in enumerate(range(0, len(names), size))
     ]  # fmt: skip
-    mine = units[options.part :: options.parts]
+    mine = units[machine.part :: machine.parts]
     with interruptible(lambda: plural(_count_done(mine), "file")):
         missing = [unit for unit in mine if not _is_done(unit)]
         if 0 < len(missing) < len(mine):
@@ -71,7 +83,7 @@ def score(options: ScoreOptions) -> None:
         with work_through(score_unit, missing, count, "scoring", options.processes) as results:
             for _ in results:
                 pass
-        _finish(options, units, facts)
+        _finish(options, machine, units, facts)
 
 
 def _check(options: ScoreOptions) -> None:
@@ -83,10 +95,6 @@ def _check(options: ScoreOptions) -> None:
         )
         if not value
     ]
-    if options.part >= options.parts:
-        problems.append(
-            f"--part: {options.part}, but --parts {options.parts} are 0 to {options.parts - 1}"
-        )
     if problems:
         raise ConfigError(problems)
 
@@ -120,17 +128,6 @@ def _check_output(output: Path) -> None:
         raise DataError(f"{output}: contains {strange[0]}, not scores; choose another --output")
 
 
-def _list_images(source: Path) -> dict[str, int]:
-    """Return the sizes of all images by their names below the folder, sorted."""
-    if not source.is_dir():
-        raise DataError(f"{source}: is not a folder; name the folder of the images as --input")
-    sizes = {
-        path.relative_to(source).as_posix(): path.stat().st_size
-        for path in find_images([str(source)])
-    }
-    return dict(sorted(sizes.items()))
-
-
 def _identity(options: ScoreOptions, saved_model: Path, images: Mapping[str, int]) -> str:
     """Return a hash of everything that affects the files. The images count with names and sizes;
     their times differ between copies on several machines.
@@ -155,10 +152,7 @@ def _is_done(unit: Unit) -> bool:
     if description is None:
         return False
     if description["identity"] != unit.identity:
-        raise DataError(
-            f"{unit.output}: was begun with other images, another model or other options; remove it"
-            " or choose another --output"
-        )
+        raise begun_otherwise(unit.output)
     try:
         return unit.path.stat().st_size == int(description["bytes"])
     except OSError:
@@ -169,13 +163,22 @@ def _count_done(units: Sequence[Unit]) -> int:
     return sum(description_of(unit).exists() for unit in units)
 
 
-def _finish(options: ScoreOptions, units: Sequence[Unit], facts: Mapping[str, Any]) -> None:
-    """Write the summary if all units are complete, and say what there is."""
+def _finish(
+    options: ScoreOptions, machine: Machine, units: Sequence[Unit], facts: Mapping[str, Any]
+) -> None:
+    """Write the summary if all units are complete, and say what there is. The first of machines
+    that were started together waits for the others.
+    """
     output = Path(options.output)
+    if machine.launched and not machine.part:
+        wait_for(
+            lambda: _count_done(units) == len(units),
+            lambda: f"the other machines: {_count_done(units):,} of {plural(len(units), 'file')}",
+        )
     done = [description for unit in units if (description := read_description(unit))]
     if len(done) < len(units):
         print(
-            f"{output}: part {options.part} of {options.parts} is complete; {len(done):,} of"
+            f"{output}: part {machine.part} of {machine.parts} is complete; {len(done):,} of"
             f" {plural(len(units), 'file')} are written"
         )
         return
@@ -189,6 +192,7 @@ def _finish(options: ScoreOptions, units: Sequence[Unit], facts: Mapping[str, An
         "images": sum(description["images"] for description in done),
         "unreadable": unreadable,
     }
+    remove_partials(output / SUMMARY, machine)
     write_atomically(output / SUMMARY, json.dumps(summary, indent=1) + "\n")
     print(f"{output}: {plural(summary['images'], 'image')} in {plural(len(units), 'file')}")
     if unreadable:

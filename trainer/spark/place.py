@@ -11,9 +11,9 @@ from trainer.config import TrainConfig
 from trainer.distributed.failures import Failure
 from trainer.distributed.restart_policy import AttemptResult
 from trainer.errors import STOP_STATUSES, TIME_LIMIT_STATUS, PeerError
-from trainer.options import WriteOptions
+from trainer.options import ScoreOptions, WriteOptions
 
-Prepared = TypeVar("Prepared", bound=WriteOptions)
+Written = TypeVar("Written", bound=WriteOptions | ScoreOptions)
 
 LOST: Final = -9
 """Status of a rank whose executor or Python worker was lost: as of a process that was killed."""
@@ -183,16 +183,17 @@ def _absolute(path: str | None, folder: Path) -> str | None:
 
 _PATHS: Final = (
     "input", "output", "train", "validation", "ground_truth", "words", "images", "masks",
-    "class_names",
+    "class_names", "run", "model",
 )  # fmt: skip
-"""Options of preparations that name files and folders."""
+"""Options of preparations and of scoring that name files and folders."""
 
 
-def absolute_paths(options: Prepared, folder: Path) -> Prepared:
-    """Return the options of a preparation with paths that do not depend on a working directory.
+def absolute_paths(options: Written, folder: Path) -> Written:
+    """Return options of a preparation or of scoring with paths that do not depend on a working
+    directory.
 
     Args:
-        options: Options of `trainer prepare`.
+        options: Options of `trainer prepare` or `trainer score`.
         folder: Working directory of the driver, to which relative paths refer.
     """
     changed: dict[str, Any] = {}

@@ -1,8 +1,10 @@
-"""The shards of a data set written by tasks of Spark, in place of a pool of processes.
+"""The shards of a data set, or files of scores, written by tasks of Spark, in place of a pool of
+processes.
 
-The listing of the files is a file on the driver, which Spark sends to every executor. A shard is
-written by one task, and a task that Spark repeats writes the same bytes again. The files to read
-and the folder to write must have the same absolute path on driver and executors.
+The listing of a data set's files is a file on the driver, which Spark sends to every executor. A
+shard, or a file of scores, is written by one task, and a task that Spark repeats writes the same
+bytes again. The files to read and the folder to write must have the same absolute path on driver
+and executors.
 """
 
 import secrets
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from trainer.data.prepare.pool import Advance, Bar, Result, WorkThrough
+from trainer.data.prepare.pool import Advance, Bar, Result, Task, WorkThrough
 from trainer.data.prepare.shards import FileRange
 from trainer.spark.job import Job
 from trainer.spark.place import reason
@@ -24,7 +26,7 @@ _POLL_SECONDS = 0.25
 
 
 def on_spark(spark: Any) -> WorkThrough:
-    """Return a function for `prepare(..., work_through=)` that writes the shards on Spark.
+    """Return a function for `prepare(..., work_through=)` or `score` that does the tasks on Spark.
 
     Args:
         spark: `SparkSession`. Executors may come and go while it works.
@@ -32,8 +34,8 @@ def on_spark(spark: Any) -> WorkThrough:
     context = get_context(spark)
 
     def work_through(
-        work: Callable[[FileRange, Advance], Result],
-        tasks: Sequence[FileRange],
+        work: Callable[[Task, Advance], Result],
+        tasks: Sequence[Task],
         images: int,
         what: str,
         processes: int = 0,  # noqa: ARG001 - Spark has as many as it has slots
@@ -45,14 +47,15 @@ def on_spark(spark: Any) -> WorkThrough:
 
 def _results(
     context: Any,
-    work: Callable[[FileRange, Advance], Result],
-    tasks: Sequence[FileRange],
+    work: Callable[[Task, Advance], Result],
+    tasks: Sequence[Task],
     images: int,
     what: str,
 ) -> Generator[Result]:
     if not tasks:
         return
-    sent = _send(context, tasks[0].preparation.listing)
+    first = tasks[0]
+    sent = _send(context, first.preparation.listing) if isinstance(first, FileRange) else None
     arrived = _arrivals(context)
     task = _Task(work, tuple(tasks), sent)
 
@@ -118,9 +121,9 @@ class _Task:
 
     def __init__(
         self,
-        work: Callable[[FileRange, Advance], Any],
-        tasks: tuple[FileRange, ...],
-        listing: str,
+        work: Callable[[Any, Advance], Any],
+        tasks: tuple[Any, ...],
+        listing: str | None,
     ) -> None:
         self._work, self._tasks, self._listing = work, tasks, listing
 
@@ -129,11 +132,12 @@ class _Task:
 
         for number in numbers:
             task = self._tasks[number]
-            listing = Path(SparkFiles.get(self._listing))
-            preparation = replace(task.preparation, listing=listing)
+            if self._listing is not None:
+                listing = Path(SparkFiles.get(self._listing))
+                task = replace(task, preparation=replace(task.preparation, listing=listing))
             images: list[int] = []
             try:
-                outcome = self._work(replace(task, preparation=preparation), images.append)
+                outcome = self._work(task, images.append)
             except UserError as error:
                 # Spark would repeat the task, and show its own stack instead of the message.
                 outcome = error

@@ -90,7 +90,8 @@ def test_training_data_are_written_by_preparation_and_publishers_only():
     }
 
 
-ALL_BUT_RESULTS = role_conditions.reads_all_but("results", except_below="environments")
+ALL_BUT_RESULTS = role_conditions.reads_all_but("results", except_below=["environments"])
+ALL_BUT_RUNS = role_conditions.reads_all_but("results", except_below=["environments", "models"])
 RUNS = role_conditions.writes_below("runs")
 DEFAULT_OUTPUTS = role_conditions.writes_below("azureml")
 
@@ -103,7 +104,7 @@ DEFAULT_OUTPUTS = role_conditions.writes_below("azureml")
             {("", roles.BLOB_DATA_READER): None, ("results", roles.BLOB_DATA_CONTRIBUTOR): RUNS},
             DEFAULT_OUTPUTS,
         ),
-        ("preparation", {("", roles.BLOB_DATA_READER): ALL_BUT_RESULTS}, DEFAULT_OUTPUTS),
+        ("preparation", {("", roles.BLOB_DATA_READER): ALL_BUT_RUNS}, DEFAULT_OUTPUTS),
         ("build", {("", roles.BLOB_DATA_READER): ALL_BUT_RESULTS}, None),
     ],
 )

@@ -32,6 +32,7 @@ def test_every_kind_of_job_is_built_from_what_a_stack_exports(stack, tmp_path):
         specs += [
             samples.preparation(stack),
             samples.folder_preparation(stack),
+            samples.scoring(stack),
         ]
     for key, cluster in stack.clusters.items():
         if cluster.duty == "train":
@@ -45,7 +46,8 @@ def test_every_kind_of_job_is_built_from_what_a_stack_exports(stack, tmp_path):
     for spec in specs:
         job = command_job(spec, tmp_path)
         cluster = spec.cluster
-        assert cluster.duty == ("prepare" if spec.kind == "prepare" else "train")
+        prepares = spec.kind in ("prepare", "score")
+        assert cluster.duty == ("prepare" if prepares else "train")
         assert (job.compute, job.identity.client_id) == (cluster.name, cluster.identity_client_id)
         if spec.cluster.gpus_per_node:
             assert job.distribution.process_count_per_instance == cluster.gpus_per_node
@@ -55,6 +57,6 @@ def test_every_kind_of_job_is_built_from_what_a_stack_exports(stack, tmp_path):
         assert used <= stores
         written = {folder.uri.split("/")[3] for folder in spec.outputs.values()}
         # Shards are written as the preparation's own identity; the training's may only read them.
-        own = {stack.datastores.prepared.name} if spec.kind == "prepare" else set()
+        own = {stack.datastores.prepared.name} if prepares else set()
         allowed = {one.name for one in vars(stack.datastores).values() if one.role == "write"}
         assert written <= allowed | own

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from jobs.options import (
+    BatchOptions,
     DataOptions,
     JobOptions,
     PreparationOptions,
@@ -11,7 +12,7 @@ from jobs.options import (
 from jobs.spec import kinds
 from jobs.spec.run_key import RunAttempt
 from tests.jobs.support.platform import FIRST, SOFTWARE, platform
-from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
+from trainer.options import PrepareFolderOptions, PrepareImagenetOptions, ScoreOptions
 from trainer.presets import PRESETS
 
 IMAGENET = DataOptions(asset="imagenet:3")
@@ -62,6 +63,18 @@ def folder_preparation(stack):
     )
 
 
+def scoring(stack, nodes=1, what=None, **options):
+    return kinds.score(
+        stack,
+        what or ScoreOptions(),
+        BatchOptions("flowers:2", "raw/photos/2026", "scores/photos"),
+        "models/flowers/2",
+        JobOptions(nodes=nodes, **options),
+        RunAttempt("score-photos"),
+        SOFTWARE,
+    )
+
+
 def check(stack):
     return kinds.check(
         stack, JobOptions(nodes=4, data=IMAGENET), RunAttempt("check-4-nodes"), SOFTWARE
@@ -107,5 +120,7 @@ def every_kind():
         "benchmark": benchmark(stack),
         "prepare-imagenet": preparation(stack),
         "prepare-folder": folder_preparation(stack),
+        "score-1-node": scoring(stack),
+        "score-4-nodes": scoring(stack, 4, ScoreOptions(format="csv")),
         "check": check(stack),
     }

@@ -126,6 +126,16 @@ class Stack:
         ]
 
 
+def put_pulumi(folder, monkeypatch):
+    """Put the stand-in for Pulumi on the path."""
+    binaries = folder / "bin"
+    binaries.mkdir()
+    program = binaries / "pulumi"
+    program.write_text(textwrap.dedent(PULUMI).format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{binaries}{os.pathsep}{os.environ['PATH']}")
+
+
 @pytest.fixture
 def stack(live, tmp_path, monkeypatch, request):
     tag = f"t{zlib.crc32(request.node.name.encode()):08x}"
@@ -142,12 +152,7 @@ def stack(live, tmp_path, monkeypatch, request):
         datastores=replace(base.datastores, **{**stores, "raw": replace(
             stores["raw"], account=stores["prepared"].account)}),
     )  # fmt: skip
-    binaries = tmp_path / "bin"
-    binaries.mkdir()
-    program = binaries / "pulumi"
-    program.write_text(textwrap.dedent(PULUMI).format(python=sys.executable))
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{binaries}{os.pathsep}{os.environ['PATH']}")
+    put_pulumi(tmp_path, monkeypatch)
     made = Stack(declare(live.azure, tmp_path, described), tmp_path)
     live.azure.admin.forget_requests()
     yield made

@@ -84,7 +84,7 @@ def test_a_role_is_its_holders_or_that_of_a_group():
     assert not allows(given, frozenset({"me"}), CONTAINER, "read")
 
 
-READS_OTHERS = role_conditions.reads_all_but("results", except_below="environments")
+READS_OTHERS = role_conditions.reads_all_but("results", except_below=["environments"])
 WRITES_OWN = role_conditions.writes_below("azureml")
 OTHER = f"{ACCOUNT}/blobServices/default/containers/other"
 

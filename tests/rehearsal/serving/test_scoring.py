@@ -1,15 +1,20 @@
-"""A trained model in use: the real server answers at an endpoint, through the commands."""
+"""A trained model in use: the real server answers at an endpoint, and jobs score a folder, through
+the commands.
+"""
 
 import json
 import subprocess
+import threading
+from dataclasses import replace
 
 import pytest
 
-from jobs.azure.workspace import connect
-from jobs.console import Console
+from common.waiting import wait_until
+from jobs.options import ResubmitOptions
+from jobs.processing import score_batch
+from jobs.processing.score_batch import ScoreBatchOptions
 from jobs.serving import deploy, score, traffic
 from jobs.serving.deploy import DeployOptions
-from jobs.serving.endpoints import Endpoints
 from jobs.serving.score import ScoreOptions
 from jobs.serving.traffic import TrafficOptions
 from rehearsal.loopback import Loopback
@@ -17,7 +22,9 @@ from rehearsal.options import Options
 from rehearsal.serving.endpoints import ENDPOINT
 from tests import ROOT
 from tests.jobs.support.live import declare
-from tests.jobs.support.runs import answer, put
+from tests.jobs.support.platform import platform
+from tests.jobs.support.runs import answer, blobs, container, put
+from tests.jobs.support.torn_down import Stack, put_pulumi
 
 pytestmark = [pytest.mark.slow, pytest.mark.rehearse_all]
 
@@ -62,10 +69,59 @@ def predicted(tmp_path_factory):
     return place
 
 
+PER_FILE = ("--images-per-file", "3")
+
+
+def described():
+    """A platform whose preparations run on low-priority nodes."""
+    stack = platform()
+    low = replace(stack.clusters["preparation"], priority="LowPriority")
+    return replace(stack, clusters={**stack.clusters, "preparation": low})
+
+
+def score_in_batch(live, digits):
+    """Score a folder of storage on two nodes, and take them away in the middle."""
+    images = {path.name: path.read_bytes() for path in digits.iterdir()}
+    raw = container(live, "raw")
+    for name, content in images.items():
+        raw.upload_blob(f"digits/{name}", content)
+    finished = []
+
+    def take_a_node():
+        def begun():
+            return [name for name in blobs(live, "prepared/scores/digits") if name[:3] == "_pa"]
+
+        finished.append(len(wait_until(begun, 120, 0.05)))
+        live.azure.admin.preempt(job=f"{live.workspace}/jobs/batch-r1")
+
+    taker = threading.Thread(target=take_a_node)
+    taker.start()
+    asked = ScoreBatchOptions(
+        model="digits:2",
+        input="raw/digits",
+        output="scores/digits",
+        nodes=2,
+        name="batch",
+        poll_seconds=0.2,
+        resubmit=ResubmitOptions(backoff_seconds=0),
+    )
+    program = ("--processes", "1", *PER_FILE)
+    assert score_batch.run(asked, live.outputs, as_json=True, program=program) == 0
+    taker.join()
+    assert 0 < finished[0] < len(images) // 3
+    prepared = container(live, "prepared")
+    return {
+        name: prepared.download_blob(f"scores/digits/{name}").readall()
+        for name in blobs(live, "prepared/scores/digits")
+    }
+
+
 def test_a_trained_model_answers_as_predict_does(predicted, tmp_path, monkeypatch, capsys):
-    options = Options(max_processes_per_node=1)
+    options = Options(
+        max_processes_per_node=1, program_folder=PYTHON.parent, sync_seconds=0.1, mount_seconds=0.2
+    )
     with Loopback(tmp_path / "azure", options) as azure:
-        live = declare(azure, tmp_path)
+        live = declare(azure, tmp_path, described())
         for name, value in azure.environment.items():
             monkeypatch.setenv(name, value)
         export = predicted / "runs" / "digits" / "export"
@@ -105,5 +161,19 @@ def test_a_trained_model_answers_as_predict_does(predicted, tmp_path, monkeypatc
         promoted = TrafficOptions(endpoint="digits", to="green")
         assert traffic.run(promoted, live.outputs, as_json=True) == 0
         assert answer(capsys)["traffic"] == {"green": 100}
-        assert Endpoints(connect(live.outputs).manager, Console(), 60, 0.1).delete_all() == 1
+        scored = score_in_batch(live, predicted / "digits")
+        ended = answer(capsys)
+        assert (ended["job"], ended["scores"]) == ("batch-r2", "scores/digits")
+        trainer(
+            *("-m", "trainer", "score", "--run", "runs/digits", "--input", "digits"),
+            *("--output", "scores", *PER_FILE),
+            cwd=predicted,
+        )
+        here = predicted / "scores"
+        assert scored == {path.name: path.read_bytes() for path in here.iterdir()}
+        # The endpoint is still there.
+        put_pulumi(tmp_path, monkeypatch)
+        stack = Stack(live, tmp_path)
+        assert stack.tear_down() == 0
+        assert answer(capsys)["done"][0] == "deleted 1 endpoint"
         assert azure.resources.of_kind(ENDPOINT) == []

@@ -134,6 +134,30 @@ def test_parts_on_several_machines_write_the_same(score, tmp_path, undisturbed):
     assert content(output) == undisturbed
 
 
+def test_machines_that_mpirun_started_list_once_and_the_first_ends_last(
+    run, images, tmp_path, undisturbed
+):
+    output = tmp_path / "scores"
+    command = [*arguments(run, images, output), "--processes", "1"]
+    # The images of the second machine could be read, but not listed.
+    (tmp_path / "unlisted").mkdir()
+    for path in images.iterdir():
+        (tmp_path / "unlisted" / path.name).symlink_to(path)
+    elsewhere = [*arguments(run, tmp_path / "unlisted", output), "--processes", "1"]
+
+    def start(rank, *command):
+        env = {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2"}
+        return start_trainer(*command, cwd=tmp_path, env=env)
+
+    second = start(1, *elsewhere)
+    first = start(0, *command)
+    (said, _), (also, _) = first.communicate(timeout=300), second.communicate(timeout=300)
+    assert (first.returncode, second.returncode) == (0, 0), said + also
+    assert f"{output}: 71 images in 8 files" in said
+    assert f"{output}: part 1 of 2 is complete" in also
+    assert content(output) == undisturbed
+
+
 def test_a_finished_unit_is_not_written_again_and_a_damaged_one_is(score, tmp_path, undisturbed):
     output = tmp_path / "scores"
     for name, data in undisturbed.items():

@@ -1,0 +1,1 @@
+"""Jobs that turn many files into others by units: preparations of data, and scoring in batch."""
