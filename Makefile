@@ -31,6 +31,7 @@ NAME :=
 SERIES :=
 REPEAT :=
 DATA_SET :=
+CAP :=
 
 UV := .tools/uv/bin/uv
 INFRA := .venv/.ready
@@ -62,7 +63,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling chaos profile plan preview up status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -120,6 +121,9 @@ ifdef NAMED_STACK
 else
 	@$(TRAINER_PYTHON) -m benchmarks scaling $(if $(NAME),--name $(NAME)) $(if $(REPEAT),--repeat $(REPEAT)) $(ARGS)
 endif
+
+commission: $(INFRA) ## Run what has never met Azure, ascending by cost, and write a page of facts: STACK=dev DATA_SET=imagenet:3 CAP=100
+	@$(INFRA_PYTHON) -m jobs commission --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(CAP),--cap $(CAP)) $(if $(YES),--yes) $(ARGS)
 
 chaos: $(TRAINER) ## Kill, stop and freeze a training many times: SEED=0 KILLS=20
 	@$(TRAINER_PYTHON) -m benchmarks chaos --seed $(SEED) --kills $(KILLS) $(ARGS)

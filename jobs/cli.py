@@ -31,6 +31,7 @@ usage: python -m jobs COMMAND [NAME] [options] [-- options of the trainer]
                plan --preset imagenet-ndv2 --deadline 2h
   scaling      measure images/s by number of nodes with short jobs; `plan` then uses the points:
                scaling --nodes 1 2 4
+  commission   run what has never met Azure, ascending by cost, and write a page of facts
   submit       run a training (or --kind smoke, benchmark, check) and follow it to its end:
                submit --preset imagenet-ndv2 --nodes 2 --data.asset imagenet:VERSION -- --epochs 90
   prepare      convert raw images into shards, as a job:
@@ -107,6 +108,7 @@ COMMANDS: Final = {
     ),
     "plan": Command("jobs.planning.command", "PlanOptions", program=True, outputs="named"),
     "scaling": Command("jobs.scaling.command", "ScalingOptions", program=True),
+    "commission": Command("jobs.commission.command", "CommissionOptions", program=True),
     "submit": Command("jobs.commands.submit", "SubmitOptions", program=True),
     "prepare": Command("jobs.processing.prepare", "PrepareOptions", program=True),
     "spec": Command("jobs.commands.spec", "SpecOptions", program=True),

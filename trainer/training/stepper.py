@@ -1,5 +1,6 @@
 """The steps of a run: the loop over its network, with learning rates, timing and the watchdog."""
 
+import os
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -11,6 +12,7 @@ from trainer.checkpoints.divided import DividedState
 from trainer.checkpoints.format import Array
 from trainer.data.rank_data import DATA_ERRORS, RankData
 from trainer.diagnostics.device import device_name, peak_flops, stage_devices
+from trainer.diagnostics.killed_rank import KilledRank
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.watchdog import Watchdog
 from trainer.divided.classification import DividedClassification
@@ -53,6 +55,7 @@ class Stepper:
         config = setup.config
         self._plan, self._rank_data = setup.plan, rank_data
         self._totals, self._watchdog, self._folder = totals, watchdog, setup.folder
+        self._killed = KilledRank(os.environ, communicator.rank)
         precision, stages = config.compute.precision, config.model.stages
         self.model, head = _network(setup, communicator)
         self.task = DividedClassification(head) if head else task
@@ -136,6 +139,7 @@ class Stepper:
         Raises:
             DataError: An image cannot be read; names the image.
         """
+        self._killed.at(step)
         schedule, timer = self._plan.schedule, self._totals.timer
         rates = [schedule.learning_rate(step + ahead) for ahead in range(count)]
         averages = None

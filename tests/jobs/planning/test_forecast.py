@@ -54,6 +54,23 @@ def test_images_of_a_node_never_rise_with_nodes(nodes, size):
             assert other / (nodes + 1) <= one / nodes * (1 + 1e-12)
 
 
+RATES = st.lists(st.floats(100, 1e5), min_size=1, max_size=3)
+
+
+@given(RATES, RATES, st.integers(3, 16))
+def test_predictions_from_measured_points_have_ordered_ranges_and_do_not_rise_either(
+    one, two, nodes
+):
+    plan = forecaster(RECIPE, points=[point(1, *one), point(2, *two)])
+    choices = [plan.choice(NDV2, count, "Dedicated") for count in (1, 2, nodes, nodes + 1)]
+    for choice in choices:
+        assert ends(choice.images_per_s) == sorted(ends(choice.images_per_s))
+        assert choice.basis == "measured"
+    fewer, more = choices[2:]
+    for few, many in zip(ends(fewer.images_per_s), ends(more.images_per_s), strict=True):
+        assert many / (nodes + 1) <= few / nodes * (1 + 1e-12)
+
+
 @given(st.floats(0.1, 100), st.floats(0.1, 100), NODES)
 def test_a_longer_time_between_losses_never_costs_more(one, other, nodes):
     short, long = (

@@ -1,0 +1,1 @@
+"""The first day on a subscription: what was only rehearsed meets Azure, and facts are noted."""
