@@ -91,6 +91,7 @@ STANDARD_LIBRARY_ONLY = [
     *("jobs.planning.back_test", "jobs.planning.points", "jobs.planning.recommendation"),
     *("jobs.planning.scaling", "jobs.planning.throughput", "jobs.planning.values"),
     "jobs.planning.workload",
+    *("jobs.pipelines.changes", "jobs.pipelines.runner_policy"),
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
     *("jobs.serving.monitoring", "jobs.serving.spec", "jobs.serving.traffic_policy"),
     *("jobs.spec.budget_policy", "jobs.spec.builder"),
