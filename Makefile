@@ -45,6 +45,7 @@ PULUMI := .tools/pulumi/.ready
 # An installed Pulumi is used; otherwise its engine is built.
 ENGINE := $(if $(shell command -v pulumi 2>/dev/null),,$(PULUMI))
 HADOLINT := .tools/hadolint
+ACTIONLINT := .tools/actionlint/.ready
 SBOM := .tools/sbom/.ready
 AUDIT := .tools/audit/.ready
 SERVING := .tools/serving/.ready
@@ -63,7 +64,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -147,6 +148,12 @@ preview: $(INFRA) ## Show what deploying the platform would change: STACK=dev
 
 up: $(INFRA) ## Deploy the platform, or its changes: STACK=dev
 	@$(INFRA_PYTHON) -m jobs up --stack $(STACK) $(ARGS)
+
+drift: $(INFRA) ## Show what somebody has changed in Azure outside of Pulumi: STACK=dev
+	@$(INFRA_PYTHON) -m jobs drift --stack $(STACK) $(ARGS)
+
+backend: $(INFRA) ## Set up a place for Pulumi's state, after asking once: STACK=dev, ARGS="--repository ORGANISATION/REPOSITORY"
+	@$(INFRA_PYTHON) -m jobs backend --stack $(STACK) $(ARGS)
 
 status: $(INFRA) ## Show the Azure nodes that cost money now, and the runs: STACK=dev
 	@$(INFRA_PYTHON) -m jobs status --stack $(STACK) $(ARGS)
@@ -239,6 +246,10 @@ lint: $(TRAINER) ## Check style and common mistakes (ruff)
 lint-images: $(HADOLINT)/.ready ## Check the Dockerfiles (hadolint)
 	$(HADOLINT)/bin/hadolint --config environments/hadolint.yaml environments/*/Dockerfile
 
+# Without the programs that actionlint calls if a machine happens to have them: findings must not depend on the machine.
+lint-workflows: $(ACTIONLINT) ## Check the workflows of GitHub Actions (actionlint)
+	.tools/actionlint/bin/actionlint -shellcheck= -pyflakes=
+
 audit: $(AUDIT) ## Look for known vulnerabilities of locked packages, on the internet: ARGS="--osv-url URL"
 	@.tools/audit/bin/python -m environments.audit $(ARGS)
 
@@ -307,6 +318,12 @@ $(PULUMI): rehearsal/pulumi/go.mod rehearsal/pulumi/go.sum
 	@version=$$(awk '$$1 == "github.com/pulumi/pulumi/pkg/v3" {print $$2}' rehearsal/pulumi/go.mod) && \
 		go -C rehearsal/pulumi build -mod=readonly -trimpath -o $(abspath $(@D))/bin/ \
 		-ldflags "-s -w -X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=$$version" tool
+	@touch $@
+
+$(ACTIONLINT): .github/actionlint/go.mod .github/actionlint/go.sum
+	@command -v go >/dev/null || { echo "error: go is not installed; actionlint is built with it: install Go 1.26 or newer" >&2; exit 1; }
+	@echo "Building actionlint into .tools/actionlint (seconds)"
+	@mkdir -p $(@D)/bin && go -C .github/actionlint build -mod=readonly -trimpath -o $(abspath $(@D))/bin/ tool
 	@touch $@
 
 $(XPROF): locks/profile.txt | $(UV)

@@ -6,9 +6,11 @@ starts Pulumi. Derived from the settings alone.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from infra import stack_config
+from infra.catalog import roles
 from infra.naming import GLOBAL
 from infra.outputs import Access, Priority
 from infra.settings import Settings
@@ -55,6 +57,12 @@ class Prerequisites:
     """Settings that need a region with availability zones."""
     budget_start: str
     """First day of a month, as YYYY-MM-01."""
+    prefix: str
+    """Common beginning of all names of the project."""
+    tags: Mapping[str, str]
+    """Tags of every resource."""
+    roles: tuple[str, ...]
+    """GUIDs of the roles that stacks assign, and no others."""
 
 
 def read(config: Mapping[str, Any], stack: str) -> Prerequisites:
@@ -70,6 +78,25 @@ def read(config: Mapping[str, Any], stack: str) -> Prerequisites:
     """
     values = stack_config.decode(config, stack_config.project())
     return of(load({**values, "stack": stack}))
+
+
+def read_file(
+    stack: str, file: Path | None = None, subscription: Mapping[str, str] | None = None
+) -> Prerequisites:
+    """Return the prerequisites of a stack that Pulumi may not know yet, from its settings file.
+
+    Args:
+        stack: Name of the stack.
+        file: File of the settings; None is the stack's own in the repository.
+        subscription: `id` and `tenant` in place of those in the file.
+
+    Raises:
+        SettingsError: with every problem of the configuration.
+        ValueError: there is no such file.
+    """
+    _, values = stack_config.configuration(stack, file)
+    pinned = {**values.get("subscription", {}), **(subscription or {})}
+    return of(load({**values, "subscription": pinned, "stack": stack}))
 
 
 def of(settings: Settings) -> Prerequisites:
@@ -103,4 +130,7 @@ def of(settings: Settings) -> Prerequisites:
         },
         zonal=tuple(key for key, needed in zonal.items() if needed),
         budget_start=settings.budget.start,
+        prefix=settings.prefix,
+        tags=dict(settings.tags),
+        roles=tuple(sorted(roles.NAMES)),
     )

@@ -16,8 +16,9 @@ from common import commands
 from common.arguments import parse
 from common.errors import UserError
 from jobs.console import PLATFORM
-from jobs.errors import NotDeployedError
+from jobs.errors import AccessError, NotDeployedError
 from jobs.exit_status import BROKEN_PIPE
+from jobs.pipelines import runner_policy
 from jobs.pulumi.stack_outputs import read_outputs
 from jobs.spec.from_options import REPOSITORY
 
@@ -26,6 +27,9 @@ usage: python -m jobs COMMAND [NAME] [options] [-- options of the trainer]
 
   preview      show what deploying the platform would change
   up           deploy the platform, or the changes to it
+  drift        show which resources somebody has changed outside of Pulumi
+  backend      set up a storage account for Pulumi's state, and identities for GitHub's workflows
+  comment      write a preview as a comment on a pull request, as a step of a workflow
   preflight    check whether a run could start: sign-in, network, cluster, quota, image, data
   plan         show what a training would take on each choice of nodes, before any is rented:
                plan --preset imagenet-ndv2 --deadline 2h
@@ -80,8 +84,9 @@ exit status: 0 success (a run that was followed has completed); 1 failure, or no
 options or job; 3 missing files; 4 stack outputs could not be read; 20 cancelled; 21 interrupted and
 not submitted again; 22 Azure did not respond or refused the request, or a result could not be
 checked; 23 the cluster check found a problem; 24 the budget is used up; 25 a run was observed no
-longer, so how it ends is unknown; 130 interrupted with Ctrl-C (jobs keep running in Azure); 141
-stdout was closed. A failed job returns the exit status of its program.
+longer, so how it ends is unknown; 26 resources were changed outside of Pulumi; 130 interrupted
+with Ctrl-C (jobs keep running in Azure); 141 stdout was closed. A failed job returns the exit
+status of its program.
 """
 
 
@@ -97,39 +102,47 @@ class Command:
     outputs: Literal["required", "optional", "named", "made"] = "required"
     """Whether the command needs the outputs of a stack. optional: it also works on a stack that no
     longer has outputs; named: it reads them only if the command line names a stack; made: it
-    deploys the stack."""
+    works on the stack itself."""
+    data: bool = False
+    """Whether the command moves data, for which it must be inside the network of a private
+    stack."""
 
 
 COMMANDS: Final = {
     "preview": Command("jobs.commands.deploy", "PreviewOptions", outputs="made"),
     "up": Command("jobs.commands.deploy", "UpOptions", outputs="made"),
+    "drift": Command("jobs.pipelines.drift", "DriftOptions", outputs="made"),
+    "backend": Command("jobs.pipelines.backend", "BackendOptions", outputs="made"),
+    "comment": Command("jobs.pipelines.comment", "CommentOptions", outputs="made"),
     "preflight": Command(
         "jobs.commands.preflight", "PreflightOptions", program=True, outputs="optional"
     ),
     "plan": Command("jobs.planning.command", "PlanOptions", program=True, outputs="named"),
-    "scaling": Command("jobs.scaling.command", "ScalingOptions", program=True),
-    "commission": Command("jobs.commission.command", "CommissionOptions", program=True),
-    "submit": Command("jobs.commands.submit", "SubmitOptions", program=True),
-    "prepare": Command("jobs.processing.prepare", "PrepareOptions", program=True),
+    "scaling": Command("jobs.scaling.command", "ScalingOptions", program=True, data=True),
+    "commission": Command("jobs.commission.command", "CommissionOptions", program=True, data=True),
+    "submit": Command("jobs.commands.submit", "SubmitOptions", program=True, data=True),
+    "prepare": Command("jobs.processing.prepare", "PrepareOptions", program=True, data=True),
     "spec": Command("jobs.commands.spec", "SpecOptions", program=True),
     "follow": Command("jobs.commands.follow", "FollowOptions"),
     "supervise": Command("jobs.commands.runs.supervise", "SuperviseOptions"),
     "status": Command("jobs.commands.status", "StatusOptions"),
     "list": Command("jobs.commands.status", "ListOptions"),
     "cost": Command("jobs.commands.runs.cost", "CostOptions"),
-    "compare": Command("jobs.commands.runs.compare", "CompareOptions"),
+    "compare": Command("jobs.commands.runs.compare", "CompareOptions", data=True),
     "logs": Command("jobs.commands.logs", "LogsOptions"),
-    "stacks": Command("jobs.inspection.stacks", "StacksOptions"),
-    "profile": Command("jobs.inspection.profile", "ProfileOptions"),
+    "stacks": Command("jobs.inspection.stacks", "StacksOptions", data=True),
+    "profile": Command("jobs.inspection.profile", "ProfileOptions", data=True),
     "debug": Command("jobs.inspection.debug", "DebugOptions"),
     "cancel": Command("jobs.commands.cancel", "CancelOptions"),
-    "tensorboard": Command("jobs.commands.tensorboard", "TensorboardOptions"),
-    "upload": Command("jobs.commands.upload", "UploadOptions"),
-    "download": Command("jobs.commands.download", "DownloadOptions"),
-    "register": Command("jobs.commands.register", "RegisterOptions"),
-    "deploy": Command("jobs.serving.deploy", "DeployOptions"),
+    "tensorboard": Command("jobs.commands.tensorboard", "TensorboardOptions", data=True),
+    "upload": Command("jobs.commands.upload", "UploadOptions", data=True),
+    "download": Command("jobs.commands.download", "DownloadOptions", data=True),
+    "register": Command("jobs.commands.register", "RegisterOptions", data=True),
+    "deploy": Command("jobs.serving.deploy", "DeployOptions", data=True),
     "score": Command("jobs.serving.score", "ScoreOptions"),
-    "score-batch": Command("jobs.processing.score_batch", "ScoreBatchOptions", program=True),
+    "score-batch": Command(
+        "jobs.processing.score_batch", "ScoreBatchOptions", program=True, data=True
+    ),
     "traffic": Command("jobs.serving.traffic", "TrafficOptions"),
     "endpoints": Command("jobs.serving.listing", "EndpointsOptions"),
     "undeploy": Command("jobs.serving.undeploy", "UndeployOptions"),
@@ -219,6 +232,10 @@ def _run(name: str, args: list[str]) -> int:
     except NotDeployedError:
         if command.outputs == "required":
             raise
+    if command.data and outputs is not None:
+        problem = runner_policy.refusal(name, outputs.access, os.environ)
+        if problem is not None:
+            raise AccessError(problem)
     more: dict[str, Any] = {"program": program} if command.program else {}
     if command.outputs == "optional":
         more["stack"] = options.stack

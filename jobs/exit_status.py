@@ -10,5 +10,7 @@ POOR_CLUSTER: Final = 23
 """The cluster check found a problem."""
 BUDGET_USED: Final = 24
 """The run has used up its budget; its state is saved."""
+DRIFT: Final = 26
+"""Somebody has changed resources of the stack outside of Pulumi."""
 BROKEN_PIPE: Final = 141
 """stdout was closed: 128 + SIGPIPE, as shells report it."""

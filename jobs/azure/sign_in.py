@@ -69,6 +69,22 @@ def name_in_token(token: str) -> str | None:
     return next((str(name) for name in names if name), None)
 
 
+def object_id(of: TokenCredential, scope: str) -> str:
+    """Return the object id of whoever is signed in.
+
+    Args:
+        of: Credential of the user.
+        scope: Scope of the token that is read, such as https://management.azure.com/.default.
+
+    Raises:
+        SignInError: The token names nobody.
+    """
+    found = _claims(of.get_token(scope).token).get("oid")
+    if not isinstance(found, str):
+        raise SignInError("the token of this sign-in has no object id; sign in with `az login`")
+    return found
+
+
 def _claims(token: str) -> dict[str, Any]:
     """Return the claims of a token; empty if it cannot be read."""
     parts = token.split(".")

@@ -2,13 +2,16 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
 from common import text
 from common.errors import INTERRUPTED, UserError
+from common.files import write_atomically
 from jobs.console import Console, next_command
 from jobs.errors import LockedError, NotDeployedError, PlatformReadError
+from jobs.pipelines import changes
 from jobs.pulumi import prerequisites, retry_policy
 from jobs.pulumi.cli import Pulumi, UpdateFailedError
 from jobs.pulumi.stack_outputs import read_outputs
@@ -32,6 +35,10 @@ class UpOptions:
 @dataclass(frozen=True)
 class PreviewOptions:
     """Show what deploying would change, without changing anything."""
+
+    markdown: str | None = None
+    """File to write the changes to as Markdown, without values, for a comment on a pull request.
+    Only their summary is then printed."""
 
 
 def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None) -> int:
@@ -60,7 +67,7 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         ) from error
     require_prerequisites(pulumi, existing, console)
     if isinstance(options, PreviewOptions):
-        pulumi.preview(as_json=as_json)
+        _preview(pulumi, options, console)
         return 0
     try:
         _deploy(pulumi, options, console)
@@ -81,6 +88,18 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
         f" `python -m jobs preflight --stack {name}` checks whether a training could start",
     )
     return 0
+
+
+def _preview(pulumi: Pulumi, options: PreviewOptions, console: Console) -> None:
+    if options.markdown is None:
+        pulumi.preview(as_json=console.as_json)
+        return
+    found = changes.read(pulumi.planned())
+    write_atomically(Path(options.markdown), changes.preview_markdown(pulumi.stack, found))
+    console.answer(
+        {"stack": pulumi.stack, "changes": [asdict(one) for one in found]},
+        f"stack {pulumi.stack}: {changes.summary(found)}; see {options.markdown}",
+    )
 
 
 def _deploy(pulumi: Pulumi, options: UpOptions, console: Console) -> None:

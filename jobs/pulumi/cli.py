@@ -179,6 +179,32 @@ class Pulumi:
         shown = "--json" if as_json else "--diff"
         self._attended("preview", shown, "--non-interactive", asks=False, quiet=False)
 
+    def planned(self, *, drift: bool = False) -> dict[str, Any]:
+        """Return what `up` would change, as Pulumi's JSON document.
+
+        Args:
+            drift: Whether to return what differs between the state and Azure instead. Neither
+                changes nor locks anything.
+
+        Raises:
+            UserError: Pulumi failed.
+            KeyboardInterrupt: Pulumi has ended after Ctrl-C.
+        """
+        words = ("refresh", "--preview-only") if drift else ("preview",)
+        with tempfile.TemporaryFile() as answer:
+            try:
+                self._attended(*words, "--json", "--non-interactive", asks=False, answer=answer)
+            except UpdateFailedError as error:
+                reasons = [f"{one.name}: {one.message}".strip(": ") for one in error.failed]
+                raise UserError("\n".join([str(error), *reasons])) from error
+            answer.seek(0)
+            try:
+                return dict(json.load(answer))
+            except (ValueError, TypeError) as error:
+                raise PlatformReadError(
+                    f"pulumi {words[0]}: the output for stack {self.stack} is not JSON ({error})"
+                ) from error
+
     def _read_state(self, look: Callable[[dict[str, Any]], _Read]) -> _Read:
         try:
             return look(self._ask("stack", "export"))
@@ -218,7 +244,14 @@ class Pulumi:
                 f" `{shown}` prints"
             ) from error
 
-    def _attended(self, command: str, *options: str, asks: bool, quiet: bool = True) -> None:
+    def _attended(
+        self,
+        command: str,
+        *options: str,
+        asks: bool,
+        quiet: bool = True,
+        answer: IO[bytes] | None = None,
+    ) -> None:
         """Run a command with its output shown.
 
         Args:
@@ -226,6 +259,7 @@ class Pulumi:
             options: Options of the command.
             asks: Whether Pulumi may ask for confirmation.
             quiet: Whether Pulumi's stdout goes to stderr.
+            answer: File for Pulumi's stdout, which is then not shown.
         """
         # A file instead of a pipe: if this process is killed, Pulumi must not abort its work.
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as words:
@@ -235,7 +269,7 @@ class Pulumi:
                 cwd=self._repository,
                 env={**os.environ, **_EVENTS, "PULUMI_OPTION_EVENT_LOG": str(events)},
                 stdin=None if asks else subprocess.DEVNULL,
-                stdout=_STDERR if quiet else None,
+                stdout=answer or (_STDERR if quiet else None),
                 stderr=words,
             )
             status, interrupted = _watched(process, words)

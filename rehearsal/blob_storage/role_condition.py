@@ -1,8 +1,8 @@
-"""Parses and evaluates conditions of role assignments on blobs. Pure.
+"""Parses and evaluates conditions of role assignments. Pure.
 
-Supported are AND, OR, NOT or `!`, parentheses, ActionMatches, the suboperation Blob.List, and
-comparisons of a container's name or a blob's path with one text. A condition of another form is
-refused.
+Supported are AND, OR, NOT or `!`, parentheses, ActionMatches, the suboperation Blob.List,
+comparisons of a container's name or a blob's path with one text, and of an assigned role with
+several GUIDs. A condition of another form is refused.
 """
 
 import re
@@ -11,28 +11,33 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 CONTAINERS: Final = "Microsoft.Storage/storageAccounts/blobServices/containers"
+ASSIGNMENTS: Final = "Microsoft.Authorization/roleAssignments"
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation on blobs that a role may allow."""
+    """An operation on blobs or role assignments that a role may allow."""
 
     action: str
-    """Data action, such as `.../containers/blobs/read`."""
-    container: str
-    path: str
+    """Action, such as `.../containers/blobs/read`."""
+    container: str = ""
+    path: str = ""
     """Path of the blob; empty if all blobs of the container are listed."""
+    role: str = ""
+    """GUID of the role that is assigned or removed, in lower case."""
 
 
 Condition: TypeAlias = Callable[[Operation], bool]
 """Decides whether a role applies to an operation."""
 
 _READ: Final = f"{CONTAINERS}/blobs/read"
-_TOKEN: Final = re.compile(r"\s*([()!{}]|'[^']*'|@Resource\[[^\]]*\]|\w+)")
+_TOKEN: Final = re.compile(r"\s*([()!{},]|'[^']*'|@(?:Resource|Request)\[[^\]]*\]|[\w:-]+)")
 _ATTRIBUTES: Final[Mapping[str, Callable[[Operation], str]]] = {
     f"@Resource[{CONTAINERS}:name]": lambda operation: operation.container,
     f"@Resource[{CONTAINERS}/blobs:path]": lambda operation: operation.path,
 }
+_ASSIGNED: Final = tuple(f"@{of}[{ASSIGNMENTS}:RoleDefinitionId]" for of in ("Request", "Resource"))
+_ONE_OF: Final = "ForAnyOfAnyValues:GuidEquals"
 _TESTS: Final[Mapping[str, Callable[[str, str], bool]]] = {
     "StringEquals": lambda value, text: value == text,
     "StringNotEquals": lambda value, text: value != text,
@@ -94,6 +99,10 @@ class _Parser:
             if self._braced() != "Blob.List":
                 raise ValueError("the condition has a suboperation that is not supported here")
             return lambda operation: operation.action == _READ and not operation.path
+        if word in _ASSIGNED:
+            self._next(_ONE_OF)
+            roles = self._guids()
+            return lambda operation: operation.role in roles
         attribute, test = _ATTRIBUTES.get(word), _TESTS.get(self._next())
         if attribute is None or test is None:
             raise ValueError(f"the condition's comparison of {word} is not supported here")
@@ -105,6 +114,15 @@ class _Parser:
         text = self._text()
         self._next("}")
         return text
+
+    def _guids(self) -> frozenset[str]:
+        self._next("{")
+        found = {self._next().lower()}
+        while self._tokens[:1] == [","]:
+            self._next()
+            found.add(self._next().lower())
+        self._next("}")
+        return frozenset(found)
 
     def _text(self) -> str:
         word = self._next()

@@ -24,8 +24,9 @@ SUBSCRIPTION: Final = "00000000-0000-4000-8000-000000000002"
 _OLDEST: Final = (3, 259)
 """Oldest supported version of the engine, which is the pinned one."""
 _SECONDS: Final = 600
-LEADING: Final = ("PULUMI_", "ARM_", "AZURE_", "AZUREML_", "JOBS_")
-"""Prefixes of variables that could direct a command to the user's own stacks or subscription."""
+LEADING: Final = ("PULUMI_", "ARM_", "AZURE_", "AZUREML_", "JOBS_", "GITHUB_", "RUNNER_")
+"""Prefixes of variables that could direct a command to the user's own stacks or subscription, or
+tell it that it runs on a machine of GitHub."""
 _MAKE: Final = ("MAKE", "MFLAGS")
 """Prefixes of variables that tell `make` that another `make` has started it."""
 

@@ -18,8 +18,10 @@ from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError
 from rehearsal.resources.storage import ACCOUNT
 
+IDENTITY: Final = "Microsoft.ManagedIdentity/userAssignedIdentities"
 ASSIGNMENT: Final = "Microsoft.Authorization/roleAssignments"
 CONTRIBUTOR: Final = "b24988ac-6180-42a0-ab88-20f7382dd24c"
+ROLE_ADMINISTRATOR: Final = "f58310d9-a9f6-439a-9e8d-f62e7b41a168"
 _SUBMITTERS: Final = (
     CONTRIBUTOR,
     "8e3af657-a8ff-443c-a75c-2fe8c4bcb635",
@@ -115,6 +117,40 @@ class Roles:
             action = f"Microsoft.MachineLearningServices/workspaces/{kind}/write"
             raise _unauthorized(principal, action, workspace)
 
+    def check_change(self, request: Request) -> None:
+        """Raise an AzureError if a user-assigned identity changes what none of its roles allows.
+        Nobody else is held to roles of Resource Manager.
+        """
+        if not any(
+            one["properties"]["principalId"].lower() == request.caller.lower()
+            for one in self.resources.of_kind(IDENTITY)
+        ):
+            return
+        members = {request.caller.lower()} | self.identity.groups(request.caller)
+        held = [
+            one
+            for one in self._effective()
+            if one.principal in members and f"{request.path.lower()}/".startswith(f"{one.scope}/")
+        ]
+        verb = "delete" if request.method == "DELETE" else "write"
+        role = self._assigned_role(request)
+        action = f"{ASSIGNMENT}/{verb}" if role else verb
+        operation = role_condition.Operation(action, role=role)
+        if not any(
+            one.role == (ROLE_ADMINISTRATOR if role else CONTRIBUTOR)
+            and (not one.condition or role_condition.parse(one.condition)(operation))
+            for one in held
+        ):
+            raise _unauthorized(request.caller, action, request.path)
+
+    def _assigned_role(self, request: Request) -> str:
+        """Return the GUID of the role that a request assigns or removes; empty for any other."""
+        if f"/{ASSIGNMENT}/".lower() not in request.path.lower():
+            return ""
+        body = self.resources.get(request.path) if request.method == "DELETE" else request.json()
+        properties = (body or {}).get("properties") or {}
+        return str(properties.get("roleDefinitionId", "")).lower().rpartition("/")[2] or "none"
+
     def _effective(self) -> list[Assignment]:
         oldest = datetime.now(UTC) - timedelta(seconds=self.delay_seconds)
         return [
@@ -126,7 +162,9 @@ class Roles:
 
 @dataclass(frozen=True)
 class Workers:
-    """Lets only those who may submit jobs change the jobs and assets of a workspace."""
+    """Lets only those who may submit jobs change the jobs and assets of a workspace, and identities
+    change only what their roles allow.
+    """
 
     next: Respond
     """Responds to requests to Resource Manager."""
@@ -141,6 +179,8 @@ class Workers:
         work = _WORK.fullmatch(request.path)
         if work is not None and request.method not in {"GET", "HEAD"}:
             self.roles.check_submitter(request.caller, work["workspace"], work["kind"].lower())
+        elif request.method in {"PUT", "PATCH", "DELETE"}:
+            self.roles.check_change(request)
         return self.next(request)
 
 

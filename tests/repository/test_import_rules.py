@@ -93,6 +93,7 @@ STANDARD_LIBRARY_ONLY = [
     "jobs.planning.workload",
     *("jobs.commission.page", "jobs.commission.record", "jobs.commission.steps"),
     *("jobs.scaling.expectation", "jobs.scaling.report", "jobs.scaling.sweep"),
+    *("jobs.pipelines.changes", "jobs.pipelines.runner_policy"),
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
     *("jobs.serving.monitoring", "jobs.serving.spec", "jobs.serving.traffic_policy"),
     *("jobs.spec.budget_policy", "jobs.spec.builder"),

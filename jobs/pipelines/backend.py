@@ -1,0 +1,282 @@
+"""`python -m jobs backend`: a place for Pulumi's state, and identities for the workflows.
+
+Through Resource Manager only. What exists as it should be is left as it is, so the command can be
+repeated at any time.
+"""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from common.annotations import Pattern
+from common.errors import ConfigError, UserError
+from common.waiting import wait_until
+from infra import prerequisites
+from infra.prerequisites import Prerequisites
+from jobs.azure.requests import Requests
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.sign_in import credential, object_id
+from jobs.console import Console
+from jobs.errors import ConflictError, MissingError, RequestError
+from jobs.pipelines import identities, state_account
+from jobs.pipelines.identities import PURPOSES, Identity, Purpose
+from jobs.pipelines.state_account import Redundancy, Resource, StateNames
+
+_READY_SECONDS: Final = 300
+"""Seconds that Azure may take to create an account or a vault."""
+_PRINCIPAL_SECONDS: Final = 120
+"""Seconds until the directory knows a new identity."""
+_PAUSE_SECONDS: Final = 5.0
+_READY: Final = (None, "Succeeded")
+_COST: Final = (
+    "cost: less than 1 USD a month, for some megabytes of blobs and some thousand operations on"
+    " blobs and the key; nothing here is billed by the hour"
+)
+
+_GUID: Final = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_Guid = Annotated[str | None, Pattern(_GUID, "a GUID")]
+_Repository = Annotated[
+    str | None,
+    Pattern(
+        r"[\w.-]+(@\d+)?/[\w.-]+(@\d+)?",
+        "ORGANISATION/REPOSITORY, or ORGANISATION@ID/REPOSITORY@ID",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class BackendOptions:
+    """Set up a storage account for Pulumi's state, with a key vault for its secrets, after showing
+    what is created and what it costs. With --repository also the identities with which the
+    workflows of a repository on GitHub sign in, with their roles. Run it again at any time: what
+    exists stays.
+    """
+
+    repository: _Repository = None
+    """Repository on GitHub: ORGANISATION/REPOSITORY, or ORGANISATION@ID/REPOSITORY@ID if its tokens
+    have immutable subjects."""
+
+    deployers: tuple[str, ...] = ()
+    """Object ids of people or Entra groups who deploy too. Whoever runs this command is one."""
+
+    redundancy: Redundancy = "GRS"
+    """Copies of the state: LRS in one place, ZRS in the zones of the region, GRS also in a second
+    region, which not every region has."""
+
+    subscription: _Guid = None
+    """Id of the subscription; None is that of the stack's settings."""
+
+    tenant: _Guid = None
+    """Id of its tenant; None is that of the stack's settings."""
+
+    yes: bool = False
+    """Do not ask for confirmation."""
+
+
+def run(options: BackendOptions, *, as_json: bool, stack: str | None) -> int:
+    """Create what is missing.
+
+    Raises:
+        UserError: The settings are wrong, nobody confirmed, or Azure refuses a request.
+    """
+    console, name = Console(as_json=as_json), stack or "dev"
+    for guid in options.deployers:
+        if not re.fullmatch(_GUID, guid):
+            raise ConfigError([f"--deployers: {guid!r} must be a GUID"])
+    needs = _read(options, name)
+    names = StateNames(needs.prefix, needs.subscription_id)
+    sign_in = credential(needs.tenant_id)
+    requests = Requests(needs, sign_in)
+    with requests.errors("sign-in"):
+        me = object_id(sign_in, f"{requests.manager_url}/.default")
+    who = {me: f"{requests.user()}", **{guid: guid for guid in options.deployers}}
+    wanted = state_account.resources(names, needs, options.redundancy)
+    for principal, words in who.items():
+        wanted += state_account.state_roles(names, principal, words, writes=True, kind=None)
+    workflows = identities.identities(names, name, options.repository) if options.repository else []
+    _announce(console, needs, names, wanted, workflows)
+    if not options.yes:
+        _confirm()
+    maker = _Maker(ResourceManager(requests, needs), console)
+    maker.make(wanted)
+    clients: dict[Purpose, str] = {}
+    principals: dict[Purpose, str] = {}
+    for identity in workflows:
+        properties = maker.make(identities.declared(identity, needs))[0]["properties"]
+        clients[identity.purpose] = str(properties["clientId"])
+        principals[identity.purpose] = str(properties["principalId"])
+        maker.make(identities.roles(identity, properties["principalId"], names, needs))
+    document = {
+        "backend": names.backend,
+        "secrets_provider": names.secrets_provider,
+        "created": maker.created,
+        "variables": _variables(needs, names, clients),
+        "principals": principals,
+    }
+    console.answer(document, _next_steps(needs, names, clients, principals))
+    return 0
+
+
+def _read(options: BackendOptions, stack: str) -> Prerequisites:
+    """Read the stack's settings, without Pulumi: before this command it has no place for a stack.
+
+    PULUMI_OPTION_CONFIG_FILE names another file of settings, as it does for Pulumi.
+    """
+    file = os.environ.get("PULUMI_OPTION_CONFIG_FILE")
+    given = {"id": options.subscription, "tenant": options.tenant}
+    try:
+        return prerequisites.read_file(
+            stack,
+            Path(file) if file else None,
+            {name: value for name, value in given.items() if value is not None},
+        )
+    except ValueError as error:
+        raise UserError(f"--stack: {error}") from error
+    except UserError as error:
+        if "subscription." not in str(error):
+            raise
+        raise UserError(
+            f"{error}\nor pass them: --subscription $(az account show --query id --output tsv)"
+            " --tenant $(az account show --query tenantId --output tsv)"
+        ) from error
+
+
+def _announce(
+    console: Console,
+    needs: Prerequisites,
+    names: StateNames,
+    wanted: Iterable[Resource],
+    workflows: Sequence[Identity],
+) -> None:
+    group = names.group_id.rpartition("/")[2]
+    console.say(
+        f"in {needs.region}, subscription {needs.subscription_id}, group {group}, unless they"
+        " exist:"
+    )
+    for resource in wanted:
+        console.say(f"  - {resource.words}")
+    for identity in workflows:
+        for resource in (
+            *identities.declared(identity, needs),
+            *identities.roles(identity, "", names, needs),
+        ):
+            console.say(f"  - {resource.words}")
+    console.say(_COST)
+
+
+def _confirm() -> None:
+    if not sys.stdin.isatty():
+        raise UserError(
+            "backend: cannot ask for confirmation, as stdin is not a terminal; pass --yes True"
+        )
+    print("create them? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UserError("backend: not confirmed; nothing was created")
+
+
+class _Maker:
+    """Creates resources, unless they exist as they should be."""
+
+    def __init__(self, manager: ResourceManager, console: Console) -> None:
+        self._manager, self._console = manager, console
+        self.created: list[str] = []
+        """Ids of the resources that were created or changed."""
+
+    def make(self, wanted: Sequence[Resource]) -> list[Any]:
+        """Create resources in order, and return them as Azure shows them.
+
+        Raises:
+            RequestError: Azure refuses one; what was created before stays.
+        """
+        return [self._one(resource) for resource in wanted]
+
+    def _one(self, resource: Resource) -> Any:
+        existing = self._get(resource)
+        if existing is not None and state_account.holds(existing, resource.body):
+            return existing
+        if not self._put(resource):
+            return existing
+        self.created.append(resource.id)
+        self._console.note(f"created: {resource.words}")
+        if not wait_until(lambda: self._is_ready(resource), _READY_SECONDS, _PAUSE_SECONDS):
+            raise RequestError(
+                f"{resource.id}: is not ready after {_READY_SECONDS} s; run the same command again"
+            )
+        return self._get(resource)
+
+    def _is_ready(self, resource: Resource) -> bool:
+        existing = self._get(resource)
+        return existing is not None and (
+            (existing.get("properties") or {}).get("provisioningState") in _READY
+        )
+
+    def _get(self, resource: Resource) -> Any:
+        try:
+            return self._manager.get(resource.id, resource.api_version)
+        except MissingError:
+            return None
+
+    def _put(self, resource: Resource) -> bool:
+        """Write a resource; return False for a role that was assigned under another name."""
+        end = time.monotonic() + _PRINCIPAL_SECONDS
+        while True:
+            try:
+                self._manager.put(resource.id, resource.body, resource.api_version)
+            except ConflictError as error:
+                if "RoleAssignmentExists" in str(error):
+                    return False
+                raise
+            except RequestError as error:
+                if "PrincipalNotFound" not in str(error) or time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                return True
+
+
+def _variables(
+    needs: Prerequisites, names: StateNames, clients: dict[Purpose, str]
+) -> dict[str, str]:
+    """Return the variables of the repository on GitHub; none of them is a secret."""
+    if not clients:
+        return {}
+    return {
+        "PULUMI_BACKEND_URL": names.backend,
+        "AZURE_TENANT_ID": needs.tenant_id,
+        "AZURE_SUBSCRIPTION_ID": needs.subscription_id,
+        "STACK": needs.stack,
+        **{f"{purpose.upper()}_CLIENT_ID": client for purpose, client in clients.items()},
+    }
+
+
+def _next_steps(
+    needs: Prerequisites,
+    names: StateNames,
+    clients: dict[Purpose, str],
+    principals: dict[Purpose, str],
+) -> str:
+    lines = [
+        "Pulumi's state has its place. New roles take up to 10 minutes to have an effect. Then:",
+        f"  pulumi login '{names.backend}'",
+        f"  AZURE_KEYVAULT_AUTH_VIA_CLI=true pulumi stack init {needs.stack} --secrets-provider"
+        f" '{names.secrets_provider}'",
+        f"and commit Pulumi.{needs.stack}.yaml, which then names the key.",
+    ]
+    if clients:
+        lines += [
+            f"The identities of the workflows, for {', '.join(PURPOSES.values())}, are there. Set"
+            " the variables of the repository, none of which is a secret:",
+            *(
+                f"  gh variable set {name} --body '{value}'"
+                for name, value in _variables(needs, names, clients).items()
+            ),
+            f"protect the environment {needs.stack} with a reviewer, and let people.scientists"
+            " submit from a workflow:",
+            f"  az ad group member add --group GROUP --member-id {principals['jobs']}",
+        ]
+    return "\n".join(lines)

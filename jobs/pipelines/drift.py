@@ -1,0 +1,59 @@
+"""`python -m jobs drift`: what somebody has changed in Azure outside of Pulumi."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from common import text
+from common.files import write_atomically
+from jobs.console import Console, next_command
+from jobs.exit_status import DRIFT
+from jobs.pipelines import changes
+from jobs.pulumi.cli import Pulumi
+from jobs.spec.from_options import REPOSITORY
+
+
+@dataclass(frozen=True)
+class DriftOptions:
+    """Show which resources somebody has changed or deleted outside of Pulumi. Reads Azure, and
+    changes nothing, not even Pulumi's state.
+    """
+
+    markdown: str | None = None
+    """File to write the result to as Markdown, such as a workflow's summary."""
+
+
+def run(options: DriftOptions, *, as_json: bool, stack: str | None) -> int:
+    """Compare a stack with Azure.
+
+    Args:
+        options: Options of the command.
+        as_json: Whether to print the result as JSON.
+        stack: Name of the stack; None is dev.
+
+    Returns:
+        Exit status: 0 without drift, otherwise `DRIFT`.
+
+    Raises:
+        UserError: The stack cannot be compared with Azure.
+    """
+    console, name = Console(as_json=as_json), stack or "dev"
+    pulumi = Pulumi(REPOSITORY, name)
+    count = len(pulumi.check())
+    console.note(f"stack {name}: reading {text.plural(count, 'resource')} from Azure")
+    found = changes.read(pulumi.planned(drift=True))
+    if options.markdown is not None:
+        write_atomically(Path(options.markdown), changes.drift_markdown(name, found))
+    console.answer({"stack": name, "drift": [asdict(one) for one in found]}, _words(name, found))
+    return DRIFT if found else 0
+
+
+def _words(stack: str, found: list[changes.Change]) -> str:
+    if not found:
+        return f"stack {stack}: no drift"
+    again = next_command("up", "--refresh", "True")
+    return (
+        f"stack {stack}: {text.plural(len(found), 'resource')} changed outside of Pulumi\n"
+        f"{text.listing(changes.drift_lines(found), limit=200)}\n"
+        f"`{again}` restores what the settings say. To keep a change, write it into"
+        f" Pulumi.{stack}.yaml first"
+    )
