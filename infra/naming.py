@@ -17,7 +17,7 @@ from typing import Final, Literal
 from infra.errors import NamingError
 from infra.outputs import Duty, Priority
 
-SubnetRole = Literal["training", "build", "endpoints", "jump"]
+SubnetRole = Literal["training", "build", "endpoints", "jump", "bastion"]
 IdentityRole = Literal["workspace", "training", "preparation", "build", "serving", "encryption"]
 
 DUTY_IDENTITIES: Final[Mapping[Duty, IdentityRole]] = {
@@ -45,6 +45,8 @@ CLUSTER_KEY = r"(?=.{1,17}$)[a-z][a-z0-9]*(_[a-z0-9]+)*"
 characters."""
 GLOBAL = ("default_storage", "data_storage", "registry", "vault")
 """Properties of `Names` with names that no two resources in Azure share."""
+BASTION_SUBNET = "AzureBastionSubnet"
+"""Name that Azure demands of the subnet of a Bastion (Azure Bastion, "Configuration settings")."""
 RAW_CONTAINER = "raw"
 PREPARED_CONTAINER = "prepared"
 RESULTS_CONTAINER = "results"
@@ -81,6 +83,8 @@ LIMITS = {
     "vault": Limit(r"[a-zA-Z](?!.*--)[a-zA-Z0-9-]*[a-zA-Z0-9]", 3, 24),
     "workspace": Limit(r"[a-zA-Z0-9][\w-]*", 3, 33),
     "build_cluster": Limit(CLUSTER, 3, 24),
+    "jump_machine": Limit(r"[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]", 1, 64),
+    "bastion": Limit(r"[a-zA-Z0-9][\w.-]*\w", 1, 80),
 }
 """Rules by property of `Names`; from Azure's naming rules and, for vault, registry, storage
 accounts and workspace, the ARM schemas of the API versions in use."""
@@ -176,7 +180,7 @@ class Names:
         return f"{self.base}-vnet"
 
     def subnet(self, role: SubnetRole) -> str:
-        return f"snet-{role}"
+        return BASTION_SUBNET if role == "bastion" else f"snet-{role}"
 
     def network_security_group(self, role: SubnetRole) -> str:
         return f"{self.base}-nsg-{role}"
@@ -209,6 +213,23 @@ class Names:
     def dns_link(self) -> str:
         """Name of the link from a private DNS zone to the network; the same in every zone."""
         return f"{self.base}-link"
+
+    @property
+    def jump_machine(self) -> str:
+        return f"{self.base}-jump"
+
+    @property
+    def shutdown_schedule(self) -> str:
+        """Name of the machine's shutdown schedule, which Azure finds by this form only."""
+        return f"shutdown-computevm-{self.jump_machine}"
+
+    @property
+    def bastion(self) -> str:
+        return f"{self.base}-bastion"
+
+    @property
+    def bastion_address(self) -> str:
+        return f"{self.base}-bastion-ip"
 
     def identity(self, role: IdentityRole) -> str:
         return f"{self.base}-id-{role}"

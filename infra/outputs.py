@@ -117,6 +117,22 @@ class Serving:
 
 
 @dataclass(frozen=True)
+class JumpMachine:
+    """A machine inside the network to work from; ids of resources."""
+
+    machine: Filled
+    bastion: Filled
+    """Bastion that leads to it."""
+    off_at: Filled
+    """Time of day at which it is turned off, with its time zone."""
+
+    @property
+    def name(self) -> str:
+        """Name of the machine."""
+        return self.machine.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
 class PlatformOutputs:
     """One deployed stack."""
 
@@ -135,6 +151,8 @@ class PlatformOutputs:
     access: Access
     serving: Serving | None = None
     """None if the stack is not set up for endpoints of models."""
+    jump_machine: JumpMachine | None = None
+    """None if the stack declares none."""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -24,6 +24,11 @@ INSIGHTS = "applicationinsights:Component"
 IDENTITY = "managedidentity:UserAssignedIdentity"
 ASSIGNMENT = "authorization:RoleAssignment"
 NETWORK = "network:VirtualNetwork"
+BASTION = "network:BastionHost"
+INTERFACE = "network:NetworkInterface"
+MACHINE = "compute:VirtualMachine"
+EXTENSION = "compute:VirtualMachineExtension"
+SCHEDULE = "devtestlab:GlobalSchedule"
 GROUP = "resources:ResourceGroup"
 
 

@@ -28,6 +28,27 @@ def _id(kind: str, *, parent: str = "") -> Pattern:
 GroupId = Annotated[
     str, Pattern(GROUP_ID, "a resource group's id, /subscriptions/.../resourceGroups/...")
 ]
+PublicKey = Annotated[
+    str,
+    Pattern(
+        r"ssh-(rsa|ed25519) [A-Za-z0-9+/]{40,}={0,3}( \S+)?",
+        "an SSH public key in one line, ssh-ed25519 AAAA... or ssh-rsa AAAA...",
+    ),
+]
+RepositoryUrl = Annotated[
+    str,
+    Pattern(
+        r"https://[A-Za-z0-9.-]+/[A-Za-z0-9._~/-]+",
+        "an https:// address of a Git repository, without a name, a password or a query",
+    ),
+]
+Revision = Annotated[
+    str, Pattern(r"[A-Za-z0-9][A-Za-z0-9._/-]*", "a branch, a tag or a commit of the repository")
+]
+TimeOfDay = Annotated[str, Pattern(r"([01]\d|2[0-3])[0-5]\d", "a time of day, such as 1900")]
+TimeZone = Annotated[
+    str, Pattern(r"[A-Za-z0-9.()+ -]+", "a time zone by Windows' name, such as UTC")
+]
 KeyUri = Annotated[
     str, Pattern(r"https://[^/\s]+/keys/[^/\s]+/[^/\s]+", "https://VAULT/keys/NAME/VERSION")
 ]
@@ -36,6 +57,7 @@ RouteTableId = Annotated[str, _id("Microsoft.Network/routeTables")]
 SubnetId = Annotated[str, _id("Microsoft.Network/virtualNetworks", parent="/subnets/[^/]+")]
 StorageId = Annotated[str, _id("Microsoft.Storage/storageAccounts")]
 RegistryId = Annotated[str, _id("Microsoft.ContainerRegistry/registries")]
+BastionId = Annotated[str, _id("Microsoft.Network/bastionHosts")]
 VaultId = Annotated[str, _id("Microsoft.KeyVault/vaults")]
 LogWorkspaceId = Annotated[str, _id("Microsoft.OperationalInsights/workspaces")]
 Region = Annotated[str, Pattern(r"[a-z][a-z0-9]+", "a region's short name, such as westeurope")]

@@ -16,6 +16,8 @@ ENDPOINT_ADDRESSES = 27
 """Room for private endpoints. The workspace's takes 3, the registry's 2, each other 1 per group;
 Azure Monitor's private link scope takes more than ten."""
 JUMP_ADDRESSES = 11
+BASTION_ADDRESSES = 59
+"""Azure refuses a Bastion in a subnet smaller than a /26 (Azure Bastion, "FAQ")."""
 PRIVATE = tuple(
     map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 )
@@ -30,6 +32,7 @@ class AddressPlan:
     build: IPv4Network
     endpoints: IPv4Network
     jump: IPv4Network | None
+    bastion: IPv4Network | None = None
 
     @property
     def subnets(self) -> dict[SubnetRole, IPv4Network]:
@@ -39,7 +42,11 @@ class AddressPlan:
             "build": self.build,
             "endpoints": self.endpoints,
         }
-        return subnets if self.jump is None else subnets | {"jump": self.jump}
+        optional: dict[SubnetRole, IPv4Network | None] = {
+            "jump": self.jump,
+            "bastion": self.bastion,
+        }
+        return subnets | {role: subnet for role, subnet in optional.items() if subnet is not None}
 
 
 def usable(subnet: IPv4Network) -> int:
@@ -83,7 +90,14 @@ def space_problems(space: str, others: tuple[str, ...] = ()) -> list[str]:
     return problems
 
 
-def plan(space: str, training_nodes: int, build_nodes: int, *, jump: bool = False) -> AddressPlan:
+def plan(
+    space: str,
+    training_nodes: int,
+    build_nodes: int,
+    *,
+    jump: bool = False,
+    bastion: bool = False,
+) -> AddressPlan:
     """Lay out the subnets, the largest first, so that each is aligned and none overlaps.
 
     Args:
@@ -91,6 +105,7 @@ def plan(space: str, training_nodes: int, build_nodes: int, *, jump: bool = Fals
         training_nodes: nodes that may run in the training subnet at once, over all its clusters.
         build_nodes: nodes that may build images at once.
         jump: whether to include a subnet for a machine to work from.
+        bastion: whether to include the subnet of a Bastion.
 
     Raises:
         AddressError: the space is not a private range, overlaps that of the containers, or is too
@@ -107,6 +122,8 @@ def plan(space: str, training_nodes: int, build_nodes: int, *, jump: bool = Fals
     }
     if jump:
         addresses["jump"] = JUMP_ADDRESSES
+    if bastion:
+        addresses["bastion"] = BASTION_ADDRESSES
     lengths = {role: prefix_length(count) for role, count in addresses.items()}
     total = sum(2 ** (32 - length) for length in lengths.values())
     if total > network.num_addresses:
@@ -117,7 +134,12 @@ def plan(space: str, training_nodes: int, build_nodes: int, *, jump: bool = Fals
         placed[role] = IPv4Network((start, length))
         start += placed[role].num_addresses
     return AddressPlan(
-        network, placed["training"], placed["build"], placed["endpoints"], placed.get("jump")
+        network,
+        placed["training"],
+        placed["build"],
+        placed["endpoints"],
+        placed.get("jump"),
+        placed.get("bastion"),
     )
 
 

@@ -12,8 +12,10 @@ from functools import partial
 
 from common import fields
 from common.fields import Reading
-from infra import naming, network_checks
+from infra import naming
 from infra.catalog import vm_sizes
+from infra.checks import access as access_checks
+from infra.checks import network as network_checks
 from infra.errors import SettingsError
 from infra.naming import CLUSTER, CLUSTER_KEY
 from infra.settings import Settings
@@ -374,7 +376,7 @@ CHECKS = (
     Check(("clusters", "subscription"), _cores),
     Check(("network",), network_checks.address_space),
     Check(("network",), network_checks.existing_network),
-    Check(("network",), network_checks.connections),
+    Check(("network", "access"), network_checks.connections),
     Check(("network",), network_checks.private_dns),
     Check(("network", "storage", "registry", "vault"), network_checks.existing_endpoints),
     Check(
@@ -382,6 +384,8 @@ CHECKS = (
         _resource_group,
     ),
     Check(("network", "clusters"), network_checks.address_plan),
+    Check(("access", "network", "clusters"), access_checks.jump_machine),
+    Check(("access", "network", "resource_group"), access_checks.bastion),
     Check(("profile", "allowed_addresses"), _profile),
     Check(("storage.existing_default", "storage.existing_data"), _storage),
     Check(("encryption", "vault", "protect"), _encryption),

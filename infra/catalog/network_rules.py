@@ -5,7 +5,8 @@ Source: Azure Machine Learning, "Configure inbound and outbound network traffic"
 
 No rule names the service tag `VirtualNetwork`: it includes every peered network, what is behind
 their gateways, and the prefixes of user-defined routes, so with a default route to a firewall it
-can mean every address (Azure, "Virtual network service tags").
+can mean every address (Azure, "Virtual network service tags"). Only the subnet of a Bastion has it,
+where Azure demands it.
 """
 
 from collections.abc import Sequence
@@ -66,6 +67,9 @@ class _Egress:
 HTTPS: Final = ("443",)
 HTTPS_AND_FILES: Final = ("443", "445")
 REMOTE_ACCESS: Final = ("22", "3389")
+SSH: Final = ("22",)
+BASTION_DATA: Final = ("8080", "5701")
+"""Ports between the parts of a Bastion."""
 
 
 def training(region: str, around: Surroundings, vault_tag: VaultTag) -> tuple[Rule, ...]:
@@ -125,14 +129,19 @@ def endpoints(own: str, nodes: tuple[str, ...], others: tuple[str, ...]) -> tupl
     return _numbered(inbound, [])
 
 
-def jump(around: Surroundings, access: tuple[str, ...]) -> tuple[Rule, ...]:
+def jump(
+    around: Surroundings, access: tuple[str, ...], bastion: tuple[str, ...] = ()
+) -> tuple[Rule, ...]:
     """Return the rules of the jump subnet: outbound to the services, and to Azure over HTTPS.
 
     Args:
         around: the subnet and the private addresses that it may reach.
         access: ranges that may open SSH and RDP to it.
+        bastion: range of the stack's own Bastion, which may open SSH to it.
     """
     inbound = [_among("Inbound", around)]
+    if bastion:
+        inbound.append(_inbound("bastion", bastion, around.own, SSH, "SSH through Bastion."))
     if access:
         why = "SSH and RDP, for example from Bastion in a peered network."
         inbound.append(_inbound("remote-access", access, around.own, REMOTE_ACCESS, why))
@@ -150,6 +159,70 @@ def jump(around: Surroundings, access: tuple[str, ...]) -> tuple[Rule, ...]:
             *(_allow(egress, around) for egress in azure),
         ],
     )
+
+
+def bastion(allowed: tuple[str, ...]) -> tuple[Rule, ...]:
+    """Return the rules of the subnet of a Bastion: exactly those that Azure demands (Azure Bastion,
+    "Configure NSG rules for Azure Bastion", 24 February 2026). Azure refuses the subnet without
+    them, so they keep its service tags.
+
+    Args:
+        allowed: public ranges that may reach it; empty means the internet.
+    """
+    network = ("VirtualNetwork",)
+
+    def rule(
+        name: str,
+        direction: Direction,
+        protocol: Protocol,
+        sources: tuple[str, ...],
+        destinations: tuple[str, ...],
+        ports: tuple[str, ...],
+        why: str,
+    ) -> Rule:
+        return Rule(
+            f"allow-{name}", 0, direction, "Allow", protocol, sources, destinations, ports, why
+        )
+
+    anywhere = (ANYWHERE,)
+    return _numbered(
+        [
+            rule(
+                "https", "Inbound", "Tcp", allowed or ("Internet",), anywhere, HTTPS,
+                "People's computers, with an Entra sign-in.",
+            ),
+            rule(
+                "gateway-manager", "Inbound", "Tcp", ("GatewayManager",), anywhere, HTTPS,
+                "Bastion's control plane.",
+            ),
+            rule(
+                "load-balancer", "Inbound", "Tcp", ("AzureLoadBalancer",), anywhere, HTTPS,
+                "Health probes.",
+            ),
+            rule(
+                "parts-inbound", "Inbound", "*", network, network, BASTION_DATA,
+                "Parts of Bastion among each other.",
+            ),
+        ],
+        [
+            rule(
+                "machines", "Outbound", "*", anywhere, network, REMOTE_ACCESS,
+                "SSH; the machines' own rules decide which of them accept it.",
+            ),
+            rule(
+                "azure", "Outbound", "Tcp", anywhere, ("AzureCloud",), HTTPS,
+                "Logs and metering.",
+            ),
+            rule(
+                "parts-outbound", "Outbound", "*", network, network, BASTION_DATA,
+                "Parts of Bastion among each other.",
+            ),
+            rule(
+                "certificates", "Outbound", "*", anywhere, ("Internet",), ("80",),
+                "Validation of certificates and sessions.",
+            ),
+        ],
+    )  # fmt: skip
 
 
 def _service_egress(region: str, around: Surroundings, vault_tag: VaultTag) -> list[Rule]:

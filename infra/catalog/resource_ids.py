@@ -22,6 +22,8 @@ _PATHS = {
     ),
     "network:NatGateway": f"{_NETWORK}/natGateways/{{natGatewayName}}",
     "network:PublicIPAddress": f"{_NETWORK}/publicIPAddresses/{{publicIpAddressName}}",
+    "network:BastionHost": f"{_NETWORK}/bastionHosts/{{bastionHostName}}",
+    "network:NetworkInterface": f"{_NETWORK}/networkInterfaces/{{networkInterfaceName}}",
     "network:ServiceEndpointPolicy": (
         f"{_NETWORK}/serviceEndpointPolicies/{{serviceEndpointPolicyName}}"
     ),
@@ -35,6 +37,11 @@ _PATHS = {
         f"{_NETWORK}/privateDnsZones/{{privateZoneName}}"
         "/virtualNetworkLinks/{virtualNetworkLinkName}"
     ),
+    "compute:VirtualMachine": "Microsoft.Compute/virtualMachines/{vmName}",
+    "compute:VirtualMachineExtension": (
+        "Microsoft.Compute/virtualMachines/{vmName}/extensions/{vmExtensionName}"
+    ),
+    "devtestlab:GlobalSchedule": "Microsoft.DevTestLab/schedules/{name}",
     "containerregistry:Registry": "Microsoft.ContainerRegistry/registries/{registryName}",
     "storage:StorageAccount": f"{_STORAGE}/{{accountName}}",
     "storage:BlobServiceProperties": (

@@ -28,6 +28,11 @@ MONITORING_METRICS_PUBLISHER: Final = "3913510d-42f4-4e42-8a64-420c390055eb"
 AZUREML_DATA_SCIENTIST: Final = "f6c7c914-8db3-469d-8ca1-694a8f32e121"
 AZUREML_COMPUTE_OPERATOR: Final = "e503ece1-11d0-4e8e-8e2c-7a6c3bf38815"
 
+VM_USER_LOGIN: Final = "fb879df8-f326-4884-b1cf-06f3ad86be52"
+VM_ADMINISTRATOR_LOGIN: Final = "1c0163c0-47e6-4577-8991-ea5c82e286e4"
+VM_POWER_ON: Final = "489581de-a3bd-480d-9518-53dea7416b33"
+"""The narrowest built-in role that starts a machine."""
+
 NAMES: Final = {
     CONTRIBUTOR: "Contributor",
     READER: "Reader",
@@ -42,6 +47,9 @@ NAMES: Final = {
     MONITORING_METRICS_PUBLISHER: "Monitoring Metrics Publisher",
     AZUREML_DATA_SCIENTIST: "AzureML Data Scientist",
     AZUREML_COMPUTE_OPERATOR: "AzureML Compute Operator",
+    VM_USER_LOGIN: "Virtual Machine User Login",
+    VM_ADMINISTRATOR_LOGIN: "Virtual Machine Administrator Login",
+    VM_POWER_ON: "Desktop Virtualization Power On Contributor",
 }
 """Every role that may be assigned; any other GUID is a mistake."""
 

@@ -180,17 +180,17 @@ class Network(Component):
     ) -> network.SubnetArgs:
         training = role == "training"
         endpoints = role == "endpoints"
+        # Azure refuses a route table on the subnet of a Bastion, which has an address of its own.
+        leaves = role not in {"endpoints", "bastion"}
         policies = network.VirtualNetworkPrivateEndpointNetworkPolicies
         return network.SubnetArgs(
             name=context.names.subnet(role),
             address_prefix=str(args.plan.subnets[role]),
             default_outbound_access=False,
             network_security_group=network.NetworkSecurityGroupArgs(id=self.groups[role].id),
-            nat_gateway=network.SubResourceArgs(id=nat.id) if nat and not endpoints else None,
+            nat_gateway=network.SubResourceArgs(id=nat.id) if nat and leaves else None,
             route_table=(
-                network.RouteTableArgs(id=args.route_table)
-                if args.route_table and not endpoints
-                else None
+                network.RouteTableArgs(id=args.route_table) if args.route_table and leaves else None
             ),
             # Private endpoints obey their security group; nodes without a public address need both
             # of these policies disabled on their own subnet.

@@ -21,7 +21,8 @@ from infra.components.private_link import (
 )
 from infra.composition.services import Service, Services
 from infra.naming import SubnetRole
-from infra.settings import NetworkSettings, Settings
+from infra.network_settings import NetworkSettings
+from infra.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,9 @@ def _rules(settings: Settings) -> dict[SubnetRole, Sequence[Rule]]:
         "build": network_rules.build(region, around["build"], tag),
     }
     if "jump" in ranges:
-        rules["jump"] = network_rules.jump(around["jump"], network_settings.jump_access)
+        bastion = (ranges["bastion"],) if "bastion" in ranges else ()
+        rules["jump"] = network_rules.jump(around["jump"], network_settings.jump_access, bastion)
         others = (ranges["jump"], *others)
+    if "bastion" in ranges:
+        rules["bastion"] = network_rules.bastion(settings.access.bastion_allowed_addresses)
     return rules | {"endpoints": network_rules.endpoints(own, nodes, others)}

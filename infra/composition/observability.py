@@ -1,5 +1,7 @@
 """Observability: the logs of every service, the workspace's metrics, and the budget."""
 
+from dataclasses import dataclass
+
 import pulumi
 from pulumi_azure_native import machinelearningservices as ml
 
@@ -7,6 +9,7 @@ from infra.alert_rules import alert_rules
 from infra.components.alerts import Alerts, AlertsArgs
 from infra.components.base import StackContext
 from infra.components.budget import Budget, BudgetArgs
+from infra.components.jump_machine import JumpMachine
 from infra.components.monitoring import (
     ALL,
     AUDIT,
@@ -21,12 +24,20 @@ from infra.composition.services import Service, Services
 from infra.settings import Settings
 
 
+@dataclass(frozen=True)
+class Addressed:
+    """What has addresses in the network, as far as the stack declares it."""
+
+    network: Network | None
+    jump_machine: JumpMachine | None
+
+
 def declare(
     settings: Settings,
     context: StackContext,
     group_id: pulumi.Input[str],
     services: Services,
-    network: Network | None,
+    addressed: Addressed,
     monitoring: Monitoring,
     workspace: ml.Workspace,
 ) -> pulumi.Output[str]:
@@ -40,7 +51,8 @@ def declare(
     sources = [
         LogSource("workspace", workspace.id, (ALL,)),
         *_services(services, reads=settings.monitoring.storage_reads),
-        *_network(network),
+        *_network(addressed.network),
+        *_bastion(addressed.jump_machine),
         *_logs(monitoring),
     ]
     # The creation of a workspace changes its default account.
@@ -100,6 +112,15 @@ def _network(network: Network | None) -> list[LogSource]:
             LogSource(f"nsg-{role}", group.id, (ALL,), metrics=())
             for role, group in network.groups.items()
         ),
+    ]
+
+
+def _bastion(jump_machine: JumpMachine | None) -> list[LogSource]:
+    if jump_machine is None or jump_machine.bastion is None or jump_machine.address is None:
+        return []
+    return [
+        LogSource("bastion", jump_machine.bastion.id, (ALL,)),
+        LogSource("bastion-address", jump_machine.address.id, (ALL,)),
     ]
 
 

@@ -24,11 +24,13 @@ from infra.components.access import (
 )
 from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs, Clusters
+from infra.components.jump_machine import JumpMachine, JumpMachineArgs
 from infra.components.monitoring import Monitoring, MonitoringArgs
 from infra.components.private_link import PrivateEndpoint
 from infra.components.workspace import Datastores, Workspace, WorkspaceArgs
 from infra.composition import connectivity, observability, services, stack_outputs
 from infra.composition.connectivity import Connectivity
+from infra.composition.observability import Addressed
 from infra.composition.services import Services
 from infra.naming import (
     DUTY_IDENTITIES,
@@ -109,8 +111,15 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
         stack_outputs.datastore_containers(context, platform_services),
         [*usable, *platform_services.accounts_ready],
     )
+    jump_machine = _jump_machine(settings, context, connected)
     people = observability.declare(
-        settings, context, group_id, platform_services, connected.network, monitoring, workspace
+        settings,
+        context,
+        group_id,
+        platform_services,
+        Addressed(connected.network, jump_machine),
+        monitoring,
+        workspace,
     )
     return {
         "platform": stack_outputs.export(
@@ -120,6 +129,7 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
             identities,
             clusters,
             {"log_workspace": monitoring.log_id, "alerts": people},
+            jump_machine,
         ),
         "data_account": platform_services.data_storage.id,
     }
@@ -222,6 +232,16 @@ def _scopes(
             if part in endpoints
         ],
     )
+
+
+def _jump_machine(
+    settings: Settings, context: StackContext, connected: Connectivity
+) -> JumpMachine | None:
+    if not settings.access.jump_machine:
+        return None
+    subnets = connected.subnets
+    args = JumpMachineArgs(settings.access, subnets["jump"], subnets.get("bastion"))
+    return JumpMachine(context, args)
 
 
 def _clusters(

@@ -10,6 +10,7 @@ from infra.catalog import vm_sizes
 from infra.components.access import Identities
 from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs
+from infra.components.jump_machine import JumpMachine
 from infra.components.workspace import BlobContainer
 from infra.composition.services import Services
 from infra.naming import (
@@ -46,6 +47,7 @@ def export(
     identities: Identities,
     clusters: Sequence[ClusterArgs],
     monitoring: Mapping[str, pulumi.Input[str]],
+    jump_machine: JumpMachine | None,
 ) -> pulumi.Output[dict[str, Any]]:
     """Return `PlatformOutputs` as plain data.
 
@@ -56,6 +58,7 @@ def export(
         identities: Identities of the stack.
         clusters: Clusters of the stack.
         monitoring: Ids of the log workspace (`log_workspace`) and the action group (`alerts`).
+        jump_machine: Machine in the network, if the stack declares one.
     """
     values: dict[str, pulumi.Input[str]] = {
         **monitoring,
@@ -70,6 +73,9 @@ def export(
     }
     if settings.serving:
         values["serving"] = identities.by_role["serving"].id
+    if jump_machine is not None:
+        values["jump_machine"] = jump_machine.machine.id
+        values["bastion"] = jump_machine.bastion_id
 
     def build(resolved: Mapping[str, str]) -> dict[str, Any]:
         return outputs.to_dict(_outputs(settings, context, clusters, resolved))
@@ -108,6 +114,16 @@ def _outputs(
         serving=(
             outputs.Serving(values["serving"], values["log_workspace"], values["alerts"])
             if settings.serving
+            else None
+        ),
+        jump_machine=(
+            outputs.JumpMachine(
+                values["jump_machine"],
+                values["bastion"],
+                f"{settings.access.off_at[:2]}:{settings.access.off_at[2:]} "
+                f"{settings.access.time_zone}",
+            )
+            if "jump_machine" in values
             else None
         ),
     )

@@ -355,6 +355,7 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
             "securityRules[].access": ("Allow",),
             "securityRules[].sourceAddressPrefix": ("Internet", "0.0.0.0/1", "20.0.0.0/8", "*"),
             "securityRules[].destinationAddressPrefix": ("Internet", "Storage", "10.0.0.0/8"),
+            "securityRules[].sourceAddressPrefixes": (["20.0.0.0/8", "10.0.0.0/8"],),
             "securityRules[].destinationPortRange": ("*", "0-65535"),
             "securityRules": ([],),
         },
@@ -423,7 +424,8 @@ PROTECTED: Final = (
 
 ADDED: Final[Sequence[tuple[str, str, Mapping[str, Any]]]] = (
     ("no-public-address", "network:PublicIPAddress", {"publicIpAddressName": "open"}),
-    ("only-reviewed", "network:BastionHost", {"bastionHostName": "open"}),
+    ("jump-machine-entra-only", "network:BastionHost", {"bastionHostName": "open"}),
+    ("jump-machine-off-at-night", "compute:VirtualMachine", {"vmName": "open"}),
     ("only-reviewed", "network:VirtualNetworkPeering", {"remoteVirtualNetwork": {"id": NETWORK}}),
     ("only-reviewed", "network:SecurityRule", {"access": "Allow", "direction": "Inbound"}),
     ("only-reviewed", "network:Subnet", {"name": "open"}),

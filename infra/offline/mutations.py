@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from infra.offline import jump_mutations
 from infra.offline.mutation_table import (
     ADDED,
     ELSEWHERE,
@@ -39,6 +40,12 @@ CAUGHT: Final = 0.97
 
 STACK: Final = "prod"
 OVERRIDES: Final[Mapping[str, object]] = {
+    "access.jump_machine": True,
+    "access.users": STRANGER[:-1] + "4",
+    "access.administrators": STRANGER[:-1] + "5",
+    "access.public_key": f"ssh-ed25519 {'A' * 68}",
+    "access.repository": "https://github.com/example/ml-azure-horovod.git",
+    "access.bastion_allowed_addresses": ["52.174.12.7"],
     "profile": "allowlisted",
     "allowed_addresses": ["52.174.12.7"],
     "encryption.customer_managed_keys": True,
@@ -58,7 +65,9 @@ OVERRIDES: Final[Mapping[str, object]] = {
 
 HARMLESS: Final[Mapping[str, str]] = {
     "nsg-build: securityRules[0].destinationPortRange = '0-65535'": "it means what * means",
-    "nsg-endpoints: securityRules[0].destinationPortRange = '0-65535'": "it means what * means",
+    "nsg-jump: securityRules[3].destinationAddressPrefix = 'Internet'": (
+        "another rule lets the jump machine reach it over HTTPS"
+    ),
 }
 """Mutations that no rule catches, and why that is no harm."""
 
@@ -91,7 +100,7 @@ class Outcome:
 
 def mutations(resources: Sequence[Resource]) -> Iterator[Mutation]:
     """Yield the mutations of a stack: at most `MOST` of each input, spread over its resources."""
-    for kind, rules in INPUTS.items():
+    for kind, rules in {**INPUTS, **jump_mutations.INPUTS}.items():
         declared = [resource for resource in resources if resource.kind == kind]
         for rule, paths in rules.items():
             for path, values in paths.items():
@@ -103,7 +112,7 @@ def mutations(resources: Sequence[Resource]) -> Iterator[Mutation]:
                         for other in [replace(resource, inputs=tree)]
                     ]
                 )
-    for kind, rule in REMOVED.items():
+    for kind, rule in {**REMOVED, **jump_mutations.REMOVED}.items():
         yield from _spread(
             [
                 Mutation(

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
 from infra.catalog import resource_ids, role_conditions, roles
@@ -29,7 +29,14 @@ from infra.resources import (
 from infra.settings import Settings
 
 DUTIES: Final = get_args(IdentityRole)
-PEOPLE: Final = ("publishers", "scientists", "operators")
+PEOPLE: Final[Mapping[str, Callable[[Settings], str | None]]] = {
+    "publishers": lambda settings: settings.people.publishers,
+    "scientists": lambda settings: settings.people.scientists,
+    "operators": lambda settings: settings.people.operators,
+    "jump-users": lambda settings: settings.access.users,
+    "jump-administrators": lambda settings: settings.access.administrators,
+}
+"""Groups of people; one group may have several of these duties."""
 OFF, ON = exactly(value=False), exactly(value=True)
 
 NO_KEYS = table_rule(
@@ -105,6 +112,12 @@ NO_RUNS: Final[Grants] = {
 JOB_OUTPUTS: Final[Grants] = {
     ("default/job-outputs", roles.BLOB_DATA_CONTRIBUTOR): role_conditions.writes_below("azureml")
 }
+JUMP: Final[Grants] = {
+    ("jump-machine", roles.READER): None,
+    ("jump-machine", roles.VM_POWER_ON): None,
+    ("jump-interface", roles.READER): None,
+    ("bastion", roles.READER): None,
+}
 GRANTS: Final[Mapping[str, Grants]] = {
     "workspace": {
         ("default", roles.CONTRIBUTOR): None,
@@ -146,6 +159,8 @@ GRANTS: Final[Mapping[str, Grants]] = {
         ("workspace", roles.AZUREML_DATA_SCIENTIST): None,
     },
     "operators": {("workspace", roles.AZUREML_COMPUTE_OPERATOR): None},
+    "jump-users": {**JUMP, ("jump-machine", roles.VM_USER_LOGIN): None},
+    "jump-administrators": {**JUMP, ("jump-machine", roles.VM_ADMINISTRATOR_LOGIN): None},
 }
 """Roles that each identity and each group of people may have.
 
@@ -207,9 +222,10 @@ def _assignments(
             yield assignment, f"{gives} on {scope}, which is not one service of the stack"
             continue
         allowed = [
-            GRANTS[holder][one, role]
+            GRANTS[duty][one, role]
+            for duty in _duties(holder, principal, settings)
             for one in (target, _container(target, scope))
-            if (one, role) in GRANTS[holder]
+            if (one, role) in GRANTS[duty]
         ]
         condition = input_at(assignment, "condition")
         if not allowed:
@@ -238,8 +254,8 @@ LEAST_PRIVILEGE = StackRule(
 def _holder(assignment: Resource, resources: Sequence[Resource], settings: Settings) -> str | None:
     """Return the duty of the identity, or the group of people, that an assignment is for."""
     principal = input_at(assignment, "principalId")
-    for label in PEOPLE:
-        if principal == getattr(settings.people, label):
+    for label, group in PEOPLE.items():
+        if principal == group(settings):
             return label
     identities = {
         identity.key: str(input_at(identity, "resourceName"))
@@ -247,6 +263,12 @@ def _holder(assignment: Resource, resources: Sequence[Resource], settings: Setti
     }
     names = [identities.get(key) for key in assignment.options.get("dependsOn", ())]
     return next((duty for duty in DUTIES if settings.names.identity(duty) in names), None)
+
+
+def _duties(holder: str, principal: str, settings: Settings) -> list[str]:
+    """Return the duty of an identity, or all duties of a group of people."""
+    people = [label for label, group in PEOPLE.items() if group(settings) == principal]
+    return people if holder in PEOPLE else [holder]
 
 
 def _principals(resources: Sequence[Resource], settings: Settings) -> dict[str, str]:

@@ -15,6 +15,7 @@ from infra.policies.expected import (
 )
 from infra.policies.rule import StackRule, named
 from infra.resources import (
+    BASTION,
     COMPUTE,
     CONTAINER,
     INSIGHTS,
@@ -99,22 +100,24 @@ NO_PUBLIC_ENDPOINT = table_rule(
 def _addresses(
     resources: Sequence[Resource], _settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
-    nat_address_ids = [
+    used_ids = [
         str(address.get("id"))
         for gateway in of_kind(resources, "network:NatGateway")
         for address in entries_at(gateway, "publicIpAddresses")
+    ] + [
+        str((one.get("publicIPAddress") or {}).get("id"))
+        for bastion in of_kind(resources, BASTION)
+        for one in entries_at(bastion, "ipConfigurations")
     ]
     for address in of_kind(resources, "network:PublicIPAddress"):
         name = str(input_at(address, "publicIpAddressName"))
-        if not any(
-            named(id_, "Microsoft.Network/publicIPAddresses", name) for id_ in nat_address_ids
-        ):
-            yield address, "is a public address that belongs to no NAT gateway"
+        if not any(named(id_, "Microsoft.Network/publicIPAddresses", name) for id_ in used_ids):
+            yield address, "is a public address that belongs to no NAT gateway and no Bastion"
 
 
 NO_PUBLIC_ADDRESS = StackRule(
     "no-public-address",
-    "Only NAT gateways have public addresses: they allow outbound traffic only.",
+    "Only NAT gateways, which allow outbound traffic only, and Bastion have public addresses.",
     "Remove it; reach the network through peering or through a jump host behind Bastion.",
     _addresses,
 )

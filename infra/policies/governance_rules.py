@@ -18,12 +18,17 @@ from infra.policies.expected import (
 )
 from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import (
+    BASTION,
+    EXTENSION,
     GROUP,
     IDENTITY,
     INSIGHTS,
+    INTERFACE,
     LOGS,
+    MACHINE,
     NETWORK,
     REGISTRY,
+    SCHEDULE,
     STORAGE,
     VAULT,
     WORKSPACE,
@@ -37,12 +42,17 @@ from infra.validation import REQUIRED_TAGS as TAGS
 
 TAGGED = frozenset(
     {
+        BASTION,
+        EXTENSION,
         GROUP,
         IDENTITY,
         INSIGHTS,
+        INTERFACE,
         LOGS,
+        MACHINE,
         NETWORK,
         REGISTRY,
+        SCHEDULE,
         STORAGE,
         VAULT,
         WORKSPACE,
@@ -83,6 +93,7 @@ LOGGING = {
         "",
         ALL_LOGS,
     ),
+    BASTION: ("Microsoft.Network/bastionHosts", "bastionHostName", "", ALL_LOGS),
     "network:PublicIPAddress": (
         "Microsoft.Network/publicIPAddresses",
         "publicIpAddressName",
@@ -257,8 +268,8 @@ def _diagnostics(
 
 DIAGNOSTICS = StackRule(
     "diagnostics",
-    "Workspace, vault, registry, the blob service of every account, the log workspace and the "
-    "network's security groups send their logs to the log workspace.",
+    "Workspace, vault, registry, the blob service of every account, the log workspace, Bastion and "
+    "the network's security groups send their logs to the log workspace.",
     "Declare a DiagnosticSetting for this service.",
     _diagnostics,
 )

@@ -15,11 +15,14 @@ from infra.policies.expected import (
     exactly,
     optional,
     table_rule,
+    values_at,
 )
 from infra.policies.own_services import targets
 from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import (
+    BASTION,
     COMPUTE,
+    INTERFACE,
     NETWORK,
     REGISTRY,
     STORAGE,
@@ -63,7 +66,21 @@ ENDPOINT_PORTS: Final = frozenset({"443", "445"})
 
 DNS: Final = frozenset({"53"})
 REMOTE_ACCESS: Final = frozenset({"22", "3389"})
+SSH: Final = frozenset({"22"})
 NO_PORTS: Final[frozenset[str]] = frozenset()
+BASTION_RULES: Final = frozenset(
+    {
+        ("inbound", "gatewaymanager", "*", "443"),
+        ("inbound", "azureloadbalancer", "*", "443"),
+        ("inbound", "virtualnetwork", "virtualnetwork", "8080,5701"),
+        ("outbound", "*", "virtualnetwork", "22,3389"),
+        ("outbound", "*", "azurecloud", "443"),
+        ("outbound", "virtualnetwork", "virtualnetwork", "8080,5701"),
+        ("outbound", "*", "internet", "80"),
+    }
+)
+"""Direction, source, destination and ports of what Azure demands for a Bastion (Azure Bastion,
+"Configure NSG rules"), besides HTTPS from people's computers."""
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "default": ("blob", "file"),
@@ -100,6 +117,7 @@ def _subnets(network: Resource, settings: Settings) -> Iterator[str]:
 
 def _subnet(subnet: Mapping[str, Any], role: SubnetRole, settings: Settings) -> Iterator[str]:
     names, endpoints = settings.names, role == "endpoints"
+    stays = role in {"endpoints", "bastion"}
     if not _refers(subnet.get("networkSecurityGroup"), names.network_security_group(role)):
         yield f"is not associated with {names.network_security_group(role)}"
     if subnet.get("defaultOutboundAccess") is not False:
@@ -114,7 +132,7 @@ def _subnet(subnet: Mapping[str, Any], role: SubnetRole, settings: Settings) -> 
     if (services or policies) and own != [True]:
         yield "reaches storage accounts that are not the stack's"
     gateway = subnet.get("natGateway")
-    if gateway and (endpoints or not _refers(gateway, names.nat_gateway)):
+    if gateway and (stays or not _refers(gateway, names.nat_gateway)):
         yield "reaches the internet through another gateway than planned"
     wanted = "NetworkSecurityGroupEnabled" if endpoints else "Disabled"
     if subnet.get("privateEndpointNetworkPolicies") != wanted:
@@ -155,6 +173,9 @@ def _security_rules(group: Resource, settings: Settings) -> Iterator[str]:
 
 def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> Iterator[str]:
     """Yield what a rule allows beyond the traffic of its subnet."""
+    if role == "bastion":
+        yield from _bastion_rule(rule, settings)
+        return
     near, far = ("destination", "source"), ("source", "destination")
     own, other = near if _is(rule, "direction", "Inbound") else far
     plan = settings.address_plan.subnets
@@ -169,6 +190,20 @@ def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> I
                 f"allows traffic with {address} on ports {', '.join(sorted(ports))} instead of "
                 f"{', '.join(sorted(permitted)) or 'none'}"
             )
+
+
+def _bastion_rule(rule: Mapping[str, Any], settings: Settings) -> Iterator[str]:
+    """Yield what a rule on the subnet of a Bastion allows beyond what Azure demands."""
+    allowed = sorted(settings.access.bastion_allowed_addresses) or ["internet"]
+    people = {("inbound", ",".join(allowed), "*", "443")}
+    given = (
+        str(rule.get("direction")).lower(),
+        ",".join(sorted(_texts(rule, "sourceAddressPrefix"))).lower(),
+        ",".join(_texts(rule, "destinationAddressPrefix")).lower(),
+        ",".join(_texts(rule, "destinationPortRange")),
+    )
+    if given not in BASTION_RULES | people:
+        yield f"allows {' '.join(given)}, which a Bastion does not need"
 
 
 def _ports(
@@ -202,8 +237,10 @@ def _inbound(role: SubnetRole, settings: Settings) -> Allowed:
             (plan.build, ENDPOINT_PORTS),
             *((other, HTTPS) for other in (plan.space, *peers)),
         ]
-    remote = network.jump_access if role == "jump" else ()
-    return [(IPv4Network(space), REMOTE_ACCESS) for space in remote]
+    if role != "jump":
+        return []
+    remote: Allowed = [(IPv4Network(space), REMOTE_ACCESS) for space in network.jump_access]
+    return remote + ([(plan.bastion, SSH)] if plan.bastion else [])
 
 
 def _outbound(role: SubnetRole, settings: Settings) -> Allowed:
@@ -229,7 +266,8 @@ def _within(address: str, ranges: Sequence[IPv4Network]) -> bool:
 
 def _texts(rule: Mapping[str, Any], key: str) -> list[str]:
     """Return the values of a property that Azure has once as a text and once as a list."""
-    return [str(one) for one in (rule.get(key), *(rule.get(f"{key}s") or ())) if one]
+    several = f"{key}es" if key.endswith("x") else f"{key}s"
+    return [str(one) for one in (rule.get(key), *(rule.get(several) or ())) if one]
 
 
 def _matches_all(rule: Mapping[str, Any]) -> bool:
@@ -251,7 +289,8 @@ CLOSED_NETWORK_RULES = ResourceRule(
     "closed-network-rules",
     "Machines exchange traffic with their own subnet, the private endpoints and the service tags "
     "of Azure Machine Learning only, each on its ports; only the build and jump subnets reach the "
-    "internet. Whatever no rule allows is denied in both directions.",
+    "internet, and Bastion's subnet has the rules that Azure demands. Whatever no rule allows is "
+    "denied in both directions.",
     "Narrow the rule, and end with a rule that denies everything.",
     _security_rules,
 )
@@ -268,16 +307,19 @@ def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
         wanted["properties.properties.subnet.id"] = subnet
     elif resource.kind == WORKSPACE:
         wanted["serverlessComputeSettings.serverlessComputeCustomSubnet"] = "training"
+    elif resource.kind in {INTERFACE, BASTION}:
+        role = "jump" if resource.kind == INTERFACE else "bastion"
+        wanted["ipConfigurations[].subnet.id"] = role
     for path, role in wanted.items():
-        id_ = str(input_at(resource, path))
-        if not _is_subnet(id_, role, settings):
-            yield f"{path} is {id_}, which is not the {role} subnet"
+        for exact, id_ in values_at(resource.inputs, path.split(".")):
+            if not _is_subnet(str(id_), role, settings):
+                yield f"{exact} is {id_}, which is not the {role} subnet"
 
 
 NODES_IN_THEIR_SUBNET = ResourceRule(
     "nodes-in-their-subnet",
     "Nodes that build images are in the build subnet, which reaches the internet, and all others "
-    "in the training subnet, which does not.",
+    "in the training subnet, which does not; the jump machine and Bastion are in their own.",
     "Set the subnet when the cluster is created: Azure cannot change it later.",
     _nodes,
 )

@@ -74,6 +74,12 @@ def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
         ("insights", ("Microsoft.Insights/components", names.insights)),
         ("workspace", ("Microsoft.MachineLearningServices/workspaces", names.workspace)),
         ("monitor", ("Microsoft.Insights/privateLinkScopes", names.monitor_scope)),
+        ("jump-machine", ("Microsoft.Compute/virtualMachines", names.jump_machine)),
+        (
+            "jump-interface",
+            ("Microsoft.Network/networkInterfaces", names.network_interface("jump")),
+        ),
+        ("bastion", ("Microsoft.Network/bastionHosts", names.bastion)),
         *(
             ("endpoint", ("Microsoft.Network/privateEndpoints", names.private_endpoint(service)))
             for service in ("default-blob", "default-file")

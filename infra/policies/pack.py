@@ -27,6 +27,7 @@ from infra.policies import (
     data_rules,
     exposure_rules,
     governance_rules,
+    jump_rules,
     network_rules,
     own_services,
     reviewed,
@@ -44,6 +45,7 @@ ALL: tuple[Rule, ...] = (
     *access_rules.RULES,
     *data_rules.RULES,
     *service_rules.RULES,
+    *jump_rules.RULES,
     *governance_rules.RULES,
     *reviewed.RULES,
 )

@@ -13,6 +13,7 @@ from infra.policies import (
     data_rules,
     exposure_rules,
     governance_rules,
+    jump_rules,
     network_rules,
     own_services,
     service_rules,
@@ -28,17 +29,28 @@ RULES_WITH_TABLES: Final[Sequence[Rule]] = (
     *access_rules.RULES,
     *data_rules.RULES,
     *service_rules.RULES,
+    *jump_rules.RULES,
     *governance_rules.RULES,
 )
 COMMON: Final = "location resourceGroupName tags"
 REVIEWED: Final[Mapping[str, str]] = {
     "authorization:RoleAssignment": "condition conditionVersion principalId "
     "roleAssignmentName roleDefinitionId scope",
+    "compute:VirtualMachine": "hardwareProfile.vmSize networkProfile.networkInterfaces[].id "
+    "networkProfile.networkInterfaces[].primary osProfile.adminUsername "
+    "osProfile.allowExtensionOperations osProfile.computerName "
+    "osProfile.linuxConfiguration.provisionVMAgent "
+    "osProfile.linuxConfiguration.ssh.publicKeys[].path "
+    "storageProfile.imageReference.version storageProfile.osDisk.createOption "
+    "storageProfile.osDisk.diskSizeGB storageProfile.osDisk.managedDisk.storageAccountType vmName",
+    "compute:VirtualMachineExtension": "autoUpgradeMinorVersion typeHandlerVersion vmExtensionName "
+    "vmName",
     "consumption:Budget": "amount budgetName category notifications scope timeGrain "
     "timePeriod.startDate",
     "containerregistry:Registry": "dataEndpointEnabled encryption.keyVaultProperties.identity "
     "encryption.status identity.type policies.quarantinePolicy policies.retentionPolicy.status "
     "registryName sku zoneRedundancy",
+    "devtestlab:GlobalSchedule": "notificationSettings.status targetResourceId",
     "keyvault:Key": "keyName properties.rotationPolicy vaultName",
     "keyvault:Vault": "properties.enablePurgeProtection properties.sku vaultName",
     "machinelearningservices:Compute": "computeName identity properties.computeLocation "
@@ -57,6 +69,9 @@ REVIEWED: Final[Mapping[str, str]] = {
     "monitor:PrivateLinkScopedResource": "name scopeName",
     "monitor:ScheduledQueryRule": "actions.actionGroups autoMitigate criteria displayName "
     "overrideQueryTimeRange ruleName scopes skipQueryValidation",
+    "network:BastionHost": "bastionHostName disableCopyPaste "
+    "enablePrivateOnlyBastion enableSessionRecording ipConfigurations[].name "
+    "ipConfigurations[].publicIPAddress.id ipConfigurations[].subnet.id scaleUnits",
     "network:FlowLog": "flowLogName format networkWatcherName targetResourceId",
     "network:NatGateway": "idleTimeoutInMinutes natGatewayName publicIpAddresses sku",
     "network:NetworkSecurityGroup": "networkSecurityGroupName securityRules[].access "
@@ -65,6 +80,10 @@ REVIEWED: Final[Mapping[str, str]] = {
     "securityRules[].destinationAddressPrefix securityRules[].destinationAddressPrefixes "
     "securityRules[].destinationPortRange securityRules[].destinationPortRanges "
     "securityRules[].sourceAddressPrefix securityRules[].sourceAddressPrefixes",
+    "network:NetworkInterface": "networkInterfaceName ipConfigurations[].name "
+    "ipConfigurations[].privateIPAllocationMethod ipConfigurations[].subnet.id "
+    "ipConfigurations[].subnet.privateEndpointNetworkPolicies "
+    "ipConfigurations[].subnet.privateLinkServiceNetworkPolicies",
     "network:PrivateDnsZoneGroup": "privateDnsZoneConfigs[].name privateDnsZoneGroupName "
     "privateEndpointName",
     "network:PrivateEndpoint": "customNetworkInterfaceName privateEndpointName "

@@ -18,10 +18,12 @@ networks = st.integers(12, 29).flatmap(
 nodes = st.integers(0, 3000)
 
 
-@given(networks, nodes, nodes, st.booleans())
-def test_every_node_has_an_address_and_no_subnet_overlaps_another(space, training, build, jump):
+@given(networks, nodes, nodes, st.booleans(), st.booleans())
+def test_every_node_has_an_address_and_no_subnet_overlaps_another(
+    space, training, build, jump, bastion
+):
     try:
-        laid = plan(space, training, build, jump=jump)
+        laid = plan(space, training, build, jump=jump, bastion=bastion)
     except AddressError:
         return
     subnets = list(laid.subnets.values())
@@ -33,6 +35,8 @@ def test_every_node_has_an_address_and_no_subnet_overlaps_another(space, trainin
     assert usable(laid.build) >= build
     assert usable(laid.endpoints) >= addresses.ENDPOINT_ADDRESSES
     assert (laid.jump is not None) == jump
+    assert (laid.bastion is not None) == bastion
+    assert not bastion or laid.subnets["bastion"].prefixlen == 26
 
 
 @given(nodes, nodes, st.booleans())

@@ -171,6 +171,32 @@ def test_only_the_builder_and_the_jump_subnet_reach_the_internet():
     }
 
 
+def test_bastion_has_the_rules_that_azure_demands_and_the_machine_accepts_ssh_from_it_alone():
+    rules = network_rules.bastion(())
+    allowed = {
+        (rule.direction, rule.sources, rule.destinations, rule.ports)
+        for rule in rules
+        if rule.access == "Allow"
+    }
+    network = ("VirtualNetwork",)
+    assert allowed == {
+        ("Inbound", ("Internet",), ("*",), ("443",)),
+        ("Inbound", ("GatewayManager",), ("*",), ("443",)),
+        ("Inbound", ("AzureLoadBalancer",), ("*",), ("443",)),
+        ("Inbound", network, network, ("8080", "5701")),
+        ("Outbound", ("*",), network, ("22", "3389")),
+        ("Outbound", ("*",), ("AzureCloud",), ("443",)),
+        ("Outbound", network, network, ("8080", "5701")),
+        ("Outbound", ("*",), ("Internet",), ("80",)),
+    }
+    assert network_rules.bastion(("203.0.113.0/24",))[0].sources == ("203.0.113.0/24",)
+    around = Surroundings(JUMP, (ENDPOINTS,))
+    assert inside(network_rules.jump(around, (), (BASTION,)), "Inbound") == {
+        ((JUMP,), ("*",)),
+        ((BASTION,), ("22",)),
+    }
+
+
 def inside(found: tuple[Rule, ...], direction: str) -> set[tuple[tuple[str, ...], ...]]:
     """Private sources or destinations of the allowed traffic, with its ports."""
     return {

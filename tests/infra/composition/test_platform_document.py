@@ -32,8 +32,9 @@ def test_every_provider_that_a_stack_needs_is_among_those_to_register(stack):
 
 @pytest.mark.parametrize("page", [PAGE, DEPLOYING], ids=["platform", "deploying"])
 def test_every_file_and_setting_that_a_page_names_exists(page):
-    settings = (ROOT / "infra" / "settings.py").read_text(encoding="utf-8")
-    named = re.findall(r"`(network|subscription|monitoring|budget)\.([a-z_]+)`", page)
+    files = ("settings.py", "network_settings.py")
+    settings = "".join((ROOT / "infra" / one).read_text(encoding="utf-8") for one in files)
+    named = re.findall(r"`(network|subscription|monitoring|budget|access)\.([a-z_]+)`", page)
     assert named
     assert [name for _, name in named if f"    {name}:" not in settings] == []
     for path in re.findall(r"`((?:infra|tests|docs)/[\w./-]+)`", page):

@@ -78,6 +78,25 @@ def test_a_versioned_type_is_held_to_the_same_rules():
     assert found(stack) == [("tls-1-2", "storage-data")]
 
 
+def test_every_address_of_a_network_rule_with_several_is_held_to_the_settings():
+    inbound = {
+        "name": "allow-many",
+        "priority": 300,
+        "direction": "Inbound",
+        "access": "Allow",
+        "protocol": "Tcp",
+        "sourceAddressPrefixes": ["10.68.0.0/28", "20.0.0.0/8"],
+        "destinationAddressPrefix": "10.68.1.0/28",
+        "destinationPortRange": "22",
+    }
+    [group] = [one for one in STACK if one.name == "nsg-build"]
+    rules = [inbound, *group.inputs["securityRules"]]
+    messages = [
+        one.message for one in pack.check(changed("nsg-build", "securityRules", rules), SETTINGS)
+    ]
+    assert any("allows traffic with 20.0.0.0/8 on ports 22" in one for one in messages)
+
+
 def test_the_allowlisted_profile_opens_workspace_and_listed_addresses_only():
     settings, stack = settings_of("dev", **OPEN), rendered("dev", **OPEN)
     assert found(stack, settings) == []
@@ -241,6 +260,7 @@ def test_rules_about_one_resource_are_checked_before_it_is_created():
         "budget-present",
         "alerts",
         "diagnostics",
+        "jump-machine-off-at-night",
     }
 
 
@@ -260,7 +280,7 @@ def test_every_resource_rule_is_about_something_that_is_declared():
     bare = [dataclasses.replace(one, inputs={}, options={}) for one in STACK]
     reached = {rule for rule, _ in found(bare)}
     expected = {rule.name for rule in pack.ALL if isinstance(rule, ResourceRule)}
-    # These say nothing of what is not there: a subnet, a lock, an input too many.
+    # These say nothing of what is not there: a subnet, a lock, an input too many, a jump machine.
     assert expected - reached <= {
         "closed-subnets",
         "no-group-lock",
@@ -268,6 +288,8 @@ def test_every_resource_rule_is_about_something_that_is_declared():
         "customer-managed-key",
         "clusters-as-set",
         "own-network",
+        "jump-machine-entra-only",
+        "jump-machine-hardened",
     }
 
 

@@ -32,6 +32,11 @@ SPOKE = HUB | {
     "network.jump_subnet": True,
     "network.jump_access": ["10.0.1.0/26"],
 }
+JUMP = {
+    "access.jump_machine": True,
+    "access.users": GROUP_OF_PEOPLE.format(4),
+    "access.public_key": f"ssh-ed25519 {'A' * 68}",
+}
 KEYS = {"encryption.customer_managed_keys": True, "vault.purge_protection": True}
 SERVICES = {
     "storage.existing_default": DEFAULT,
@@ -70,6 +75,21 @@ OPTIONS = {
     "serving": {"serving": True},
     "another stack prepares": {"clusters.preparation": None},
     "jump subnet": {"network.jump_subnet": True},
+    "jump machine": JUMP,
+    "jump machine for scientists, set up": JUMP
+    | {
+        "access.administrators": GROUP_OF_PEOPLE.format(5),
+        "access.repository": "https://github.com/example/ml-azure-horovod.git",
+        "access.revision": "v2.0",
+        "access.size": "Standard_D4s_v5",
+        "access.off_at": "2130",
+        "access.time_zone": "W. Europe Standard Time",
+        "access.bastion_allowed_addresses": ["52.174.12.7", "40.68.0.0/24"],
+        "people.scientists": GROUP_OF_PEOPLE.format(4),
+    },
+    "jump machine behind a hub's Bastion": SPOKE
+    | JUMP
+    | {"access.existing_bastion": f"{THEIRS}/Microsoft.Network/bastionHosts/hub"},
     "read logs and flow logs": {
         "monitoring.storage_reads": True,
         "network.flow_logs_to": f"{THEIRS}/Microsoft.Storage/storageAccounts/theirlogs",
@@ -124,6 +144,7 @@ OPTIONS = {
         "people.scientists": GROUP_OF_PEOPLE.format(2),
         "people.operators": GROUP_OF_PEOPLE.format(3),
     }
+    | JUMP
     | KEYS,
 }
 

@@ -3,12 +3,19 @@
 from collections.abc import Mapping
 from typing import Final
 
-from rehearsal.pulumi.provider.types import machine_learning, network, operations, storage
+from rehearsal.pulumi.provider.types import (
+    compute,
+    machine_learning,
+    network,
+    operations,
+    storage,
+)
 from rehearsal.pulumi.provider.types.resource_type import ResourceType
 
 PACKAGE: Final = "azure-native"
 
 TYPES: Final[Mapping[str, ResourceType]] = {
+    **compute.TYPES,
     **machine_learning.TYPES,
     **network.TYPES,
     **operations.TYPES,

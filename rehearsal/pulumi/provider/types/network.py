@@ -94,6 +94,37 @@ TYPES: Final[Mapping[str, ResourceType]] = {
         fixed=frozenset({"zones"}),
         name_form=_NAME,
     ),
+    "network:NetworkInterface": ResourceType(
+        "Microsoft.Network/networkInterfaces/{networkInterfaceName}",
+        _API,
+        inputs=_TRACKED
+        | words(
+            "auxiliaryMode auxiliarySku disableTcpStateTracking dnsSettings"
+            " enableAcceleratedNetworking enableIPForwarding extendedLocation ipConfigurations"
+            " migrationPhase networkSecurityGroup nicType privateLinkService workloadType"
+        ),
+        required=frozenset({"location", "ipConfigurations.name"}),
+        outer=_TRACKED | {"extendedLocation"},
+        wrapped={"ipConfigurations": _NAMED},
+        values={"ipConfigurations.privateIPAllocationMethod": frozenset({"Static", "Dynamic"})},
+        name_form=_NAME,
+    ),
+    "network:BastionHost": ResourceType(
+        "Microsoft.Network/bastionHosts/{bastionHostName}",
+        _API,
+        inputs=_TRACKED
+        | words(
+            "disableCopyPaste dnsName enableFileCopy enableIpConnect enableKerberos"
+            " enablePrivateOnlyBastion enableSessionRecording enableShareableLink enableTunneling"
+            " ipConfigurations networkAcls scaleUnits sku virtualNetwork zones"
+        ),
+        required=frozenset({"location", "ipConfigurations.name"}),
+        outer=_TRACKED | {"sku", "zones"},
+        wrapped={"ipConfigurations": _NAMED},
+        values={"sku.name": words("Basic Developer Premium Standard")},
+        fixed=frozenset({"ipConfigurations", "zones"}),
+        name_form=_NAME,
+    ),
     "network:ServiceEndpointPolicy": ResourceType(
         "Microsoft.Network/serviceEndpointPolicies/{serviceEndpointPolicyName}",
         _API,

@@ -11,7 +11,8 @@ from common import fields
 from infra import subnets
 from infra.catalog import resource_ids
 from infra.errors import AddressError
-from infra.settings import NetworkSettings, Settings
+from infra.network_settings import NetworkSettings
+from infra.settings import Settings
 
 EXISTING_SERVICES: Final[Mapping[str, str]] = {
     "default_storage": "storage.existing_default",
@@ -104,7 +105,7 @@ def connections(settings: Settings) -> Iterator[str]:
             f"network.remote_gateway: {network.remote_gateway!r} is not in network.peer_with; only "
             "a peered network's gateway can be used"
         )
-    if network.jump_access and not network.jump_subnet:
+    if network.jump_access and not (network.jump_subnet or settings.access.jump_machine):
         yield "network.jump_access: has no effect; set network.jump_subnet to true"
     for i, server in enumerate(network.dns_servers):
         try:

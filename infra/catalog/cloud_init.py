@@ -1,0 +1,86 @@
+"""How a jump machine sets itself up: the cloud-init configuration of a Debian 12 machine.
+
+Debian 12 has the Python that the project runs on. The machine holds no secret: its users sign in to
+Azure as themselves. Not tried: the machine has never been created on Azure.
+"""
+
+import base64
+import json
+from typing import Final
+
+HOSTS: Final = (
+    "deb.debian.org",
+    "packages.microsoft.com",
+    "get.pulumi.com",
+    "pypi.org",
+    "files.pythonhosted.org",
+)
+"""Hosts that the setup fetches from, besides that of the repository, over ports 80 and 443; a
+firewall between the machine and the internet must let them through."""
+PULUMI_VERSION: Final = "3.259.0"
+FOLDER: Final = "/opt/platform"
+"""Where the machine keeps its clone of the repository."""
+
+SETUP: Final = "/usr/local/sbin/set-up-jump-machine"
+LOG: Final = "/var/log/jump-machine.log"
+
+_SCRIPT: Final = """\
+#!/bin/sh
+# Installs the Azure CLI and Pulumi, and sets up the repository; safe to run again.
+set -eu
+curl --fail --silent --show-error https://packages.microsoft.com/keys/microsoft.asc |
+  gpg --batch --yes --dearmor --output /etc/apt/keyrings/microsoft.gpg
+echo "deb [arch=amd64 signed-by=/etc/apt/keyrings/microsoft.gpg] \
+https://packages.microsoft.com/repos/azure-cli/ bookworm main" \\
+  > /etc/apt/sources.list.d/azure-cli.list
+apt-get update
+apt-get install --yes --no-install-recommends azure-cli
+curl --fail --silent --show-error --location \
+  https://get.pulumi.com/releases/sdk/pulumi-v{pulumi}-linux-x64.tar.gz |
+  tar --extract --gzip --strip-components 1 --directory /usr/local/bin
+{repository}echo "the jump machine is set up"
+"""
+_REPOSITORY: Final = """\
+test -d {folder}/.git || git clone --quiet {url} {folder}
+git -C {folder} checkout --quiet {revision}
+make -C {folder} setup-platform
+"""
+
+
+def script(repository: str | None, revision: str) -> str:
+    """Return the shell script that sets the machine up.
+
+    Args:
+        repository: https:// address of the repository to clone; None clones none.
+        revision: Branch, tag or commit to check out.
+    """
+    part = ""
+    if repository is not None:
+        part = _REPOSITORY.format(folder=FOLDER, url=repository, revision=revision)
+    return _SCRIPT.format(pulumi=PULUMI_VERSION, repository=part)
+
+
+def configuration(repository: str | None, revision: str) -> str:
+    """Return the cloud-init configuration, as YAML: its JSON is YAML too.
+
+    `users: []` makes no account, so nobody can use the key that Azure demands; Entra's extension
+    makes accounts as people sign in.
+    """
+    settings = {
+        "users": [],
+        "ssh_pwauth": False,
+        "disable_root": True,
+        "package_update": True,
+        "package_upgrade": True,
+        "packages": ["ca-certificates", "curl", "git", "gpg", "make", "python3", "python3-venv"],
+        "write_files": [
+            {"path": SETUP, "permissions": "0755", "content": script(repository, revision)}
+        ],
+        "runcmd": [["sh", "-c", f"{SETUP} > {LOG} 2>&1"]],
+    }
+    return "#cloud-config\n" + json.dumps(settings, indent=2) + "\n"
+
+
+def encoded(repository: str | None, revision: str) -> str:
+    """Return the configuration as Azure takes it: in Base64."""
+    return base64.b64encode(configuration(repository, revision).encode()).decode()

@@ -1,0 +1,1 @@
+"""Checks of settings against each other, by subject; `infra.validation` runs them."""
