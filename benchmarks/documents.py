@@ -38,6 +38,7 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "checkpoint": checkpoint.show,
     "chaos": chaos.show,
     "batches": batches.show,
+    "batches-scenes": batches.show,
     "optimizers": optimizers.show,
     "serve": serve.show,
     "score": score.show,

@@ -166,7 +166,7 @@ def show(data: Mapping[str, Any]) -> str:
                 row["optimizer"],
                 f"{row['batch_norm_momentum']:g}",
                 ", ".join(_reached(result["after_epochs"], target) for result in row["rounds"]),
-                f"{ends.low:.1%} to {ends.high:.1%}",
+                f"{ends.low:.1%}" + (f" to {ends.high:.1%}" if len(row["rounds"]) > 1 else ""),
             ]
         )
     return columns(rows)
