@@ -26,6 +26,7 @@ __all__ = ["github"]
 
 ACCOUNTS = "Microsoft.Storage/storageAccounts"
 SECONDS = 600
+SCIENTISTS = "0d6b1f6e-0000-4000-8000-000000000013"
 INSIDE = "inside-the-network"
 
 
@@ -81,7 +82,8 @@ class Team:
 
 @pytest.fixture(scope="module")
 def team(tmp_path_factory):
-    with cloud_in(tmp_path_factory.mktemp("pipelines")) as cloud, ExitStack() as opened:
+    with cloud_in(tmp_path_factory.mktemp("pipelines"), roles=True) as cloud, ExitStack() as opened:
+        cloud.deployment.configure("people.scientists", SCIENTISTS)
         # The variables of the sign-in come from `backend`, as a team gets them.
         answer = json.loads(
             cloud.jobs("backend", "--repository", "team/platform", "--yes", "True", "--json").out
@@ -90,7 +92,8 @@ def team(tmp_path_factory):
         # The stand-in's engine keeps its state in a folder, not in the account.
         team.variables["PULUMI_BACKEND_URL"] = cloud.deployment.variables["PULUMI_BACKEND_URL"]
         for purpose, principal in answer["principals"].items():
-            client = cloud.azure.identity.add_client(principal)
+            groups = [SCIENTISTS] if purpose == "jobs" else []
+            client = cloud.azure.identity.add_client(principal, groups=groups)
             environment = cloud.azure.environment_of(*client)
             team.identities[purpose] = client
             team.providers[purpose] = opened.enter_context(
