@@ -1,13 +1,24 @@
 """`scaling` on the stand-in, with the real trainer."""
 
 import json
+import subprocess
+from dataclasses import replace
+from threading import Barrier
 
 import pytest
 
+from common.prices import NodePrices
 from jobs.azure.workspace import connect
 from jobs.cli import main
+from jobs.console import Console
 from jobs.planning import points
+from jobs.scaling.command import Measurement, ScalingOptions
+from jobs.scaling.expectation import expected
+from jobs.scaling.sweep import tasks
+from tests import ROOT
+from tests.jobs.support.platform import platform
 from tests.jobs.support.tiny import interrupt, meanwhile, read_until, running, started
+from trainer.presets import PRESETS
 
 TINY = (
     *("--model.depth", "18", "--model.width", "4", "--model.image-size", "8", "--batch-size", "4"),
@@ -86,3 +97,50 @@ def test_a_sweep_goes_on_after_ctrl_c_and_after_a_pre_emption(live, outputs, tmp
     assert before == {job.name for job in connect(outputs).jobs.newest_first()}
     assert points.newest(tmp_path, "dev") == tmp_path / "dev" / "sweep" / points.FILE
     assert points.newest(tmp_path, "prod") is None
+
+
+@pytest.mark.slow
+def test_a_data_set_is_measured_beside_synthetic_data(live, outputs, tmp_path, capsys):
+    folder = str(tmp_path / "digits")
+    program = [ROOT / ".venv-trainer" / "bin" / "python", "-m", "trainer"]
+    prepared = [*program, "prepare", "digits", "--output", folder]
+    subprocess.run(prepared, cwd=ROOT, capture_output=True, check=True)
+    assert main(["upload", folder, "--to", "prepared/measured", "--json"]) == 0
+    asset = json.loads(capsys.readouterr().out)["asset"]
+    sweep = command(tmp_path, "--nodes", "1", "--data", asset, "--yes", "--even-if-poor")
+    assert main(sweep) == 0
+    synthetic, real = measured(tmp_path)
+    assert (synthetic.data, real.data) == (points.SYNTHETIC, asset)
+    assert len(real.rates) == 2
+    assert f"gpu, 1 node, {asset}: used although" in capsys.readouterr().out
+
+
+def measurement(outputs, folder, asked):
+    options = ScalingOptions(folder=str(folder), series=("gpu", "cpu"))
+    config = PRESETS["imagenet-ndv2"]
+    expectations = expected(asked, None, NodePrices(), 0.5, 3)
+    return Measurement(options, outputs, config, expectations, Console(), [])
+
+
+def test_clusters_are_measured_side_by_side_and_a_failure_leaves_out_its_own_larger_points(
+    tmp_path, monkeypatch, capsys
+):
+    stack = platform()
+    config = PRESETS["imagenet-ndv2"]
+    asked = tasks(stack, ("gpu", "cpu"), (1, 2), (points.SYNTHETIC,), config, 2)
+    together = Barrier(2)
+
+    def measure(_, __, task):
+        if task.nodes == 1:
+            together.wait(60)
+        if task.series == "gpu":
+            return replace(task.wanted, problem="the job: failed")
+        return replace(task.wanted, rates=(5.0 * task.nodes,))
+
+    monkeypatch.setattr(Measurement, "_measured", measure)
+    monkeypatch.setattr("jobs.scaling.command.connect", lambda _: None)
+    assert measurement(stack, tmp_path, asked).of(asked)
+    found = {(one.size, one.nodes): one.problem for one in measured(tmp_path)}
+    gpu, cpu = stack.clusters["gpu"].size, stack.clusters["cpu"].size
+    assert found == {(gpu, 1): "the job: failed", (cpu, 1): None, (cpu, 2): None}
+    assert "left out: gpu, 2 nodes, synthetic" in capsys.readouterr().err

@@ -64,71 +64,86 @@ def patiently(command):
     return command
 
 
-def test_a_plan_is_measured_and_then_rests_on_it_and_the_platform_is_commissioned(tmp_path):
-    clone = copy_of_the_repository(tmp_path / "clone")
-    with cloud_in(tmp_path) as cloud:
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory):
+    """A deployed stack, and a copy of the repository whose folders the commands write to."""
+    folder = tmp_path_factory.mktemp("foresight")
+    clone = copy_of_the_repository(folder / "clone")
+    with cloud_in(folder) as cloud:
+        cloud.jobs("up", "--yes", "True", repository=clone)
+        yield cloud, clone
 
-        def jobs(verb, *arguments, status=0):
-            return cloud.jobs(verb, *arguments, status=status, repository=clone)
 
-        def plan():
-            return jobs("plan", "--json", *NODES, "--", *PROGRAM)
+@pytest.fixture(scope="module")
+def commission(platform, tmp_path_factory):
+    """The command that commissions it, on a data set that is registered."""
+    cloud, clone = platform
+    folder = str(digits(tmp_path_factory.mktemp("digits")))
+    uploaded = cloud.jobs("upload", folder, "--to", "prepared/digits", "--json", repository=clone)
+    asset = json.loads(uploaded.out)["asset"]
+    return (
+        *("commission", "--data", asset, "--steps", "2000", "--cap", "50", "--json"),
+        *("--training", *SMALL, "--submit", POLL, "resubmit.backoff-seconds=1"),
+        *("--scaling", *SWEEP),
+    )
 
-        jobs("up", "--yes", "True")
-        assert bases(plan()) == {1: "published", 2: "assumed"}
 
-        sweep = cloud.start(
-            "scaling", "--name", "first", *NODES, "--yes", *flags(SWEEP), "--", *PROGRAM,
-            repository=clone,
-        )  # fmt: skip
-        until(lambda: running_on_two_nodes(cloud) or sweep.ended, lambda: sweep.words)
-        cloud.azure.admin.preempt(job=running_on_two_nodes(cloud))
-        assert sweep.wait() == 0, sweep.words
-        assert "PreemptionError" in sweep.out
-        assert "below the predicted" in sweep.out
-        page = (clone / "scaling" / "dev" / "first" / "scaling.html").read_text()
-        assert page.count("<svg") == 2
-        assert bases(plan()) == {1: "measured", 2: "measured"}
+def test_a_plan_rests_on_what_was_measured_even_if_nodes_of_a_point_are_lost(platform):
+    cloud, clone = platform
 
-        asset = json.loads(
-            jobs(
-                "upload", str(digits(tmp_path / "digits")), "--to", "prepared/digits", "--json"
-            ).out
-        )["asset"]
-        commission = (
-            *("commission", "--data", asset, "--steps", "3000", "--cap", "50", "--json"),
-            *("--training", *SMALL, "--submit", POLL, "resubmit.backoff-seconds=1"),
-            *("--scaling", *SWEEP),
-        )
-        refused = jobs(*commission, "--", *PROGRAM, status=1)
-        assert "pass --yes" in refused.err
-        assert jobs(*commission, "--cap", "0.1", "--yes", "--", *PROGRAM, status=1).out == ""
-        first = patiently(cloud.start(*commission, "--yes", "--", *PROGRAM, repository=clone))
-        states, found = facts(first)
-        assert states == {
-            "preflight": ("as expected", "right"),
-            "smoke job": ("as expected", "right"),
-            # Nobody has InfiniBand here, and a CPU is slower than what is predicted of a GPU.
-            "cluster check": ("different", "right"),
-            "scaling": ("different", "wrong"),
-            "plan": ("as expected", "-"),
-            "training": ("as expected", "right"),
-            "rank killed": ("as expected", "right"),
-            "cancel": ("as expected", "right"),
-            "pre-emption": ("not seen", "not seen"),
-        }, found
-        assert "points measured already" in first.err
-        page = (clone / "commission" / "dev" / "first" / "facts.html").read_text()
-        assert "guesses that were wrong: scaling" in page
+    def plan():
+        return bases(cloud.jobs("plan", "--json", *NODES, "--", *PROGRAM, repository=clone))
 
-        before = cloud.job_names()
-        patiently(cloud.start(*commission, "--yes", "--", *PROGRAM, repository=clone))
-        # Only what was different runs again.
-        new = {name for name in cloud.job_names() if name not in before}
-        assert new == {"first-check-r2"}
+    assert plan() == {1: "published", 2: "assumed"}
+    sweep = cloud.start(
+        "scaling", "--name", "first", *NODES, "--yes", *flags(SWEEP), "--", *PROGRAM,
+        repository=clone,
+    )  # fmt: skip
+    until(lambda: running_on_two_nodes(cloud) or sweep.ended, lambda: sweep.words)
+    cloud.azure.admin.preempt(job=running_on_two_nodes(cloud))
+    assert sweep.wait() == 0, sweep.words
+    assert "PreemptionError" in sweep.out
+    assert "below the predicted" in sweep.out
+    page = (clone / "scaling" / "dev" / "first" / "scaling.html").read_text()
+    assert page.count("<svg") == 2
+    assert plan() == {1: "measured", 2: "measured"}
 
-        jobs(*commission, "--teardown")
-        store = cloud.outputs.datastores.results
-        blobs = cloud.azure.blobs.container(store.account, store.container)
-        assert not list(blobs.list_blob_names(name_starts_with="runs/first-"))
-        assert (clone / "commission" / "dev" / "first" / "facts.json").exists()
+
+def test_nothing_is_commissioned_that_costs_more_than_somebody_agrees_to(platform, commission):
+    cloud, clone = platform
+    before = cloud.job_names()
+    for more, words in (((), "pass --yes"), (("--cap", "0.1", "--yes"), "more than --cap 0.1")):
+        refused = cloud.jobs(*commission, *more, "--", *PROGRAM, status=1, repository=clone)
+        assert words in refused.err
+    assert cloud.job_names() == before
+
+
+def test_a_platform_is_commissioned_and_the_page_says_what_was_different(platform, commission):
+    cloud, clone = platform
+    first = patiently(cloud.start(*commission, "--yes", "--", *PROGRAM, repository=clone))
+    states, found = facts(first)
+    assert states == {
+        "preflight": ("as expected", "right"),
+        "smoke job": ("as expected", "right"),
+        # Nobody has InfiniBand here, and a CPU is slower than what is predicted of a GPU.
+        "cluster check": ("different", "right"),
+        "scaling": ("different", "wrong"),
+        "plan": ("as expected", "-"),
+        "training": ("as expected", "right"),
+        "rank killed": ("as expected", "right"),
+        "cancel": ("as expected", "right"),
+        "pre-emption": ("not seen", "not seen"),
+    }, found
+    page = (clone / "commission" / "dev" / "first" / "facts.html").read_text()
+    assert "guesses that were wrong: scaling" in page
+
+    before = cloud.job_names()
+    patiently(cloud.start(*commission, "--yes", "--", *PROGRAM, repository=clone))
+    # Only what was different runs again, and what was measured is not measured again.
+    assert {name for name in cloud.job_names() if name not in before} == {"first-check-r2"}
+
+    cloud.jobs(*commission, "--teardown", repository=clone)
+    store = cloud.outputs.datastores.results
+    blobs = cloud.azure.blobs.container(store.account, store.container)
+    assert not list(blobs.list_blob_names(name_starts_with="runs/first-"))
+    assert (clone / "commission" / "dev" / "first" / "facts.json").exists()
