@@ -167,7 +167,7 @@ rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear dow
 rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) $(SERVING) ## Rehearse failures, from a lost network to an interrupted teardown
 	$(INFRA_PYTHON) -m pytest -n 2 --dist loadfile -m rehearse_all tests/rehearsal $(ARGS)
 
-rehearse-scoring: $(INFRA) $(TRAINER) $(AZURITE) $(SERVING) ## Train, deploy the model to an endpoint, score, promote: without Azure
+rehearse-scoring: $(INFRA) $(TRAINER) $(AZURITE) $(SERVING) ## Train, deploy the model to an endpoint, score, promote, score in batch: without Azure
 	$(INFRA_PYTHON) -m pytest -m rehearse_all tests/rehearsal/serving $(ARGS)
 
 # Without prerequisites: the output goes to `eval`, and must not contain messages of an installation.

@@ -152,7 +152,7 @@ class Follower:
         if status != before:
             text = job_states.words(status, self._job.nodes, self._job.cluster)
             if before is not None and job_states.restarted(before, status):
-                text += "; Azure restarted the job, which resumes from its newest checkpoint"
+                text += f"; Azure restarted the job, {job_states.continues(self._job.kind)}"
             self._console.say(f"{self._job.name}: {text}{self._since(status)}")
             self._queued_at, self._hints = time.monotonic(), 0
         if status == "Queued":

@@ -24,6 +24,11 @@ WAITING: Final = ("NotStarted", "Queued", "Provisioning", "Preparing", "Starting
 
 _OLD: Final = ("Running", "Finalizing")
 
+_CONTINUES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("prepare", "score"), "which skips what it has written"),
+    "check": "which begins anew",
+}
+
 HINT_SECONDS: Final = (300.0, 1800.0, 7200.0)
 """Seconds in the queue after which the reason is looked up; repeated at the last interval."""
 
@@ -38,6 +43,11 @@ def words(status: str, nodes: int, cluster: str) -> str:
     """
     count = "1 node" if nodes == 1 else f"{nodes} nodes"
     return _WORDS.get(status, status).format(nodes=count, cluster=cluster)
+
+
+def continues(kind: str) -> str:
+    """Say where a job of a kind begins after a restart; one of an unknown kind is a training."""
+    return _CONTINUES.get(kind, "which resumes from its newest checkpoint")
 
 
 def restarted(before: str, now: str) -> bool:

@@ -62,6 +62,14 @@ SEEN_SECONDS: Final = 60.0
 Azure keeps idle nodes: a stack's `idle_seconds_before_scale_down` is at least 60."""
 
 
+_KEPT: Final = {
+    True: ("Its checkpoints are kept", "resumes from them"),
+    False: ("What it has written is kept", "continues"),
+}
+"""What is left of a run that is not submitted again, and what a command does with it, by whether it
+is a training."""
+
+
 @dataclass(frozen=True)
 class NodesSeen:
     """The nodes of an attempt's cluster, as they were seen after its end."""
@@ -169,18 +177,19 @@ def decide(
         return _stop(last)
     count = len(history) + 1
     code, obstacle, cure = NOT_RESUBMITTED, "", ""
+    kept, goes_on = _KEPT[last.trains]
     if count > options.attempts:
         obstacle = f"--resubmit.attempts allows only {options.attempts} attempts"
-        cure = "the same command with a higher number resumes from them"
+        cure = f"the same command with a higher number {goes_on}"
     elif budget is not None and budget.used_up:
         code, obstacle, cure = BUDGET_USED, _spent(budget), _with_more(budget)
     elif cluster is None:
         obstacle = "the stack does not have its cluster any more"
-        cure = "`submit` with --name KEY and --cluster NAME resumes from them on another one"
+        cure = f"the same command with --name KEY and --cluster NAME {goes_on} on another one"
     if obstacle:
         return Stop(
             code,
-            f"{interruption}; not submitted again, as {obstacle}. Its checkpoints are kept; {cure}",
+            f"{interruption}; not submitted again, as {obstacle}. {kept}; {cure}",
         )
     # The exponent is limited so that a large number of attempts does not overflow.
     pause = options.backoff_seconds * 2.0 ** min(count - 2, 64)
@@ -298,10 +307,10 @@ def _lost(history: Sequence[AttemptResult]) -> str | None:
 
 def _stop(last: AttemptResult) -> Stop:
     if last.status == "Canceled" and last.timed_out:
+        goes_on = "resumes from its newest checkpoint" if last.trains else "continues"
         return Stop(
             CANCELED,
-            "cancelled at its timeout; the same command with a higher --timeout-hours resumes from"
-            " its newest checkpoint",
+            f"cancelled at its timeout; the same command with a higher --timeout-hours {goes_on}",
         )
     if last.status == "Canceled" and last.exit_code not in _EXPLAINED:
         return Stop(

@@ -67,7 +67,7 @@ def run(
     console, workspace = Console(as_json=as_json), connect(outputs)
     name, version = options.model.split(":")
     folder = models.locate(workspace.manager, outputs.datastores.results, name, version)
-    _check_model(workspace, options.model, folder)
+    _check_model(workspace, options.model, folder, console)
 
     def make(attempt: RunAttempt, software: SoftwareVersions) -> JobSpec:
         return kinds.score(outputs, scoring, folders, folder, options.job, attempt, software)
@@ -75,7 +75,7 @@ def run(
     return launch(options, outputs, workspace, console, "score", make)
 
 
-def _check_model(workspace: Workspace, model: str, folder: str) -> None:
+def _check_model(workspace: Workspace, model: str, folder: str, console: Console) -> None:
     """Check that such a job may read a model, and that it gives classes; the latter only if whoever
     submits may read it as well.
 
@@ -92,7 +92,11 @@ def _check_model(workspace: Workspace, model: str, folder: str) -> None:
     store = workspace.storage.datastores.results
     try:
         facts = json.loads(workspace.storage.read(store, f"{folder}/export.json") or b"{}")
-    except (AccessError, UnreachableError):
+    except (AccessError, UnreachableError) as error:
+        console.note(
+            f"{model}: whether it gives classes cannot be checked from here:"
+            f" {str(error).splitlines()[0]}"
+        )
         return
     task = facts.get("task", "classification")
     if task != "classification":

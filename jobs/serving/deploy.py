@@ -69,12 +69,13 @@ class DeployOptions:
     mirror: Annotated[int, Bounds(at_least=0, at_most=50)] = 0
     """Percentage of the requests that are copied to it; callers get the answers of the others."""
 
-    instances: Annotated[int, Bounds(at_least=1)] = 1
-    """Minimum number of instances. Microsoft recommends 3 for availability."""
+    instances: Annotated[int | None, Bounds(at_least=1)] = None
+    """Number of instances, or with --max-instances their minimum. Microsoft recommends 3 for
+    availability. None keeps those that the deployment has; a new one has 1."""
 
     max_instances: Annotated[int | None, Bounds(at_least=1)] = None
     """Maximum number of instances, which are added while the processors are busy; None does not add
-    any."""
+    any, and keeps the rules of an earlier command."""
 
     size: str = SIZE
     """VM size of an instance. During an update Azure needs 20 % more instances of quota."""
@@ -134,13 +135,16 @@ def run(options: DeployOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     return 0
 
 
-def conflicts(endpoint: EndpointState | None, wanted: Deployment, body: Mapping[str, Any]) -> bool:
+def conflicts(
+    endpoint: EndpointState | None, wanted: Deployment, body: Mapping[str, Any], most: int
+) -> bool:
     """Check whether a deployment must be created or changed. Pure.
 
     Args:
         endpoint: The endpoint; None if it does not exist.
         wanted: Deployment to create.
         body: Its request body.
+        most: Number of instances that it may have at most.
 
     Returns:
         Whether it must; False if it exists as wanted.
@@ -157,7 +161,7 @@ def conflicts(endpoint: EndpointState | None, wanted: Deployment, body: Mapping[
     egress = "egressPublicNetworkAccess"
     same = same and there.body["properties"].get(egress) == body["properties"][egress]
     if same:
-        return there.state != "Succeeded" or there.instances < wanted.instances
+        return there.state != "Succeeded" or not wanted.instances <= there.instances <= most
     part = endpoint.traffic.live.get(wanted.name, 0)
     if part:
         other = "green" if wanted.name == "blue" else "blue"
@@ -176,12 +180,11 @@ def _described(options: DeployOptions, workspace: Workspace) -> Deployment:
     Raises:
         UserError: There is no such model or size, or the deployment could not read the model.
     """
-    if options.max_instances is not None and options.max_instances < options.instances:
-        raise SpecError([f"--max-instances: is less than --instances {options.instances}"])
+    least = options.instances or 1
+    if options.max_instances is not None and options.max_instances < least:
+        raise SpecError([f"--max-instances: is less than --instances {least}"])
     manager = workspace.manager
-    deployment = Deployment(
-        options.endpoint, options.to, options.model, "", options.size, 1, options.instances
-    )
+    deployment = Deployment(options.endpoint, options.to, options.model, "", options.size, 1, least)
     name, version = options.model.split(":")
     models.locate(manager, workspace.storage.datastores.results, name, version)
     sizes = read_sizes(manager.get(f"{manager.location_id}/vmSizes"))
@@ -222,9 +225,14 @@ def _deploy(
         if broken:
             raise SpecError([*broken, "delete it, or choose another --endpoint"])
     context = build_context(REPOSITORY, "serving")
+    there = endpoint.deployment(deployment.name) if endpoint else None
+    if options.instances is None and there is not None:
+        kept = min(there.instances, options.max_instances or there.instances)
+        deployment = replace(deployment, instances=max(kept, 1))
     deployment = replace(deployment, environment=context.reference)
     body = deployment_body(outputs, manager.workspace_id, deployment)
-    needed = conflicts(endpoint, deployment, body)
+    most = options.max_instances or deployment.instances
+    needed = conflicts(endpoint, deployment, body, most)
     environments.ensure(manager, workspace.storage, context, inference_config())
     if endpoint is None:
         console.say(f"creating endpoint {options.endpoint}")
@@ -240,7 +248,7 @@ def _deploy(
     if options.max_instances is not None:
         path = monitoring.autoscale_path(manager.group_id, endpoint.name, deployment.name)
         scaling = monitoring.autoscale_body(
-            outputs, target, path.rpartition("/")[2], options.instances, options.max_instances
+            outputs, target, path.rpartition("/")[2], options.instances or 1, most
         )
         manager.put(path, scaling, monitoring.AUTOSCALE)
     logs = monitoring.diagnostics_path(endpoint.id)
@@ -263,7 +271,7 @@ def _test(
     Raises:
         UserError: It does not answer, or with other classes than expected.
     """
-    images = {name: image for name, (image, _) in tested.items()}
+    images = [(name, image) for name, (image, _) in tested.items()]
     failed = f"the smoke test of {deployment.name} failed, so it gets no requests:"
     wrong, right = [], 0
     try:

@@ -1,6 +1,8 @@
 """`python -m jobs score`: the classes of images, from an endpoint."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from common.annotations import Positional
@@ -41,11 +43,7 @@ def run(options: ScoreOptions, outputs: PlatformOutputs, *, as_json: bool) -> in
     paths = scoring.find_images(options.images)
     workspace, console = connect(outputs), Console(as_json=as_json)
     endpoint = Endpoints(workspace.manager, console).get(options.endpoint)
-    try:
-        images = {str(path): path.read_bytes() for path in paths}
-    except OSError as error:
-        raise UserError(f"{error.filename}: cannot be read ({error.strerror})") from error
-    found = scoring.score(workspace.requests, endpoint, images, options.deployment)
+    found = scoring.score(workspace.requests, endpoint, _read(paths), options.deployment)
     if as_json:
         document = [{"image": one.image, "classes": list(one.classes)} for one in found]
         console.answer(document, "")
@@ -53,3 +51,11 @@ def run(options: ScoreOptions, outputs: PlatformOutputs, *, as_json: bool) -> in
     for scored in found:
         console.say(scored.text)
     return 0
+
+
+def _read(paths: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    for path in paths:
+        try:
+            yield str(path), path.read_bytes()
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({error.strerror})") from error

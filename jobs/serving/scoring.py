@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ MODEL_STATUS: Final = "ms-azureml-model-error-statuscode"
 SUFFIXES: Final = (".jpg", ".jpeg", ".png")
 THREADS: Final = 4
 """Requests at the same time."""
+BATCH: Final = 64
+"""Images that are in memory at the same time, a multiple of `THREADS`."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,18 @@ def read_expected(path: Path) -> dict[Path, int]:
 
 
 def score(
-    requests: Requests, endpoint: EndpointState, images: Mapping[str, bytes], deployment: str | None
+    requests: Requests,
+    endpoint: EndpointState,
+    images: Iterable[tuple[str, bytes]],
+    deployment: str | None,
 ) -> Iterator[Scored]:
-    """Ask an endpoint for the classes of images, and yield the answers in their order.
+    """Ask an endpoint for the classes of images, and yield the answers in their order. At most
+    `BATCH` images are in memory at the same time.
 
     Args:
         requests: Sends the requests.
         endpoint: The endpoint.
-        images: Encoded images by name.
+        images: Names and encoded images, read as they are needed.
         deployment: Deployment that answers; None leaves it to the endpoint's traffic.
 
     Raises:
@@ -99,8 +106,10 @@ def score(
     def one(item: tuple[str, bytes]) -> Scored:
         return _score_one(requests, endpoint, *item, deployment)
 
+    left = iter(images)
     with ThreadPoolExecutor(THREADS) as pool:
-        yield from pool.map(one, images.items())
+        while batch := list(islice(left, BATCH)):
+            yield from pool.map(one, batch)
 
 
 def _score_one(

@@ -168,8 +168,8 @@ def _shape(spec: JobSpec) -> list[str]:
     if not 0 < spec.timeout_seconds <= longest * 3600:
         problems.append(
             f"--timeout-hours: {spec.timeout_seconds / 3600:g}, but Azure limits a job on"
-            f" {cluster.priority} nodes to {longest} hours; omit it, as a longer run resumes in a"
-            " new attempt from its newest checkpoint"
+            f" {cluster.priority} nodes to {longest} hours; omit it, as a longer run continues in"
+            " a new attempt"
         )
     return problems
 

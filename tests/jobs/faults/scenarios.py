@@ -73,6 +73,7 @@ class Scenarios:
             "follow": self.follow,
             "follow --supervise": self.supervise,
             "submit": self.submit,
+            "score-batch": self.score_batch,
             "upload": self.upload,
             "download": self.download,
             "cancel": self.cancel,
@@ -146,6 +147,24 @@ class Scenarios:
                 contexts.delete_blob(name)
 
         run = self._command("submit", "--kind", "smoke", "--no-follow", *RETRY, name=key)
+        follow = self._follow(key)
+
+        def again() -> int:
+            return follow() if self._job(f"{key}-r1") else run()
+
+        def problem() -> str | None:
+            return None if self._job(f"{key}-r1") else "no job"
+
+        return Trial(run, problem, lambda: self._attempts(key, 1), again)
+
+    def score_batch(self) -> Trial:
+        """Score a folder in batch with a registered model; the image and code are registered."""
+        key = self._key("score")
+        model = register_version(
+            self.live, "scored", "1", self.live.outputs.datastores.results.name
+        )
+        where = ("--input", "raw/photos", "--output", "scores/photos")
+        run = self._command("score-batch", model, *where, "--no-follow", *RETRY, name=key)
         follow = self._follow(key)
 
         def again() -> int:

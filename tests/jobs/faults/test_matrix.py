@@ -32,7 +32,7 @@ class Tables:
 
 
 class TestSubmit(Tables):
-    COMMANDS = ("submit",)
+    COMMANDS = ("submit", "score-batch")
 
 
 class TestFollow(Tables):

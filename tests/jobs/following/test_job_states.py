@@ -1,6 +1,6 @@
 """Descriptions of job states, and when the reason for a long queue time is looked up."""
 
-from jobs.following.job_states import WAITING, hint_due, restarted, words
+from jobs.following.job_states import WAITING, continues, hint_due, restarted, words
 
 
 def test_words_name_the_nodes_and_the_cluster():
@@ -15,6 +15,12 @@ def test_only_a_way_back_from_running_is_a_restart():
     assert not restarted("Queued", "Preparing")
     assert not restarted("Running", "Finalizing")
     assert not restarted("Running", "NotResponding")
+
+
+def test_a_restarted_job_continues_where_its_kind_can():
+    assert continues("train") == "which resumes from its newest checkpoint"
+    assert continues("score") == continues("prepare") == "which skips what it has written"
+    assert continues("check") == "which begins anew"
 
 
 def test_hints_come_after_minutes_and_then_ever_so_often():

@@ -165,6 +165,17 @@ def test_a_run_whose_cluster_is_gone_is_not_submitted_again_and_says_what_to_do(
     assert decide([WEEK_OVER], OPTIONS, None).exit_code == CANCELED
 
 
+@pytest.mark.parametrize(
+    ("result", "cluster"),
+    [(PREEMPTED, None), (replace(PREEMPTED, by_person=True), None), (WEEK_OVER, OWN)],
+)
+def test_a_job_that_has_no_checkpoints_is_not_said_to_have_some(result, cluster):
+    assert "checkpoint" in decide([result], OPTIONS, cluster).reason
+    reason = decide([replace(result, trains=False)], OPTIONS, cluster).reason
+    assert "checkpoint" not in reason
+    assert " continues" in reason
+
+
 def test_nodes_of_ones_own_live_longer():
     assert isinstance(decide([WEEK_OVER], OPTIONS, OWN), Stop)
     assert isinstance(decide([replace(WEEK_OVER, seconds=21 * DAY)], OPTIONS, OWN), Resubmit)

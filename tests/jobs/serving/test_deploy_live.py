@@ -5,12 +5,14 @@ import json
 import pytest
 
 from common.errors import INTERRUPTED, ConfigError, UserError
+from jobs.azure.workspace import connect
 from jobs.commands import status
 from jobs.commands.status import StatusOptions
+from jobs.console import Console
 from jobs.errors import AccessError, MissingError, SignInError, SpecError
 from jobs.serving import deploy, listing, score, scoring, traffic, undeploy
 from jobs.serving.deploy import DeployOptions
-from jobs.serving.endpoints import FailedError
+from jobs.serving.endpoints import Endpoints, FailedError
 from jobs.serving.listing import EndpointsOptions
 from jobs.serving.score import ScoreOptions
 from jobs.serving.traffic import TrafficOptions
@@ -122,6 +124,40 @@ def test_copies_of_requests_reach_a_deployment_whose_answers_nobody_sees(live, c
     before = live.azure.servers.answered[green]
     assert set(names(live, image, capsys, count=20)) == {"graph 1"}
     assert live.azure.servers.answered[green] > before
+
+
+def test_fewer_instances_are_given_back_and_those_that_nobody_names_stay(live, capsys):
+    model = register_model(live, "digits", "1")
+
+    def instances(**options):
+        deployed(live, capsys, model, **options)
+        [deployment] = live.azure.resources.of_kind(f"{KIND}/deployments")
+        return deployment["sku"]["capacity"]
+
+    assert instances(instances=3) == 3
+    assert instances() == 3
+    assert instances(instances=2) == 2
+    # What the scaling rules have chosen between the two stays.
+    assert instances(instances=1, max_instances=4) == 2
+    assert instances(max_instances=1) == 1
+
+
+def test_many_images_are_never_all_in_memory(live, capsys, image, monkeypatch):
+    deployed(live, capsys, register_model(live, "digits", "1"))
+    monkeypatch.setattr(scoring, "BATCH", 4)
+    read = []
+
+    def images():
+        for number in range(10):
+            read.append(number)
+            yield str(number), image.read_bytes()
+
+    workspace = connect(live.outputs)
+    endpoint = Endpoints(workspace.manager, Console()).get("digits")
+    answers = scoring.score(workspace.requests, endpoint, images(), None)
+    ahead = [len(read) - int(scored.image) for scored in answers]
+    assert len(ahead) == 10
+    assert max(ahead) <= 4
 
 
 def test_the_same_command_again_changes_nothing(live, capsys):

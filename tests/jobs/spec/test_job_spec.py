@@ -39,7 +39,10 @@ def problems(**changes):
         ({"shm_size": "64 gigs"}, "--shm-size: '64 gigs'"),
         ({"timeout_seconds": 0}, "--timeout-hours: 0"),
         ({"timeout_seconds": -5}, "--timeout-hours"),
-        ({"timeout_seconds": 7 * 24 * 3600 + 1}, "to 168 hours; omit it, as a longer run resumes"),
+        (
+            {"timeout_seconds": 7 * 24 * 3600 + 1},
+            "to 168 hours; omit it, as a longer run continues",
+        ),
         ({"command": "python ${{inputs.nope}}"}, "${{inputs.nope}} is not among"),
         ({"command": "python ${{outputs.nope}}"}, "${{outputs.nope}} is not among"),
         ({"command": "python ${{ inputs.data }}"}, "${{ inputs.data }} is not among"),

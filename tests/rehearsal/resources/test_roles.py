@@ -85,6 +85,7 @@ def test_a_role_is_its_holders_or_that_of_a_group():
 
 
 READS_OTHERS = role_conditions.reads_all_but("results", except_below=["environments"])
+READS_MODELS = role_conditions.reads_all_but("results", except_below=["environments", "models"])
 WRITES_OWN = role_conditions.writes_below("azureml")
 OTHER = f"{ACCOUNT}/blobServices/default/containers/other"
 
@@ -97,6 +98,9 @@ OTHER = f"{ACCOUNT}/blobServices/default/containers/other"
         (READS_OTHERS, CONTAINER, "environments/a", True, True),
         (READS_OTHERS, CONTAINER, "environments", False, True),
         (READS_OTHERS, CONTAINER, "", True, True),
+        (READS_MODELS, CONTAINER, "models/a/1/b", True, True),
+        (READS_MODELS, CONTAINER, "environments/a", True, True),
+        (READS_MODELS, CONTAINER, "runs/a", False, True),
         (WRITES_OWN, OTHER, "azureml/a", True, True),
         (WRITES_OWN, OTHER, "azureml", True, False),
         (WRITES_OWN, OTHER, "LocalUpload/azureml/a", True, False),

@@ -232,6 +232,14 @@ def test_what_cannot_be_scored_is_refused(score, tmp_path, undisturbed, change, 
     assert content(output) == undisturbed
 
 
+def test_other_images_are_refused_before_any_is_scored(score, tmp_path, undisturbed):
+    write_atomically(tmp_path / "scores" / "_images.json", undisturbed["_images.json"])
+    draw(tmp_path / "other" / "a.png", 1)
+    status, _, err = score("--output", tmp_path / "scores", source=tmp_path / "other")
+    assert (status, "was begun with other images" in err) == (3, True)
+    assert content(tmp_path / "scores").keys() == {"_images.json"}
+
+
 def test_a_folder_with_something_else_is_left_alone(score, tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     status, _, err = score("--output", tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.export.test_predict import draw
+from tests.trainer.support.command import run_trainer
 from tests.trainer.support.data_sets.image_folders import content
 from tests.trainer.support.made_run import make_exported_run
 from trainer import cli
@@ -31,15 +32,20 @@ def asked(digits_folder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def by_processes(asked, tmp_path_factory):
-    output = tmp_path_factory.mktemp("processes") / "scores"
-    score(ScoreOptions(**asked, output=str(output), processes=2))
-    return content(output)
+    # In a process of its own, as TensorFlow, which has made the run, does not survive a fork.
+    place = tmp_path_factory.mktemp("processes")
+    done = run_trainer("score", *flags(asked), "--output", "scores", "--processes", "2", cwd=place)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return content(place / "scores")
+
+
+def flags(asked):
+    return [f"--{name.replace('_', '-')}={value}" for name, value in asked.items()]
 
 
 def test_the_files_are_those_of_processes(spark, asked, by_processes, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in asked.items()]
-    assert cli.main(["score", *options, "--output", "scores", "--with", "spark"]) == 0
+    assert cli.main(["score", *flags(asked), "--output", "scores", "--with", "spark"]) == 0
     assert len(by_processes) == 2 * 4 + 2
     assert content(tmp_path / "scores") == by_processes
 
