@@ -16,6 +16,8 @@ YES ?=
 KEEP ?=
 UNTIL ?=
 DATA_OF ?=
+HUB_OF ?=
+REGISTRY_OF ?=
 BASE ?=
 MODEL ?=
 DEADLINE ?=
@@ -132,13 +134,25 @@ chaos: $(TRAINER) ## Kill, stop and freeze a training many times: SEED=0 KILLS=2
 profile: $(XPROF) ## Serve a page of what --profile-steps recorded: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
-configure: ## Pin a stack to the subscription that the Azure CLI is signed in to: STACK=dev, DATA_OF=another stack
+configure: ## Pin a stack to the subscription that the Azure CLI is signed in to: STACK=dev, DATA_OF, REGISTRY_OF, HUB_OF=another stack
 	@id=$$(az account show --query id --output tsv) && tenant=$$(az account show --query tenantId --output tsv) && \
 	$(if $(DATA_OF),data=$$(pulumi stack output data_account --stack $(DATA_OF)) &&) \
+	$(if $(REGISTRY_OF),registry=$$(pulumi stack output registry --stack $(REGISTRY_OF)) &&) \
+	$(if $(HUB_OF),hub=$$(pulumi stack output network --stack $(HUB_OF)) && \
+		space=$$(pulumi stack output address_space --stack $(HUB_OF)) && \
+		zones=$$(pulumi stack output zones --stack $(HUB_OF)) && \
+		range=$$(pulumi stack output endpoints_range --stack $(HUB_OF)) &&) \
 	pulumi config set-all --stack $(STACK) --path --plaintext "ml-azure-horovod:subscription.id=$$id" \
 		--plaintext "ml-azure-horovod:subscription.tenant=$$tenant" \
-		$(if $(DATA_OF),--plaintext "ml-azure-horovod:storage.existing_data=$$data") && \
-	echo "Pulumi.$(STACK).yaml: subscription $$id, tenant $$tenant$(if $(DATA_OF),; data account $$data)"
+		$(if $(DATA_OF),--plaintext "ml-azure-horovod:storage.existing_data=$$data") \
+		$(if $(REGISTRY_OF),--plaintext "ml-azure-horovod:registry.existing=$$registry") \
+		$(if $(HUB_OF),--plaintext "ml-azure-horovod:network.peer_with[0]=$$hub" \
+			--plaintext "ml-azure-horovod:network.peer_address_spaces[0]=$$space" \
+			--plaintext "ml-azure-horovod:network.existing_dns_zones=$$zones" \
+			--plaintext "ml-azure-horovod:network.dns_links=existing" \
+			$(if $(filter $(HUB_OF),$(REGISTRY_OF)),--plaintext "ml-azure-horovod:network.existing_endpoints.registry=$$range") \
+			$(if $(filter $(HUB_OF),$(DATA_OF)),--plaintext "ml-azure-horovod:network.existing_endpoints.data_storage=$$range")) && \
+	echo "Pulumi.$(STACK).yaml: subscription $$id, tenant $$tenant$(if $(DATA_OF),; data account $$data)$(if $(REGISTRY_OF),; registry $$registry)$(if $(HUB_OF),; hub $$hub)"
 
 plan: $(INFRA) ## Show what a training would take before anything is rented: PRESET=imagenet-ndv2, DEADLINE=2h or BUDGET=60, MODEL=resnet101, STACK=dev
 	@$(INFRA_PYTHON) -m jobs plan $(if $(PRESET),--preset $(PRESET)) $(if $(MODEL),--model $(MODEL)) $(if $(DEADLINE),--deadline $(DEADLINE)) $(if $(BUDGET),--budget $(BUDGET)) $(if $(NODES),--nodes $(NODES)) $(if $(NAMED_STACK),--stack $(STACK)) $(ARGS)

@@ -98,7 +98,7 @@ def plan(
     jump: bool = False,
     bastion: bool = False,
 ) -> AddressPlan:
-    """Lay out the subnets, the largest first, so that each is aligned and none overlaps.
+    """Lay out the subnets, the largest first and that of a Bastion last, each aligned.
 
     Args:
         space: address range of the virtual network, in CIDR notation.
@@ -122,17 +122,23 @@ def plan(
     }
     if jump:
         addresses["jump"] = JUMP_ADDRESSES
-    if bastion:
-        addresses["bastion"] = BASTION_ADDRESSES
     lengths = {role: prefix_length(count) for role, count in addresses.items()}
-    total = sum(2 ** (32 - length) for length in lengths.values())
+    order = sorted(lengths, key=lambda role: lengths[role])
+    if bastion:
+        # Last, although it is large: Azure cannot move the subnets of a stack that is deployed.
+        addresses["bastion"] = BASTION_ADDRESSES
+        lengths["bastion"] = prefix_length(BASTION_ADDRESSES)
+        order.append("bastion")
+    starts: dict[SubnetRole, int] = {}
+    total = 0
+    for role in order:
+        size = 2 ** (32 - lengths[role])
+        starts[role] = -(-total // size) * size
+        total = starts[role] + size
     if total > network.num_addresses:
         raise AddressError([_too_small(network, addresses, lengths, total)])
-    placed: dict[SubnetRole, IPv4Network] = {}
-    start = int(network.network_address)
-    for role, length in sorted(lengths.items(), key=lambda item: item[1]):
-        placed[role] = IPv4Network((start, length))
-        start += placed[role].num_addresses
+    first = int(network.network_address)
+    placed = {role: IPv4Network((first + at, lengths[role])) for role, at in starts.items()}
     return AddressPlan(
         network,
         placed["training"],

@@ -168,6 +168,16 @@ def existing_endpoints(settings: Settings) -> Iterator[str]:
                 f"{at}: {text} is in none of network.peer_address_spaces, so nodes would not reach "
                 "it; add its network's range"
             )
+    hub = f"{network.existing_dns_zones}/".lower()
+    is_stack = any(peer.lower().startswith(hub) for peer in network.peer_with)
+    for service, key in EXISTING_SERVICES.items():
+        beside = is_stack and str(fields.get(settings, key)).lower().startswith(hub)
+        if beside and service not in network.existing_endpoints:
+            yield (
+                f"network.existing_endpoints.{service}: is missing; {key} is in the resource group "
+                "of the hub's network and zones, so it has an endpoint and a record there, which "
+                "those of this stack would replace; give the range of its endpoint's subnet"
+            )
     if network.existing_endpoints and network.dns_mode == "own":
         yield (
             "network.existing_endpoints: cannot be combined with zones that the stack declares, "

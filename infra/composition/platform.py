@@ -56,7 +56,8 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
 
     Returns:
         The stack's outputs by name: `platform` is `PlatformOutputs` as plain data, `data_account`
-        the id of the account of the training data, for another stack's `storage.existing_data`.
+        the id of the account of the training data, for another stack's `storage.existing_data`, and
+        `registry` that of the registry; `stack_outputs.shared_network` has the others.
     """
     pulumi.runtime.register_stack_transformation(_for_every_resource(settings))
     context, group_id = _context(settings)
@@ -132,6 +133,8 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
             jump_machine,
         ),
         "data_account": platform_services.data_storage.id,
+        "registry": platform_services.registry.id,
+        **stack_outputs.shared_network(settings, connected.network, group_id),
     }
 
 

@@ -11,6 +11,7 @@ from infra.components.access import Identities
 from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs
 from infra.components.jump_machine import JumpMachine
+from infra.components.network import Network
 from infra.components.workspace import BlobContainer
 from infra.composition.services import Services
 from infra.naming import (
@@ -81,6 +82,24 @@ def export(
         return outputs.to_dict(_outputs(settings, context, clusters, resolved))
 
     return pulumi.Output.all(**values).apply(build)
+
+
+def shared_network(
+    settings: Settings, network: Network | None, group_id: pulumi.Input[str]
+) -> dict[str, pulumi.Input[str]]:
+    """Return what another stack needs to use this one's network as its hub: nothing if the network
+    belongs to somebody else. `make configure HUB_OF=STACK` reads them.
+    """
+    if network is None:
+        return {}
+    plan = settings.address_plan
+    found: dict[str, pulumi.Input[str]] = {
+        "network": network.network.id,
+        "address_space": str(plan.space),
+    }
+    if settings.network.dns_mode == "own":
+        found |= {"zones": group_id, "endpoints_range": str(plan.endpoints)}
+    return found
 
 
 def _outputs(

@@ -9,6 +9,7 @@ from rehearsal.resources import (
     assets,
     computes,
     global_names,
+    machines,
     networks,
     regions,
     simple_kinds,
@@ -40,6 +41,7 @@ def register(
     for kinds in (
         assets.kinds(resources, blobs),
         {computes.COMPUTE: computes.ComputeCluster(nodes, quotas.refusal)},
+        machines.kinds(resources),
         networks.kinds(resources),
         {ASSIGNMENT: RoleAssignment()},
         global_names.kinds(resources),

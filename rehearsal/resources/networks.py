@@ -15,11 +15,15 @@ from rehearsal.errors import AzureError
 NAMESPACE = "Microsoft.Network"
 NETWORK = f"{NAMESPACE}/virtualNetworks"
 ENDPOINT = f"{NAMESPACE}/privateEndpoints"
+INTERFACE = f"{NAMESPACE}/networkInterfaces"
+BASTION = f"{NAMESPACE}/bastionHosts"
+BASTION_SUBNET = "AzureBastionSubnet"
 _IN_USE = {
     NETWORK: "InUseSubnetCannotBeDeleted",
     f"{NAMESPACE}/networkSecurityGroups": "InUseNetworkSecurityGroupCannotBeDeleted",
     f"{NAMESPACE}/natGateways": "NatGatewayInUseCannotBeDeleted",
     f"{NAMESPACE}/publicIPAddresses": "PublicIPAddressCannotBeDeleted",
+    INTERFACE: "NicInUse",
     f"{NAMESPACE}/serviceEndpointPolicies": "ServiceEndpointPolicyInUseCannotBeDeleted",
 }
 _INTERFACES = f"/{NAMESPACE}/networkInterfaces/".lower()
@@ -100,6 +104,25 @@ class PrivateEndpoint(NetworkResource):
             inner["privateLinkServiceConnectionState"] = dict(_APPROVED)
 
 
+class BastionHost(NetworkResource):
+    """A Bastion, in the subnet that Azure has for it."""
+
+    @override
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        super().check(path, body, before)
+        for configuration in body["properties"].get("ipConfigurations") or []:
+            subnet = str(configuration["properties"]["subnet"]["id"])
+            known = self._resources.get(subnet) or {}
+            prefix = str((known.get("properties") or {}).get("addressPrefix", ""))
+            if not subnet.endswith(f"/{BASTION_SUBNET}") or int(prefix.partition("/")[2]) > 26:
+                raise AzureError(
+                    400,
+                    "BastionHostSubnetNotAllowed",
+                    f"Bastion {path.name} must be in a subnet named {BASTION_SUBNET} with a prefix"
+                    f" of at least /26, and not in {subnet} ({prefix}).",
+                )
+
+
 def _references(value: Any) -> Iterator[str]:
     """Yield ids in a body that refer to network resources, except interfaces made by Azure."""
     if isinstance(value, list):
@@ -124,6 +147,7 @@ def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
     referenced = NetworkResource(resources)
     return {
         **dict.fromkeys(_IN_USE, referenced),
+        BASTION: BastionHost(resources),
         f"{NAMESPACE}/privateDnsZones/virtualNetworkLinks": referenced,
         NETWORK: VirtualNetwork(resources),
         ENDPOINT: PrivateEndpoint(resources),

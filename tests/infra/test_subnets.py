@@ -40,6 +40,13 @@ def test_every_node_has_an_address_and_no_subnet_overlaps_another(
 
 
 @given(nodes, nodes, st.booleans())
+def test_a_bastion_moves_no_other_subnet(training, build, jump):
+    before = plan("10.0.0.0/8", training, build, jump=jump).subnets
+    after = plan("10.0.0.0/8", training, build, jump=jump, bastion=True).subnets
+    assert {role: after[role] for role in before} == before
+
+
+@given(nodes, nodes, st.booleans())
 def test_the_space_that_a_refusal_asks_for_is_enough_and_half_of_it_is_not(training, build, jump):
     with pytest.raises(AddressError) as caught:
         plan("10.0.0.0/29", training, build, jump=jump)

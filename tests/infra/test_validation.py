@@ -312,3 +312,16 @@ def test_a_group_that_exists_may_hold_services_that_exist():
     registry = f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/r"
     settings = load(configured(("resource_group.existing", GROUP), ("registry.existing", registry)))
     assert settings.names.resource_group == "hub"
+
+
+def test_a_service_beside_the_zones_of_a_hub_needs_the_range_of_its_endpoint():
+    registry = f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/hub"
+    shared = (
+        ("registry.existing", registry),
+        ("network.existing_dns_zones", GROUP),
+        ("network.dns_links", "existing"),
+        ("network.peer_with", [NETWORK]),
+        ("network.peer_address_spaces", ["10.0.0.0/16"]),
+    )
+    assert problem(*shared).startswith("network.existing_endpoints.registry: is missing")
+    load(configured(*shared, ("network.existing_endpoints", {"registry": "10.0.1.0/27"})))

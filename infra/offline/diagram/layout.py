@@ -23,6 +23,8 @@ PRIVATE, PUBLIC = "#2f6db0", "#b4552d"
 ACCENTS = {
     "machinelearningservices:Workspace": "#6d4bb5",
     "machinelearningservices:Compute": "#2f8f5b",
+    "compute:VirtualMachine": "#2f8f5b",
+    "network:BastionHost": "#b4552d",
     "containerregistry:Registry": "#2f6db0",
     "keyvault:Vault": "#b8860b",
     "storage:StorageAccount": "#1d8a8a",
@@ -180,7 +182,7 @@ def _nodes(view: View, top: float, network_x: float) -> tuple[list[str], list[fl
                 x = frame.x + PAD + number * (width + GAP)
                 shapes += _card(card, Area(x, row_y, width, height), lines)
             row_y += height + PAD
-        if subnet.clusters and any(other.has_endpoints for other in view.subnets):
+        if subnet.reaches_endpoints and any(other.has_endpoints for other in view.subnets):
             start = (frame.right, frame.middle)
             shapes.append(svg.arrow([start, (frame.right + BETWEEN, frame.middle)], PRIVATE))
         y = frame.bottom + GAP

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from infra.catalog import resource_ids, roles
 from infra.resources import (
     ASSIGNMENT,
+    BASTION,
     COMPUTE,
     CONTAINER,
     GROUP,
     IDENTITY,
     INSIGHTS,
+    INTERFACE,
     LOGS,
+    MACHINE,
     NETWORK,
     REGISTRY,
+    SCHEDULE,
     STORAGE,
     VAULT,
     WORKSPACE,
@@ -62,6 +66,7 @@ class Subnet:
     lines: tuple[str, ...]
     clusters: tuple[Card, ...]
     has_endpoints: bool
+    reaches_endpoints: bool
     way_out: str
     """How outbound traffic leaves it; empty if it has no way out, or one that is not known."""
 
@@ -157,6 +162,8 @@ def _subnets(resources: Sequence[Resource]) -> tuple[Subnet, ...]:
     for compute in of_kind(resources, COMPUTE):
         where = _text(compute, "properties.properties.subnet.id").lower()
         clusters.setdefault(where, []).append(_cluster(compute))
+    for where, card in _machines(resources):
+        clusters.setdefault(where, []).append(card)
     endpoints = {_text(endpoint, "subnet.id").lower() for endpoint in of_kind(resources, ENDPOINT)}
     views = []
     for where in dict.fromkeys([*declared, *clusters, *sorted(endpoints)]):
@@ -168,10 +175,36 @@ def _subnets(resources: Sequence[Resource]) -> tuple[Subnet, ...]:
                 lines=lines,
                 clusters=tuple(clusters.get(where, ())),
                 has_endpoints=where in endpoints,
+                reaches_endpoints=any(one.kind != BASTION for one in clusters.get(where, ())),
                 way_out=_leaves_by(subnet),
             )
         )
     return tuple(views)
+
+
+def _machines(resources: Sequence[Resource]) -> list[tuple[str, Card]]:
+    """Return the jump machine and Bastion, each with the id of its subnet."""
+    subnets = {
+        interface.id.lower(): _reference(address, "subnet").lower()
+        for interface in of_kind(resources, INTERFACE)
+        for address in entries_at(interface, "ipConfigurations")
+    }
+    times = [
+        f"off at {_text(one, 'dailyRecurrence.time')} {_text(one, 'timeZoneId')}"
+        for one in of_kind(resources, SCHEDULE)
+    ]
+    cards = []
+    for machine in of_kind(resources, MACHINE):
+        size = _text(machine, "hardwareProfile.vmSize").removeprefix("Standard_")
+        card = Card(MACHINE, _text(machine, "vmName"), (size, "no public address", *times))
+        interfaces = entries_at(machine, "networkProfile.networkInterfaces")
+        cards += [(subnets[str(one["id"]).lower()], card) for one in interfaces]
+    for bastion in of_kind(resources, BASTION):
+        facts = (_text(bastion, "sku.name"), "SSH to the jump machine", "HTTPS from outside")
+        card = Card(BASTION, _text(bastion, "bastionHostName"), facts)
+        addresses = entries_at(bastion, "ipConfigurations")
+        cards += [(_reference(one, "subnet").lower(), card) for one in addresses]
+    return cards
 
 
 def _leaves_by(subnet: Mapping[str, object]) -> str:
@@ -370,7 +403,10 @@ def _grants(
         needed = assignment.options.get("dependsOn", ())
         holder = next((identities[key] for key in needed if key in identities), None)
         if holder is None:
-            holder = f"{assignment.name.partition('-')[0]} (group)"
+            groups = ("jump-users", "jump-administrators")
+            plain = assignment.name.partition("-")[0]
+            label = next((one for one in groups if assignment.name.startswith(f"{one}-")), plain)
+            holder = f"{label} (group)"
         role = resource_ids.name(_text(assignment, "roleDefinitionId"))
         scope, container = _account_and_container(_text(assignment, "scope"))
         role_names = roles_by_holder.setdefault(holder, {}).setdefault(scope.lower(), set())
