@@ -1,6 +1,6 @@
 """From an encoded image to a uint8 input, and from a uint8 batch to the network's input."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -106,6 +106,15 @@ def size_of(encoded: tf.Tensor, encodings: tuple[str, ...]) -> tf.Tensor:
     if encodings == ("PNG",):
         return png()
     return tf.cond(tf.io.is_jpeg(encoded), jpeg, png)
+
+
+def require(condition: tf.Tensor, facts: Sequence[str | tf.Tensor]) -> tf.Operation:
+    """Return an operation that fails with some facts unless a condition holds.
+
+    `tf.debugging.Assert` would build a branch around it, which costs each image more CPU time than
+    the comparison.
+    """
+    return tf.raw_ops.Assert(condition=condition, data=facts)
 
 
 def flips(source: Source, position: tf.Tensor) -> tf.Tensor:

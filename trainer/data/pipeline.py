@@ -18,7 +18,7 @@ from trainer.data import images
 from trainer.data.corruption import find_damage
 from trainer.data.order import Order
 from trainer.data.reader import read_segments, training_records
-from trainer.data.source import Source
+from trainer.data.source import CALLS_PER_THREAD, Source
 from trainer.data.targets.table import TARGETS
 
 F = TypeVar("F", bound=Callable[..., tf.data.Dataset])
@@ -116,7 +116,8 @@ def _decode(
     so each example then becomes one.
     """
     if source.config.on_corrupt == "fail":
-        return examples.map(decode, num_parallel_calls=threads, deterministic=True)
+        calls = CALLS_PER_THREAD * threads
+        return examples.map(decode, num_parallel_calls=calls, deterministic=True)
 
     def name(position: tf.Tensor) -> int:
         fault = find_damage(source, locate, [int(position)])

@@ -17,9 +17,9 @@ from trainer.data.order import Segment, consecutive
 WINDOWS_HELD = 2
 """Most windows of encoded images that a stream holds: the current one and the next one."""
 
-CHUNK = 32
+CHUNK = 64
 """Most records that are handed to tf.data together. A call of Python from tf.data costs as much as
-copying a record, and the more records, the more are held."""
+copying several records, and the more records, the more are held."""
 
 CHUNKS_HELD = 4
 """Most chunks of records: one in Python's memory and its copy, one ready and the current one."""
@@ -30,6 +30,10 @@ benchmarks/data/memory.py."""
 
 READS = 16
 """Number of streams that a rank reads ahead at the same time."""
+
+CALLS_PER_THREAD = 4
+"""Images for each thread that are given out to be decoded. With one for each, a thread that has
+decoded its image would sleep until the next one is given out, which costs CPU time."""
 
 BATCHES_IN_FLIGHT = 2
 """Batches in addition to those kept ready: the one being filled and the one in use."""

@@ -1,17 +1,21 @@
 """The sequence of records is a promise: a run of an older version resumes with it."""
 
 import hashlib
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.trainer.support.data_sets import parquet_files
 from tests.trainer.support.data_sets.records import plain_record
 from trainer.config import DataConfig
+from trainer.data import images
 from trainer.data.example import from_example
 from trainer.data.formats import tfrecord
 from trainer.data.formats.table import record_format
 from trainer.data.manifest import load_manifest
-from trainer.data.pipeline import make_order
+from trainer.data.order import Segment
+from trainer.data.pipeline import make_order, training_batches
 from trainer.data.reader import training_records
 from trainer.data.source import Source
 
@@ -66,3 +70,26 @@ def test_the_sequence_is_the_one_that_all_versions_have_read(tmp_path, write, po
     # Three ranks do not divide eight streams, so that they read in an order of their own.
     assert (found[1], found[3]) == SEQUENCES[write.__name__, position]
     assert found[1] == found[2] == found[8]
+
+
+@pytest.mark.parametrize("write", [tfrecords, parquet])
+@pytest.mark.parametrize(("ranks", "position"), [(1, 0), (2, 57), (3, 300)])
+def test_batches_hold_the_record_of_each_position_decoded_by_itself(
+    tmp_path, write, ranks, position
+):
+    source = write(tmp_path)
+    source = replace(source, config=replace(CONFIG, augment="random-resized-crop", flip=True))
+    order = make_order(source, ranks)
+    for rank in range(ranks):
+        own = range(position + (rank - position) % ranks, position + 40 * ranks, ranks)
+        batches = training_batches(source, rank, ranks, 8, position, 2).as_numpy_iterator()
+        for first in range(0, 40, 8):
+            batch = next(batches)
+            for number, place in enumerate(own[first : first + 8]):
+                part, index = order.locate(place)
+                (stored,) = source.records(Segment(part, index, 1), source.origin(part))
+                record = from_example(stored)
+                image = images.training_image(record.encoded, source, place)
+                assert np.array_equal(batch["image"][number], image)
+                assert batch["target"][number] == record.label
+                assert batch["flip"][number] == images.flips(source, place).numpy()

@@ -47,7 +47,7 @@ class Labels:
 def _checked(serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
     encoded, stored = parse(serialized)
     label = stored - source.first_label
-    in_range = tf.debugging.Assert(
+    in_range = images.require(
         (label >= 0) & (label < source.classes), ["label out of range", stored]
     )
     with tf.control_dependencies([in_range]):

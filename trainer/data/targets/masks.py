@@ -73,11 +73,11 @@ def _checked(mask: tf.Tensor, encoded: tf.Tensor, source: Source) -> tf.Tensor:
     size = images.size_of(encoded, source.split.encodings)
     known = (decoded < source.classes) | (decoded == IGNORED)
     checks = [
-        tf.debugging.Assert(
+        images.require(
             tf.reduce_all(tf.shape(decoded)[:2] == size),
             ["the mask has another size than the image", tf.shape(decoded)[:2], size],
         ),
-        tf.debugging.Assert(
+        images.require(
             tf.reduce_all(known), ["mask with a value that is no class", tf.reduce_max(decoded)]
         ),
     ]
