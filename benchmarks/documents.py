@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data import input as input_
-from benchmarks.data import memory, mount_cache, prepare, reencode, resume, slow_storage
+from benchmarks.data import (
+    memory,
+    mount_cache,
+    prepare,
+    reencode,
+    resume,
+    slow_storage,
+    spark_prepare,
+)
 from benchmarks.faults import chaos
 from benchmarks.measure import columns, ratio, read_samples, spread
 from benchmarks.serving import engines, score, serve
@@ -21,7 +29,7 @@ from benchmarks.training import batches, checkpoint, exchange, loop, optimizers,
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = tuple(
     ROOT / "docs" / f"{name}.md"
-    for name in ("benchmarks", "large-batches", "scoring", "when-something-fails")
+    for name in ("benchmarks", "large-batches", "scoring", "spark", "when-something-fails")
 )
 RESULTS = ROOT / "benchmarks" / "results"
 SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
@@ -32,6 +40,7 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "reencode": reencode.show,
     "memory": memory.show,
     "prepare": prepare.show,
+    "spark-prepare": spark_prepare.show,
     "slow-storage": slow_storage.show,
     "mount": mount_cache.show,
     "resume": resume.show,
@@ -50,8 +59,8 @@ TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 @dataclass(frozen=True)
 class Options:
-    """Fill the tables of docs/benchmarks.md, docs/large-batches.md, docs/scoring.md and
-    docs/when-something-fails.md from raw rounds.
+    """Fill the tables of docs/benchmarks.md, docs/large-batches.md, docs/scoring.md,
+    docs/spark.md and docs/when-something-fails.md from raw rounds.
     """
 
 

@@ -11,19 +11,24 @@ import hashlib
 import io
 import json
 import os
-import subprocess
+import shutil
 import sys
 import tarfile
 import tempfile
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import psutil
 from PIL import Image
 
+from benchmarks.data.prepare import resident
+from benchmarks.measure import BenchmarkOptions, columns
+from common.errors import UserError
 from common.text import duration, plural, size
 from trainer.config import Positive
 
@@ -55,7 +60,7 @@ spark.stop()
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(BenchmarkOptions):
     """Memory of the driver while Spark prepares many small images."""
 
     images: Annotated[int, Positive] = 100_000
@@ -72,30 +77,49 @@ class Options:
     files."""
 
 
-def run(options: Options) -> int:
-    """Measure, and print a line for each number of executors.
+def measure(options: Options) -> dict[str, Any]:
+    """Prepare the same images with each number of executors.
 
-    Returns:
-        0, or 1 if the goal is missed or the data sets differ.
+    Raises:
+        UserError: A preparation failed, or the data sets differ.
     """
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
         write_archives(scratch, options.images)
-        rows = []
+        runs, contents = [], set()
         for executors in options.executors:
             output = scratch / f"by-{executors}"
-            seconds, peak = _measure(scratch, output, executors, options.shard_mb)
-            rows.append((peak, _hash(output)))
+            figures = _prepare(scratch, output, executors, options.shard_mb)
             shards = len(list(output.glob("*-of-*")))
+            runs.append(
+                {"executors": executors, "images": options.images, "shards": shards, **figures}
+            )
+            contents.add(_hash(output))
             print(
                 f"{plural(executors, 'executor')}: {plural(options.images, 'image')} in"
-                f" {plural(shards, 'shard')}, {duration(seconds)}; the driver's peak is"
-                f" {size(peak)}",
+                f" {duration(figures['seconds'])}, the driver's peak is {size(figures['peak'])}",
                 flush=True,
             )
-    same = len({content for _, content in rows}) == 1
-    print(f"goal: at most {size(GOAL)}; the files are {'the same' if same else 'DIFFERENT'}")
-    return int(not same or max(peak for peak, _ in rows) > GOAL)
+            shutil.rmtree(output)
+    if len(contents) > 1:
+        raise UserError("the data sets of different numbers of executors differ; this is a bug")
+    return {"runs": runs}
+
+
+def show(data: Mapping[str, Any]) -> str:
+    """Format a table of the runs."""
+    head = ["executors", "images", "shards", "time", "images/s"]
+    rows = [
+        [
+            *(f"{run[name]:,}" for name in ("executors", "images", "shards")),
+            duration(run["seconds"]),
+            f"{run['images'] / run['seconds']:,.0f}",
+            *(size(run[name]) for name in ("peak", "python_peak", "jvm_peak")),
+        ]
+        for run in data["runs"]
+    ]
+    rows.insert(0, [*head, "driver, at the highest", "its Python", "its JVM"])
+    return f"{columns(rows)}\n\nThe goal is at most {size(GOAL)}."
 
 
 def write_archives(folder: Path, images: int) -> None:
@@ -122,28 +146,27 @@ def write_archives(folder: Path, images: int) -> None:
         (held_out / f"{label}.JPEG").write_bytes(jpegs[label])
 
 
-def _measure(folder: Path, output: Path, executors: int, shard_mb: int) -> tuple[float, int]:
-    """Return seconds and the driver's peak in bytes of one preparation."""
-    path = os.environ.get("PYTHONPATH", "")
+def _prepare(folder: Path, output: Path, executors: int, shard_mb: int) -> dict[str, float]:
+    """Return the seconds of one preparation, and the driver's peaks in bytes."""
+    # Executors have folders of their own, where relative paths lead nowhere.
+    parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    path = os.pathsep.join(str(Path(part).absolute()) for part in parts)
     words = [str(executors), str(folder), str(output), str(shard_mb), path]
-    begin, peak = time.monotonic(), 0
-    process = subprocess.Popen([sys.executable, "-c", _PREPARE, *words])
-    while process.poll() is None:
-        peak = max(peak, _resident(process.pid))
-        time.sleep(_SAMPLE_SECONDS)
+    begin, peaks = time.monotonic(), {"peak": 0, "python_peak": 0, "jvm_peak": 0}
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-c", _PREPARE, *words]
+    with psutil.Popen(command, env=environment) as process:
+        while process.poll() is None:
+            # Executors are not counted: they are the JVM's children.
+            with suppress(psutil.NoSuchProcess):
+                held = resident(process)
+                jvm = sum(resident(child) for child in process.children() if "java" in child.name())
+                for name, value in zip(peaks, (held + jvm, held, jvm), strict=True):
+                    peaks[name] = max(peaks[name], value)
+            time.sleep(_SAMPLE_SECONDS)
     if process.returncode:
-        raise SystemExit(f"the preparation with {executors} executors failed, see above")
-    return time.monotonic() - begin, peak
-
-
-def _resident(pid: int) -> int:
-    """Return the memory of a driver and its JVM, without executors."""
-    try:
-        driver = psutil.Process(pid)
-        jvms = [child for child in driver.children() if "java" in child.name()]
-        return sum(int(process.memory_info().rss) for process in (driver, *jvms))
-    except psutil.Error:
-        return 0
+        raise UserError(f"the preparation with {executors} executors failed, see above")
+    return {"seconds": time.monotonic() - begin, **peaks}
 
 
 def _hash(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -24,7 +25,8 @@ def get_session(cores: str = "*") -> Any:
             of Spark names a master.
 
     Raises:
-        UserError: pyspark or Java is missing, or the session cannot be started.
+        UserError: pyspark or Java is missing, or the session cannot be started or is one of Spark
+            Connect.
     """
     try:
         from pyspark.sql import SparkSession
@@ -40,13 +42,18 @@ def get_session(cores: str = "*") -> Any:
         )
     os.environ.setdefault("MASTER", f"local[{cores}]")
     try:
-        return SparkSession.builder.appName("trainer").getOrCreate()
+        spark = SparkSession.builder.appName("trainer").getOrCreate()
     except Exception as error:
         first = str(error).strip().splitlines()[0]
         raise UserError(
             f"Spark cannot be started ({first}); pyspark 3.5 needs Java 8, 11 or 17, and pyspark 4"
             " Java 17 or newer"
         ) from error
+    context = get_context(spark)
+    if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        # Tasks on this machine would run in the first python3 on the path, without these packages.
+        context.pythonExec = sys.executable
+    return spark
 
 
 def get_context(spark: Any) -> Any:

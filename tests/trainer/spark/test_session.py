@@ -72,11 +72,40 @@ def test_a_session_without_a_context_is_refused_with_what_to_use():
         get_context(Connect())
 
 
-def test_without_java_it_says_what_to_install(monkeypatch):
+def stand_in_for_pyspark(monkeypatch, session_type):
     packages = {"pyspark": ModuleType("pyspark"), "pyspark.sql": ModuleType("pyspark.sql")}
-    packages["pyspark.sql"].SparkSession = None
+    packages["pyspark.sql"].SparkSession = session_type
     for name, module in packages.items():
         monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.mark.parametrize(
+    ("master", "configured", "used"),
+    [
+        ("local[2]", None, sys.executable),
+        ("local-cluster[2,1,1024]", None, sys.executable),
+        ("local[2]", "/opt/python", "/opt/python"),
+        ("spark://somewhere:7077", None, "python3"),
+    ],
+)
+def test_tasks_on_this_machine_run_in_the_python_of_the_command(
+    monkeypatch, master, configured, used
+):
+    """Whatever python3 is first on the path, unless PYSPARK_PYTHON names one."""
+    context = SimpleNamespace(master=master, pythonExec=configured or "python3")
+    builder = SimpleNamespace(getOrCreate=lambda: SimpleNamespace(sparkContext=context))
+    builder.appName = lambda _: builder
+    stand_in_for_pyspark(monkeypatch, SimpleNamespace(builder=builder))
+    monkeypatch.setenv("JAVA_HOME", "/opt/java")
+    monkeypatch.setenv("MASTER", master)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if configured:
+        monkeypatch.setenv("PYSPARK_PYTHON", configured)
+    assert get_session().sparkContext.pythonExec == used
+
+
+def test_without_java_it_says_what_to_install(monkeypatch):
+    stand_in_for_pyspark(monkeypatch, None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UserError, match="openjdk-17-jre-headless"):
