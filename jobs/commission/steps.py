@@ -274,7 +274,10 @@ def _scaled(output: Output) -> Finding:
     answer = output.answer if isinstance(output.answer, dict) else {}
     points = answer.get("points", [])
     if not points:
-        problems = [f"{one['nodes']} nodes: {one['problem']}" for one in answer.get("not_used", [])]
+        problems = [
+            f"{plural(one['nodes'], 'node')}: {one['problem']}"
+            for one in answer.get("not_used", [])
+        ]
         return Finding(good=False, text="; ".join(problems) or output.reason)
     known = [one["place"] for one in points if one["place"]]
     inside = all(place == "inside" for place in known)
@@ -289,7 +292,7 @@ def _scaled(output: Output) -> Finding:
 
 def _planned(output: Output) -> Finding:
     choices = output.answer.get("choices", []) if isinstance(output.answer, dict) else []
-    bases = {f"{one['nodes']} nodes": one["basis"] for one in choices}
+    bases = {plural(one["nodes"], "node"): one["basis"] for one in choices}
     text = ", ".join(f"{nodes}: {basis}" for nodes, basis in bases.items()) or output.reason
     return Finding(any(basis == "measured" for basis in bases.values()), text)
 

@@ -97,7 +97,7 @@ def test_points_that_were_not_used_are_said():
 def test_a_plan_is_to_rest_on_what_was_measured():
     choices = [{"nodes": 1, "basis": "measured"}, {"nodes": 2, "basis": "assumed"}]
     finding = find("plan", 0, {"choices": choices})
-    assert (finding.good, finding.text) == (True, "1 nodes: measured, 2 nodes: assumed")
+    assert (finding.good, finding.text) == (True, "1 node: measured, 2 nodes: assumed")
     assert not find("plan", 0, {"choices": choices[1:]}).good
 
 

@@ -128,7 +128,7 @@ def test_a_platform_is_commissioned_and_the_page_says_what_was_different(platfor
         # Nobody has InfiniBand here, and a CPU is slower than what is predicted of a GPU.
         "cluster check": ("different", "right"),
         "scaling": ("different", "wrong"),
-        "plan": ("as expected", "-"),
+        "plan": ("as expected", ""),
         "training": ("as expected", "right"),
         "rank killed": ("as expected", "right"),
         "cancel": ("as expected", "right"),

@@ -1,0 +1,51 @@
+"""`commission` on the stand-in: what it refuses, and what it deletes again."""
+
+from jobs.cli import main
+from jobs.commission.command import Commissioning
+from jobs.commission.steps import Output
+from tests.jobs.support.runs import blobs
+from tests.jobs.support.tiny import TRAINED, begin, status, wait_for
+
+
+def run(tmp_path, *options):
+    return main(["commission", "--folder", str(tmp_path), "--name", "gone", *options])
+
+
+def test_a_teardown_deletes_the_folders_of_its_own_runs(live, outputs, tmp_path, capsys):
+    jobs = [begin(live, name, TRAINED, kind="smoke") for name in ("gone-smoke", "kept-smoke")]
+    wait_for(lambda: all(status(live, job) == "Completed" for job in jobs))
+    assert blobs(live, "results/runs/gone-smoke")
+    assert run(tmp_path, "--teardown") == 0
+    assert "nothing of it is left in storage" in capsys.readouterr().out
+    assert not blobs(live, "results/runs/gone-smoke")
+    assert blobs(live, "results/runs/kept-smoke")
+    assert run(tmp_path, "--teardown") == 0
+
+
+def test_nothing_begins_above_the_cap(live, outputs, tmp_path, capsys):
+    assert run(tmp_path, "--cap", "0.01", "--yes") == 1
+    assert "more than --cap 0.01" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("facts.json"))
+
+
+def test_only_what_was_different_is_run_again(live, outputs, tmp_path, capsys, monkeypatch):
+    called = []
+
+    def call(_, verb, *arguments, quiet=False):
+        called.append(verb if "check" not in arguments else "check")
+        poor = called == ["preflight", "submit", "check"]
+        answer = [{"name": "quota", "good": True, "text": ""}] if verb == "preflight" else None
+        if verb == "scaling":
+            answer = {"points": [{"nodes": 1, "images_per_s": [1, 2, 3], "place": "inside"}]}
+        if verb == "plan":
+            answer = {"choices": [{"nodes": 1, "basis": "measured"}]}
+        return Output(23 if poor else 0, answer, "  0.6 GB/s\nthe verdict")
+
+    monkeypatch.setattr(Commissioning, "_call", call)
+    assert run(tmp_path, "--yes") == 1
+    assert called == ["preflight", "submit", "check", "scaling", "plan"]
+    assert run(tmp_path, "--yes") == 0
+    assert called[5:] == ["check"]
+    assert run(tmp_path, "--yes") == 0
+    assert len(called) == 6
+    assert "0.6 GB/s" in (tmp_path / "dev" / "gone" / "facts.html").read_text()
