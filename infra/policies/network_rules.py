@@ -308,8 +308,8 @@ def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
     elif resource.kind == WORKSPACE:
         wanted["serverlessComputeSettings.serverlessComputeCustomSubnet"] = "training"
     elif resource.kind in {INTERFACE, BASTION}:
-        role = "jump" if resource.kind == INTERFACE else "bastion"
-        wanted["ipConfigurations[].subnet.id"] = role
+        own: SubnetRole = "jump" if resource.kind == INTERFACE else "bastion"
+        wanted["ipConfigurations[].subnet.id"] = own
     for path, role in wanted.items():
         for exact, id_ in values_at(resource.inputs, path.split(".")):
             if not _is_subnet(str(id_), role, settings):
