@@ -97,10 +97,11 @@ def measure(options: Options) -> dict[str, Any]:
             write = "benchmarks.data.reading:write_noise"
             in_process(write, folder=settings["data"], images=NOISE)
         if options.breakdown:
-            names = ("data", "parquet", "image_size", "batch_size", "threads", "rounds")
+            names = ("data", "parquet", "image_size", "batch_size", "threads")
             stages = in_process(
                 "benchmarks.data.input_breakdown:measure",
-                **{name: settings.get(name) for name in names},
+                rounds=options.rounds,
+                **{name: settings[name] for name in names},
             )
             return {"breakdown": stages}
         samples: dict[str, dict[str, list[Any]]] = {SHIPPED: {}, DEFAULT: {}}
