@@ -37,6 +37,7 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "exchange": exchange.show,
     "train": train.show,
     "input": input_.show,
+    "input-breakdown": input_.show,
     "reencode": reencode.show,
     "memory": memory.show,
     "prepare": prepare.show,

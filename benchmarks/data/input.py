@@ -13,6 +13,7 @@ from benchmarks.data.photos import write_parquet, write_photos
 from benchmarks.measure import (
     BenchmarkOptions,
     Samples,
+    columns,
     ratio,
     read_samples,
     spread,
@@ -61,6 +62,9 @@ class Options(BenchmarkOptions):
     """Make 1,000 photographs as large as ImageNet's, and measure with data sets of three copies of
     each: the original photographs as TFRecords and as Parquet files, and re-encoded."""
 
+    breakdown: bool = False
+    """Measure the stages of the input besides decoding instead."""
+
     image_size: Annotated[int, Positive] = 224
     """Height and width of the input, in pixels."""
 
@@ -83,7 +87,7 @@ def measure(options: Options) -> dict[str, Any]:
     if options.photos and (options.data or options.parquet or options.reencoded):
         raise UserError("--photos: makes its own data sets; leave out those options")
     settings = options.settings() | {"threads": options.threads or cores()}
-    del settings["photos"]
+    del settings["photos"], settings["breakdown"]
     settings["rounds"] = -(-options.rounds // BLOCKS)
     with tempfile.TemporaryDirectory() as scratch:
         if options.photos:
@@ -92,6 +96,14 @@ def measure(options: Options) -> dict[str, Any]:
             settings["data"] = f"{scratch}/noise"
             write = "benchmarks.data.reading:write_noise"
             in_process(write, folder=settings["data"], images=NOISE)
+        if options.breakdown:
+            names = ("data", "parquet", "image_size", "batch_size", "threads")
+            stages = in_process(
+                "benchmarks.data.input_breakdown:measure",
+                rounds=options.rounds,
+                **{name: settings[name] for name in names},
+            )
+            return {"breakdown": stages}
         samples: dict[str, dict[str, list[Any]]] = {SHIPPED: {}, DEFAULT: {}}
         for block in range(BLOCKS):
             for memory, rounds in samples.items():
@@ -139,6 +151,8 @@ def _prepare(*args: str) -> None:
 
 def show(data: Mapping[str, Any]) -> str:
     """Format the tables and the other results."""
+    if "breakdown" in data:
+        return _show_breakdown(data["breakdown"])
     shipped, default = (read_samples(data[name]) for name in ("samples", "default_samples"))
     rates = {
         name: spread([1000 / sample.wall_ms for sample in rounds])
@@ -167,6 +181,18 @@ def show(data: Mapping[str, Any]) -> str:
         + f"\n\nWith {data['threads']} threads: {speed}. {data['bytes_per_image']:,} bytes an image"
         f" to the device. Memory at the peak, above what TensorFlow holds anyway: {peaks}."
     )
+
+
+def _show_breakdown(breakdown: Mapping[str, Any]) -> str:
+    """Format a table of the stages: their CPU time, and how much more it is than before."""
+    rows = [["stage, with all before it", "CPU-ms/image", "more than before"]]
+    for name, samples in breakdown.items():
+        before = 0.0
+        for stage, turns in read_samples(samples).items():
+            cost = spread([turn.cpu_ms for turn in turns])
+            rows.append([f"{name}: {stage}", cost.text(".3f"), f"{cost.median - before:.3f}"])
+            before = cost.median
+    return columns(rows)
 
 
 def above(samples: Samples) -> str:

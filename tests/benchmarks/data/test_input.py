@@ -37,3 +37,20 @@ def test_the_input_benchmark_reads_a_data_set_of_noise(tmp_path):
     assert [*data["samples"]] == [
         *("our pipeline", "decode and resize alone", "textbook pipeline", "ours, re-encoded")
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_the_breakdown_has_every_stage_of_a_data_set(tmp_path):
+    made = run_trainer("prepare", "synthetic", "--images", "80", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    options = ["--breakdown", "True", "--data", "data/synthetic", "--rounds", "2"]
+    options += ["--batch-size", "16", "--json", "stages.json"]
+    done = run_trainer("input", *options, cwd=tmp_path, module="benchmarks")
+    assert done.returncode == 0, done.stderr
+    data = json.loads((tmp_path / "stages.json").read_text())
+    assert [*data["breakdown"]] == ["TFRecord"]
+    stages = data["breakdown"]["TFRecord"]
+    assert len(stages) == 5
+    assert all(turn["cpu_ms"] > 0 for turns in stages.values() for turn in turns)
+    assert "TFRecord: windows, shuffled" in done.stdout
