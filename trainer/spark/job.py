@@ -63,5 +63,8 @@ class Job:
             if self._ended.is_set():
                 return
             # Again and again, as the job may only be about to start.
-            self._context.cancelJobGroup(self._group)
+            try:
+                self._context.cancelJobGroup(self._group)
+            except Exception:  # noqa: BLE001 - Spark has ended, perhaps by the same signal
+                return
             self._ended.wait(_CANCEL_SECONDS)

@@ -49,3 +49,17 @@ def test_a_signal_during_the_wait_cancels_the_job(context):
         job.wait(60)
     assert context.cancelled.is_set()
     assert "cancelled" in str(job.error)
+
+
+def test_a_signal_that_also_ended_spark_itself_arrives_as_it_is(context, monkeypatch):
+    """SIGTERM to the process group, as a batch system sends it, ends the JVM before the driver."""
+
+    def stopped(_):
+        raise RuntimeError("Cannot call methods on a stopped SparkContext")
+
+    monkeypatch.setattr(context, "cancelJobGroup", stopped)
+    try:
+        with pytest.raises(KeyboardInterrupt), Job(context, "training", context.action):
+            raise KeyboardInterrupt
+    finally:
+        context.cancelled.set()
