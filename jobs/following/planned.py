@@ -6,7 +6,7 @@ a cost does.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Literal, Self
@@ -17,6 +17,7 @@ from infra.catalog import vm_sizes
 from jobs.planning import prices
 from jobs.planning.back_test import published
 from jobs.planning.forecast import Assumptions, Choice, Forecaster
+from jobs.planning.points import Point
 from jobs.planning.throughput import Throughput
 from jobs.planning.values import words
 from jobs.planning.workload import IMAGENET_GB, IMAGENET_IMAGES, read_workload
@@ -99,7 +100,11 @@ class Planned:
 
 
 def with_plan(
-    spec: JobSpec, config: TrainConfig | None, plan: Plan | None, region: str
+    spec: JobSpec,
+    config: TrainConfig | None,
+    plan: Plan | None,
+    region: str,
+    measured: Sequence[Point] = (),
 ) -> tuple[JobSpec, str | None]:
     """Return a training with its plan as a tag, and the plan in a line.
 
@@ -108,6 +113,7 @@ def with_plan(
         config: Configuration of the training; None for a check.
         plan: Sizes of the training; None if they are unknown.
         region: Azure region of the nodes.
+        measured: Measured points, which are used instead of published ones for their VM size.
 
     Returns:
         The same job, and None, if nothing is known about such a training.
@@ -124,7 +130,7 @@ def with_plan(
     fit, ranges = published()
     assumptions = Assumptions()
     forecaster = Forecaster(
-        workload, Throughput(workload, fit, ranges), prices.known(region), assumptions
+        workload, Throughput(workload, fit, ranges, measured), prices.known(region), assumptions
     )
     choice = forecaster.choice(size, spec.nodes, spec.cluster.priority)
     planned = Planned.of(choice, assumptions)

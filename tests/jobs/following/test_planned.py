@@ -9,12 +9,14 @@ from common.prices import Cost, Price, PriceSource
 from jobs.azure.job_records import read_job
 from jobs.commands.follow import _tell_end
 from jobs.commands.status import group_by_run, plan_lines
+from jobs.commands.submit import _measured
 from jobs.console import Console
 from jobs.following.planned import Planned, with_plan
 from jobs.following.supervisor import RunResult
+from jobs.planning import points
 from jobs.planning.forecast import Assumptions
 from jobs.spec.tags import PLAN
-from tests.jobs.planning.support import NDV2, forecaster
+from tests.jobs.planning.support import NDV2, forecaster, point
 from tests.jobs.support.platform import platform
 from tests.jobs.support.samples import training
 from trainer.presets import parse_train
@@ -88,6 +90,26 @@ def test_a_training_is_submitted_with_its_plan():
     assert planned.basis == "assumed"
     assert line.startswith("planned: ")
     assert str(planned) in line
+
+
+def test_the_plan_of_a_training_rests_on_what_was_measured_on_its_stack():
+    measured = [point(1, 3000.0, 3010.0), point(2, 5800.0, 5820.0)]
+    plan = make_plan(CONFIG, 16, 1_281_167)
+    spec, _ = with_plan(SPEC, CONFIG, plan, "eastus", measured)
+    assert Planned.read(spec.tags).basis == "measured"
+
+
+def test_submit_uses_the_newest_sweep_and_leaves_out_a_broken_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert _measured(Console(), "dev") == []
+    file = tmp_path / points.SWEEPS / "dev" / "sweep" / points.FILE
+    points.append(file, point(1, 3000.0, at="2026-11-23T00:00:00Z"))
+    assert [one.nodes for one in _measured(Console(), "dev")] == [1]
+    assert _measured(Console(), "prod") == []
+    with file.open("a") as lines:
+        lines.write('{"nodes": 2, "ra')
+    assert _measured(Console(), "dev") == []
+    assert "points.jsonl, line 2" in capsys.readouterr().err
 
 
 def test_a_training_of_which_nothing_is_known_is_submitted_without_one():
