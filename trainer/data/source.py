@@ -17,9 +17,9 @@ from trainer.data.order import Segment, consecutive
 WINDOWS_HELD = 2
 """Most windows of encoded images that a stream holds: the current one and the next one."""
 
-CHUNK = 64
+CHUNK = 32
 """Most records that are handed to tf.data together. A call of Python from tf.data costs as much as
-copying several records, and the more records, the more are held."""
+copying a record, and the more records, the more are held and read ahead."""
 
 CHUNKS_HELD = 4
 """Most chunks of records: one in Python's memory and its copy, one ready and the current one."""

@@ -166,8 +166,8 @@ def _count_done(units: Sequence[Unit]) -> int:
 def _finish(
     options: ScoreOptions, machine: Machine, units: Sequence[Unit], facts: Mapping[str, Any]
 ) -> None:
-    """Write the summary if all units are complete, and say what there is. The first of machines
-    that were started together waits for the others.
+    """Write the summary if all units are complete, and say what there is. Of machines that were
+    started together, the first waits for the others and writes it.
     """
     output = Path(options.output)
     if machine.launched and not machine.part:
@@ -176,7 +176,7 @@ def _finish(
             lambda: f"the other machines: {_count_done(units):,} of {plural(len(units), 'file')}",
         )
     done = [description for unit in units if (description := read_description(unit))]
-    if len(done) < len(units):
+    if len(done) < len(units) or (machine.launched and machine.part):
         print(
             f"{output}: part {machine.part} of {machine.parts} is complete; {len(done):,} of"
             f" {plural(len(units), 'file')} are written"

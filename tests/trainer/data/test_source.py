@@ -14,7 +14,7 @@ CONFIG = DataConfig(source="tfrecords", dir="x", streams=64, shuffle_window=512)
 
 def test_the_bound_is_windows_of_images_and_batches_of_pixels():
     found = input_memory(split(1_281_167), CONFIG, ranks=16, batch_size=256, image_size=224)
-    held = 2 * 4 * 512 + 4 * 64
+    held = 2 * 4 * 512 + 4 * 32
     assert found == held * 100_000 + (2 + 2) * 256 * 224 * 224 * 3 + OVERHEAD_BYTES
 
 
@@ -26,5 +26,5 @@ def test_the_bound_does_not_depend_on_the_length_of_a_long_data_set():
 def test_a_data_set_shorter_than_its_windows_is_held_twice_and_in_four_chunks_at_most():
     assert (
         input_memory(split(640), CONFIG, 1, 1, 8)
-        == (2 * 640 + 4 * 64) * 100_000 + 4 * 8 * 8 * 3 + OVERHEAD_BYTES
+        == (2 * 640 + 4 * 32) * 100_000 + 4 * 8 * 8 * 3 + OVERHEAD_BYTES
     )
