@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any, Final
 
 from azure.core.exceptions import ResourceNotFoundError
@@ -244,20 +245,25 @@ class Commissioning:
         """Run `python -m jobs`, and show its progress as it comes."""
         words = [verb, "--json", *PLATFORM.get(), *arguments]
         lines: list[str] = []
-        with subprocess.Popen(
-            [sys.executable, "-m", "jobs", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
+        # A file, as a command would wait for somebody to read a pipe that is full.
+        with (
+            TemporaryFile("w+") as answer,
+            subprocess.Popen(
+                [sys.executable, "-m", "jobs", *words],
+                stdout=answer,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as process,
+        ):
             assert process.stderr is not None
-            assert process.stdout is not None
             for line in process.stderr:
                 lines.append(line.rstrip("\n"))
                 if not quiet:
                     self._console.say(f"  {line.rstrip()}")
-            answer = process.stdout.read()
-        return Output(process.returncode, _document(answer), "\n".join(lines))
+            status = process.wait()
+            answer.seek(0)
+            document = _document(answer.read())
+        return Output(status, document, "\n".join(lines))
 
 
 def _is_due(record: Record, step: Step) -> bool:
