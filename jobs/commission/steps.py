@@ -18,6 +18,12 @@ NODES: Final = 2
 _PREEMPTED: Final = re.compile(r"interrupted: .*(?:pre-?empt|sooner than idle)", re.IGNORECASE)
 _CONTINUES: Final = re.compile(r"continues at step ([\d,]+)")
 _STATUS: Final = re.compile(r"(?:status code|exit status) (-?\d+)")
+_KILLED: Final = re.compile(
+    r"this rank kills itself after step"
+    r"|(?:status code|exit status|status) (?:137|-9)\b|\bsignal 9\b|\bSIGKILL\b"
+    r"|\branks? (?:was|were) lost\b"
+)
+"""What the trainer, Azure, mpirun or the rules of resubmission say of a rank that was killed."""
 
 
 @dataclass(frozen=True)
@@ -300,14 +306,17 @@ def _planned(output: Output) -> Finding:
 def _killed(output: Output) -> Finding:
     answer = output.answer if isinstance(output.answer, dict) else {}
     attempts = int(answer.get("attempts", 0))
-    at = _CONTINUES.search(output.text)
+    said = f"{output.text}\n{output.reason}"
+    if not _KILLED.search(said):
+        # Another error says nothing about a killed rank, nor does a pre-emption before it.
+        return Finding(good=False, text=f"{_words(output)}; nothing says that a rank was killed")
+    at, told = _CONTINUES.search(output.text), bool(_STATUS.search(said))
     if output.status == 0 and attempts > 1 and at:
         return Finding(
-            good=True, text=f"{_words(output)}; it continued at step {at[1]}", guess=True
+            good=True, text=f"{_words(output)}; it continued at step {at[1]}", guess=told
         )
-    told = _STATUS.search(f"{output.text} {output.reason}")
     ended = output.status != 0
-    return Finding(ended, _words(output), bool(told) if ended else None)
+    return Finding(ended, _words(output), told if ended else None)
 
 
 def _continued(save_every: int, output: Output) -> Finding:

@@ -102,14 +102,29 @@ def test_a_plan_is_to_rest_on_what_was_measured():
 
 
 def test_a_killed_rank_continues_or_says_why_not():
-    text = "interrupted: a rank was lost\ncontinues at step 300: ..."
+    text = "interrupted: a rank was lost (exit status 6 of the trainer)\ncontinues at step 300: ..."
     again = find("rank killed", 0, ended("training completed", 2), text)
     assert (again.good, again.guess) == (True, True)
     assert again.text.endswith("it continued at step 300")
     failed = find("rank killed", 137, ended("failed"), "exited with status code 137")
     assert (failed.good, failed.guess) == (True, True)
-    assert find("rank killed", 1, ended("failed"), "").guess is False
+    silent = find("rank killed", 1, ended("failed"), "this rank kills itself after step 300")
+    assert (silent.good, silent.guess) == (True, False)
     assert not find("rank killed", 0, ended("training completed")).good
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "text"),
+    [(1, "failed by its own error", "Azure: exited with status code 1."),
+     (3, "failed by its own error", "DataError: step 1370 has no images"),
+     (25, "how the run ends is unknown", ""),
+     (20, "cancelled by `cancel`", ""),
+     (0, "training completed", "interrupted: PreemptionError\ncontinues at step 100: ...")],
+)  # fmt: skip
+def test_a_run_that_ends_for_another_reason_says_nothing_of_a_killed_rank(status, reason, text):
+    finding = find("rank killed", status, ended(reason, 2), text)
+    assert (finding.good, finding.guess) == (False, None)
+    assert finding.text == f"{reason}, 2 attempts; nothing says that a rank was killed"
 
 
 def test_a_cancelled_run_shows_whether_it_had_the_time_to_save():
