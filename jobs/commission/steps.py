@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from common.text import plural
+from jobs.following.cluster_check_result import VERDICTS
 
 CANCEL: Final = "cancel"
 """Name of the step that cancels a run and continues it."""
@@ -264,12 +265,13 @@ def _completed(output: Output) -> Finding:
 
 
 def _checked(output: Output) -> Finding:
-    # They stand before the verdict, the last line.
-    *before, _ = output.text.splitlines() or [""]
+    *before, last = output.text.splitlines() or [""]
+    if last not in VERDICTS.values():
+        # `follow`, which goes on with an interrupted step, does not read what was measured.
+        unread = "; what it measured was not read" if output.status == 0 else ""
+        return Finding(good=False, text=f"{_words(output)}{unread}")
     lines = [line.strip() for line in takewhile(_is_detail, reversed(before))][::-1]
-    ran = output.status in (0, 23)
-    text = "; ".join(lines) if ran and lines else output.reason
-    return Finding(output.status == 0, text, True if ran else None)
+    return Finding(output.status == 0, "; ".join(lines), guess=True)
 
 
 def _is_detail(line: str) -> bool:

@@ -3,6 +3,7 @@
 from jobs.cli import main
 from jobs.commission.command import Commissioning
 from jobs.commission.steps import Output
+from jobs.following.cluster_check_result import VERDICTS
 from tests.jobs.support.runs import blobs
 from tests.jobs.support.tiny import TRAINED, begin, status, wait_for
 
@@ -39,7 +40,7 @@ def test_only_what_was_different_is_run_again(live, outputs, tmp_path, capsys, m
             answer = {"points": [{"nodes": 1, "images_per_s": [1, 2, 3], "place": "inside"}]}
         if verb == "plan":
             answer = {"choices": [{"nodes": 1, "basis": "measured"}]}
-        return Output(23 if poor else 0, answer, "  0.6 GB/s\nthe verdict")
+        return Output(23 if poor else 0, answer, f"  0.6 GB/s\n{VERDICTS[not poor]}")
 
     monkeypatch.setattr(Commissioning, "_call", call)
     assert run(tmp_path, "--yes") == 1

@@ -73,7 +73,14 @@ def test_a_check_shows_what_was_measured_and_not_the_summary_before():
     poor = find("cluster check", 23, None, f"{text}{details}the check found a problem")
     assert (poor.good, poor.guess) == (False, True)
     failed = find("cluster check", 1, ended("failed by its own error"), text)
-    assert (failed.text, failed.guess) == ("failed by its own error", None)
+    assert (failed.text, failed.guess) == ("failed by its own error, 1 attempt", None)
+
+
+def test_a_check_whose_figures_nobody_read_has_not_passed():
+    log = "first-check-r1: Running\n  all-reduce of 64 MB: 0.1 GB/s\nfirst-check-r1: Completed"
+    finding = find("cluster check", 0, ended("completed"), log)
+    assert (finding.good, finding.guess) == (False, None)
+    assert finding.text == "completed, 1 attempt; what it measured was not read"
 
 
 @pytest.mark.parametrize(
