@@ -1,6 +1,7 @@
 """`python -m jobs commission`: run what has never met Azure, and write a page of what was found."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -25,11 +26,21 @@ from jobs.azure import costs, results
 from jobs.azure.workspace import Workspace, connect
 from jobs.commission.page import page_of, rows_of
 from jobs.commission.record import Fact, Record
-from jobs.commission.steps import CANCEL, PREEMPTION, Output, Step, Wishes, preempted, steps
+from jobs.commission.steps import (
+    CANCEL,
+    PREEMPTION,
+    RUNS,
+    Output,
+    Step,
+    Wishes,
+    preempted,
+    steps,
+)
 from jobs.console import PLATFORM, Console, agree, next_command, table
 from jobs.errors import RequestError
 from jobs.planning import prices
 from jobs.planning.command import workspace_prices
+from jobs.scaling.sweep import key_pattern, name_problems
 from jobs.spec.builder import find_cluster
 from jobs.spec.run_key import run_of
 
@@ -94,7 +105,7 @@ class CommissionOptions:
     """Folder of all commissionings."""
 
     def __post_init__(self) -> None:
-        problems = fields.problems(self)
+        problems = fields.problems(self) or name_problems(self.name)
         further = (*self.training, *self.submit, *self.scaling)
         if not problems and not all("=" in text for text in further):
             problems.append(
@@ -130,7 +141,7 @@ def run(
     record = Record.read(folder / "facts.json")
     all_steps = steps(options.wishes(program), options.timeout_hours, options.attempts)
     if options.teardown:
-        return _tear_down(console, connect(outputs), options.name, all_steps)
+        return _tear_down(console, connect(outputs), options.name)
     due = [step for step in all_steps if _is_due(record, step)]
     if due:
         _agree(console, outputs, options, due)
@@ -298,7 +309,7 @@ def _agree(
         agree(at_most, console)
 
 
-def _tear_down(console: Console, workspace: Workspace, name: str, all_steps: Sequence[Step]) -> int:
+def _tear_down(console: Console, workspace: Workspace, name: str) -> int:
     """Delete the folders of the runs, and the outputs of their jobs.
 
     Returns:
@@ -307,13 +318,8 @@ def _tear_down(console: Console, workspace: Workspace, name: str, all_steps: Seq
     storage = workspace.storage
     store = storage.datastores.results
     artifacts = results.artifact_store(workspace.manager, storage)
-    named = {step.run for step in all_steps if step.run is not None}
-    # Those of scaling have keys of their own.
-    jobs = [
-        job
-        for job in workspace.jobs.newest_first(archived=True)
-        if job.run in named or (job.kind == "benchmark" and job.run.startswith(f"{name}-"))
-    ]
+    own = re.compile(rf"{name}-({'|'.join(RUNS)})|{key_pattern(name)}")
+    jobs = [job for job in workspace.jobs.newest_first(archived=True) if own.fullmatch(job.run)]
     running = [job.name for job in jobs if not job.ended]
     if running:
         raise UserError(f"{', '.join(running)}: not ended; cancel them first, or wait")

@@ -14,6 +14,8 @@ CANCEL: Final = "cancel"
 """Name of the step that cancels a run and continues it."""
 PREEMPTION: Final = "pre-emption"
 """Name of the step that is not run, but seen if Azure takes nodes away."""
+RUNS: Final = ("smoke", "check", "train", "killed", "cancelled")
+"""Ends of the keys of its runs, beside those of `scaling`."""
 NODES: Final = 2
 
 _PREEMPTED: Final = re.compile(r"interrupted: .*(?:pre-?empt|sooner than idle)", re.IGNORECASE)
@@ -124,7 +126,7 @@ def steps(wishes: Wishes, timeout_hours: float, attempts: int) -> list[Step]:
     # What trains on no data has to end sooner.
     soon = f"{timeout_hours / 2:g}"
     short, hours = ("--timeout-hours", soon, *tries), timeout_hours * attempts
-    smoke, check = f"{wishes.name}-smoke", f"{wishes.name}-check"
+    smoke, check, *_ = (f"{wishes.name}-{end}" for end in RUNS)
     found = [
         Step(
             "preflight",
@@ -198,9 +200,7 @@ def _trainings(wishes: Wishes, data: str, options: Sequence[str], hours: float) 
             *wishes.training,
         )
 
-    trained, killed, cancelled = (
-        f"{wishes.name}-{end}" for end in ("train", "killed", "cancelled")
-    )
+    *_, trained, killed, cancelled = (f"{wishes.name}-{end}" for end in RUNS)
     return [
         Step(
             "training",

@@ -34,12 +34,12 @@ from jobs.planning.values import words
 from jobs.scaling.expectation import Expectation, cost_at_most, expected
 from jobs.scaling.report import HEADS, Sweep, not_used, page_of, rows, sentences, sweep_of
 from jobs.scaling.sweep import (
-    NAME,
     STACK,
     Task,
     benchmark_config,
     due,
     model_name,
+    name_problems,
     read_point,
     run_key,
     steps_of_repeat,
@@ -111,12 +111,7 @@ class ScalingOptions:
     """Pause between two requests to Azure, in seconds."""
 
     def __post_init__(self) -> None:
-        problems = fields.problems(self)
-        if not problems and not NAME.fullmatch(self.name):
-            problems.append(
-                f"--name: {self.name!r} must be at most 40 letters, digits, '_' and '-', the first"
-                " a letter or digit"
-            )
+        problems = fields.problems(self) or name_problems(self.name)
         if not problems and not self.nodes:
             problems.append("--nodes: is missing")
         if problems:

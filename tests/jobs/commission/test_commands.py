@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from common.errors import ConfigError
 from jobs.commission.command import Commissioning, CommissionOptions
 from jobs.commission.record import Record
 from jobs.console import Console
@@ -22,6 +23,12 @@ def commissioning(tmp_path):
     """A commissioning whose record is in a folder of the test."""
     record = Record(tmp_path / "facts.json")
     return Commissioning(CommissionOptions(), platform(), Console(), record)
+
+
+@pytest.mark.parametrize("name", ["", "my first", "../first", "f" * 41])
+def test_a_name_that_no_run_can_have_is_refused_before_anything_runs(name):
+    with pytest.raises(ConfigError, match="--name"):
+        CommissionOptions(name)
 
 
 def test_a_command_whose_document_is_longer_than_a_pipe_ends(commissioning, tmp_path, monkeypatch):

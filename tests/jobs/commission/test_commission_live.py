@@ -13,13 +13,21 @@ def run(tmp_path, *options):
 
 
 def test_a_teardown_deletes_the_folders_of_its_own_runs(live, outputs, tmp_path, capsys):
-    jobs = [begin(live, name, TRAINED, kind="smoke") for name in ("gone-smoke", "kept-smoke")]
+    # The last one belongs to a sweep `gone-2`, and `gone-train` was begun with --data.
+    point = "gone-gpu-1-0123abcd"
+    kept = ("kept-smoke", "gone-2-gpu-1-0123abcd")
+    jobs = [
+        begin(live, name, TRAINED, kind="benchmark" if "gpu" in name else "smoke")
+        for name in ("gone-smoke", "gone-train", point, *kept)
+    ]
     wait_for(lambda: all(status(live, job) == "Completed" for job in jobs))
     assert blobs(live, "results/runs/gone-smoke")
     assert run(tmp_path, "--teardown") == 0
     assert "nothing of it is left in storage" in capsys.readouterr().out
-    assert not blobs(live, "results/runs/gone-smoke")
-    assert blobs(live, "results/runs/kept-smoke")
+    for name in ("gone-smoke", "gone-train", point):
+        assert not blobs(live, f"results/runs/{name}")
+    for name in kept:
+        assert blobs(live, f"results/runs/{name}")
     assert run(tmp_path, "--teardown") == 0
 
 

@@ -7,7 +7,7 @@ from common.page.render import render
 from jobs.cli import COMMANDS, read_options
 from jobs.commission.page import NOT_SEEN, page_of, rows_of
 from jobs.commission.record import Fact, Record
-from jobs.commission.steps import Output, Wishes, preempted, steps
+from jobs.commission.steps import RUNS, Output, Wishes, preempted, steps
 
 WISHES = Wishes("first", "imagenet-ndv2", "gpu", "imagenet:3", 2000, ("--batch-size", "64"))
 ALL = steps(WISHES, 0.5, 3)
@@ -27,6 +27,10 @@ def test_steps_cost_more_and_more_but_for_the_plan_of_what_was_measured():
     assert hours == sorted(hours)
     assert hours[0] == 0
     assert [step.name for step in ALL if step.needed] == ["preflight", "smoke job"]
+
+
+def test_the_runs_that_a_teardown_deletes_are_those_of_the_steps():
+    assert {step.run for step in ALL if step.run} == {f"first-{end}" for end in RUNS}
 
 
 def test_without_a_data_set_nothing_trains_on_data():
