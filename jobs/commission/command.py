@@ -37,7 +37,7 @@ from jobs.commission.steps import (
     steps,
 )
 from jobs.console import PLATFORM, Console, agree, next_command, table
-from jobs.errors import RequestError
+from jobs.errors import ConflictError, FateUnknownError, MissingError, RequestError
 from jobs.planning import prices
 from jobs.planning.command import workspace_prices
 from jobs.scaling.sweep import key_pattern, name_problems
@@ -194,7 +194,10 @@ class Commissioning:
         for step in due:
             self._console.say(f"{step.name}: {step.expected}")
             before = self._record.facts.get(step.name)
-            resumed = before is not None and before.state == "begun"
+            # Else a job that has ended without anybody who looked would be repeated.
+            resumed = before is not None and (
+                before.state == "begun" or before.status == FateUnknownError.exit_code
+            )
             self._record.set(step.name, Fact("begun", _now()))
             begun = time.monotonic()
             output = self._output(step, resumed=resumed)
@@ -222,21 +225,29 @@ class Commissioning:
 
     def _output(self, step: Step, *, resumed: bool) -> Output:
         if resumed and step.run is not None and step.name != CANCEL:
-            # Its job may still run, or have ended without anybody who looked.
-            followed = self._call("follow", step.run)
-            if followed.answer is not None:
+            followed = self._follow(step.run)
+            if followed.status != MissingError.exit_code or followed.answer is not None:
                 return followed
         if step.name == CANCEL and step.run is not None:
             problem = self._cancelled_in_the_middle(step, step.run)
             if problem is not None:
                 return problem
-        return self._call(*step.command)
+        output = self._call(*step.command)
+        if step.run is not None and _still_runs(output):
+            # An earlier try could not follow it to its end.
+            return self._follow(step.run)
+        return output
+
+    def _follow(self, run: str) -> Output:
+        """Follow a run as the `submit` did that an earlier try has begun."""
+        attempts = str(self._options.attempts)
+        return self._call("follow", run, "--supervise", "--resubmit.attempts", attempts)
 
     def _cancelled_in_the_middle(self, step: Step, run: str) -> Output | None:
         """Submit a run and cancel it once it trains; return what went wrong, if anything did."""
         verb, *rest = step.command
         submitted = self._call(verb, "--no-follow", *rest)
-        if submitted.status and "has not ended" not in submitted.text:
+        if submitted.status and not _still_runs(submitted):
             return submitted
         asked = Output(1, None, "")
 
@@ -247,7 +258,13 @@ class Commissioning:
             ended = "has ended" in asked.text
             return ended or any(rank["heartbeat"]["step"] > 0 for rank in ranks)
 
-        if not wait_until(trains, self._options.wait_minutes * 60, 5.0) or asked.status:
+        minutes = self._options.wait_minutes
+        if not wait_until(trains, minutes * 60, 5.0):
+            # Nobody would look at it any more.
+            ended = self._call("cancel", run)
+            left = "it was cancelled" if ended.status == 0 else f"cancel failed: {ended.reason}"
+            return Output(1, None, f"{run}: did not train within {minutes:g} minutes; {left}")
+        if asked.status:
             return asked
         cancelled = self._call("cancel", run)
         return cancelled if cancelled.status else None
@@ -275,6 +292,11 @@ class Commissioning:
             answer.seek(0)
             document = _document(answer.read())
         return Output(status, document, "\n".join(lines))
+
+
+def _still_runs(output: Output) -> bool:
+    """Whether a `submit` was refused because the last attempt of its run has not ended."""
+    return output.status == ConflictError.exit_code and "has not ended" in output.text
 
 
 def _is_due(record: Record, step: Step) -> bool:

@@ -324,7 +324,8 @@ def _killed(output: Output) -> Finding:
 def _continued(save_every: int, output: Output) -> Finding:
     at = _CONTINUES.search(output.text)
     if at is None:
-        return Finding(good=False, text=f"{_words(output)}; it began at the first step", guess=None)
+        began = "; it began at the first step" if output.status == 0 else ""
+        return Finding(good=False, text=f"{_words(output)}{began}")
     step = int(at[1].replace(",", ""))
     saved = step % save_every != 0
     text = f"{_words(output)}; it continued at step {step:,}"

@@ -144,7 +144,11 @@ def test_a_cancelled_run_shows_whether_it_had_the_time_to_save():
     assert "continued at step 1,234" in between.text
     regular = find("cancel", 0, ended("training completed", 2), "continues at step 1,200: x")
     assert (regular.good, regular.guess) == (True, None)
-    assert not find("cancel", 0, ended("training completed", 2), "starts").good
+    lost = find("cancel", 0, ended("training completed", 2), "starts")
+    assert (lost.good, lost.text) == (
+        False, "training completed, 2 attempts; it began at the first step",
+    )  # fmt: skip
+    assert find("cancel", 1, None, "error: no quota").text == "error: no quota"
 
 
 @pytest.mark.parametrize(
