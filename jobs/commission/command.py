@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,13 +114,14 @@ class CommissionOptions:
         if problems:
             raise ConfigError(problems)
 
-    def wishes(self, program: tuple[str, ...]) -> Wishes:
-        """Return what is commissioned."""
+    def wishes(self, program: tuple[str, ...], tries: Mapping[str, int]) -> Wishes:
+        """Return what is commissioned, after some tries of its steps."""
         return Wishes(
             *(self.name, self.preset, self.cluster, self.data, self.steps, program),
             training=_flags(self.training),
             more=_flags(self.submit),
             scaling=_flags(self.scaling),
+            tries=tries,
         )
 
 
@@ -139,7 +140,8 @@ def run(
     console = Console(as_json=as_json)
     folder = Path(options.folder).absolute() / outputs.stack / options.name
     record = Record.read(folder / "facts.json")
-    all_steps = steps(options.wishes(program), options.timeout_hours, options.attempts)
+    wishes = options.wishes(program, record.tries())
+    all_steps = steps(wishes, options.timeout_hours, options.attempts)
     if options.teardown:
         return _tear_down(console, connect(outputs), options.name)
     due = [step for step in all_steps if _is_due(record, step)]
@@ -263,7 +265,8 @@ class Commissioning:
             # Nobody would look at it any more.
             ended = self._call("cancel", run)
             left = "it was cancelled" if ended.status == 0 else f"cancel failed: {ended.reason}"
-            return Output(1, None, f"{run}: did not train within {minutes:g} minutes; {left}")
+            text = f"{run}: did not train within {minutes:g} minutes; {left}"
+            return Output(ended.status or 1, None, text)
         if asked.status:
             return asked
         cancelled = self._call("cancel", run)
@@ -340,7 +343,7 @@ def _tear_down(console: Console, workspace: Workspace, name: str) -> int:
     storage = workspace.storage
     store = storage.datastores.results
     artifacts = results.artifact_store(workspace.manager, storage)
-    own = re.compile(rf"{name}-({'|'.join(RUNS)})|{key_pattern(name)}")
+    own = re.compile(rf"{name}-({'|'.join(RUNS)})(-[0-9]+)?|{key_pattern(name)}")
     jobs = [job for job in workspace.jobs.newest_first(archived=True) if own.fullmatch(job.run)]
     running = [job.name for job in jobs if not job.ended]
     if running:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
 from typing import Any, Final
@@ -10,6 +10,8 @@ from typing import Any, Final
 from common.text import plural
 from jobs.following.cluster_check_result import VERDICTS
 
+KILL: Final = "rank killed"
+"""Name of the step that kills a rank."""
 CANCEL: Final = "cancel"
 """Name of the step that cancels a run and continues it."""
 PREEMPTION: Final = "pre-emption"
@@ -49,6 +51,8 @@ class Wishes:
     """Options of every `submit`."""
     scaling: tuple[str, ...] = ()
     """Options of `scaling`."""
+    tries: Mapping[str, int] = field(default_factory=dict)
+    """Earlier tries of a step that were different, by its name."""
 
     @property
     def save_every(self) -> int:
@@ -201,6 +205,9 @@ def _trainings(wishes: Wishes, data: str, options: Sequence[str], hours: float) 
         )
 
     *_, trained, killed, cancelled = (f"{wishes.name}-{end}" for end in RUNS)
+    # Nothing is left to kill or to cancel of a run that has continued or completed.
+    killed += _again(wishes.tries.get(KILL, 0))
+    cancelled += _again(wishes.tries.get(CANCEL, 0))
     return [
         Step(
             "training",
@@ -213,7 +220,7 @@ def _trainings(wishes: Wishes, data: str, options: Sequence[str], hours: float) 
             run=trained,
         ),
         Step(
-            "rank killed",
+            KILL,
             submit(killed, "--variables", f"TRAINER_KILL_RANK=1:{wishes.killed_at}"),
             NODES * hours,
             f"rank 1 is killed after step {wishes.killed_at}; the others end, and the run continues"
@@ -235,6 +242,11 @@ def _trainings(wishes: Wishes, data: str, options: Sequence[str], hours: float) 
             run=cancelled,
         ),
     ]
+
+
+def _again(tries: int) -> str:
+    """Return the end of the key of a run that begins anew after some tries."""
+    return f"-{tries + 1}" if tries else ""
 
 
 def preempted(outputs: Mapping[str, str]) -> Finding | None:

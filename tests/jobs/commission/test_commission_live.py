@@ -18,13 +18,13 @@ def test_a_teardown_deletes_the_folders_of_its_own_runs(live, outputs, tmp_path,
     kept = ("kept-smoke", "gone-2-gpu-1-0123abcd")
     jobs = [
         begin(live, name, TRAINED, kind="benchmark" if "gpu" in name else "smoke")
-        for name in ("gone-smoke", "gone-train", point, *kept)
+        for name in ("gone-smoke", "gone-train", "gone-killed-2", point, *kept)
     ]
     wait_for(lambda: all(status(live, job) == "Completed" for job in jobs))
     assert blobs(live, "results/runs/gone-smoke")
     assert run(tmp_path, "--teardown") == 0
     assert "nothing of it is left in storage" in capsys.readouterr().out
-    for name in ("gone-smoke", "gone-train", point):
+    for name in ("gone-smoke", "gone-train", "gone-killed-2", point):
         assert not blobs(live, f"results/runs/{name}")
     for name in kept:
         assert blobs(live, f"results/runs/{name}")

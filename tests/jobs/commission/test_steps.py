@@ -1,5 +1,7 @@
 """The steps of a commissioning: what each expects, and reads from a command's output."""
 
+from dataclasses import replace
+
 import pytest
 
 from common.errors import UserError
@@ -31,6 +33,22 @@ def test_steps_cost_more_and_more_but_for_the_plan_of_what_was_measured():
 
 def test_the_runs_that_a_teardown_deletes_are_those_of_the_steps():
     assert {step.run for step in ALL if step.run} == {f"first-{end}" for end in RUNS}
+
+
+def test_a_rank_is_killed_and_a_run_cancelled_in_a_run_that_begins_anew(tmp_path):
+    record = Record(tmp_path / "facts.json")
+    for status in (1, 25, 0):
+        record.set("rank killed", Fact("different", "", status=status))
+        record.set("training", Fact("different", "", status=status))
+    record.set("rank killed", Fact("begun", ""))
+    assert record.tries() == {"rank killed": 2, "training": 2}
+    # A rank is killed in an attempt at step 0 alone; a training continues where it was.
+    again = steps(replace(WISHES, tries=record.tries()), 0.5, 3)
+    runs = {step.name: step.run for step in again}
+    assert (runs["rank killed"], runs["cancel"], runs["training"]) == (
+        "first-killed-3", "first-cancelled", "first-train",
+    )  # fmt: skip
+    assert all(step.run is None or step.run in step.command for step in again)
 
 
 def test_without_a_data_set_nothing_trains_on_data():
