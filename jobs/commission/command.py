@@ -1,6 +1,7 @@
 """`python -m jobs commission`: run what has never met Azure, and write a page of what was found."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -274,7 +275,7 @@ class Commissioning:
 
     def _call(self, verb: str, *arguments: str, quiet: bool = False) -> Output:
         """Run `python -m jobs`, and show its progress as it comes."""
-        words = [verb, "--json", *PLATFORM.get(), *arguments]
+        words = [verb, "--json", *_platform(self._outputs.stack), *arguments]
         lines: list[str] = []
         # A file, as a command would wait for somebody to read a pipe that is full.
         with (
@@ -295,6 +296,14 @@ class Commissioning:
             answer.seek(0)
             document = _document(answer.read())
         return Output(status, document, "\n".join(lines))
+
+
+def _platform(stack: str) -> tuple[str, ...]:
+    """Return the arguments that select the platform, even if this command was given none: without
+    them `plan` plans for no stack.
+    """
+    file = os.environ.get("JOBS_OUTPUTS")
+    return PLATFORM.get() or (("--outputs", file) if file else ("--stack", stack))
 
 
 def _still_runs(output: Output) -> bool:

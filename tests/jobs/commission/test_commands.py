@@ -8,7 +8,7 @@ from common.errors import ConfigError
 from jobs.commission.command import Commissioning, CommissionOptions
 from jobs.commission.record import Fact, Record
 from jobs.commission.steps import Output, Wishes, steps
-from jobs.console import Console
+from jobs.console import PLATFORM, Console
 from tests.jobs.support.platform import platform
 
 STEPS = {
@@ -58,14 +58,20 @@ def test_a_name_that_no_run_can_have_is_refused_before_anything_runs(name):
         CommissionOptions(name)
 
 
-def test_a_command_whose_document_is_longer_than_a_pipe_ends(commissioning, tmp_path, monkeypatch):
+@pytest.fixture
+def talkative(tmp_path, monkeypatch):
+    """A program in place of Python, which prints its arguments and much more."""
     program = tmp_path / "python"
     program.write_text(TALKATIVE.format(python=sys.executable))
     program.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(program))
+
+
+def test_a_command_whose_document_is_longer_than_a_pipe_ends(commissioning, talkative):
     output = commissioning._call("stacks", "first-cancelled", quiet=True)
     assert (output.status, output.text) == (3, "the last note")
-    assert output.answer["arguments"] == ["-m", "jobs", "stacks", "--json", "first-cancelled"]
+    assert output.answer["arguments"][:4] == ["-m", "jobs", "stacks", "--json"]
+    assert output.answer["arguments"][-1] == "first-cancelled"
     assert len(output.answer["padding"]) == 200_000
 
 
@@ -115,3 +121,21 @@ def test_a_job_that_does_not_train_in_time_is_cancelled_and_not_left_running(
     fact = Record.read(tmp_path / "facts.json").facts["cancel"]
     assert fact.state == "different"
     assert "did not train within 0.0005 minutes; it was cancelled" in fact.found
+
+
+@pytest.mark.parametrize(
+    ("given", "file", "words"),
+    [((), None, ["--stack", "dev"]), ((), "dev.json", ["--outputs", "dev.json"]),
+     (("--stack", "prod"), "dev.json", ["--stack", "prod"])],
+    ids=["neither", "variable", "option"],
+)  # fmt: skip
+def test_each_command_names_the_platform_without_which_a_plan_has_no_stack(
+    commissioning, talkative, monkeypatch, given, file, words
+):
+    monkeypatch.delenv("JOBS_OUTPUTS", raising=False)
+    if file is not None:
+        monkeypatch.setenv("JOBS_OUTPUTS", file)
+    token = PLATFORM.set(given)
+    output = commissioning._call("plan", quiet=True)
+    PLATFORM.reset(token)
+    assert output.answer["arguments"] == ["-m", "jobs", "plan", "--json", *words]
