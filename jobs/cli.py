@@ -221,7 +221,14 @@ def _run(name: str, args: list[str]) -> int:
     if program and not command.program:
         raise UserError(f"{name}: this command accepts no trainer options after '--'")
     options = read_options(name, args[:end])
-    PLATFORM.set(options.given)
+    token = PLATFORM.set(options.given)
+    try:
+        return _run_on_platform(name, command, options, program)
+    finally:
+        PLATFORM.reset(token)
+
+
+def _run_on_platform(name: str, command: Command, options: Any, program: tuple[str, ...]) -> int:
     run = importlib.import_module(command.module).run
     if command.outputs == "made":
         return int(run(options, as_json=options.json, stack=options.stack))

@@ -63,6 +63,12 @@ def test_what_comes_next_names_the_platform_as_it_was_given(monkeypatch):
         PLATFORM.reset(token)
 
 
+def test_a_command_leaves_no_platform_to_the_next_one(tmp_path, capsys):
+    assert main(["status", "--outputs", str(tmp_path / "missing.json")]) != 0
+    assert "missing.json" in capsys.readouterr().err
+    assert PLATFORM.get() == ()
+
+
 def test_a_reader_that_goes_away_ends_it_without_a_word():
     line = f"{sys.executable} -m jobs spec --kind smoke --name s | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
