@@ -18,7 +18,7 @@ from jobs.commands.runs.budget import BudgetOptions, within_budget
 from jobs.console import Console, next_command
 from jobs.errors import AccessError, RequestError, UnreachableError
 from jobs.exit_status import POOR_CLUSTER
-from jobs.following.cluster_check_result import ClusterCheckResult, assess
+from jobs.following.cluster_check_result import VERDICTS, ClusterCheckResult, assess
 from jobs.following.planned import with_plan
 from jobs.following.supervision_policy import mark
 from jobs.following.supervisor import Supervisor
@@ -133,7 +133,7 @@ def carry_out(
         return INTERRUPTED
     if spec.kind == "check" and result.exit_code == 0:
         measured = _read_check(console, workspace, result.job, spec)
-        console.say("the cluster is good" if measured.good else "the check found a problem")
+        console.say(VERDICTS[measured.good])
         return 0 if measured.good else POOR_CLUSTER
     return result.exit_code
 

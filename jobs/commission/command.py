@@ -1,13 +1,16 @@
 """`python -m jobs commission`: run what has never met Azure, and write a page of what was found."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any, Final
 
 from azure.core.exceptions import ResourceNotFoundError
@@ -24,11 +27,21 @@ from jobs.azure import costs, results
 from jobs.azure.workspace import Workspace, connect
 from jobs.commission.page import page_of, rows_of
 from jobs.commission.record import Fact, Record
-from jobs.commission.steps import CANCEL, PREEMPTION, Output, Step, Wishes, preempted, steps
+from jobs.commission.steps import (
+    CANCEL,
+    PREEMPTION,
+    RUNS,
+    Output,
+    Step,
+    Wishes,
+    preempted,
+    steps,
+)
 from jobs.console import PLATFORM, Console, agree, next_command, table
-from jobs.errors import RequestError
+from jobs.errors import ConflictError, FateUnknownError, MissingError, RequestError
 from jobs.planning import prices
 from jobs.planning.command import workspace_prices
+from jobs.scaling.sweep import key_pattern, name_problems
 from jobs.spec.builder import find_cluster
 from jobs.spec.run_key import run_of
 
@@ -93,7 +106,7 @@ class CommissionOptions:
     """Folder of all commissionings."""
 
     def __post_init__(self) -> None:
-        problems = fields.problems(self)
+        problems = fields.problems(self) or name_problems(self.name)
         further = (*self.training, *self.submit, *self.scaling)
         if not problems and not all("=" in text for text in further):
             problems.append(
@@ -102,13 +115,14 @@ class CommissionOptions:
         if problems:
             raise ConfigError(problems)
 
-    def wishes(self, program: tuple[str, ...]) -> Wishes:
-        """Return what is commissioned."""
+    def wishes(self, program: tuple[str, ...], tries: Mapping[str, int]) -> Wishes:
+        """Return what is commissioned, after some tries of its steps."""
         return Wishes(
             *(self.name, self.preset, self.cluster, self.data, self.steps, program),
             training=_flags(self.training),
             more=_flags(self.submit),
             scaling=_flags(self.scaling),
+            tries=tries,
         )
 
 
@@ -127,9 +141,10 @@ def run(
     console = Console(as_json=as_json)
     folder = Path(options.folder).absolute() / outputs.stack / options.name
     record = Record.read(folder / "facts.json")
-    all_steps = steps(options.wishes(program), options.timeout_hours, options.attempts)
+    wishes = options.wishes(program, record.tries())
+    all_steps = steps(wishes, options.timeout_hours, options.attempts)
     if options.teardown:
-        return _tear_down(console, connect(outputs), options.name, all_steps)
+        return _tear_down(console, connect(outputs), options.name)
     due = [step for step in all_steps if _is_due(record, step)]
     if due:
         _agree(console, outputs, options, due)
@@ -182,7 +197,10 @@ class Commissioning:
         for step in due:
             self._console.say(f"{step.name}: {step.expected}")
             before = self._record.facts.get(step.name)
-            resumed = before is not None and before.state == "begun"
+            # Else a job that has ended without anybody who looked would be repeated.
+            resumed = before is not None and (
+                before.state == "begun" or before.status == FateUnknownError.exit_code
+            )
             self._record.set(step.name, Fact("begun", _now()))
             begun = time.monotonic()
             output = self._output(step, resumed=resumed)
@@ -210,21 +228,29 @@ class Commissioning:
 
     def _output(self, step: Step, *, resumed: bool) -> Output:
         if resumed and step.run is not None and step.name != CANCEL:
-            # Its job may still run, or have ended without anybody who looked.
-            followed = self._call("follow", step.run)
-            if followed.answer is not None:
+            followed = self._follow(step.run)
+            if followed.status != MissingError.exit_code or followed.answer is not None:
                 return followed
         if step.name == CANCEL and step.run is not None:
             problem = self._cancelled_in_the_middle(step, step.run)
             if problem is not None:
                 return problem
-        return self._call(*step.command)
+        output = self._call(*step.command)
+        if step.run is not None and _still_runs(output):
+            # An earlier try could not follow it to its end.
+            return self._follow(step.run)
+        return output
+
+    def _follow(self, run: str) -> Output:
+        """Follow a run as the `submit` did that an earlier try has begun."""
+        attempts = str(self._options.attempts)
+        return self._call("follow", run, "--supervise", "--resubmit.attempts", attempts)
 
     def _cancelled_in_the_middle(self, step: Step, run: str) -> Output | None:
         """Submit a run and cancel it once it trains; return what went wrong, if anything did."""
         verb, *rest = step.command
         submitted = self._call(verb, "--no-follow", *rest)
-        if submitted.status and "has not ended" not in submitted.text:
+        if submitted.status and not _still_runs(submitted):
             return submitted
         asked = Output(1, None, "")
 
@@ -235,29 +261,54 @@ class Commissioning:
             ended = "has ended" in asked.text
             return ended or any(rank["heartbeat"]["step"] > 0 for rank in ranks)
 
-        if not wait_until(trains, self._options.wait_minutes * 60, 5.0) or asked.status:
+        minutes = self._options.wait_minutes
+        if not wait_until(trains, minutes * 60, 5.0):
+            # Nobody would look at it any more.
+            ended = self._call("cancel", run)
+            left = "it was cancelled" if ended.status == 0 else f"cancel failed: {ended.reason}"
+            text = f"{run}: did not train within {minutes:g} minutes; {left}"
+            return Output(ended.status or 1, None, text)
+        if asked.status:
             return asked
         cancelled = self._call("cancel", run)
         return cancelled if cancelled.status else None
 
     def _call(self, verb: str, *arguments: str, quiet: bool = False) -> Output:
         """Run `python -m jobs`, and show its progress as it comes."""
-        words = [verb, "--json", *PLATFORM.get(), *arguments]
+        words = [verb, "--json", *_platform(self._outputs.stack), *arguments]
         lines: list[str] = []
-        with subprocess.Popen(
-            [sys.executable, "-m", "jobs", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
+        # A file, as a command would wait for somebody to read a pipe that is full.
+        with (
+            TemporaryFile("w+") as answer,
+            subprocess.Popen(
+                [sys.executable, "-m", "jobs", *words],
+                stdout=answer,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as process,
+        ):
             assert process.stderr is not None
-            assert process.stdout is not None
             for line in process.stderr:
                 lines.append(line.rstrip("\n"))
                 if not quiet:
                     self._console.say(f"  {line.rstrip()}")
-            answer = process.stdout.read()
-        return Output(process.returncode, _document(answer), "\n".join(lines))
+            status = process.wait()
+            answer.seek(0)
+            document = _document(answer.read())
+        return Output(status, document, "\n".join(lines))
+
+
+def _platform(stack: str) -> tuple[str, ...]:
+    """Return the arguments that select the platform, even if this command was given none: without
+    them `plan` plans for no stack.
+    """
+    file = os.environ.get("JOBS_OUTPUTS")
+    return PLATFORM.get() or (("--outputs", file) if file else ("--stack", stack))
+
+
+def _still_runs(output: Output) -> bool:
+    """Whether a `submit` was refused because the last attempt of its run has not ended."""
+    return output.status == ConflictError.exit_code and "has not ended" in output.text
 
 
 def _is_due(record: Record, step: Step) -> bool:
@@ -292,7 +343,7 @@ def _agree(
         agree(at_most, console)
 
 
-def _tear_down(console: Console, workspace: Workspace, name: str, all_steps: Sequence[Step]) -> int:
+def _tear_down(console: Console, workspace: Workspace, name: str) -> int:
     """Delete the folders of the runs, and the outputs of their jobs.
 
     Returns:
@@ -301,13 +352,8 @@ def _tear_down(console: Console, workspace: Workspace, name: str, all_steps: Seq
     storage = workspace.storage
     store = storage.datastores.results
     artifacts = results.artifact_store(workspace.manager, storage)
-    named = {step.run for step in all_steps if step.run is not None}
-    # Those of scaling have keys of their own.
-    jobs = [
-        job
-        for job in workspace.jobs.newest_first(archived=True)
-        if job.run in named or (job.kind == "benchmark" and job.run.startswith(f"{name}-"))
-    ]
+    own = re.compile(rf"{name}-({'|'.join(RUNS)})(-[0-9]+)?|{key_pattern(name)}")
+    jobs = [job for job in workspace.jobs.newest_first(archived=True) if own.fullmatch(job.run)]
     running = [job.name for job in jobs if not job.ended]
     if running:
         raise UserError(f"{', '.join(running)}: not ended; cancel them first, or wait")

@@ -1,12 +1,14 @@
 """What a commissioning has found so far: a file that is written after every step."""
 
 import json
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from common.errors import UserError
 from common.files import write_atomically
+from jobs.errors import FateUnknownError, RequestError
 
 State = Literal["begun", "as expected", "different"]
 
@@ -52,6 +54,16 @@ class Record:
             return cls(path, facts, list(data["earlier"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"{path}: is no record of a commissioning ({error!r})") from error
+
+    def tries(self) -> Counter[str]:
+        """Return how often each step was different, but for tries whose job may still run."""
+        told = [*self.earlier, *({"step": name, **asdict(one)} for name, one in self.facts.items())]
+        open_ended = (RequestError.exit_code, FateUnknownError.exit_code)
+        return Counter(
+            one["step"]
+            for one in told
+            if one["state"] == "different" and one["status"] not in open_ended
+        )
 
     def set(self, name: str, fact: Fact) -> None:
         """Note a fact, and write the file."""

@@ -2,22 +2,33 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
 from typing import Any, Final
 
 from common.text import plural
+from jobs.following.cluster_check_result import VERDICTS
 
+KILL: Final = "rank killed"
+"""Name of the step that kills a rank."""
 CANCEL: Final = "cancel"
 """Name of the step that cancels a run and continues it."""
 PREEMPTION: Final = "pre-emption"
 """Name of the step that is not run, but seen if Azure takes nodes away."""
+RUNS: Final = ("smoke", "check", "train", "killed", "cancelled")
+"""Ends of the keys of its runs, beside those of `scaling`."""
 NODES: Final = 2
 
 _PREEMPTED: Final = re.compile(r"interrupted: .*(?:pre-?empt|sooner than idle)", re.IGNORECASE)
 _CONTINUES: Final = re.compile(r"continues at step ([\d,]+)")
 _STATUS: Final = re.compile(r"(?:status code|exit status) (-?\d+)")
+_KILLED: Final = re.compile(
+    r"this rank kills itself after step"
+    r"|(?:status code|exit status|status) (?:137|-9)\b|\bsignal 9\b|\bSIGKILL\b"
+    r"|\branks? (?:was|were) lost\b"
+)
+"""What the trainer, Azure, mpirun or the rules of resubmission say of a rank that was killed."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,8 @@ class Wishes:
     """Options of every `submit`."""
     scaling: tuple[str, ...] = ()
     """Options of `scaling`."""
+    tries: Mapping[str, int] = field(default_factory=dict)
+    """Earlier tries of a step that were different, by its name."""
 
     @property
     def save_every(self) -> int:
@@ -117,7 +130,7 @@ def steps(wishes: Wishes, timeout_hours: float, attempts: int) -> list[Step]:
     # What trains on no data has to end sooner.
     soon = f"{timeout_hours / 2:g}"
     short, hours = ("--timeout-hours", soon, *tries), timeout_hours * attempts
-    smoke, check = f"{wishes.name}-smoke", f"{wishes.name}-check"
+    smoke, check, *_ = (f"{wishes.name}-{end}" for end in RUNS)
     found = [
         Step(
             "preflight",
@@ -191,9 +204,10 @@ def _trainings(wishes: Wishes, data: str, options: Sequence[str], hours: float) 
             *wishes.training,
         )
 
-    trained, killed, cancelled = (
-        f"{wishes.name}-{end}" for end in ("train", "killed", "cancelled")
-    )
+    *_, trained, killed, cancelled = (f"{wishes.name}-{end}" for end in RUNS)
+    # Nothing is left to kill or to cancel of a run that has continued or completed.
+    killed += _again(wishes.tries.get(KILL, 0))
+    cancelled += _again(wishes.tries.get(CANCEL, 0))
     return [
         Step(
             "training",
@@ -206,7 +220,7 @@ def _trainings(wishes: Wishes, data: str, options: Sequence[str], hours: float) 
             run=trained,
         ),
         Step(
-            "rank killed",
+            KILL,
             submit(killed, "--variables", f"TRAINER_KILL_RANK=1:{wishes.killed_at}"),
             NODES * hours,
             f"rank 1 is killed after step {wishes.killed_at}; the others end, and the run continues"
@@ -228,6 +242,11 @@ def _trainings(wishes: Wishes, data: str, options: Sequence[str], hours: float) 
             run=cancelled,
         ),
     ]
+
+
+def _again(tries: int) -> str:
+    """Return the end of the key of a run that begins anew after some tries."""
+    return f"-{tries + 1}" if tries else ""
 
 
 def preempted(outputs: Mapping[str, str]) -> Finding | None:
@@ -258,12 +277,13 @@ def _completed(output: Output) -> Finding:
 
 
 def _checked(output: Output) -> Finding:
-    # They stand before the verdict, the last line.
-    *before, _ = output.text.splitlines() or [""]
+    *before, last = output.text.splitlines() or [""]
+    if last not in VERDICTS.values():
+        # `follow`, which goes on with an interrupted step, does not read what was measured.
+        unread = "; what it measured was not read" if output.status == 0 else ""
+        return Finding(good=False, text=f"{_words(output)}{unread}")
     lines = [line.strip() for line in takewhile(_is_detail, reversed(before))][::-1]
-    ran = output.status in (0, 23)
-    text = "; ".join(lines) if ran and lines else output.reason
-    return Finding(output.status == 0, text, True if ran else None)
+    return Finding(output.status == 0, "; ".join(lines), guess=True)
 
 
 def _is_detail(line: str) -> bool:
@@ -300,20 +320,24 @@ def _planned(output: Output) -> Finding:
 def _killed(output: Output) -> Finding:
     answer = output.answer if isinstance(output.answer, dict) else {}
     attempts = int(answer.get("attempts", 0))
-    at = _CONTINUES.search(output.text)
+    said = f"{output.text}\n{output.reason}"
+    if not _KILLED.search(said):
+        # Another error says nothing about a killed rank, nor does a pre-emption before it.
+        return Finding(good=False, text=f"{_words(output)}; nothing says that a rank was killed")
+    at, told = _CONTINUES.search(output.text), bool(_STATUS.search(said))
     if output.status == 0 and attempts > 1 and at:
         return Finding(
-            good=True, text=f"{_words(output)}; it continued at step {at[1]}", guess=True
+            good=True, text=f"{_words(output)}; it continued at step {at[1]}", guess=told
         )
-    told = _STATUS.search(f"{output.text} {output.reason}")
     ended = output.status != 0
-    return Finding(ended, _words(output), bool(told) if ended else None)
+    return Finding(ended, _words(output), told if ended else None)
 
 
 def _continued(save_every: int, output: Output) -> Finding:
     at = _CONTINUES.search(output.text)
     if at is None:
-        return Finding(good=False, text=f"{_words(output)}; it began at the first step", guess=None)
+        began = "; it began at the first step" if output.status == 0 else ""
+        return Finding(good=False, text=f"{_words(output)}{began}")
     step = int(at[1].replace(",", ""))
     saved = step % save_every != 0
     text = f"{_words(output)}; it continued at step {step:,}"

@@ -30,6 +30,12 @@ TOPOLOGIES: Final[Mapping[str, str]] = {
 """Options that tell NCCL the PCI topology of a VM size, as Azure's HPC images do for their hosts; a
 container does not see those settings."""
 
+VERDICTS: Final[Mapping[bool, str]] = {
+    True: "the cluster is good",
+    False: "the check found a problem",
+}
+"""Last line that a command prints of a check that it has read, by whether it passed."""
+
 GOOD: Final = 0.8
 """Fraction of the published bandwidth from which a network passes the check."""
 

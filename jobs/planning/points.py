@@ -139,8 +139,8 @@ def have_one_configuration(point: Point, other: Point) -> bool:
 
 
 def newest(folder: Path, stack: str) -> Path | None:
-    """Return the file of the newest sweep of a stack, by the time of its last point; None without
-    one.
+    """Return the file of the newest sweep of a stack, by the time of its last usable point; None
+    without one.
 
     Args:
         folder: Folder of all sweeps.
@@ -149,6 +149,9 @@ def newest(folder: Path, stack: str) -> Path | None:
     Raises:
         UserError: A file is broken; names the line.
     """
-    last = {file: read(file) for file in folder.glob(f"{stack}/*/{FILE}")}
-    times = {file: max(point.at for point in points) for file, points in last.items() if points}
-    return max(times, key=lambda file: times[file], default=None)
+    times = {
+        file: max((point.at for point in read(file) if point.usable), default=None)
+        for file in folder.glob(f"{stack}/*/{FILE}")
+    }
+    known = {file: at for file, at in times.items() if at is not None}
+    return max(known, key=lambda file: known[file], default=None)

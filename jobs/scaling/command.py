@@ -23,7 +23,9 @@ from jobs.azure.workspace import Workspace, connect
 from jobs.commands.follow import make_supervisor
 from jobs.commands.submit import hand_over
 from jobs.console import Console, agree, next_command, table
+from jobs.errors import RequestError
 from jobs.following.follower import POLL_SECONDS, FollowSettings
+from jobs.following.resubmit_policy import RESULT_UNKNOWN
 from jobs.following.supervision_policy import mark
 from jobs.options import DataOptions, ResubmitOptions
 from jobs.planning import points, prices
@@ -34,12 +36,12 @@ from jobs.planning.values import words
 from jobs.scaling.expectation import Expectation, cost_at_most, expected
 from jobs.scaling.report import HEADS, Sweep, not_used, page_of, rows, sentences, sweep_of
 from jobs.scaling.sweep import (
-    NAME,
     STACK,
     Task,
     benchmark_config,
     due,
     model_name,
+    name_problems,
     read_point,
     run_key,
     steps_of_repeat,
@@ -111,12 +113,7 @@ class ScalingOptions:
     """Pause between two requests to Azure, in seconds."""
 
     def __post_init__(self) -> None:
-        problems = fields.problems(self)
-        if not problems and not NAME.fullmatch(self.name):
-            problems.append(
-                f"--name: {self.name!r} must be at most 40 letters, digits, '_' and '-', the first"
-                " a letter or digit"
-            )
+        problems = fields.problems(self) or name_problems(self.name)
         if not problems and not self.nodes:
             problems.append("--nodes: is missing")
         if problems:
@@ -250,10 +247,11 @@ class Measurement:
         return True
 
     def _series(self, own: Sequence[Task]) -> None:
-        # Clients are not shared between threads.
-        workspace = connect(self._outputs)
+        workspace: Workspace | None = None
         for number, task in enumerate(own):
             try:
+                # Clients are not shared between threads.
+                workspace = workspace or connect(self._outputs)
                 point = self._measured(workspace, task)
             except UserError as error:
                 self._console.note(f"{task}: {error}")
@@ -313,6 +311,9 @@ class Measurement:
             "command": spec.command,
             "attempts": str(result.attempts),
         }
+        if result.exit_code == RESULT_UNKNOWN:
+            # No point, so that the same command follows this job again, and submits no other.
+            raise RequestError(result.reason)
         if result.exit_code:
             return replace(
                 task.wanted, at=_now(), environment=facts, problem=f"the job: {result.reason}"

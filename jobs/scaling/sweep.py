@@ -20,7 +20,7 @@ from jobs.spec.kinds import DATA
 from trainer.config import ModelConfig, TrainConfig
 from trainer.presets import to_args
 
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 """Names of sweeps: they begin the keys of runs."""
 STACK: Final = "stack"
 """What the environment of a point calls the stack that it was measured on."""
@@ -207,6 +207,23 @@ def run_key(sweep: str, task: Task, config: TrainConfig, points: Iterable[Point]
     told = json.dumps([to_args(config), task.wanted.data, before])
     digest = hashlib.sha256(told.encode()).hexdigest()[:8]
     return f"{sweep}-{task.series}-{task.nodes}-{digest}"
+
+
+def name_problems(name: str) -> list[str]:
+    """Return why a text cannot name a sweep, or a commissioning; empty if it can."""
+    if _NAME.fullmatch(name):
+        return []
+    return [
+        f"--name: {name!r} must be at most 40 letters, digits, '_' and '-', the first a letter or"
+        " digit"
+    ]
+
+
+def key_pattern(sweep: str) -> str:
+    """Return the pattern of the keys of a sweep's runs. It fits those of no other sweep, as the
+    name of a cluster in a stack's settings has no '-'.
+    """
+    return rf"{sweep}-[a-z0-9_]+-[0-9]+-[0-9a-f]{{8}}"
 
 
 def read_point(

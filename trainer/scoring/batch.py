@@ -167,12 +167,13 @@ def _finish(
     options: ScoreOptions, machine: Machine, units: Sequence[Unit], facts: Mapping[str, Any]
 ) -> None:
     """Write the summary if all units are complete, and say what there is. Of machines that were
-    started together, the first waits for the others and writes it.
+    started together the first one writes it alone, and waits for the others.
     """
     output = Path(options.output)
     if machine.launched and not machine.part:
         wait_for(
-            lambda: _count_done(units) == len(units),
+            # A mount may show a file before its content.
+            lambda: _count_done(units) == len(units) and all(map(read_description, units)),
             lambda: f"the other machines: {_count_done(units):,} of {plural(len(units), 'file')}",
         )
     done = [description for unit in units if (description := read_description(unit))]

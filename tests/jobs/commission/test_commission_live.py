@@ -3,6 +3,7 @@
 from jobs.cli import main
 from jobs.commission.command import Commissioning
 from jobs.commission.steps import Output
+from jobs.following.cluster_check_result import VERDICTS
 from tests.jobs.support.runs import blobs
 from tests.jobs.support.tiny import TRAINED, begin, status, wait_for
 
@@ -12,13 +13,21 @@ def run(tmp_path, *options):
 
 
 def test_a_teardown_deletes_the_folders_of_its_own_runs(live, outputs, tmp_path, capsys):
-    jobs = [begin(live, name, TRAINED, kind="smoke") for name in ("gone-smoke", "kept-smoke")]
+    # The last one belongs to a sweep `gone-2`, and `gone-train` was begun with --data.
+    point = "gone-gpu-1-0123abcd"
+    kept = ("kept-smoke", "gone-2-gpu-1-0123abcd")
+    jobs = [
+        begin(live, name, TRAINED, kind="benchmark" if "gpu" in name else "smoke")
+        for name in ("gone-smoke", "gone-train", "gone-killed-2", point, *kept)
+    ]
     wait_for(lambda: all(status(live, job) == "Completed" for job in jobs))
     assert blobs(live, "results/runs/gone-smoke")
     assert run(tmp_path, "--teardown") == 0
     assert "nothing of it is left in storage" in capsys.readouterr().out
-    assert not blobs(live, "results/runs/gone-smoke")
-    assert blobs(live, "results/runs/kept-smoke")
+    for name in ("gone-smoke", "gone-train", "gone-killed-2", point):
+        assert not blobs(live, f"results/runs/{name}")
+    for name in kept:
+        assert blobs(live, f"results/runs/{name}")
     assert run(tmp_path, "--teardown") == 0
 
 
@@ -39,7 +48,7 @@ def test_only_what_was_different_is_run_again(live, outputs, tmp_path, capsys, m
             answer = {"points": [{"nodes": 1, "images_per_s": [1, 2, 3], "place": "inside"}]}
         if verb == "plan":
             answer = {"choices": [{"nodes": 1, "basis": "measured"}]}
-        return Output(23 if poor else 0, answer, "  0.6 GB/s\nthe verdict")
+        return Output(23 if poor else 0, answer, f"  0.6 GB/s\n{VERDICTS[not poor]}")
 
     monkeypatch.setattr(Commissioning, "_call", call)
     assert run(tmp_path, "--yes") == 1

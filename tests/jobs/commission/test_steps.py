@@ -1,5 +1,7 @@
 """The steps of a commissioning: what each expects, and reads from a command's output."""
 
+from dataclasses import replace
+
 import pytest
 
 from common.errors import UserError
@@ -7,7 +9,7 @@ from common.page.render import render
 from jobs.cli import COMMANDS, read_options
 from jobs.commission.page import NOT_SEEN, page_of, rows_of
 from jobs.commission.record import Fact, Record
-from jobs.commission.steps import Output, Wishes, preempted, steps
+from jobs.commission.steps import RUNS, Output, Wishes, preempted, steps
 
 WISHES = Wishes("first", "imagenet-ndv2", "gpu", "imagenet:3", 2000, ("--batch-size", "64"))
 ALL = steps(WISHES, 0.5, 3)
@@ -27,6 +29,26 @@ def test_steps_cost_more_and_more_but_for_the_plan_of_what_was_measured():
     assert hours == sorted(hours)
     assert hours[0] == 0
     assert [step.name for step in ALL if step.needed] == ["preflight", "smoke job"]
+
+
+def test_the_runs_that_a_teardown_deletes_are_those_of_the_steps():
+    assert {step.run for step in ALL if step.run} == {f"first-{end}" for end in RUNS}
+
+
+def test_a_rank_is_killed_and_a_run_cancelled_in_a_run_that_begins_anew(tmp_path):
+    record = Record(tmp_path / "facts.json")
+    for status in (1, 25, 0):
+        record.set("rank killed", Fact("different", "", status=status))
+        record.set("training", Fact("different", "", status=status))
+    record.set("rank killed", Fact("begun", ""))
+    assert record.tries() == {"rank killed": 2, "training": 2}
+    # A rank is killed in an attempt at step 0 alone; a training continues where it was.
+    again = steps(replace(WISHES, tries=record.tries()), 0.5, 3)
+    runs = {step.name: step.run for step in again}
+    assert (runs["rank killed"], runs["cancel"], runs["training"]) == (
+        "first-killed-3", "first-cancelled", "first-train",
+    )  # fmt: skip
+    assert all(step.run is None or step.run in step.command for step in again)
 
 
 def test_without_a_data_set_nothing_trains_on_data():
@@ -73,7 +95,14 @@ def test_a_check_shows_what_was_measured_and_not_the_summary_before():
     poor = find("cluster check", 23, None, f"{text}{details}the check found a problem")
     assert (poor.good, poor.guess) == (False, True)
     failed = find("cluster check", 1, ended("failed by its own error"), text)
-    assert (failed.text, failed.guess) == ("failed by its own error", None)
+    assert (failed.text, failed.guess) == ("failed by its own error, 1 attempt", None)
+
+
+def test_a_check_whose_figures_nobody_read_has_not_passed():
+    log = "first-check-r1: Running\n  all-reduce of 64 MB: 0.1 GB/s\nfirst-check-r1: Completed"
+    finding = find("cluster check", 0, ended("completed"), log)
+    assert (finding.good, finding.guess) == (False, None)
+    assert finding.text == "completed, 1 attempt; what it measured was not read"
 
 
 @pytest.mark.parametrize(
@@ -102,14 +131,29 @@ def test_a_plan_is_to_rest_on_what_was_measured():
 
 
 def test_a_killed_rank_continues_or_says_why_not():
-    text = "interrupted: a rank was lost\ncontinues at step 300: ..."
+    text = "interrupted: a rank was lost (exit status 6 of the trainer)\ncontinues at step 300: ..."
     again = find("rank killed", 0, ended("training completed", 2), text)
     assert (again.good, again.guess) == (True, True)
     assert again.text.endswith("it continued at step 300")
     failed = find("rank killed", 137, ended("failed"), "exited with status code 137")
     assert (failed.good, failed.guess) == (True, True)
-    assert find("rank killed", 1, ended("failed"), "").guess is False
+    silent = find("rank killed", 1, ended("failed"), "this rank kills itself after step 300")
+    assert (silent.good, silent.guess) == (True, False)
     assert not find("rank killed", 0, ended("training completed")).good
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "text"),
+    [(1, "failed by its own error", "Azure: exited with status code 1."),
+     (3, "failed by its own error", "DataError: step 1370 has no images"),
+     (25, "how the run ends is unknown", ""),
+     (20, "cancelled by `cancel`", ""),
+     (0, "training completed", "interrupted: PreemptionError\ncontinues at step 100: ...")],
+)  # fmt: skip
+def test_a_run_that_ends_for_another_reason_says_nothing_of_a_killed_rank(status, reason, text):
+    finding = find("rank killed", status, ended(reason, 2), text)
+    assert (finding.good, finding.guess) == (False, None)
+    assert finding.text == f"{reason}, 2 attempts; nothing says that a rank was killed"
 
 
 def test_a_cancelled_run_shows_whether_it_had_the_time_to_save():
@@ -118,7 +162,11 @@ def test_a_cancelled_run_shows_whether_it_had_the_time_to_save():
     assert "continued at step 1,234" in between.text
     regular = find("cancel", 0, ended("training completed", 2), "continues at step 1,200: x")
     assert (regular.good, regular.guess) == (True, None)
-    assert not find("cancel", 0, ended("training completed", 2), "starts").good
+    lost = find("cancel", 0, ended("training completed", 2), "starts")
+    assert (lost.good, lost.text) == (
+        False, "training completed, 2 attempts; it began at the first step",
+    )  # fmt: skip
+    assert find("cancel", 1, None, "error: no quota").text == "error: no quota"
 
 
 @pytest.mark.parametrize(

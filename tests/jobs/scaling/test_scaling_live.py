@@ -4,13 +4,17 @@ import json
 import subprocess
 from dataclasses import replace
 from threading import Barrier
+from types import SimpleNamespace
 
 import pytest
 
 from common.prices import NodePrices
+from jobs.azure.job_records import Job
 from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.console import Console
+from jobs.errors import SignInError
+from jobs.following.supervisor import RunResult
 from jobs.planning import points
 from jobs.scaling.command import Measurement, ScalingOptions
 from jobs.scaling.expectation import expected
@@ -144,3 +148,42 @@ def test_clusters_are_measured_side_by_side_and_a_failure_leaves_out_its_own_lar
     gpu, cpu = stack.clusters["gpu"].size, stack.clusters["cpu"].size
     assert found == {(gpu, 1): "the job: failed", (cpu, 1): None, (cpu, 2): None}
     assert "left out: gpu, 2 nodes, synthetic" in capsys.readouterr().err
+
+
+def test_a_sign_in_that_fails_is_said_in_words_and_leaves_out_the_cluster(
+    tmp_path, monkeypatch, capsys
+):
+    stack = platform()
+    asked = tasks(stack, ("gpu",), (1, 2), (points.SYNTHETIC,), PRESETS["imagenet-ndv2"], 2)
+
+    def refuse(_):
+        raise SignInError("not signed in; run az login")
+
+    monkeypatch.setattr("jobs.scaling.command.connect", refuse)
+    assert measurement(stack, tmp_path, asked).of(asked)
+    shown = capsys.readouterr().err
+    assert "gpu, 1 node, synthetic: not signed in; run az login" in shown
+    assert "left out: gpu, 2 nodes, synthetic" in shown
+
+
+def test_a_job_whose_result_could_not_be_read_is_followed_again_and_not_repeated(
+    tmp_path, monkeypatch, capsys
+):
+    stack = platform()
+    (task,) = tasks(stack, ("gpu",), (1,), (points.SYNTHETIC,), PRESETS["imagenet-ndv2"], 2)
+    job = Job("sweep-gpu-1-r1", "Completed", "gpu", 1, None, None)
+    followed = []
+
+    class Unread:
+        def follow(self, job):
+            followed.append(job.name)
+            return RunResult(job, "Completed", 22, "its result could not be read", 1)
+
+    workspace = SimpleNamespace(jobs=SimpleNamespace(attempts=lambda _: (job,)))
+    monkeypatch.setattr("jobs.scaling.command.connect", lambda _: workspace)
+    monkeypatch.setattr("jobs.scaling.command.make_supervisor", lambda *_, **__: Unread())
+    for _ in range(2):
+        assert measurement(stack, tmp_path, [task]).of([task])
+        assert "its result could not be read" in capsys.readouterr().err
+    assert followed == ["sweep-gpu-1-r1"] * 2
+    assert not list(tmp_path.rglob("*.jsonl"))

@@ -1,5 +1,6 @@
 """A scaling sweep of clusters: its points, their jobs, and what is read of a job."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from jobs.planning.points import SYNTHETIC
 from jobs.scaling.sweep import (
     benchmark_config,
     due,
+    key_pattern,
     model_name,
     read_point,
     run_key,
@@ -113,6 +115,14 @@ def test_a_run_keeps_its_key_until_its_point_was_noted_as_not_usable():
     assert run_key("sweep", TWO, TRAINING, [replace(ONE.wanted, problem="x")]) == key
     assert run_key("sweep", TWO, TRAINING, [replace(TWO.wanted, problem="x")]) != key
     assert run_key("sweep", TWO, replace(TRAINING, batch_size=64), []) != key
+
+
+def test_the_keys_of_a_sweep_are_not_those_of_one_whose_name_begins_alike():
+    pattern = key_pattern("sweep")
+    assert re.fullmatch(pattern, run_key("sweep", TWO, TRAINING, []))
+    for other in ("sweep-2", "sweep-big", "sweep-gpu-2", "asweep"):
+        assert not re.fullmatch(pattern, run_key(other, TWO, TRAINING, []))
+    assert not re.fullmatch(pattern, "sweep-gpu-2")
 
 
 def test_the_rates_are_those_of_the_repeats_without_the_warm_up():

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import signal
+import threading
 import time
 
 import pyarrow.parquet
@@ -156,6 +157,32 @@ def test_machines_that_mpirun_started_list_once_and_the_first_ends_last(
     assert f"{output}: 71 images in 8 files" in said
     assert f"{output}: part 1 of 2 is complete" in also
     assert content(output) == undisturbed
+
+
+def test_the_first_of_the_machines_that_mpirun_started_writes_the_summary_alone(
+    score, tmp_path, undisturbed, monkeypatch
+):
+    output = tmp_path / "scores"
+    whole = undisturbed["_part-00001.json"]
+    for name, data in undisturbed.items():
+        write_atomically(output / name, data)
+    summary, late = output / "_scores.json", output / "_part-00001.json"
+    summary.unlink()
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
+    status, said, _ = score("--output", output, "--images-per-file", "10")
+    assert (status, summary.exists()) == (0, False)
+    assert f"{output}: part 1 of 2 is complete; 8 of 8 files are written" in said
+
+    # A mount shows the file of the other machine before its content.
+    late.write_bytes(b"")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+    timer = threading.Timer(1.5, late.write_bytes, [whole])
+    timer.start()
+    status, said, _ = score("--output", output, "--images-per-file", "10")
+    timer.join()
+    assert (status, content(output)) == (0, undisturbed)
+    assert f"{output}: 71 images in 8 files" in said
 
 
 def test_a_finished_unit_is_not_written_again_and_a_damaged_one_is(score, tmp_path, undisturbed):
