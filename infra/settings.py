@@ -235,7 +235,8 @@ class AccessSettings:
     existing_bastion: BastionId | None = None
     """Use this Bastion (Standard or Premium, with native client support) of a peered network
     instead of declaring one. `network.jump_access` lists its subnet's range, and its owner gives
-    `users` and `administrators` Reader on it."""
+    `users` and `administrators` Reader on it. They also need Reader on this stack's network, which
+    the stack does not assign."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,12 @@ PULUMI_VERSION: Final = "3.259.0"
 FOLDER: Final = "/opt/platform"
 """Where the machine keeps its clone of the repository."""
 
+PACKAGES: Final = (
+    *("ca-certificates", "curl", "git", "gpg"),
+    *("make", "g++", "python3", "python3-dev", "python3-venv"),
+)
+"""Debian's packages for the setup; the second line is what scripts/check-machine asks for."""
+
 SETUP: Final = "/usr/local/sbin/set-up-jump-machine"
 LOG: Final = "/var/log/jump-machine.log"
 
@@ -72,7 +78,7 @@ def configuration(repository: str | None, revision: str) -> str:
         "disable_root": True,
         "package_update": True,
         "package_upgrade": True,
-        "packages": ["ca-certificates", "curl", "git", "gpg", "make", "python3", "python3-venv"],
+        "packages": list(PACKAGES),
         "write_files": [
             {"path": SETUP, "permissions": "0755", "content": script(repository, revision)}
         ],

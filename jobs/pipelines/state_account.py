@@ -232,10 +232,15 @@ def state_roles(
 
 
 def holds(existing: object, wanted: object) -> bool:
-    """Check whether an existing resource has everything that is wanted, and maybe more."""
+    """Check whether an existing resource has everything that is wanted, and maybe more.
+
+    Azure returns some texts in another spelling. Only a subject counts as it is written, because
+    Entra compares it with upper and lower case.
+    """
     if isinstance(wanted, Mapping):
         return isinstance(existing, Mapping) and all(
-            holds(existing.get(name), value) for name, value in wanted.items()
+            existing.get(name) == value if name == "subject" else holds(existing.get(name), value)
+            for name, value in wanted.items()
         )
     if isinstance(wanted, str) and isinstance(existing, str):
         return existing.lower() == wanted.lower()

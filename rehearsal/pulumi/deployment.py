@@ -130,10 +130,8 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
 
     def reset(self) -> None:
         """Restore the settings of the repository's file."""
-        salt = self._salt()
-        shutil.copy(ROOT / self._settings.name, self._settings)
-        with self._settings.open("a", encoding="utf-8") as file:
-            file.write(f"{salt}\n")
+        text = (ROOT / self._settings.name).read_text(encoding="utf-8")
+        self._settings.write_text(f"{without_secrets(text)}{self._salt()}\n", encoding="utf-8")
         self._configure_own()
 
     def _configure_own(self) -> None:
@@ -194,6 +192,18 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
             timeout=_SECONDS,
             check=False,
         )
+
+
+def without_secrets(settings: str) -> str:
+    """Return a stack's settings without what says how its secrets are encrypted: a stack that
+    somebody has deployed names a key vault there.
+    """
+    kept = (
+        line
+        for line in settings.splitlines()
+        if not line.startswith(("secretsprovider:", "encryptedkey:", "encryptionsalt:"))
+    )
+    return "".join(f"{line}\n" for line in kept)
 
 
 def find_engine() -> tuple[Path, str]:

@@ -8,6 +8,7 @@ import subprocess
 from infra.catalog import cloud_init, roles
 from infra.outputs import from_dict
 from infra.resources import ASSIGNMENT, BASTION, EXTENSION, INTERFACE, MACHINE, SCHEDULE, of_kind
+from tests import ROOT
 from tests.infra.support.stacks import only, ran, rendered
 from tests.infra.support.variants import OPTIONS
 
@@ -88,6 +89,12 @@ def test_the_setup_is_a_shell_script_that_fetches_from_the_listed_hosts_only(tmp
     assert hosts - {"github.com"} <= set(cloud_init.HOSTS)
     assert f"git clone --quiet {url} /opt/platform" in text
     assert "make -C /opt/platform setup-platform" in text
+
+
+def test_the_machine_has_what_the_setup_of_the_repository_asks_for():
+    asked = re.findall(r"apt install ([^;\"]+)", (ROOT / "scripts" / "check-machine").read_text())
+    wanted = {name.replace("python3.11", "python3") for names in asked for name in names.split()}
+    assert {"g++", "make", "python3-dev"} <= wanted <= set(cloud_init.PACKAGES)
 
 
 def test_without_a_repository_it_installs_the_tools_alone():

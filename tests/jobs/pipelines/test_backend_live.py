@@ -222,6 +222,7 @@ def test_roles_have_the_guids_of_the_platforms_own():
     [
         ({"a": 1, "b": 2}, {"a": 1}, True),
         ({"a": {"b": "X"}}, {"a": {"b": "x"}}, True),
+        ({"a": {"subject": "repo:Team/x"}}, {"a": {"subject": "repo:team/x"}}, False),
         ({"a": ["y", "x"]}, {"a": ["x", "y"]}, True),
         ({"a": 1}, {"b": 1}, False),
         ({"a": {"b": True}}, {"a": {"b": False}}, False),

@@ -8,7 +8,7 @@ import pytest
 
 from infra.offline import render
 from infra.outputs import from_dict
-from rehearsal.pulumi.deployment import ROOT, SUBSCRIPTION, Deployment
+from rehearsal.pulumi.deployment import ROOT, SUBSCRIPTION, Deployment, without_secrets
 from tests.infra.support.variants import OPTIONS
 from tests.rehearsal.support.engine import azure_resources, exported, ran, resource_count
 from tests.rehearsal.support.registered import declared, registered
@@ -39,6 +39,12 @@ def changed(deployed):
     """The stack, to be configured; it is as before afterwards."""
     yield deployed
     deployed.reset()
+
+
+def test_settings_of_a_deployed_stack_lose_its_key():
+    before = "config:\n  ml-azure-horovod:prefix: hvd\n"
+    key = "secretsprovider: azurekeyvault://v.vault.azure.net/keys/pulumi\nencryptedkey: abc=\n"
+    assert without_secrets(key + before + "encryptionsalt: v1:abc\n") == before
 
 
 def paths(settings):
