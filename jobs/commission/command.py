@@ -93,7 +93,8 @@ class CommissionOptions:
     """Further options of `scaling`, each as NAME=VALUE: seconds=30."""
 
     wait_minutes: Annotated[float, Bounds(above=0)] = 60.0
-    """Longest time until the job that is to be cancelled trains."""
+    """Longest time until the job that is to be cancelled in the middle trains; one that does not is
+    cancelled all the same."""
 
     yes: bool = False
     """Do not ask."""
