@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+from jobs.errors import SpecError
 from jobs.options import (
     BatchOptions,
     DataOptions,
@@ -18,6 +21,13 @@ from trainer.presets import PRESETS
 IMAGENET = DataOptions(asset="imagenet:3")
 TRAINING = PRESETS["imagenet-ndv2"]
 SYNTHETIC = replace(PRESETS["synthetic"], batch_size=256, max_steps=500)
+
+
+def problems(make):
+    """The options that a job is refused for."""
+    with pytest.raises(SpecError) as caught:
+        make()
+    return [problem.partition(":")[0] for problem in caught.value.problems]
 
 
 def training(nodes, stack, attempt=FIRST, **options):
