@@ -57,7 +57,7 @@ def page_of(
     notes += [f"guesses that were wrong: {', '.join(wrong)}"] if wrong else []
     return FactsPage(
         title=f"Commissioning of {stack}",
-        heading=f"What {stack} does on its platform",
+        heading=f"What was found on the platform {stack}",
         above=f"Commissioning, workspace {workspace}",
         lead=f"{len(done)} of {plural(len(rows), 'step')} seen",
         notes=notes,

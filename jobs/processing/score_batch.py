@@ -98,6 +98,9 @@ def _check_model(workspace: Workspace, model: str, folder: str, console: Console
             f" {str(error).splitlines()[0]}"
         )
         return
+    except ValueError as error:
+        broken = f"MODEL: {model}: {folder}/export.json is broken ({error}); register the run again"
+        raise SpecError([broken]) from error
     task = facts.get("task", "classification")
     if task != "classification":
         raise SpecError(

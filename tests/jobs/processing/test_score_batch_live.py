@@ -49,5 +49,9 @@ def test_what_would_fail_on_a_node_is_refused_before(live, outputs, model, capsy
     assert "masks:1 is for segmentation, whose masks do not fit" in capsys.readouterr().err
     assert command(model("own", folder="runs/x/export")) == 2
     assert "own:1 lies in runs/x/export, but such jobs read models below" in capsys.readouterr().err
+    broken = model("broken")
+    put(live, {"models/broken/1/export.json": b'{"task": "class'})
+    assert command(broken) == 2
+    assert "models/broken/1/export.json is broken" in capsys.readouterr().err
     assert command(model(), "--", "--part", "1") == 2
     assert "--part: follows from the job" in capsys.readouterr().err
