@@ -19,6 +19,7 @@ from jobs.serving.traffic import TrafficOptions
 from jobs.serving.traffic_policy import TrafficError
 from jobs.serving.undeploy import UndeployOptions
 from rehearsal.errors import AzureError
+from tests.jobs.support.live import sdk
 from tests.jobs.support.runs import ARM, answer
 from tests.jobs.support.serving import register_model
 
@@ -64,6 +65,14 @@ def divided(live, capsys, **options):
     options = TrafficOptions(endpoint="digits", **options)
     assert traffic.run(options, live.outputs, as_json=True) == 0
     return answer(capsys)["traffic"]
+
+
+def test_the_sdk_invokes_an_endpoint(live, capsys, tmp_path):
+    deployed(live, capsys, register_model(live, "digits", "1"))
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps({"instances": [{"b64": "AAAA"}]}))
+    said = sdk(live).online_endpoints.invoke("digits", request_file=str(file))
+    assert json.loads(said)["classes"][0]["class_name"] == "graph 1"
 
 
 def test_the_first_deployment_answers_all_requests(live, capsys, image):
