@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+from benchmarks.data.input_names import FLOOR, PARQUET, PIPELINE, TEXTBOOK
 from benchmarks.data.photos import write_parquet, write_photos
 from benchmarks.measure import (
     BenchmarkOptions,
@@ -24,8 +25,6 @@ from common.errors import UserError
 from trainer.config import NotNegative, Positive
 from trainer.diagnostics.environment import cores
 
-PIPELINE, FLOOR = "our pipeline", "decode and resize alone"
-PARQUET, TEXTBOOK, REENCODED = "ours, Parquet", "textbook pipeline", "ours, re-encoded"
 SHIPPED, DEFAULT = "as shipped", "glibc's default"
 """What happens to freed memory: a rank keeps it (`keep_freed_memory`); by default glibc returns
 large blocks to the system at once."""

@@ -21,7 +21,7 @@ from trainer.data.manifest import load_manifest
 from trainer.data.order import Segment
 from trainer.data.pipeline import make_order, training_examples
 from trainer.data.reader import parse
-from trainer.data.source import CALLS_PER_THREAD, Source
+from trainer.data.source import Source, decoded_at_once
 from trainer.distributed.communicator import Alone
 from trainer.distributed.launcher import keep_freed_memory
 from trainer.presets import PRESETS
@@ -63,28 +63,42 @@ def measure(
 def stages(source: Source, batch_size: int, threads: int) -> dict[str, Callable[[], int]]:
     """Return the stages of a training split as contenders, each of about an epoch a turn."""
     examples = training_examples(source, 0, 1, 0)
-    calls = CALLS_PER_THREAD * threads
+    calls = decoded_at_once(threads)
 
     def size(_: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
         return tf.strings.length(serialized)
 
     def parsed(own: tf.Tensor, serialized: tf.Tensor) -> tuple[tf.Tensor, ...]:
         encoded, label = parse(serialized)
+        return tf.strings.length(encoded), label, own
+
+    def undecoded(own: tf.Tensor, encoded: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, ...]:
         return tf.strings.length(encoded), label, images.flips(source, own)
 
-    def batches(mapped: tf.data.Dataset) -> Callable[[], int]:
+    def one_by_one(own: tf.Tensor, serialized: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        each: tuple[tf.Tensor, ...] = tf.map_fn(
+            lambda example: undecoded(*example),
+            (own, *parse(serialized)),
+            parallel_iterations=2 * threads,
+            fn_output_signature=(tf.int32, tf.int64, tf.bool),
+        )
+        return each
+
+    def batches(stage: Callable[..., Any]) -> Callable[[], int]:
         options = tf.data.Options()
         options.autotune.enabled = False
         options.threading.private_threadpool_size = threads
-        iterator = iter(mapped.batch(batch_size).with_options(options))
+        chunks = examples.map(stage, calls).rebatch(batch_size, drop_remainder=True)
+        iterator = iter(chunks.with_options(options))
         return partial(_take, iterator, source.split.examples // batch_size, batch_size)
 
     return {
         "the bytes of the files": partial(_read_files, source),
         "records, verified, in the order of the files": partial(_read_in_order, source),
         "windows, shuffled": partial(_take, _windows(source), _streams(source), None),
-        "strings of TensorFlow, one from each stream": batches(examples.map(size, calls)),
-        "parsed, mirrored or not": batches(examples.map(parsed, calls)),
+        "strings of TensorFlow, one from each stream": batches(size),
+        "parsed": batches(parsed),
+        "one by one, mirrored or not": batches(one_by_one),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.data.input import FLOOR, PARQUET, PIPELINE, REENCODED, TEXTBOOK
+from benchmarks.data.input_names import FLOOR, PARQUET, PIPELINE, REENCODED, TEXTBOOK
 from benchmarks.data.reading import PeakMemory
 from benchmarks.measure import take_turns
 from trainer.config import DataConfig
@@ -134,9 +134,9 @@ class Contenders:
     def floor(self, count: int) -> Callable[[], int]:
         """Return a contender that decodes and resizes the first images, which stay in memory."""
         count = min(count, _IN_MEMORY)
-        examples = training_examples(self._source, 0, 1, 0).take(count).batch(count)
+        examples = training_examples(self._source, 0, 1, 0).rebatch(count).take(1)
         places, serialized = examples.get_single_element()
-        encoded = tf.stack([parse(record)[0] for record in serialized])
+        encoded, _ = parse(serialized)
 
         def decode(encoded: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
             def body(number: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -138,7 +138,7 @@ def waiting(nodes: int, payload: int, batch: int, batches: int, images_per_secon
         source = write_long_set(Path(folder), payload)
         tf.data.Dataset.range(1).get_single_element()
         begin = time.perf_counter()
-        records = training_examples(source, 0, nodes, 0).batch(batch).prefetch(2)
+        records = training_examples(source, 0, nodes, 0).rebatch(batch).prefetch(2)
         iterator = iter(records)
         next(iterator)
         first = time.perf_counter() - begin

@@ -1,7 +1,7 @@
 """From shards to batches of uint8 on the device.
 
-    order (pure)  ->  windows of records  ->  one record from each stream in turn
-                  ->  decode, crop, resize (parallel, in order)  ->  batch  ->  prefetch
+    order (pure)  ->  windows of records  ->  chunks, one record from each stream in turn
+                  ->  decode, crop, resize (parallel, in order)  ->  batches  ->  prefetch
 
 Every random choice is stateless and keyed by (seed, position), so it is the same after any resume
 and with any parallelism. The host decodes and crops; flip and normalisation happen on the device,
@@ -18,7 +18,7 @@ from trainer.data import images
 from trainer.data.corruption import find_damage
 from trainer.data.order import Order
 from trainer.data.reader import read_segments, training_records
-from trainer.data.source import CALLS_PER_THREAD, Source
+from trainer.data.source import CHUNK, Source, decoded_at_once
 from trainer.data.targets.table import TARGETS
 
 F = TypeVar("F", bound=Callable[..., tf.data.Dataset])
@@ -58,20 +58,20 @@ def training_batches(
 
     targets = TARGETS[source.targets]
 
-    def decode(own: tf.Tensor, serialized: tf.Tensor) -> Batch:
-        image, target = targets.training(serialized, source, own)
+    def decode(own: tf.Tensor, encoded: tf.Tensor, stored: tf.Tensor) -> Batch:
+        image, target = targets.training(encoded, stored, source, own)
         return _example(image, target, images.flips(source, own))
 
     decoded = _decode(examples, decode, source, make_order(source, ranks).locate, threads)
-    return _finish(decoded.batch(batch_size, drop_remainder=True), source, threads)
+    return _finish(decoded.rebatch(batch_size, drop_remainder=True), source, threads)
 
 
 def training_examples(source: Source, rank: int, ranks: int, position: int) -> tf.data.Dataset:
-    """Return an endless data set of one rank's pairs (position, serialised record) in order."""
-    first = position + (rank - position) % ranks
-    positions = tf.data.Dataset.range(first, tf.int64.max, ranks)
-    order = make_order(source, ranks)
-    return tf.data.Dataset.zip(positions, training_records(source, order, rank, position))
+    """Return an endless data set of one rank's examples in order, in chunks: positions, int64 [n],
+    and serialised records, string [n].
+    """
+    records = training_records(source, make_order(source, ranks), rank, position)
+    return _placed(records, position + (rank - position) % ranks, ranks)
 
 
 @without_autograph
@@ -85,39 +85,71 @@ def evaluation_batches(
     """
     share = source.share(rank, ranks)
     records = read_segments(source, source.segments(share.start, share.stop))
-    examples = tf.data.Dataset.zip(tf.data.Dataset.range(share.start, share.stop), records)
+    examples = _placed(records, share.start, 1)
 
     targets = TARGETS[source.targets]
 
-    def decode(_: tf.Tensor, serialized: tf.Tensor) -> Batch:
-        return _example(*targets.evaluation(serialized, source), tf.constant(False))
+    def decode(_: tf.Tensor, encoded: tf.Tensor, stored: tf.Tensor) -> Batch:
+        return _example(*targets.evaluation(encoded, stored, source), tf.constant(False))
 
     batches = ceil(ceil(source.split.examples / ranks) / batch_size)
     filled = (
         _decode(examples, decode, source, source.locate, threads)
-        .concatenate(tf.data.Dataset.from_tensors(_blank(source)).repeat())
-        .batch(batch_size, drop_remainder=True)
+        .concatenate(tf.data.Dataset.from_tensors(_blank(source)).repeat().batch(batch_size))
+        .rebatch(batch_size, drop_remainder=True)
         .take(batches)
     )
     return _finish(filled, source, threads)
 
 
+def _placed(records: tf.data.Dataset, first: int, step: int) -> tf.data.Dataset:
+    """Return chunks of records with their positions, which begin at `first`."""
+
+    def place(position: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        end = position + step * tf.size(chunk, tf.int64)
+        return end, (tf.range(position, end, step), chunk)
+
+    return records.scan(tf.constant(first, tf.int64), place)
+
+
 def _decode(
     examples: tf.data.Dataset,
-    decode: Callable[[tf.Tensor, tf.Tensor], Batch],
+    decode: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Batch],
     source: Source,
     locate: Callable[[int], tuple[int, int]],
     threads: int,
 ) -> tf.data.Dataset:
-    """Decode pairs (position, serialised record) in parallel and in order.
+    """Decode chunks in parallel and in order, into parts of batches.
+
+    One call of a function decodes a whole chunk: called for each image, it would cost more CPU time
+    than reading, verifying and shuffling the image, most of it for waking threads.
 
     With `on_corrupt="skip"` an image that cannot be decoded is named on the console and replaced
     by an example of weight 0. tf.data can drop a failing element only from a data set of its own,
     so each example then becomes one.
+
+    Args:
+        examples: Chunks: positions, int64 [n], and serialised records, string [n].
+        decode: From position, encoded image and what is stored beside it to an example.
+        source: Split that the records are from.
+        locate: From a position to the part and the index of its record.
+        threads: Images to decode at once.
     """
+    targets = TARGETS[source.targets]
+    signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, _blank(source))
+
+    def decode_chunk(positions: tf.Tensor, serialized: tf.Tensor) -> Batch:
+        decoded: Batch = tf.map_fn(
+            lambda example: decode(*example),
+            (positions, *targets.parse(serialized, source)),
+            parallel_iterations=2 * threads,
+            fn_output_signature=signature,
+        )
+        return decoded
+
     if source.config.on_corrupt == "fail":
-        calls = CALLS_PER_THREAD * threads
-        return examples.map(decode, num_parallel_calls=calls, deterministic=True)
+        calls = decoded_at_once(threads)
+        return examples.map(decode_chunk, num_parallel_calls=calls, deterministic=True)
 
     def name(position: tf.Tensor) -> int:
         fault = find_damage(source, locate, [int(position)])
@@ -128,12 +160,20 @@ def _decode(
         with tf.control_dependencies([tf.py_function(name, [position], tf.int32)]):
             return {key: tf.identity(value) for key, value in _blank(source).items()}
 
-    def decode_or_replace(position: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
-        decoded = tf.data.Dataset.from_tensors((position, serialized)).map(decode).ignore_errors()
-        return decoded.concatenate(tf.data.Dataset.from_tensors(position).map(replacement)).take(1)
+    def decode_one(position: tf.Tensor, serialized: tf.Tensor) -> Batch:
+        return decode(position, *targets.parse(serialized, source))
 
-    return examples.interleave(
-        decode_or_replace, cycle_length=threads, num_parallel_calls=threads, deterministic=True
+    def decode_or_replace(position: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
+        example = tf.data.Dataset.from_tensors((position, serialized))
+        replaced = tf.data.Dataset.from_tensors(position).map(replacement)
+        return example.map(decode_one).ignore_errors().concatenate(replaced).take(1)
+
+    return (
+        examples.unbatch()
+        .interleave(
+            decode_or_replace, cycle_length=threads, num_parallel_calls=threads, deterministic=True
+        )
+        .batch(CHUNK)
     )
 
 

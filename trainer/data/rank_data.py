@@ -13,7 +13,7 @@ from trainer.data.data_set import DataSet
 from trainer.data.formats.table import record_format
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
 from trainer.data.reader import unreadable
-from trainer.data.source import Source, TargetKind
+from trainer.data.source import CHUNK, Source, TargetKind, decoded_at_once
 from trainer.data.targets.table import TARGETS
 from trainer.distributed.communicator import Communicator
 from trainer.errors import DataError
@@ -110,7 +110,9 @@ class RankData:
         """
         source = self._source("validation")
         serialized = read_record(source, example)
-        image, target = TARGETS[self._targets].evaluation(tf.constant(serialized), source)
+        targets = TARGETS[self._targets]
+        features = targets.parse(tf.constant(serialized), source)
+        image, target = targets.evaluation(*features, source)
         return image.numpy(), target.numpy()
 
     def explain_training(self, error: Exception, position: int) -> None:
@@ -129,7 +131,8 @@ class RankData:
         self._raise_unreadable(source, error)
         order = make_order(source, world.size)
         # The positions of the failed batch and of those decoded ahead of it.
-        ahead = config.batch_size * (config.data.prefetch_batches + 3) + self._threads
+        chunks = decoded_at_once(self._threads) + 1
+        ahead = config.batch_size * (config.data.prefetch_batches + 3) + chunks * CHUNK
         first = position + (world.rank - position) % world.size
         positions = range(first, first + ahead * world.size, world.size)
         damage = find_damage(source, order.locate, positions)

@@ -3,8 +3,8 @@
     order  ->  windows of segments, read whole, checked and shuffled by threads, one window ahead
            ->  one record from each stream in turn  ->  chunks of records  ->  tf.data
 
-Everything before tf.data is Python. A record is then copied once into a string tensor and moved
-from there on; operations of TensorFlow that shuffle or batch strings would copy it again.
+Everything before tf.data is Python. A chunk is a vector of strings, into which each record is
+copied once; operations of TensorFlow that shuffle, batch or unbatch strings would copy it again.
 
 Storage behind a network sometimes fails briefly, so each window is read in several attempts: after
 a warning and a pause it is read from the data folder, then again after a longer pause. If that
@@ -43,8 +43,10 @@ class _UnreadableError(Exception):
 
 
 def parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Parse a serialised record into encoded image and label, scalars of string and int64."""
-    features = tf.io.parse_single_example(
+    """Parse a serialised record, or a vector of them, into encoded images and labels, string and
+    int64 of the same shape.
+    """
+    features = tf.io.parse_example(
         serialized,
         {
             "image/encoded": tf.io.FixedLenFeature([], tf.string),
@@ -55,7 +57,8 @@ def parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def training_records(source: Source, order: Order, rank: int, position: int) -> tf.data.Dataset:
-    """Return an endless data set of one rank's serialised records in order, from a position on.
+    """Return an endless data set of one rank's serialised records in order, from a position on, in
+    chunks: string [n], where n is at most `CHUNK`.
 
     It fails with tensorflow.errors.InvalidArgumentError where no attempt to read succeeded;
     `unreadable` finds the record in that error.
@@ -70,7 +73,8 @@ def training_records(source: Source, order: Order, rank: int, position: int) -> 
 
 
 def read_segments(source: Source, segments: Iterable[Segment]) -> tf.data.Dataset:
-    """Return a data set of the serialised records of some segments, one after the other.
+    """Return a data set of the serialised records of some segments, one after the other, in chunks:
+    string [n], where n is at most `CHUNK`.
 
     It fails as that of `training_records` does.
     """
@@ -93,7 +97,7 @@ def unreadable(error: Exception) -> str | None:
 
 
 def _records(source: Source, streams: Sequence[Callable[[], Iterator[Window]]]) -> tf.data.Dataset:
-    """Return a data set of one record from each stream of windows in turn.
+    """Return a data set of chunks of records, one from each stream of windows in turn.
 
     Args:
         source: Split to read.
@@ -109,7 +113,7 @@ def _records(source: Source, streams: Sequence[Callable[[], Iterator[Window]]]) 
         lambda: _WindowReader(source, len(streams)).chunks([windows() for windows in streams]),
         output_signature=_CHUNK,
     )
-    return chunks.map(checked).prefetch(1).unbatch()
+    return chunks.map(checked).prefetch(1)
 
 
 class _WindowReader:

@@ -18,11 +18,13 @@ WINDOWS_HELD = 2
 """Most windows of encoded images that a stream holds: the current one and the next one."""
 
 CHUNK = 32
-"""Most records that are handed to tf.data together. A call of Python from tf.data costs as much as
-copying a record, and the more records, the more are held and read ahead."""
+"""Most records that are handed to tf.data, parsed and decoded together. Calls of Python and of
+TensorFlow's functions, and waking the threads that make them, cost more than copying a record; and
+the more records, the more are held and read ahead."""
 
 CHUNKS_HELD = 4
-"""Most chunks of records: one in Python's memory and its copy, one ready and the current one."""
+"""Most chunks of records besides those being decoded: one in Python's memory and its copy, one
+ready and the current one."""
 
 OVERHEAD_BYTES = 256 << 20
 """Bytes for read buffers, threads and memory that the allocator does not return; measured by
@@ -31,9 +33,8 @@ benchmarks/data/memory.py."""
 READS = 16
 """Number of streams that a rank reads ahead at the same time."""
 
-CALLS_PER_THREAD = 4
-"""Images for each thread that are given out to be decoded. With one for each, a thread that has
-decoded its image would sleep until the next one is given out, which costs CPU time."""
+THREADS_PER_CHUNK = 8
+"""Threads that share a chunk: few enough that most have an image to decode until its end."""
 
 BATCHES_IN_FLIGHT = 2
 """Batches in addition to those kept ready: the one being filled and the one in use."""
@@ -124,6 +125,13 @@ class Source:
         shard, part = self.parts[segment.shard]
         reader = reader or self.format.reader(1)
         return reader.records(str(path), shard, part, segment.first, segment.count)
+
+
+def decoded_at_once(threads: int) -> int:
+    """Return the number of chunks that are decoded at once, at least two: threads that find no
+    more images in one go on with the next.
+    """
+    return max(2, -(-threads // THREADS_PER_CHUNK))
 
 
 def input_memory(

@@ -290,7 +290,11 @@ def keep_freed_memory() -> None:
     the next batch and of the next window before they are filled. Variables of glibc that are set
     (mallopt(3): MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_) prevail. Without glibc, nothing
     happens.
+
+    Arrow reads Parquet files with an allocator of its own, mimalloc. It returns memory too, unless
+    MIMALLOC_PURGE_DELAY is -1 when pyarrow is imported (microsoft.github.io/mimalloc).
     """
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     # As in malloc.h.
     thresholds = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_MMAP_THRESHOLD_": -3}

@@ -43,13 +43,13 @@ def source(digits_folder, tmp_path, monkeypatch):
 
 
 def an_epoch(source, epochs=1):
-    records = training_records(source, make_order(source, 1), 0, 0)
+    records = training_records(source, make_order(source, 1), 0, 0).unbatch()
     return [record.numpy() for record in records.take(epochs * source.split.examples)]
 
 
 def everything(source):
     segments = source.segments(0, source.split.examples)
-    return [record.numpy() for record in read_segments(source, segments)]
+    return [record.numpy() for record in read_segments(source, segments).unbatch()]
 
 
 def mend_after(monkeypatch, attempts, mend):
@@ -161,7 +161,7 @@ def test_once_reading_has_failed_for_good_no_other_window_is_begun(source, capfd
     for path in source.folder.glob("train-*"):
         path.unlink()
     # A batch asks for each of its records, which lie in 29 windows of 4 streams.
-    records = training_records(source, make_order(source, 1), 0, 0)
+    records = training_records(source, make_order(source, 1), 0, 0).unbatch()
     batches = records.map(tf.strings.length, num_parallel_calls=1).batch(400)
     with pytest.raises(tf.errors.InvalidArgumentError):
         next(iter(batches))
@@ -210,7 +210,7 @@ def test_segments_longer_than_a_window_are_read_in_pieces(source):
     whole = replace(source, config=replace(CONFIG, shuffle_window=10_000))
     assert everything(source) == everything(whole)
     middle = [Segment(2, 70, 105)]
-    records = [record.numpy() for record in read_segments(source, middle)]
+    records = [record.numpy() for record in read_segments(source, middle).unbatch()]
     assert records == list(source.records(middle[0], source.origin(2)))
     assert len(records) == 105
 
@@ -260,7 +260,7 @@ from trainer.data.pipeline import make_order
 
 reader.PAUSES = (0.01, 0.02)
 source = pickle.loads(bytes.fromhex(sys.argv[1]))
-records = reader.training_records(source, make_order(source, 1), 0, 0)
+records = reader.training_records(source, make_order(source, 1), 0, 0).unbatch()
 try:
     content = b"".join(r.numpy() for r in records.take(4 * source.split.examples))
     print("read", hashlib.sha256(content).hexdigest())

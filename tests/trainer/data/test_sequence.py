@@ -40,9 +40,8 @@ def parquet(folder) -> Source:
 def sequence(source: Source, ranks: int, position: int) -> str:
     """Hash of the images of 900 positions; the colour of each pixel is its number."""
     order = make_order(source, ranks)
-    streams = [
-        training_records(source, order, rank, position).as_numpy_iterator() for rank in range(ranks)
-    ]
+    chunks = [training_records(source, order, rank, position) for rank in range(ranks)]
+    streams = [records.unbatch().as_numpy_iterator() for records in chunks]
     known = {record.encoded: number for number, record in enumerate(RECORDS)}
     numbers = [
         known[from_example(next(streams[place % ranks])).encoded]

@@ -52,9 +52,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 """
 
 
-def faults(*, keep: bool, **variables: str) -> int:
-    """Pages that a process touched for the first time, while it used 40 times 48 MiB."""
-    command = [sys.executable, "-c", ALLOCATE.format(keep=keep)]
+def faults(work: str, *, keep: bool, **variables: str) -> int:
+    """Pages that a process touched for the first time, while it used some memory 40 times."""
+    command = [sys.executable, "-c", work.format(keep=keep)]
     env = {**os.environ, **variables}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     return int(done.stdout)
@@ -62,9 +62,31 @@ def faults(*, keep: bool, **variables: str) -> int:
 
 def test_memory_that_a_rank_frees_is_used_again_unless_the_environment_says_otherwise():
     pages = 40 * (48 << 20) // os.sysconf("SC_PAGESIZE")
-    assert faults(keep=True) < pages / 4
-    assert faults(keep=False) > pages / 2
-    assert faults(keep=True, MALLOC_TRIM_THRESHOLD_="131072") > pages / 2
+    assert faults(ALLOCATE, keep=True) < pages / 4
+    assert faults(ALLOCATE, keep=False) > pages / 2
+    assert faults(ALLOCATE, keep=True, MALLOC_TRIM_THRESHOLD_="131072") > pages / 2
+
+
+ARROW = """
+import resource
+from trainer.distributed.launcher import keep_freed_memory
+
+if {keep}:
+    keep_freed_memory()
+import numpy as np
+import pyarrow as pa
+for turn in range(40):
+    block = pa.allocate_buffer(24 << 20)
+    np.frombuffer(block, np.uint8)[:] = 1
+    del block
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+"""
+
+
+def test_memory_that_arrow_frees_in_a_rank_is_used_again():
+    pages = 40 * (24 << 20) // os.sysconf("SC_PAGESIZE")
+    assert faults(ARROW, keep=True) < pages / 4
+    assert faults(ARROW, keep=True, MIMALLOC_PURGE_DELAY="0") > pages / 2
 
 
 # 1. From attempt to attempt.

@@ -53,7 +53,7 @@ def test_files_of_datasets_are_described_and_read_in_place(parquet):
     for name, split in manifest.splits.items():
         config = DataConfig(source="tfrecords", dir=".")
         source = Source(parquet, split, 4, 8, config, 3, format=record_format(manifest))
-        stored = read_segments(source, source.segments(0, split.examples))
+        stored = read_segments(source, source.segments(0, split.examples)).unbatch()
         found = [from_example(each) for each in stored.as_numpy_iterator()]
         assert [(pixels(r.encoded), r.label) for r in found] == wanted(name, COUNTS[name])
     verify(parquet, VerifyOptions(str(parquet), deep=True, processes=1))

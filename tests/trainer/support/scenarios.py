@@ -344,9 +344,9 @@ def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:
         return int(next(line for line in lines if line.startswith("rchar")).split()[1])
 
     # A first pass, so that nothing but records is read in the one that counts.
-    for _ in training_records(source, order, 0, 0).take(1):
+    for _ in training_records(source, order, 0, 0).unbatch().take(1):
         before = total()
     before = total()
-    count = sum(1 for _ in training_records(source, order, 0, 0).take(share))
+    count = sum(1 for _ in training_records(source, order, 0, 0).unbatch().take(share))
     assert count == share
     return total() - before

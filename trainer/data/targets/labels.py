@@ -10,17 +10,27 @@ from trainer.data.source import Source
 class Labels:
     """Targets are labels, int32 scalars that count from 0."""
 
+    def parse(self, serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `TargetDecoder.parse`: images and labels."""
+        encoded, stored = parse(serialized)
+        label = stored - source.first_label
+        in_range = images.require(
+            tf.reduce_all((label >= 0) & (label < source.classes)), ["label out of range", stored]
+        )
+        with tf.control_dependencies([in_range]):
+            return encoded, tf.cast(label, tf.int32)
+
     def training(
-        self, serialized: tf.Tensor, source: Source, position: tf.Tensor
+        self, encoded: tf.Tensor, stored: tf.Tensor, source: Source, position: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """See `TargetDecoder.training`."""
-        encoded, label = _checked(serialized, source)
-        return images.training_image(encoded, source, position), label
+        return images.training_image(encoded, source, position), stored
 
-    def evaluation(self, serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
+    def evaluation(
+        self, encoded: tf.Tensor, stored: tf.Tensor, source: Source
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """See `TargetDecoder.evaluation`."""
-        encoded, label = _checked(serialized, source)
-        return images.evaluation_image(encoded, source), label
+        return images.evaluation_image(encoded, source), stored
 
     def blank(self, source: Source) -> tf.Tensor:
         """See `TargetDecoder.blank`."""
@@ -42,13 +52,3 @@ class Labels:
             return f"label {int(label)} is not a class, {first} to {first + source.classes - 1}"
         images.evaluation_image(encoded, source)
         return None
-
-
-def _checked(serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
-    encoded, stored = parse(serialized)
-    label = stored - source.first_label
-    in_range = images.require(
-        (label >= 0) & (label < source.classes), ["label out of range", stored]
-    )
-    with tf.control_dependencies([in_range]):
-        return encoded, tf.cast(label, tf.int32)

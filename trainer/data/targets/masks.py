@@ -19,21 +19,33 @@ IGNORED: Final = 255
 class Masks:
     """Targets are masks, uint8 [size, size]."""
 
+    def parse(self, serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `TargetDecoder.parse`: images and masks, both encoded."""
+        del source
+        features = tf.io.parse_example(
+            serialized,
+            {
+                "image/encoded": tf.io.FixedLenFeature([], tf.string),
+                MASK_KEY: tf.io.FixedLenFeature([], tf.string, ""),
+            },
+        )
+        return features["image/encoded"], features[MASK_KEY]
+
     def training(
-        self, serialized: tf.Tensor, source: Source, position: tf.Tensor
+        self, encoded: tf.Tensor, stored: tf.Tensor, source: Source, position: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """See `TargetDecoder.training`; image and mask are cropped and moved together."""
-        encoded, mask = _parse(serialized)
         image = images.training_image(encoded, source, position)
         window = images.training_window(source, position)
-        target = _resized(_checked(mask, encoded, source), window, source.image_size)
+        target = _resized(_checked(stored, encoded, source), window, source.image_size)
         return image, images.shifted(target, source, position, IGNORED)[:, :, 0]
 
-    def evaluation(self, serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
+    def evaluation(
+        self, encoded: tf.Tensor, stored: tf.Tensor, source: Source
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """See `TargetDecoder.evaluation`."""
-        encoded, mask = _parse(serialized)
         window = images.central_window(source.config.eval_crop)
-        target = _resized(_checked(mask, encoded, source), window, source.image_size)
+        target = _resized(_checked(stored, encoded, source), window, source.image_size)
         return images.evaluation_image(encoded, source), target[:, :, 0]
 
     def blank(self, source: Source) -> tf.Tensor:
@@ -49,22 +61,11 @@ class Masks:
 
     def fault(self, serialized: bytes, source: Source) -> str | None:
         """See `TargetDecoder.fault`."""
-        _, mask = _parse(serialized)
+        encoded, mask = self.parse(tf.constant(serialized), source)
         if not mask.numpy():
             return f"has no mask ({MASK_KEY}); prepare the data with `prepare segmentation`"
-        self.evaluation(serialized, source)
+        self.evaluation(encoded, mask, source)
         return None
-
-
-def _parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    features = tf.io.parse_single_example(
-        serialized,
-        {
-            "image/encoded": tf.io.FixedLenFeature([], tf.string),
-            MASK_KEY: tf.io.FixedLenFeature([], tf.string, ""),
-        },
-    )
-    return features["image/encoded"], features[MASK_KEY]
 
 
 def _checked(mask: tf.Tensor, encoded: tf.Tensor, source: Source) -> tf.Tensor:

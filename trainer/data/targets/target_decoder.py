@@ -10,13 +10,25 @@ from trainer.data.source import Source
 class TargetDecoder(Protocol):
     """Turns records into inputs and targets. All methods but `fault` are called inside graphs."""
 
+    def parse(self, serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
+        """Parse records together, which costs less than one by one.
+
+        Args:
+            serialized: The records, string of any shape.
+            source: Split that the records are from.
+
+        Returns:
+            Their encoded images, and what is stored beside them, as tensors of the same shape.
+        """
+
     def training(
-        self, serialized: tf.Tensor, source: Source, position: tf.Tensor
+        self, encoded: tf.Tensor, stored: tf.Tensor, source: Source, position: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Decode and augment a record, depending only on its position.
 
         Args:
-            serialized: The record, a string scalar.
+            encoded: The encoded image, a string scalar.
+            stored: What the record holds beside it, a scalar as `parse` returns it.
             source: Split that the record is from.
             position: Position in the endless sequence of training examples, an int64 scalar.
 
@@ -24,7 +36,9 @@ class TargetDecoder(Protocol):
             The image, uint8 [size, size, 3], and its target.
         """
 
-    def evaluation(self, serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
+    def evaluation(
+        self, encoded: tf.Tensor, stored: tf.Tensor, source: Source
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Decode the central square of a record's image, and the target for it."""
 
     def blank(self, source: Source) -> tf.Tensor:

@@ -98,9 +98,8 @@ def source_of(folder: Path, case: Case, layout: RecordFormat) -> Source:
 def read(source: Source, ranks: int, position: int, count: int) -> list[bytes]:
     """The images at positions of the endless sequence, read by all ranks together."""
     order = make_order(source, ranks)
-    streams = [
-        training_records(source, order, rank, position).as_numpy_iterator() for rank in range(ranks)
-    ]
+    chunks = [training_records(source, order, rank, position) for rank in range(ranks)]
+    streams = [records.unbatch().as_numpy_iterator() for records in chunks]
     wanted = range(position, position + count)
     return [from_example(next(streams[place % ranks])).encoded for place in wanted]
 

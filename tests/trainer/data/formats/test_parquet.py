@@ -57,9 +57,8 @@ def source_of(folder: Path, split: str = "train", config: DataConfig = CONFIG) -
 def read(source: Source, ranks: int = 1, position: int = 0, count: int = 202) -> list[bytes]:
     """The images at positions of the endless sequence, read by all ranks together."""
     order = make_order(source, ranks)
-    streams = [
-        training_records(source, order, rank, position).as_numpy_iterator() for rank in range(ranks)
-    ]
+    chunks = [training_records(source, order, rank, position) for rank in range(ranks)]
+    streams = [records.unbatch().as_numpy_iterator() for records in chunks]
     wanted = range(position, position + count)
     return [from_example(next(streams[place % ranks])).encoded for place in wanted]
 
@@ -177,7 +176,7 @@ def test_an_evaluation_counts_each_image_once(numbered, ranks):
     seen = [
         from_example(record.numpy()).encoded
         for share in shares
-        for record in read_segments(source, source.segments(share.start, share.stop))
+        for record in read_segments(source, source.segments(share.start, share.stop)).unbatch()
     ]
     assert seen == [record.encoded for record in NUMBERED[:37]]
     assert read_image(source, 31) == NUMBERED[31].encoded

@@ -15,6 +15,7 @@ from trainer.data.manifest import Split
 from trainer.data.source import Source
 from trainer.data.targets.masks import IGNORED, Masks
 
+MASKS = Masks()
 PALETTE = np.array([[0, 0, 0], [250, 0, 0], [0, 250, 0], [0, 0, 250]], np.uint8)
 
 
@@ -34,6 +35,10 @@ def source(tmp_path, size=24, **config):
     split = Split((), (1, 1), ("PNG",))
     chosen = DataConfig(source="tfrecords", dir=str(tmp_path), **config)
     return Source(tmp_path, split, 4, size, chosen, 0, targets="mask")
+
+
+def evaluated(serialized, source):
+    return MASKS.evaluation(*MASKS.parse(tf.constant(serialized), source), source)
 
 
 def blocks(height=48, width=72, side=12):
@@ -57,10 +62,10 @@ def colours(image):
 )
 def test_image_and_mask_are_augmented_alike(tmp_path, config):
     own = source(tmp_path, **config)
-    serialized = tf.constant(record(blocks()))
+    example = MASKS.parse(tf.constant(record(blocks())), own)
     seen = set()
     for position in range(8):
-        image, mask = (x.numpy() for x in Masks().training(serialized, own, tf.constant(position)))
+        image, mask = (x.numpy() for x in MASKS.training(*example, own, tf.constant(position)))
         assert (image.dtype, mask.dtype) == (np.uint8, np.uint8)
         assert mask.shape == (24, 24)
         # Bilinear colours differ from the nearest class at the borders of blocks only.
@@ -69,16 +74,14 @@ def test_image_and_mask_are_augmented_alike(tmp_path, config):
         # What comes into view by a shift counts for nothing.
         assert config["augment"] == "shift" or inside.all()
         seen.add(mask.tobytes())
-        again = Masks().training(serialized, own, tf.constant(position))[1].numpy()
+        again = MASKS.training(*example, own, tf.constant(position))[1].numpy()
         assert np.array_equal(again, mask)
     assert (len(seen) == 1) == (config["augment"] == "none")
 
 
 def test_an_evaluation_sees_the_mask_of_the_central_square(tmp_path):
     mask = blocks(48, 72)
-    image, found = Masks().evaluation(
-        tf.constant(record(mask)), source(tmp_path, 48, eval_crop=1.0)
-    )
+    image, found = evaluated(record(mask), source(tmp_path, 48, eval_crop=1.0))
     assert np.array_equal(found.numpy(), mask[:, 12:60])
     assert np.array_equal(colours(image.numpy()), found.numpy())
 
@@ -92,19 +95,19 @@ def test_an_evaluation_sees_the_mask_of_the_central_square(tmp_path):
 )
 def test_a_mask_that_does_not_fit_is_an_error(tmp_path, mask, image, fault):
     with pytest.raises(tf.errors.InvalidArgumentError, match=fault):
-        Masks().evaluation(tf.constant(record(mask, image)), source(tmp_path))
+        evaluated(record(mask, image), source(tmp_path))
 
 
 def test_a_mask_of_pixels_that_do_not_count_is_none(tmp_path):
     mask = np.full([8, 8], IGNORED, np.uint8)
-    found = Masks().evaluation(tf.constant(record(mask)), source(tmp_path, 8))[1]
+    found = evaluated(record(mask), source(tmp_path, 8))[1]
     assert (found.numpy() == IGNORED).all()
 
 
 def test_a_record_without_a_mask_is_named_as_such(tmp_path):
     bare = to_example(Record(png(np.zeros([8, 8, 3], np.uint8)), "PNG", 8, 8, 1, "x", "x.png"))
-    assert "has no mask" in Masks().fault(bare, source(tmp_path))
-    assert Masks().fault(record(blocks()), source(tmp_path)) is None
+    assert "has no mask" in MASKS.fault(bare, source(tmp_path))
+    assert MASKS.fault(record(blocks()), source(tmp_path)) is None
 
 
 def test_a_record_keeps_its_mask():
