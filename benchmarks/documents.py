@@ -21,6 +21,7 @@ from benchmarks.data import (
     slow_storage,
     spark_prepare,
 )
+from benchmarks.data.input_names import FLOOR, PIPELINE, TEXTBOOK
 from benchmarks.faults import chaos
 from benchmarks.measure import columns, ratio, read_samples, spread
 from benchmarks.serving import engines, score, serve
@@ -124,13 +125,13 @@ def summary() -> str:
         [
             "CPU time of an image from shard to batch, 224 pixels",
             "decoding and resizing alone",
-            ratio(read, input_.PIPELINE, input_.FLOOR).text(),
+            ratio(read, PIPELINE, FLOOR).text(),
             "",
         ],
         [
             "the same",
             "a textbook pipeline: decode all, resize, crop, float32",
-            ratio(read, input_.PIPELINE, input_.TEXTBOOK).text(),
+            ratio(read, PIPELINE, TEXTBOOK).text(),
             "",
         ],
         [

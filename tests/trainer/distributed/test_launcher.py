@@ -76,9 +76,10 @@ if {keep}:
 import numpy as np
 import pyarrow as pa
 for turn in range(40):
-    block = pa.allocate_buffer(24 << 20)
-    np.frombuffer(block, np.uint8)[:] = 1
-    del block
+    blocks = [pa.allocate_buffer(3 << 20) for _ in range(8)]
+    for block in blocks:
+        np.frombuffer(block, np.uint8)[:] = 1
+    del block, blocks
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 """
 
