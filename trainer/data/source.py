@@ -149,13 +149,12 @@ def input_memory(
     record = split.bytes / max(split.examples, 1)
     streams = -(-config.streams // ranks)
     window = min(config.shuffle_window, -(-split.examples // (streams * ranks)))
-    batches = (
-        (config.prefetch_batches + BATCHES_IN_FLIGHT) * batch_size * image_size * image_size * 3
-    )
+    decoded = decoded_at_once(config.decode_threads)
+    pixels = (config.prefetch_batches + BATCHES_IN_FLIGHT) * batch_size + decoded * CHUNK
     held = WINDOWS_HELD * streams * window
-    held += CHUNKS_HELD * min(CHUNK, held)
+    held += (CHUNKS_HELD + decoded) * min(CHUNK, held)
     if group := split.largest_row_group:
         # Each stream may keep a row group. One that reads has the bytes of the file and those of
         # Arrow besides.
         held += streams * group + min(streams, READS) * 2 * group
-    return round(held * record + batches) + OVERHEAD_BYTES
+    return round(held * record + pixels * image_size * image_size * 3) + OVERHEAD_BYTES

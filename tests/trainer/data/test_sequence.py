@@ -72,19 +72,21 @@ def test_the_sequence_is_the_one_that_all_versions_have_read(tmp_path, write, po
 
 
 @pytest.mark.parametrize("write", [tfrecords, parquet])
-@pytest.mark.parametrize(("ranks", "position"), [(1, 0), (2, 57), (3, 300)])
+@pytest.mark.parametrize(
+    ("ranks", "position", "size"), [(1, 0, 8), (2, 57, 5), (3, 300, 8), (1, 700, 40)]
+)
 def test_batches_hold_the_record_of_each_position_decoded_by_itself(
-    tmp_path, write, ranks, position
+    tmp_path, write, ranks, position, size
 ):
     source = write(tmp_path)
     source = replace(source, config=replace(CONFIG, augment="random-resized-crop", flip=True))
     order = make_order(source, ranks)
     for rank in range(ranks):
         own = range(position + (rank - position) % ranks, position + 40 * ranks, ranks)
-        batches = training_batches(source, rank, ranks, 8, position, 2).as_numpy_iterator()
-        for first in range(0, 40, 8):
+        batches = training_batches(source, rank, ranks, size, position, 2).as_numpy_iterator()
+        for first in range(0, 40, size):
             batch = next(batches)
-            for number, place in enumerate(own[first : first + 8]):
+            for number, place in enumerate(own[first : first + size]):
                 part, index = order.locate(place)
                 (stored,) = source.records(Segment(part, index, 1), source.origin(part))
                 record = from_example(stored)

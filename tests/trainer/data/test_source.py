@@ -2,7 +2,7 @@
 
 from trainer.config import DataConfig
 from trainer.data.manifest import Shard, Split
-from trainer.data.source import OVERHEAD_BYTES, input_memory
+from trainer.data.source import OVERHEAD_BYTES, decoded_at_once, input_memory
 
 
 def split(examples, size=100_000):
@@ -14,8 +14,8 @@ CONFIG = DataConfig(source="tfrecords", dir="x", streams=64, shuffle_window=512)
 
 def test_the_bound_is_windows_of_images_and_batches_of_pixels():
     found = input_memory(split(1_281_167), CONFIG, ranks=16, batch_size=256, image_size=224)
-    held = 2 * 4 * 512 + 4 * 32
-    assert found == held * 100_000 + (2 + 2) * 256 * 224 * 224 * 3 + OVERHEAD_BYTES
+    held, pixels = 2 * 4 * 512 + (4 + 2) * 32, ((2 + 2) * 256 + 2 * 32) * 224 * 224 * 3
+    assert found == held * 100_000 + pixels + OVERHEAD_BYTES
 
 
 def test_the_bound_does_not_depend_on_the_length_of_a_long_data_set():
@@ -23,8 +23,10 @@ def test_the_bound_does_not_depend_on_the_length_of_a_long_data_set():
     assert one == ten
 
 
-def test_a_data_set_shorter_than_its_windows_is_held_twice_and_in_four_chunks_at_most():
-    assert (
-        input_memory(split(640), CONFIG, 1, 1, 8)
-        == (2 * 640 + 4 * 32) * 100_000 + 4 * 8 * 8 * 3 + OVERHEAD_BYTES
-    )
+def test_a_data_set_shorter_than_its_windows_is_held_twice_and_in_six_chunks_at_most():
+    held, pixels = 2 * 640 + 6 * 32, (4 * 1 + 2 * 32) * 8 * 8 * 3
+    assert input_memory(split(640), CONFIG, 1, 1, 8) == held * 100_000 + pixels + OVERHEAD_BYTES
+
+
+def test_many_threads_share_chunks_and_few_have_two_in_turn():
+    assert [decoded_at_once(threads) for threads in (1, 2, 16, 17, 40)] == [2, 2, 2, 3, 5]

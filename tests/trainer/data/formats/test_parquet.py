@@ -320,8 +320,8 @@ def test_the_bound_on_memory_counts_a_row_group_for_each_stream(numbered):
     split = load_manifest(numbered).splits["train"]
     config = replace(CONFIG, streams=4, shuffle_window=10)
     image = split.bytes / split.examples
-    held = 2 * 2 * 10 + 4 * 32 + 2 * 8 + 2 * 2 * 8
-    batches = (2 + 2) * 6 * 8 * 8 * 3
+    held = 2 * 2 * 10 + (4 + 2) * 32 + 2 * 8 + 2 * 2 * 8
+    batches = ((2 + 2) * 6 + 2 * 32) * 8 * 8 * 3
     found = input_memory(split, config, ranks=2, batch_size=6, image_size=8)
     assert found == round(held * image + batches) + OVERHEAD_BYTES
 
