@@ -121,8 +121,8 @@ def _decode(
 ) -> tf.data.Dataset:
     """Decode chunks in parallel and in order, into parts of batches.
 
-    One call of a function decodes a whole chunk: called for each image, it would cost more CPU time
-    than reading, verifying and shuffling the image, most of it for waking threads.
+    One call of a function decodes a whole chunk. A call for each image would wake threads far more
+    often, which costs as much CPU time as reading, verifying and shuffling the image.
 
     With `on_corrupt="skip"` an image that cannot be decoded is named on the console and replaced
     by an example of weight 0. tf.data can drop a failing element only from a data set of its own,

@@ -18,9 +18,9 @@ WINDOWS_HELD = 2
 """Most windows of encoded images that a stream holds: the current one and the next one."""
 
 CHUNK = 32
-"""Most records that are handed to tf.data, parsed and decoded together. Calls of Python and of
-TensorFlow's functions, and waking the threads that make them, cost more than copying a record; and
-the more records, the more are held and read ahead."""
+"""Most records that are handed to tf.data, parsed and decoded together. A call of Python or of a
+function of TensorFlow costs at least as much as copying a record, as it wakes a thread; but the
+more records, the more are held and read ahead."""
 
 CHUNKS_HELD = 4
 """Most chunks of records besides those being decoded: one in Python's memory and its copy, one
