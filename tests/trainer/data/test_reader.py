@@ -197,13 +197,18 @@ def test_a_window_is_read_on_from_where_the_last_one_ended(source, monkeypatch):
 
 
 def test_the_threads_that_read_end_with_the_iterator(source):
+    # Those of an iterator that an earlier test left to the garbage collector are not meant.
+    before = set(threading.enumerate())
+
+    def reading() -> bool:
+        started = set(threading.enumerate()) - before
+        return any(thread.name.startswith("reader") for thread in started)
+
     iterator = iter(training_records(source, make_order(source, 1), 0, 0))
     next(iterator)
-    assert any(thread.name.startswith("reader") for thread in threading.enumerate())
+    assert reading()
     del iterator
-    assert wait_until(
-        lambda: not any(thread.name.startswith("reader") for thread in threading.enumerate()), 20
-    )
+    assert wait_until(lambda: not reading(), 20)
 
 
 def test_segments_longer_than_a_window_are_read_in_pieces(source):
