@@ -90,6 +90,47 @@ def test_memory_that_arrow_frees_in_a_rank_is_used_again():
     assert faults(ARROW, keep=True, MIMALLOC_PURGE_DELAY="0") > pages / 2
 
 
+POOLS = """
+import ctypes, threading
+from trainer.distributed.launcher import keep_freed_memory
+
+if {keep}:
+    keep_freed_memory()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.fopen.restype = ctypes.c_void_p
+together = threading.Barrier(8)
+
+def work():
+    together.wait()
+    libc.malloc(1 << 16)
+    together.wait()
+
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+output = ctypes.c_void_p(libc.fopen(b"/dev/stdout", b"w"))
+libc.malloc_info(0, output)
+libc.fflush(output)
+"""
+
+
+def pools(*, keep: bool, **variables: str) -> int:
+    """Pools of memory from which the main thread and eight others have allocated."""
+    command = [sys.executable, "-c", POOLS.format(keep=keep)]
+    env = {**os.environ, **variables}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    return done.stdout.count("<heap nr=")
+
+
+def test_the_threads_of_a_rank_share_pools_of_memory_unless_the_environment_says_otherwise():
+    assert pools(keep=False) > launcher.ARENAS
+    assert pools(keep=True) == launcher.ARENAS
+    assert pools(keep=True, MALLOC_ARENA_MAX="2") == 2
+
+
 # 1. From attempt to attempt.
 
 
