@@ -1,0 +1,145 @@
+"""A program with several commands, each a row of a table.
+
+A row names its options and what runs it as texts, so that only the modules of the command that runs
+are imported: some need libraries that take seconds. The page that lists the commands is not tyro's:
+that has no place for groups, examples and exit statuses.
+"""
+
+import difflib
+import importlib
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from common.errors import INTERRUPTED, ConfigError, UserError
+
+
+class UnknownCommandError(UserError):
+    """The command line names no command."""
+
+    exit_code = ConfigError.exit_code
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a program."""
+
+    name: str
+    """Words that follow the program's name; two words form a subcommand, such as prepare folder."""
+    group: str
+    """Heading that the help lists it under."""
+    summary: str
+    """One sentence of the help, without a full stop."""
+    run: str
+    """MODULE:FUNCTION that runs it."""
+    options: str
+    """MODULE:CLASS of its options, a frozen dataclass; importing it must be cheap."""
+    former: tuple[str, ...] = ()
+    """Former names, which still work for a version."""
+
+    def load_run(self) -> Callable[..., Any]:
+        """Import what runs the command."""
+        return load(self.run)
+
+    def load_options(self) -> type:
+        """Import the class of the command's options."""
+        return load(self.options)
+
+
+def load(path: str) -> Any:
+    """Import an object by MODULE:NAME."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program: `python -m NAME COMMAND`."""
+
+    name: str
+    commands: Sequence[Command]
+    groups: Sequence[str]
+    """Headings of the help, in order."""
+    synopsis: str
+    """What follows the program's name in the first line of the help."""
+    notes: str
+    """The end of the help: options of every command, exit statuses."""
+
+    @property
+    def usage(self) -> str:
+        """The help: all commands by group."""
+        lines = [f"usage: python -m {self.name} {self.synopsis}", ""]
+        width = max(len(command.name) for command in self.commands) + 2
+        for group in self.groups:
+            lines.append(f"{group}:")
+            for command in self.commands:
+                if command.group == group:
+                    first, *rest = textwrap.wrap(command.summary, 96 - width)
+                    lines.append(f"  {command.name:<{width}}{first}")
+                    lines += [" " * (width + 2) + line for line in rest]
+            lines.append("")
+        return "\n".join([*lines, self.notes.strip(), ""])
+
+    def find(self, args: Sequence[str]) -> tuple[Command, list[str]] | None:
+        """Find the command that a command line begins with.
+
+        Returns:
+            The command and the arguments after it, or None.
+        """
+        names = {name: one for one in self.commands for name in (one.name, *one.former)}
+        for words in (2, 1):
+            name = " ".join(args[:words])
+            if name in names:
+                if name != names[name].name:
+                    now = f"python -m {self.name} {names[name].name}"
+                    print(f"note: {name} is now `{now}`", file=sys.stderr)
+                return names[name], list(args[words:])
+        return None
+
+    def run(self, argv: Sequence[str] | None, run: Callable[[Command, list[str]], int]) -> int:
+        """Find and run a command; without one, or with --help, print the help.
+
+        Args:
+            argv: Arguments of the program; None is those of this process.
+            run: Runs a command with the arguments after it.
+
+        Returns:
+            Exit status.
+
+        Raises:
+            UnknownCommandError: There is no such command; names the nearest one.
+        """
+        args = list(sys.argv[1:] if argv is None else argv)
+        found = self.find(args)
+        if found is not None:
+            return run(*found)
+        names = [command.name for command in self.commands]
+        grouped = bool(args) and any(name.startswith(f"{args[0]} ") for name in names)
+        rest = args[1:] if grouped else args
+        if not rest:
+            print(self.usage, end="", file=sys.stderr)
+            return ConfigError.exit_code
+        if rest[0] in ("-h", "--help"):
+            print(self.usage, end="")
+            return 0
+        asked = " ".join(args[: 2 if grouped else 1])
+        near = difflib.get_close_matches(asked, names, 1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise UnknownCommandError(
+            f"unknown command {asked!r}{meant}\n`python -m {self.name} --help` lists the commands"
+        )
+
+
+REPORTED: Final = (UserError, OSError, KeyboardInterrupt)
+"""Exceptions that are printed without a traceback."""
+
+
+def report(error: BaseException) -> int:
+    """Print one of the `REPORTED` exceptions, and return the exit status for it."""
+    if isinstance(error, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    print(f"error: {error}", file=sys.stderr)
+    return error.exit_code if isinstance(error, UserError) else UserError.exit_code

@@ -1,0 +1,69 @@
+"""A feature is a leaf: its words stand in its folders and its rows, and nowhere else.
+
+A row is one line of a table, or the values that a preset gives a leaf's options. To add a feature,
+add it here first.
+"""
+
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from tests import ROOT
+from tests.repository.test_import_rules import WORLDS, files
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A feature, and where it may be named."""
+
+    words: str
+    """Regular expression of its words, in any case."""
+    folders: tuple[str, ...]
+    """Its folders and modules."""
+    rows: tuple[str, ...] = ()
+    """Modules of tables that have a row of it."""
+
+
+LEAVES = {}
+
+
+def named(leaf):
+    """Return the modules that name a leaf outside its folders and rows, with the lines."""
+    found = {}
+    for path in (path for world in WORLDS for path in files(world)):
+        place = path.relative_to(ROOT).as_posix() if path.is_absolute() else path.as_posix()
+        if place in leaf.rows or any(
+            place == home or place.startswith(f"{home}/") for home in leaf.folders
+        ):
+            continue
+        lines = [
+            f"{number}: {line.strip()}"
+            for number, line in enumerate((ROOT / place).read_text().splitlines(), 1)
+            if re.search(leaf.words, line, re.IGNORECASE)
+        ]
+        if lines:
+            found[place] = lines
+    return found
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_only_its_folders_and_rows_name_a_leaf(name):
+    assert named(LEAVES[name]) == {}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_leaf_is_where_the_table_says(name):
+    leaf = LEAVES[name]
+    homes = [place for place in files_of(leaf) if re.search(leaf.words, place, re.IGNORECASE)]
+    texts = [(ROOT / place).read_text() for place in files_of(leaf)]
+    assert homes or any(re.search(leaf.words, text, re.IGNORECASE) for text in texts)
+
+
+def files_of(leaf):
+    """Return the Python files of a leaf's folders."""
+    return [
+        path.relative_to(ROOT).as_posix()
+        for home in leaf.folders
+        for path in ([ROOT / home] if home.endswith(".py") else sorted((ROOT / home).rglob("*.py")))
+    ]

@@ -1,0 +1,12 @@
+"""The leaves of the trainer, a row each."""
+
+import importlib
+from typing import Final
+
+from trainer.leaf import Leaf
+
+_ROWS: Final[tuple[str, ...]] = ()
+
+LEAVES: Final[tuple[Leaf, ...]] = tuple(
+    importlib.import_module(f"trainer.{row}.leaf").LEAF for row in _ROWS
+)
