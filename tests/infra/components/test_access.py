@@ -5,7 +5,7 @@ import re
 import pytest
 
 from infra.catalog import role_conditions, roles
-from infra.offline.mocks import guid
+from infra.render.mocks import guid
 from infra.resources import COMPUTE, IDENTITY, WORKSPACE, of_kind, requirements
 from tests.infra.support.production import WRITES_BLOBS
 from tests.infra.support.stacks import ran, rendered

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from infra.offline import costs
+from infra.render import costs
 from tests import ROOT
 from tests.infra.support.stacks import rendered
 
@@ -16,7 +16,7 @@ def test_the_table_of_costs_is_what_the_command_prints():
     book = costs.read()
     printed = costs.table(costs.rows(rendered("dev"), book), book)
     on_page = PAGE.split("<!-- costs of dev -->\n")[1].split("<!-- end -->")[0]
-    assert on_page == printed, "paste the output of `.venv/bin/python -m infra.offline.costs dev`"
+    assert on_page == printed, "paste the output of `.venv/bin/python -m infra.render.costs dev`"
 
 
 @pytest.mark.parametrize("stack", ["dev", "prod"])

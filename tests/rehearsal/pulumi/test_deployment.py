@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from infra.offline import render
 from infra.outputs import from_dict
+from infra.render import render
 from rehearsal.pulumi.deployment import ROOT, SUBSCRIPTION, Deployment, without_secrets
 from tests.infra.support.variants import OPTIONS
 from tests.rehearsal.support.engine import azure_resources, exported, ran, resource_count
@@ -68,7 +68,7 @@ def previewed(deployment):
 @pytest.fixture
 def tenant(empty_azure, monkeypatch):
     """Let rendering make identities in this tenant."""
-    monkeypatch.setattr("infra.offline.mocks.TENANT", empty_azure.options.tenant_id)
+    monkeypatch.setattr("infra.render.mocks.TENANT", empty_azure.options.tenant_id)
 
 
 @pytest.mark.rehearse_all

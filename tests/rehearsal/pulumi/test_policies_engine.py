@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.offline import mutations
 from infra.policies import pack
 from infra.policies.stack import CONFIG_FILE, settings_of
 from infra.resources import Resource
 from rehearsal.pulumi.deployment import ROOT
+from tests.infra.mutations import run as mutations
 from tests.rehearsal.support.engine import exported, ran, resource_count
 
 pytestmark = pytest.mark.rehearse_all

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from infra.offline import render
+from infra.render import render
 from rehearsal.pulumi.provider import bodies
 from rehearsal.pulumi.provider.inputs import InputChange, input_changes, input_problems
 from rehearsal.pulumi.provider.types import lookup

@@ -1,9 +1,9 @@
-"""The mutations of the jump machine and its Bastion; `mutation_table` has all others."""
+"""The mutations of the jump machine and its Bastion; `table` has all others."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from infra.offline.mutation_table import ELSEWHERE, FLIP, IDENTITY, SUBNET, Absent
+from tests.infra.mutations.table import ELSEWHERE, FLIP, IDENTITY, SUBNET, Absent
 
 OTHER_MACHINE: Final = f"{ELSEWHERE}/providers/Microsoft.Compute/virtualMachines/other"
 OTHER_ADDRESS: Final = {"id": f"{ELSEWHERE}/providers/Microsoft.Network/publicIPAddresses/open"}
@@ -72,10 +72,10 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, tuple[Any, ...]]]]] = {
         "only-reviewed": {"dnsName": ("elsewhere.example",)},
     },
 }
-"""As `mutation_table.INPUTS`."""
+"""As `table.INPUTS`."""
 
 REMOVED: Final = {
     "compute:VirtualMachineExtension": "jump-machine-off-at-night",
     "devtestlab:GlobalSchedule": "jump-machine-off-at-night",
 }
-"""As `mutation_table.REMOVED`."""
+"""As `table.REMOVED`."""

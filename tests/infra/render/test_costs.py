@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.offline import costs
-from infra.offline.costs import Row
+from infra.render import costs
+from infra.render.costs import Row
 from tests.infra.support.samples import STACK, azure, changed
 from tests.infra.support.stacks import rendered
 from tests.infra.support.variants import OPTIONS

@@ -1,4 +1,4 @@
-"""Write stacks as text for a review: `python -m infra.offline.snapshot` writes one file per stack.
+"""Write stacks as text for a review: `python -m infra.render.snapshot` writes one file per stack.
 
 A snapshot leaves out what every resource repeats (group, region, tags, parent) and what follows
 from something else (ids inside the group, the identity that a role is for, transitive
@@ -16,7 +16,7 @@ import pulumi
 
 from infra.catalog import roles
 from infra.errors import PlatformError
-from infra.offline.render import render
+from infra.render.render import render
 from infra.resources import ASSIGNMENT, GROUP, IDENTITY, Resource, of_kind, requirements
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "infra" / "snapshots"
@@ -130,7 +130,7 @@ def _lines(value: Any, indent: int, before: str = "", after: str = "") -> Iterat
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the snapshots of all stacks, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m infra.offline.snapshot", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m infra.render.snapshot", description=__doc__)
     parser.parse_args(arguments)
     FOLDER.mkdir(parents=True, exist_ok=True)
     for stack in STACKS:

@@ -41,7 +41,7 @@ class Azure(mocks.Mocks):
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """Return the result of a provider function."""
-        raise NotImplementedError(f"{args.token} is not mocked in infra/offline/mocks.py")
+        raise NotImplementedError(f"{args.token} is not mocked in infra/render/mocks.py")
 
 
 class Monitor(mocks.MockMonitor):

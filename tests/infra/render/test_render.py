@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from infra.offline.render import run
+from infra.render.render import run
 from infra.resources import (
     read,
     to_json,
@@ -31,7 +31,7 @@ def test_a_file_without_resources_is_refused_by_name(tmp_path):
 
 def render(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "infra.offline.render", *arguments],
+        [sys.executable, "-m", "infra.render.render", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,

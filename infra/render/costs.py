@@ -1,4 +1,4 @@
-"""Print what a stack costs a month while no job runs: `python -m infra.offline.costs STACK`.
+"""Print what a stack costs a month while no job runs: `python -m infra.render.costs STACK`.
 
 Prices are read from prices.json, each with its source and date. A resource without a recorded price
 is shown as `?`, and the total is then a lower bound.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from common.prices import UNKNOWN, Price, PriceSource, read_sources
-from infra.offline.render import show
+from infra.render.render import show
 from infra.resources import Resource, input_at
 
 PRICES = Path(__file__).with_name("prices.json")
@@ -189,7 +189,7 @@ def _money(amount: float | None) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the cost table of a stack."""
-    parser = argparse.ArgumentParser(prog="python -m infra.offline.costs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m infra.render.costs", description=__doc__)
     return show(parser, arguments, _print)
 
 

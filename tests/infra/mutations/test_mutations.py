@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from infra.offline import mutations
 from infra.policies import pack
 from tests import ROOT
+from tests.infra.mutations import run as mutations
 from tests.infra.support.stacks import rendered
 
 

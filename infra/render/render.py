@@ -1,4 +1,4 @@
-"""Render a stack without Azure as JSON: `python -m infra.offline.render STACK`.
+"""Render a stack without Azure as JSON: `python -m infra.render.render STACK`.
 
 It runs `infra/__main__.py` as the engine would, with the stack's configuration, but answers each
 registration itself as Azure would. The output is a JSON list; see `infra.resources`. A stack that
@@ -23,7 +23,7 @@ from pulumi.runtime import settings as engine
 from pulumi.runtime.stack import Stack
 
 from infra.errors import PlatformError
-from infra.offline.mocks import Monitor
+from infra.render.mocks import Monitor
 from infra.resources import Resource, to_json
 from infra.stack_config import ROOT, assign, configuration, encode, with_subscription
 
@@ -149,7 +149,7 @@ def _overrides(texts: Sequence[str]) -> dict[str, object]:
 
 def main(arguments: Sequence[str]) -> int:
     """Write the resources of a stack; return 2 if its configuration is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m infra.offline.render", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m infra.render.render", description=__doc__)
     parser.add_argument(
         "--output", type=Path, help="JSON file to write, by default build/STACK.resources.json"
     )

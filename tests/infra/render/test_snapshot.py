@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from infra.offline import snapshot as program
-from infra.offline.snapshot import FOLDER, STACKS, snapshot
+from infra.render import snapshot as program
+from infra.render.snapshot import FOLDER, STACKS, snapshot
 from tests.infra.support.samples import STACK, changed
 from tests.infra.support.stacks import rendered
 
@@ -22,7 +22,7 @@ def test_the_help_writes_nothing(tmp_path, monkeypatch, capsys):
         with pytest.raises(SystemExit) as end:
             program.main([argument])
         assert end.value.code == status
-    assert "usage: python -m infra.offline.snapshot" in capsys.readouterr().out
+    assert "usage: python -m infra.render.snapshot" in capsys.readouterr().out
     assert not (tmp_path / "snapshots").exists()
 
 
@@ -37,7 +37,7 @@ def test_the_snapshot_of_a_stack_is_what_it_declares(stack):
     )
     assert not changes, (
         f"{stack} declares something else than its snapshot says. If that is meant, run "
-        f"`.venv/bin/python -m infra.offline.snapshot` and commit the change:\n{changes}"
+        f"`.venv/bin/python -m infra.render.snapshot` and commit the change:\n{changes}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Hold the rules against changed stacks: `python -m infra.offline.mutations`.
+"""Hold the rules against changed stacks: `python -m tests.infra.mutations.run`.
 
 For every input that matters for security, cost or recovery, the run removes it, flips it, widens it
 or sets it to somebody else's; it adds inputs, entries and resources that open something; and it
@@ -13,8 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from infra.offline import jump_mutations
-from infra.offline.mutation_table import (
+from infra.policies import pack
+from infra.policies.rule import ResourceRule
+from infra.render.render import render
+from infra.resources import Resource
+from infra.settings import Settings
+from infra.stack_config import assign, configuration, with_subscription
+from infra.validation import load
+from tests.infra.mutations import jump as jump_mutations
+from tests.infra.mutations.table import (
     ADDED,
     ELSEWHERE,
     FLIP,
@@ -24,13 +31,6 @@ from infra.offline.mutation_table import (
     STRANGER,
     Absent,
 )
-from infra.offline.render import render
-from infra.policies import pack
-from infra.policies.rule import ResourceRule
-from infra.resources import Resource
-from infra.settings import Settings
-from infra.stack_config import assign, configuration, with_subscription
-from infra.validation import load
 
 MOST: Final = 5
 """Most mutations of one input, so that no input counts for more than the others."""
@@ -234,7 +234,9 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table and what was not caught; return 1 if too few mutations were caught."""
-    parser = argparse.ArgumentParser(prog="python -m infra.offline.mutations", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.infra.mutations.run", description=__doc__
+    )
     parser.parse_args(arguments)
     outcomes = run(STACK, OVERRIDES)
     print(table(outcomes), end="")
