@@ -19,7 +19,6 @@ from infra.resources import (
     COMPUTE,
     GROUP,
     IDENTITY,
-    INTERFACE,
     NETWORK,
     REGISTRY,
     STORAGE,
@@ -33,6 +32,7 @@ from infra.resources import (
 
 ENDPOINT: Final = "network:PrivateEndpoint"
 GATEWAY: Final = "network:NatGateway"
+INTERFACE: Final = "network:NetworkInterface"
 GUID: Final = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-?")
 NODES: Final = "properties.properties"
 FACTS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -12,6 +12,7 @@ import pulumi
 from pulumi.runtime import mocks
 
 from infra.catalog import resource_ids
+from infra.leaves import TYPES
 from infra.resources import Resource
 from infra.stack_config import PLACEHOLDERS
 
@@ -34,7 +35,7 @@ class Azure(mocks.Mocks):
         inputs = plain(args.inputs)
         # A provider of the stack's own is referred to as URN::ID.
         subscription = (args.provider or "").rpartition("::")[2] or self._subscription
-        id_ = resource_ids.identifier(args.typ, inputs, subscription)
+        id_ = resource_ids.identifier(args.typ, inputs, subscription, TYPES)
         kind = args.typ.rsplit(":", 1)[-1]
         outputs = ADDED[kind](inputs, id_) if kind in ADDED else {}
         return id_, {**inputs, **_identities(inputs), "name": resource_ids.name(id_), **outputs}

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from infra.settings import MonitoringSettings
+from infra.alerts.leaf import AlertSettings
+from infra.naming import Names
 
 PER_CLUSTER = "ClusterName"
 _ATTEMPT = r'@"^(.+)-r\d+$"'
@@ -31,7 +32,12 @@ class AlertRule:
     """Severity from 0, critical, to 4, verbose."""
 
 
-def alert_rules(settings: MonitoringSettings) -> list[AlertRule]:
+def alert_name(names: Names, rule: AlertRule) -> str:
+    """Return the name in Azure of the alert of a rule."""
+    return f"{names.base}-alert-{rule.name}"
+
+
+def alert_rules(settings: AlertSettings) -> list[AlertRule]:
     """Return the rules, with the thresholds of the settings."""
     clusters, runs = "AmlComputeClusterEvent", "AmlRunStatusChangedEvent"
     ended = AlertRule(

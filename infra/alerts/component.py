@@ -6,8 +6,11 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import monitor
 
-from infra.alert_rules import AlertRule
+from infra.alerts.alert_rules import AlertRule, alert_name, alert_rules
+from infra.alerts.leaf import GROUP, SENDER, AlertSettings
 from infra.components.base import Component, StackContext
+from infra.composition.parts import Declared, Platform
+from infra.settings import Contacts
 
 EVERYWHERE = "global"
 OFTEN = "PT15M"
@@ -25,6 +28,21 @@ class AlertsArgs:
     rules: Sequence[AlertRule]
 
 
+def declare(platform: Platform) -> Declared:
+    """Declare the alerts, and return the action group that they notify."""
+    settings = platform.settings
+    alerts = Alerts(
+        platform.context,
+        AlertsArgs(
+            log_workspace=platform.monitoring.log_id,
+            workspace_id=platform.workspace.id,
+            emails=settings.of(Contacts).emails,
+            rules=alert_rules(settings.of(AlertSettings)),
+        ),
+    )
+    return Declared(outputs={"action_group": alerts.people.id})
+
+
 class Alerts(Component):
     """Alert rules over the log workspace, and the action group that they notify."""
 
@@ -34,8 +52,8 @@ class Alerts(Component):
         super().__init__("alerts", opts)
         self.people = monitor.ActionGroup(
             "people",
-            action_group_name=context.names.action_group,
-            group_short_name=context.names.action_group_short,
+            action_group_name=GROUP(context.names),
+            group_short_name=SENDER(context.names),
             resource_group_name=context.group,
             location=EVERYWHERE,
             enabled=True,
@@ -57,7 +75,7 @@ class Alerts(Component):
     ) -> monitor.ScheduledQueryRule:
         return monitor.ScheduledQueryRule(
             f"alert-{rule.name}",
-            rule_name=context.names.alert(rule.name),
+            rule_name=alert_name(context.names, rule),
             display_name=rule.title,
             resource_group_name=context.group,
             location=context.region,

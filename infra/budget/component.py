@@ -1,48 +1,46 @@
-"""Governance: the stack's budget, and who is notified."""
+"""The budget of the resource group."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pulumi
 from pulumi_azure_native import consumption
 
+from infra.budget.leaf import BUDGET, BudgetSettings
 from infra.components.base import Component, StackContext
+from infra.composition.parts import Declared, Platform
 
 
-@dataclass(frozen=True)
-class BudgetArgs:
-    """A monthly budget of the resource group."""
-
-    group_id: pulumi.Input[str]
-    amount: float
-    """Amount in the billing currency of the subscription."""
-    start: str
-    """First day of a month, as YYYY-MM-01."""
-    emails: Sequence[str]
-    actual_percent: Sequence[float]
-    forecast_percent: Sequence[float]
+def declare(platform: Platform) -> Declared | None:
+    """Declare the budget of the stack."""
+    Budget(platform.context, platform.settings.of(BudgetSettings), platform.group_id)
+    return None
 
 
 class Budget(Component):
     """A budget that notifies people of actual and forecast spending. It stops nothing."""
 
     def __init__(
-        self, context: StackContext, args: BudgetArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        context: StackContext,
+        settings: BudgetSettings,
+        group_id: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("budget", opts)
         kinds = consumption.ThresholdType
+        emails = settings.emails
         notifications = {
-            **_notifications("actual", kinds.ACTUAL, args.actual_percent, args.emails),
-            **_notifications("forecast", kinds.FORECASTED, args.forecast_percent, args.emails),
+            **_notifications("actual", kinds.ACTUAL, settings.actual_percent, emails),
+            **_notifications("forecast", kinds.FORECASTED, settings.forecast_percent, emails),
         }
         consumption.Budget(
             "budget",
-            budget_name=context.names.budget,
-            scope=args.group_id,
+            budget_name=BUDGET(context.names),
+            scope=group_id,
             category=consumption.CategoryType.COST,
-            amount=args.amount,
+            amount=settings.amount,
             time_grain=consumption.TimeGrainType.MONTHLY,
-            time_period=consumption.BudgetTimePeriodArgs(start_date=f"{args.start}T00:00:00Z"),
+            time_period=consumption.BudgetTimePeriodArgs(start_date=f"{settings.start}T00:00:00Z"),
             notifications=notifications,
             opts=self.child_options(),
         )

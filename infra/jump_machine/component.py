@@ -5,15 +5,21 @@ Microsoft Entra ID and OpenSSH"): the extension and the machine's own identity d
 roles decide who may. The machine's identity has no role of its own.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 from pulumi_azure_native import compute, devtestlab, network
 
-from infra.catalog import cloud_init, roles
+from infra import outputs
+from infra.catalog import roles
 from infra.components.access import Scope, entra_group, grant
 from infra.components.base import Component, StackContext
-from infra.settings import AccessSettings
+from infra.components.monitoring import ALL, LogSource
+from infra.composition.parts import Declared, Platform
+from infra.jump_machine import cloud_init
+from infra.jump_machine.leaf import BASTION, BASTION_ADDRESS, MACHINE, SCHEDULE, AccessSettings
 
 ADMINISTRATOR = "azureuser"
 """Account that Azure demands a name for; cloud-init does not make it."""
@@ -21,6 +27,31 @@ DISK_GB = 32
 """Room for the environments of several people; the image takes 30 GB at least."""
 KEPT_BY_AZURE = ("osProfile", "storageProfile.imageReference", "securityProfile.securityType")
 """Inputs that Azure refuses to change; a change replaces the machine."""
+
+
+def declare(platform: Platform) -> Declared | None:
+    """Declare the machine and its Bastion, if the settings ask for them."""
+    settings = platform.settings.of(AccessSettings)
+    if not settings.jump_machine:
+        return None
+    subnets = platform.connected.subnets
+    jump = JumpMachine(
+        platform.context, JumpMachineArgs(settings, subnets["jump"], subnets.get("bastion"))
+    )
+
+    def export(values: Mapping[str, str]) -> Mapping[str, Any]:
+        off_at = f"{settings.off_at[:2]}:{settings.off_at[2:]} {settings.time_zone}"
+        machine = outputs.JumpMachine(values["jump_machine"], values["bastion"], off_at)
+        return {"jump_machine": machine}
+
+    logs = []
+    if jump.bastion is not None and jump.address is not None:
+        logs = [
+            LogSource("bastion", jump.bastion.id, (ALL,)),
+            LogSource("bastion-address", jump.address.id, (ALL,)),
+        ]
+    ids = {"jump_machine": jump.machine.id, "bastion": jump.bastion_id}
+    return Declared(logs, ids, export)
 
 
 @dataclass(frozen=True)
@@ -64,7 +95,7 @@ class JumpMachine(Component):
             tags=context.tags,
             opts=self.child_options(),
         )
-        self.machine = self._machine(context.names.jump_machine)
+        self.machine = self._machine(MACHINE(context.names))
         compute.VirtualMachineExtension(
             "entra-sign-in",
             vm_extension_name="AADSSHLoginForLinux",
@@ -80,7 +111,7 @@ class JumpMachine(Component):
         )
         devtestlab.GlobalSchedule(
             "jump-off",
-            name=context.names.shutdown_schedule,
+            name=SCHEDULE(context.names),
             resource_group_name=context.group,
             location=context.region,
             status=devtestlab.EnableStatus.ENABLED,
@@ -169,7 +200,7 @@ class JumpMachine(Component):
         context = self._context
         self.address = network.PublicIPAddress(
             "bastion",
-            public_ip_address_name=context.names.bastion_address,
+            public_ip_address_name=BASTION_ADDRESS(context.names),
             resource_group_name=context.group,
             location=context.region,
             sku=network.PublicIPAddressSkuArgs(name=network.PublicIPAddressSkuName.STANDARD),
@@ -179,7 +210,7 @@ class JumpMachine(Component):
         )
         self.bastion = network.BastionHost(
             "bastion",
-            bastion_host_name=context.names.bastion,
+            bastion_host_name=BASTION(context.names),
             resource_group_name=context.group,
             location=context.region,
             # The smallest tier with native clients, and so with an Entra sign-in to Linux.
