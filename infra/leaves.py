@@ -24,7 +24,7 @@ TYPES: Final[Mapping[str, str]] = {
     kind: path for leaf in LEAVES for kind, path in leaf.types.items()
 }
 PRICES: Final = tuple(Path(__file__).with_name(row) / "prices.json" for row in ROWS)
-"""Files of prices of the leaves' resources; a leaf whose resources are free has none."""
+"""Prices of the leaves' resources, a file each."""
 
 
 def _composed() -> type[Settings]:

@@ -1,7 +1,7 @@
 """Print what a stack costs a month while no job runs: `python -m infra.render.costs STACK`.
 
-Prices are read from prices.json, each with its source and date. A resource without a recorded price
-is shown as `?`, and the total is then a lower bound.
+Prices are read from prices.json, here and in the folders of the leaves, each with its source and
+date. A resource without a recorded price is shown as `?`, and the total is then a lower bound.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from common.prices import UNKNOWN, Price, PriceSource, read_sources
+from infra import leaves
 from infra.render.render import show
 from infra.resources import Resource, input_at
 
@@ -75,23 +76,29 @@ class Row:
         return None if self.each is None else self.each * len(self.names)
 
 
-def read(path: Path = PRICES) -> PriceList:
-    """Read the prices of a file.
+def read(paths: Sequence[Path] = (*leaves.PRICES, PRICES)) -> PriceList:
+    """Read the prices of several files; those of an earlier file come first.
 
     Raises:
-        ValueError: a price has an unknown source, or a type is listed both as a price and as a
-            part.
+        ValueError: the files have several currencies, a price has an unknown source, or a type is
+            listed both as a price and as a part.
     """
-    data = json.loads(path.read_text(encoding="utf-8"))
-    sources = read_sources(data["sources"])
-    unknown = sorted({entry["source"] for entry in data["prices"]} - set(sources))
+    files = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    entries = [entry for data in files for entry in data["prices"]]
+    parts = {kind: why for data in files for kind, why in data["parts"].items()}
+    sources = read_sources({key: one for data in files for key, one in data["sources"].items()})
+    currencies = {data["currency"] for data in files}
+    if len(currencies) != 1:
+        raise ValueError(f"prices in several currencies: {', '.join(sorted(currencies))}")
+    unknown = sorted({entry["source"] for entry in entries} - set(sources))
     if unknown:
-        raise ValueError(f"{path}: prices refer to unknown sources {', '.join(unknown)}")
-    prices = [_read_price(entry, data["currency"], sources) for entry in data["prices"]]
-    ambiguous = sorted({price.type for price in prices} & set(data["parts"]))
+        raise ValueError(f"prices refer to unknown sources {', '.join(unknown)}")
+    [currency] = currencies
+    prices = [_read_price(entry, currency, sources) for entry in entries]
+    ambiguous = sorted({price.type for price in prices} & set(parts))
     if ambiguous:
-        raise ValueError(f"{path}: {', '.join(ambiguous)} is both priced and listed as a part")
-    return PriceList(data["currency"], prices, data["parts"], sources)
+        raise ValueError(f"{', '.join(ambiguous)} is both priced and listed as a part")
+    return PriceList(currency, prices, parts, sources)
 
 
 def rows(resources: Sequence[Resource], price_list: PriceList) -> list[Row]:

@@ -116,7 +116,7 @@ def show(
         default=[],
         metavar="KEY=VALUE",
         dest="changes",
-        help="override a setting of the file, for example network.jump_subnet=true; repeatable",
+        help="override a setting of the file, for example network.training_nodes=50; repeatable",
     )
     options = parser.parse_args(arguments)
     try:
@@ -139,7 +139,7 @@ def _overrides(texts: Sequence[str]) -> dict[str, object]:
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator:
-            raise ValueError(f"--set {text}: write KEY=VALUE, for example network.jump_subnet=true")
+            raise ValueError(f"--set {text}: write KEY=VALUE, for example network.training_nodes=50")
         try:
             overrides[key] = json.loads(value)
         except ValueError:

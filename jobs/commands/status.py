@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from common.annotations import Bounds
 from common.prices import Cost, total
-from infra.outputs import JumpMachine, PlatformOutputs
+from infra.outputs import PlatformOutputs
 from jobs.azure import costs
 from jobs.azure.clusters import ClusterNodes, read_nodes
 from jobs.azure.costs import JobCosts
@@ -101,16 +101,6 @@ def cost_lines(clusters: Sequence[ClusterNodes], now: datetime) -> list[str]:
     return ["nodes that cost money now:", *(f"  {_cost(nodes, now)}" for nodes in costly)]
 
 
-def jump_lines(machine: JumpMachine | None) -> list[str]:
-    """Name the jump machine, which costs money beside the clusters. Pure."""
-    if machine is None:
-        return []
-    return [
-        f"jump machine {machine.name}: costs money while it runs, off at {machine.off_at}; its "
-        "Bastion costs money all the time"
-    ]
-
-
 def age(moment: datetime | None, now: datetime | None = None) -> str:
     """Format how long ago a time was, in its largest unit. Pure if `now` is given."""
     if moment is None:
@@ -153,7 +143,7 @@ def _status(
     cost = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(attempts)
     endpoints = read_endpoints(workspace.manager)
     prices = prices_of(workspace.manager, endpoints)
-    lines = cost_lines(clusters, datetime.now(UTC)) + jump_lines(outputs.jump_machine)
+    lines = [*cost_lines(clusters, datetime.now(UTC)), *outputs.standing_costs]
     lines += [""] * bool(endpoints) + endpoint_lines(endpoints, prices)
     lines += ["", *_run_lines(runs, cost)]
     lines += plan_lines(runs, cost)

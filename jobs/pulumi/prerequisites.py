@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from common.errors import UserError
 from infra import prerequisites
-from infra.prerequisites import Beginning, GlobalName, Prerequisites
+from infra.prerequisites import GlobalName, Prerequisites
 from jobs.azure.clusters import Size, read_sizes
 from jobs.azure.requests import Requests, segment
 from jobs.azure.resource_manager import ResourceManager
@@ -104,7 +104,9 @@ def look(needs: Prerequisites, state: Sequence[StackResource]) -> Iterator[Check
         "sizes": lambda: _sizes(manager, needs),
         "names": lambda: _names(manager, needs, state),
         **{
-            one.check: partial(_beginning, one, state, datetime.now(UTC))
+            one.check: partial(
+                _beginning, one.setting, one.day, one.resource, state, datetime.now(UTC)
+            )
             for one in needs.beginnings
         },
     }
@@ -259,14 +261,16 @@ def _other_names(stack: str) -> str:
     return f"choose other names: pulumi config set name_seed TEXT --stack {stack}"
 
 
-def _beginning(one: Beginning, state: Sequence[StackResource], now: datetime) -> str:
-    if any(resource.kind == one.resource for resource in state):
+def _beginning(
+    setting: str, day: str, resource: str, state: Sequence[StackResource], now: datetime
+) -> str:
+    if any(one.kind == resource for one in state):
         return "exists"
-    year, month, _ = map(int, one.day.split("-"))
+    year, month, _ = map(int, day.split("-"))
     ahead = (year - now.year) * 12 + month - now.month
     if not 0 <= ahead <= _MONTHS_AHEAD:
         raise UserError(
-            f"{one.setting}: {one.day} is {'past' if ahead < 0 else 'too far ahead'};"
+            f"{setting}: {day} is {'past' if ahead < 0 else 'too far ahead'};"
             f" Azure accepts {now:%Y-%m}-01 or the first of one of the next {_MONTHS_AHEAD} months"
         )
-    return f"begins {one.day}"
+    return f"begins {day}"

@@ -25,7 +25,43 @@ class Leaf:
     """Modules of tables that have a row of it."""
 
 
-LEAVES = {}
+PLATFORM = "infra/leaves.py"
+SIMULATED = "rehearsal/pulumi/provider/types/"
+"""Azure's own types of resource, in the simulator."""
+
+LEAVES = {
+    "jump machine": Leaf(
+        r"jump.?(machine|subnet|access|host|users)|bastion",
+        ("infra/jump_machine",),
+        # The contract with jobs/ has a field for it.
+        (
+            PLATFORM,
+            "infra/outputs.py",
+            "rehearsal/resources/networks.py",
+            f"{SIMULATED}network.py",
+        ),
+    ),
+    "monitor's private link": Leaf(
+        r"monitor_?(link|scope)|monitoring.private_link|PrivateLinkScope",
+        ("infra/monitor_link",),
+        (PLATFORM, f"{SIMULATED}operations.py"),
+    ),
+    "customer-managed keys": Leaf(
+        r"customer.?(managed|key)|EncryptionSettings|KeyEncryption",
+        ("infra/customer_keys",),
+        (PLATFORM,),
+    ),
+    "budget of the platform": Leaf(
+        r"consumption.budget|BudgetSettings|forecast_percent|infra.budget",
+        ("infra/budget",),
+        (PLATFORM, f"{SIMULATED}operations.py"),
+    ),
+    "alerts": Leaf(
+        r"alert_rules|AlertSettings|ScheduledQueryRule|preempted_nodes|infra.alerts",
+        ("infra/alerts",),
+        (PLATFORM, f"{SIMULATED}operations.py"),
+    ),
+}
 
 
 def named(leaf):

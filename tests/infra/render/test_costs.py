@@ -42,12 +42,6 @@ def test_a_price_holds_for_the_tier_that_it_was_found_for_only():
     assert list(by_item(zones)) == ["Storage account, Premium block blobs, ZRS"]
 
 
-def test_equal_resources_share_a_row():
-    endpoints = [azure("network:PrivateEndpoint", f"endpoint-{n}", "x") for n in range(3)]
-    row = by_item(endpoints)["Private endpoint"]
-    assert (len(row.names), row.monthly) == (3, pytest.approx(21.9))
-
-
 def test_an_unknown_price_is_a_question_mark_and_the_total_the_least():
     rows = costs.rows(
         [azure("new:Thing", "thing", "x"), azure("network:NatGateway", "n", "x")], BOOK
@@ -57,16 +51,11 @@ def test_an_unknown_price_is_a_question_mark_and_the_total_the_least():
     assert "**at least 32.85**" in text
 
 
-def test_a_total_of_known_prices_is_the_total():
-    text = costs.table(costs.rows([azure("network:NatGateway", "n", "x")], BOOK), BOOK)
-    assert "**32.85**" in text
-    assert "at least" not in text
-
-
 def test_a_table_cites_only_the_sources_that_it_uses():
     text = costs.table(costs.rows([azure("network:NatGateway", "n", "x")], BOOK), BOOK)
     assert "[1]" in text
     assert text.count("https://") == 1
+    assert "**32.85**" in text
     assert "nat_gateway_test.golden), 2024-07-01 (West Europe)" in text
 
 
@@ -110,7 +99,7 @@ def test_a_book_that_contradicts_itself_is_refused(tmp_path, change, message):
     path = tmp_path / "prices.json"
     path.write_text(json.dumps(data), encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        costs.read(path)
+        costs.read([path])
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1000)), max_size=6))
@@ -132,11 +121,6 @@ def test_the_first_price_that_fits_is_taken():
 def test_every_resource_of_a_stack_has_an_entry(option):
     rows = costs.rows(rendered("dev", **OPTIONS[option]), BOOK)
     assert [row.item for row in rows if row.source is None] == []
-
-
-def test_customer_managed_keys_cost_what_nobody_here_knows():
-    rows = {row.item: row for row in costs.rows(rendered("dev", **OPTIONS["everything on"]), BOOK)}
-    assert rows["Workspace with customer-managed keys"].each is None
 
 
 def test_what_costs_nothing_is_named_in_a_sentence():

@@ -5,9 +5,26 @@ import json
 import re
 import subprocess
 
-from infra.catalog import cloud_init, roles
+from infra.catalog import roles
+from infra.catalog.network_rules import Surroundings
+from infra.jump_machine import cloud_init, network_rules
+from infra.jump_machine.security import (
+    BASTION_KIND as BASTION,
+)
+from infra.jump_machine.security import (
+    EXTENSION_KIND as EXTENSION,
+)
+from infra.jump_machine.security import (
+    INTERFACE_KIND as INTERFACE,
+)
+from infra.jump_machine.security import (
+    MACHINE_KIND as MACHINE,
+)
+from infra.jump_machine.security import (
+    SCHEDULE_KIND as SCHEDULE,
+)
 from infra.outputs import from_dict
-from infra.resources import ASSIGNMENT, BASTION, EXTENSION, INTERFACE, MACHINE, SCHEDULE, of_kind
+from infra.resources import ASSIGNMENT, of_kind
 from tests import ROOT
 from tests.infra.support.stacks import only, ran, rendered
 from tests.infra.support.variants import OPTIONS
@@ -102,3 +119,31 @@ def test_without_a_repository_it_installs_the_tools_alone():
     assert "git" not in text
     assert "azure-cli" in text
     assert "pulumi" in text
+
+
+def test_bastion_has_the_rules_that_azure_demands_and_the_machine_accepts_ssh_from_it_alone():
+    rules = network_rules.bastion(())
+    allowed = {
+        (rule.direction, rule.sources, rule.destinations, rule.ports)
+        for rule in rules
+        if rule.access == "Allow"
+    }
+    network = ("VirtualNetwork",)
+    assert allowed == {
+        ("Inbound", ("Internet",), ("*",), ("443",)),
+        ("Inbound", ("GatewayManager",), ("*",), ("443",)),
+        ("Inbound", ("AzureLoadBalancer",), ("*",), ("443",)),
+        ("Inbound", network, network, ("8080", "5701")),
+        ("Outbound", ("*",), network, ("22", "3389")),
+        ("Outbound", ("*",), ("AzureCloud",), ("443",)),
+        ("Outbound", network, network, ("8080", "5701")),
+        ("Outbound", ("*",), ("Internet",), ("80",)),
+    }
+    assert network_rules.bastion(("203.0.113.0/24",))[0].sources == ("203.0.113.0/24",)
+    own, bastion = "10.0.3.0/28", "10.1.4.0/26"
+    into = [
+        (rule.sources, rule.ports)
+        for rule in network_rules.jump(Surroundings(own, ("10.0.1.0/27",)), (), (bastion,))
+        if (rule.direction, rule.access) == ("Inbound", "Allow")
+    ]
+    assert into == [((own,), ("*",)), ((bastion,), ("22",))]
