@@ -60,16 +60,15 @@ class PriceList:
     sources: Mapping[str, PriceSource]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """Resources with the same price."""
 
     item: str
-    names: Sequence[str]
     each: float | None
     plus: str
     source: str | None
     """Key of a source; None if no price is recorded."""
+    names: tuple[str, ...] = ()
 
     @property
     def monthly(self) -> float | None:
@@ -105,20 +104,17 @@ def rows(resources: Sequence[Resource], price_list: PriceList) -> list[Row]:
     """Return every Azure resource once, grouped by price: the most expensive first, then unknown
     prices, then free resources.
     """
-    groups: dict[_Key, list[str]] = {}
+    groups: dict[Row, list[str]] = {}
     for resource in resources:
         if not resource.type.startswith("azure-native:") or resource.kind in price_list.parts:
             continue
         price = next((price for price in price_list.prices if price.fits(resource)), None)
-        key = _Key(resource.kind, None, "no price is recorded", None)
+        row = Row(resource.kind, None, "no price is recorded", None)
         if price is not None:
             each = price.price.amount if price.price else None
-            key = _Key(price.item, each, price.plus, price.source)
-        groups.setdefault(key, []).append(resource.name)
-    priced = [
-        Row(key.item, sorted(names), key.each, key.plus, key.source)
-        for key, names in groups.items()
-    ]
+            row = Row(price.item, each, price.plus, price.source)
+        groups.setdefault(row, []).append(resource.name)
+    priced = [row._replace(names=tuple(sorted(names))) for row, names in groups.items()]
     return sorted(priced, key=_order)
 
 
@@ -175,13 +171,6 @@ def _read_price(
     source = sources[entry["source"]]
     price = None if amount is None else Price(amount, currency, "month", source)
     return ResourcePrice(price=price, **values)
-
-
-class _Key(NamedTuple):
-    item: str
-    each: float | None
-    plus: str
-    source: str | None
 
 
 def _order(row: Row) -> tuple[int, float, str]:

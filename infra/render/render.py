@@ -139,7 +139,9 @@ def _overrides(texts: Sequence[str]) -> dict[str, object]:
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator:
-            raise ValueError(f"--set {text}: write KEY=VALUE, for example network.training_nodes=50")
+            raise ValueError(
+                f"--set {text}: write KEY=VALUE, for example network.training_nodes=50"
+            )
         try:
             overrides[key] = json.loads(value)
         except ValueError:
