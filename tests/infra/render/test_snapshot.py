@@ -55,9 +55,8 @@ def test_what_every_resource_repeats_is_told_once():
 
 
 def test_a_role_is_told_by_its_name_and_an_identity_by_the_dependency():
-    told = json.loads(
-        snapshot(rendered("dev", people__publishers="9" * 8 + "-0000" * 3 + "-" + "0" * 12))
-    )
+    publishers = "99999999-0000-0000-0000-000000000000"
+    told = json.loads(snapshot(rendered("dev", people__publishers=publishers)))
     grant = told["authorization:RoleAssignment training-registry-acrpull"]
     assert "managedidentity:UserAssignedIdentity identity-training" in grant["after"]
     assert grant["roleDefinitionId"] == "ROLE AcrPull"
@@ -67,10 +66,8 @@ def test_a_role_is_told_by_its_name_and_an_identity_by_the_dependency():
 
 
 def test_options_are_shown_and_indirect_dependencies_are_not():
-    by_name = {
-        one.name: one for one in rendered("dev") if one.kind.startswith(("keyv", "containerr"))
-    }
-    vault, registry = by_name["vault"], by_name["registry"]
+    vault = only(rendered("dev"), "keyvault:Vault")
+    registry = only(rendered("dev"), "containerregistry:Registry")
     needs = {
         vault.key: {"dependsOn": [registry.key]},
         "azure-native:consumption:Budget::budget": {
