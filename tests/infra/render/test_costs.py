@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from infra.render import costs
 from infra.render.costs import Row
-from infra.resources import Resource
+from infra.resources import WORKSPACE, Resource
 from tests.infra.support.production import changed
 from tests.infra.support.stacks import rendered
 from tests.infra.support.variants import OPTIONS
@@ -115,7 +115,9 @@ def test_the_total_is_complete_only_if_every_price_is_known(prices):
 
 
 def test_the_first_price_that_fits_is_taken():
-    workspace = changed("workspace", "encryption", {"status": "Enabled"}, STACK)
+    [declared] = [one for one in STACK if one.kind == WORKSPACE]
+    encrypted = {**declared.inputs, "encryption": {"status": "Enabled"}}
+    workspace = [dataclasses.replace(declared, inputs=encrypted)]
     assert by_item(workspace)["Workspace with customer-managed keys"].each is None
     plain = dataclasses.replace(BOOK, prices=[p for p in BOOK.prices if not p.where])
     assert by_item(workspace, plain)["Workspace"].each == 0
