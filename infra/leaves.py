@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -29,15 +30,14 @@ PRICES: Final = tuple(Path(__file__).with_name(row) / "prices.json" for row in R
 
 def _composed() -> type[Settings]:
     """Return the settings of a stack with the groups of the leaves."""
-    own = {one.name: one for one in dataclasses.fields(Settings)}
+    own = typing.get_type_hints(Settings)
     parts: dict[str, list[type]] = {}
     for leaf in LEAVES:
         for key, group in leaf.groups.items():
             parts.setdefault(key, []).append(group)
     added = []
     for key, groups in parts.items():
-        trunk = own[key].default_factory if key in own else None
-        bases = (*reversed(groups), *((trunk,) if isinstance(trunk, type) else ()))
+        bases = (*reversed(groups), *([own[key]] if key in own else []))
         group = groups[0] if len(bases) == 1 else _merged(key, bases)
         optional = all(
             one.default is not dataclasses.MISSING or one.default_factory is not dataclasses.MISSING

@@ -198,7 +198,7 @@ class MonitoringSettings:
 
 @dataclass(frozen=True)
 class Contacts:
-    """The people of a stack: whom it notifies."""
+    """The people whom a stack notifies."""
 
     emails: tuple[Email, ...]
     """Recipients of all notifications."""
@@ -219,6 +219,9 @@ class Settings:
 
     location: Region
     """Azure region of all resources."""
+
+    budget: Contacts
+    """Whom the stack notifies. The key is that of the feature which needed it first."""
 
     subscription: SubscriptionSettings
 

@@ -10,7 +10,6 @@ from infra.alerts.alert_rules import AlertRule, alert_name, alert_rules
 from infra.alerts.leaf import GROUP, SENDER, AlertSettings
 from infra.components.base import Component, StackContext
 from infra.composition.parts import Declared, Platform
-from infra.settings import Contacts
 
 EVERYWHERE = "global"
 OFTEN = "PT15M"
@@ -36,7 +35,7 @@ def declare(platform: Platform) -> Declared:
         AlertsArgs(
             log_workspace=platform.monitoring.log_id,
             workspace_id=platform.workspace.id,
-            emails=settings.of(Contacts).emails,
+            emails=settings.budget.emails,
             rules=alert_rules(settings.of(AlertSettings)),
         ),
     )

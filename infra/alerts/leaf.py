@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from common.annotations import Bounds
 from infra.leaf import Check, Leaf
 from infra.naming import ANY, Limit, Name
-from infra.settings import Contacts, Settings
+from infra.settings import Settings
 
 GROUP: Final = Name("action group", lambda names: f"{names.base}-alerts", ANY)
 SENDER: Final = Name(
@@ -42,7 +42,7 @@ class AlertSettings:
 
 
 def _emails(settings: Settings) -> Iterator[str]:
-    emails = settings.of(Contacts).emails
+    emails = settings.budget.emails
     if not emails:
         yield "budget.emails: is empty; give at least one e-mail address to notify"
     times = Counter(one.lower() for one in emails)

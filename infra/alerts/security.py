@@ -11,7 +11,7 @@ from infra.policies.expected import UNSET, exactly, one_of, table_rule
 from infra.policies.facts import Facts
 from infra.policies.rule import StackRule
 from infra.resources import Resource, entries_at, input_at, of_kind
-from infra.settings import Contacts, Settings
+from infra.settings import Settings
 
 ACTION_GROUP: Final = "monitor:ActionGroup"
 ALERT: Final = "monitor:ScheduledQueryRule"
@@ -25,7 +25,7 @@ def _alerts(
         for group in of_kind(resources, ACTION_GROUP)
         if input_at(group, "enabled") is True
         and {receiver.get("emailAddress") for receiver in entries_at(group, "emailReceivers")}
-        == set(settings.of(Contacts).emails)
+        == set(settings.budget.emails)
     ]
     for group in of_kind(resources, ACTION_GROUP):
         if group not in people:

@@ -12,7 +12,13 @@ from infra.composition.parts import Declared, Platform
 
 def declare(platform: Platform) -> Declared | None:
     """Declare the budget of the stack."""
-    Budget(platform.context, platform.settings.of(BudgetSettings), platform.group_id)
+    settings = platform.settings
+    Budget(
+        platform.context,
+        settings.of(BudgetSettings),
+        settings.budget.emails,
+        platform.group_id,
+    )
     return None
 
 
@@ -23,12 +29,12 @@ class Budget(Component):
         self,
         context: StackContext,
         settings: BudgetSettings,
+        emails: Sequence[str],
         group_id: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("budget", opts)
         kinds = consumption.ThresholdType
-        emails = settings.emails
         notifications = {
             **_notifications("actual", kinds.ACTUAL, settings.actual_percent, emails),
             **_notifications("forecast", kinds.FORECASTED, settings.forecast_percent, emails),

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from common.annotations import Bounds, Pattern
 from infra.leaf import Beginning, Check, Leaf
 from infra.naming import Limit, Name
-from infra.settings import Contacts, Settings
+from infra.settings import Settings
 
 MOST_NOTIFICATIONS: Final = 5
 """Notifications per budget (Azure Cost Management)."""
@@ -15,7 +15,7 @@ BUDGET: Final = Name("budget", lambda names: f"{names.base}-budget", Limit(r"[\w
 
 
 @dataclass(frozen=True)
-class BudgetSettings(Contacts):
+class BudgetSettings:
     """A monthly budget. It notifies people; it stops nothing."""
 
     amount: Annotated[float, Bounds(1)]

@@ -47,7 +47,7 @@ def _budget(
             for _, notification in (input_at(budget, "notifications") or {}).items()
             if notification.get("enabled")
             and notification.get("operator") == "GreaterThanOrEqualTo"
-            and set(own.emails) <= set(notification.get("contactEmails") or ())
+            and set(settings.budget.emails) <= set(notification.get("contactEmails") or ())
         }
         for kind, percent in sorted(planned - reached):
             yield budget, f"does not notify everybody at {percent:g} % of {kind.lower()} spending"
