@@ -1,7 +1,7 @@
 """What the rules know of a leaf: rules of its own, and rows for the tables of the others.
 
-Written down a second time on purpose, beside what the leaf declares: a change of what it declares
-is a violation until these facts are changed too.
+Written down a second time on purpose, apart from what the leaf declares: a change of that is a
+violation until these facts are changed too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
