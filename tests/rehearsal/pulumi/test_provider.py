@@ -5,18 +5,17 @@ import json
 import pytest
 
 from infra.offline import render
-from rehearsal.pulumi.provider import bodies
+from rehearsal.pulumi.provider import bodies, types
 from rehearsal.pulumi.provider.inputs import InputChange, input_changes, input_problems
-from rehearsal.pulumi.provider.types import lookup
-from rehearsal.pulumi.provider.types.resource_type import identifier
+from rehearsal.pulumi.provider.resource_type import identifier
 from rehearsal.pulumi.provider.values import UNKNOWN, holds_unknown, plain, struct
 from tests.infra.support.variants import OPTIONS
 
-NETWORK = lookup.TYPES["network:VirtualNetwork"]
-ACCOUNT = lookup.TYPES["storage:StorageAccount"]
-COMPUTE = lookup.TYPES["machinelearningservices:Compute"]
-ROLE = lookup.TYPES["authorization:RoleAssignment"]
-GROUP = lookup.TYPES["resources:ResourceGroup"]
+NETWORK = types.TYPES["network:VirtualNetwork"]
+ACCOUNT = types.TYPES["storage:StorageAccount"]
+COMPUTE = types.TYPES["machinelearningservices:Compute"]
+ROLE = types.TYPES["authorization:RoleAssignment"]
+GROUP = types.TYPES["resources:ResourceGroup"]
 GUID = "11111111-2222-4333-8444-555555555555"
 
 
@@ -48,7 +47,7 @@ def account(**changed):
 
 def test_all_that_the_stacks_declare_is_known_and_passes(rendered):
     for one in rendered:
-        type_ = lookup.find(one.type)
+        type_ = types.find(one.type)
         assert type_ is not None, one.type
         assert input_problems(type_, one.inputs) == [], one.name
 
@@ -56,13 +55,13 @@ def test_all_that_the_stacks_declare_is_known_and_passes(rendered):
 def test_ids_are_those_that_the_platform_expects(rendered):
     for one in rendered:
         subscription = one.id.split("/")[2]
-        assert identifier(lookup.find(one.type), one.inputs, subscription) == one.id
+        assert identifier(types.find(one.type), one.inputs, subscription) == one.id
 
 
 def test_what_is_sent_can_be_read_back_as_the_same_inputs(rendered):
     """As if Resource Manager stored each body as it is."""
     for one in rendered:
-        type_ = lookup.find(one.type)
+        type_ = types.find(one.type)
         read = bodies.outputs(type_, bodies.body(type_, one.inputs))
         assert bodies.drifted(type_, one.inputs, read, read) == one.inputs
         if type_.flat_outputs:
@@ -73,9 +72,9 @@ def test_what_is_sent_can_be_read_back_as_the_same_inputs(rendered):
 
 
 def test_a_version_in_the_token_makes_no_other_type():
-    assert lookup.find("azure-native:network/v20240501:VirtualNetwork") is NETWORK
-    assert lookup.find("azure-native:network:Unheard") is None
-    assert lookup.find("aws:network:VirtualNetwork") is None
+    assert types.find("azure-native:network/v20240501:VirtualNetwork") is NETWORK
+    assert types.find("azure-native:network:Unheard") is None
+    assert types.find("aws:network:VirtualNetwork") is None
 
 
 @pytest.mark.parametrize(
@@ -163,6 +162,31 @@ def test_names_that_azure_machine_learning_refuses(name):
     }
     (problem,) = input_problems(COMPUTE, inputs)
     assert problem.path == "computeName"
+
+
+@pytest.mark.parametrize(
+    ("properties", "problem"),
+    [
+        (None, ("properties", "is required")),
+        ({}, ("properties.computeType", "is required")),
+        ({"computeType": "Fast"}, ("properties.computeType", "'Fast' is not one of AKS, Aml")),
+        (
+            {"computeType": "AmlCompute", "properties": {"nodes": 2}},
+            ("properties.properties.nodes", "unknown input"),
+        ),
+    ],
+)
+def test_the_kind_of_a_compute_decides_what_it_may_contain(properties, problem):
+    inputs = {
+        "resourceGroupName": "rg",
+        "workspaceName": "ws",
+        "computeName": "cpu",
+        "location": "westeurope",
+        **({} if properties is None else {"properties": properties}),
+    }
+    (found,) = input_problems(COMPUTE, inputs)
+    assert found.path == problem[0]
+    assert found.reason.startswith(problem[1])
 
 
 def test_what_is_not_known_yet_is_not_judged():
