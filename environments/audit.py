@@ -66,7 +66,8 @@ def problems(
             if "skip_reason" in package:
                 yield f"{package['name']} was not looked up: {package['skip_reason']}"
     applied = set()
-    for (name, version, fix, *names), where in locks.items():
+    for key, where in locks.items():
+        name, version, fix, *names = key
         matching = {one for one in accepted if one.package == name and one.id in names}
         applied |= matching
         if not matching:
