@@ -67,7 +67,7 @@ def problems(
                 yield f"{package['name']} was not looked up: {package['skip_reason']}"
     applied = set()
     for key, where in locks.items():
-        name, version, fix, *names = key
+        (name, version, fix), names = key[:3], key[3:]
         matching = {one for one in accepted if one.package == name and one.id in names}
         applied |= matching
         if not matching:
