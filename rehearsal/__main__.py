@@ -1,4 +1,4 @@
-"""`python -m rehearsal`: Azure on loopback, and a rehearsal of a platform's whole life cycle."""
+"""`python -m rehearsal`: the simulator of Azure, and a rehearsal of a platform's whole life cycle."""
 
 import argparse
 import contextlib
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m rehearsal",
-        description="Rehearse the platform against a stand-in for Azure on this machine.",
+        description="Rehearse the platform against a simulator of Azure on this machine.",
     )
     commands = parser.add_subparsers(required=True)
 
@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     serve = command(
         "serve",
         _serve,
-        "start the stand-in, print the environment variables for its clients, run until Ctrl-C",
+        "start the simulator, print the environment variables for its clients, run until Ctrl-C",
     )
     serve.add_argument("--state", type=Path, required=True, help="folder for all state")
     serve.add_argument(
@@ -156,7 +156,7 @@ def _serve(options: argparse.Namespace) -> int:
         for name, value in azure.environment.items():
             print(f"export {name}={shlex.quote(value)}")
         sys.stdout.flush()
-        print(f"Azure on loopback: {azure.url}; press Ctrl-C to stop", file=sys.stderr)
+        print(f"Simulator of Azure: {azure.url}; press Ctrl-C to stop", file=sys.stderr)
         while True:
             signal.pause()
     return 0

@@ -38,10 +38,10 @@ class Facts:
 
 
 class CycleContext:
-    """An Azure with a stack, and the commands that work on it.
+    """A simulator with a stack, and the commands that work on it.
 
     Args:
-        azure: Azure on loopback.
+        azure: The simulator.
         stack: Stack that is deployed to it.
         folder: Folder for all output.
         show: Prints a line of a command's output.
