@@ -1,1 +1,1 @@
-"""A simulator of Azure on this machine: Resource Manager, Azure Machine Learning and blob storage."""
+"""A simulator of Azure: Resource Manager, Azure Machine Learning and blob storage."""

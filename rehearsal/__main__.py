@@ -1,4 +1,4 @@
-"""`python -m rehearsal`: the simulator of Azure, and a rehearsal of a platform's whole life cycle."""
+"""`python -m rehearsal`: the simulator of Azure, and a rehearsal of a platform's life cycle."""
 
 import argparse
 import contextlib

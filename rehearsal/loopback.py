@@ -1,4 +1,4 @@
-"""The simulator of Azure: composes the services, starts and stops them, and configures their clients."""
+"""The simulator: composes its services, starts and stops them, and configures their clients."""
 
 import contextlib
 import os

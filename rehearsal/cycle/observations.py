@@ -1,4 +1,4 @@
-"""What a cycle observes of the simulator for its record: the training's jobs, and nodes over time."""
+"""What a cycle observes for its record: the jobs of the run, and nodes over time."""
 
 import datetime as dt
 import threading
