@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from rehearsal.cycle import environment_file, runner
 from rehearsal.errors import RehearsalError
@@ -57,7 +57,6 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         help="most processes of a job per node, for machines with few cores",
     )
-    serve.add_argument("--most-processes-per-node", action=_Renamed, help=argparse.SUPPRESS)
     serve.add_argument(
         "--mean-node-seconds",
         type=_positive_seconds,
@@ -97,20 +96,6 @@ def _parser() -> argparse.ArgumentParser:
         "--to", type=Path, help="file to write; without it, rehearsal.html beside the record"
     )
     return parser
-
-
-class _Renamed(argparse.Action):
-    """An option that was renamed: `most` became `max`."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,  # noqa: ARG002
-        values: object,  # noqa: ARG002
-        option_string: str | None = None,
-    ) -> NoReturn:
-        name = str(option_string)
-        parser.error(f"{name} was renamed to {name.replace('most', 'max')}")
 
 
 def _positive_seconds(text: str) -> float:

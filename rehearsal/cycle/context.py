@@ -98,7 +98,7 @@ class CycleContext:
         return self._json([str(TRAINER), "-m", "trainer", *arguments, "--json", "True"])
 
     def _json(self, command: Sequence[str], status: int = 0) -> Any:
-        return json.loads(self.commands.run(command, status=status, separate=True).answer)
+        return json.loads(self.commands.run(command, status=status, separate=True))
 
     @property
     def group(self) -> str:

@@ -163,13 +163,6 @@ def test_a_help_shows_only_defaults_that_say_something(command, default, capsys,
     assert "default: False" not in text
 
 
-def test_a_former_name_of_an_option_is_an_error_with_the_new_one(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["serve", "--state", "x", "--most-processes-per-node", "1"])
-    assert ended.value.code == 2
-    assert "was renamed to --max-processes-per-node" in capsys.readouterr().err
-
-
 def test_a_folder_has_one_azure_at_a_time_and_nobody_else_reads_it(tmp_path):
     with Loopback(tmp_path / "state", OPTIONS) as azure:
         before = (tmp_path / "state" / "tls").stat().st_mtime_ns
