@@ -71,7 +71,7 @@ class CommandRunner:
             command: Program and arguments.
             status: Expected exit status.
             on_line: Called with each line of output as it comes.
-            separate: Whether stdout is an answer that is kept apart from stderr, and returned alone.
+            separate: Whether to keep stdout apart from stderr, and return it alone.
 
         Raises:
             CommandError: it exited with another status, or did not finish in time.
