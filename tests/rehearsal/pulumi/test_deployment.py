@@ -8,12 +8,12 @@ import pytest
 
 from infra.offline import render
 from infra.outputs import from_dict
-from rehearsal.pulumi.deployment import ROOT, SUBSCRIPTION, Deployment, without_secrets
+from rehearsal.pulumi.deployment import ROOT, SUBSCRIPTION, Deployment
 from tests.infra.support.variants import OPTIONS
 from tests.rehearsal.support.engine import exported, ran, resource_count
 from tests.rehearsal.support.registered import declared, registered
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearse_all
 
 
 def digests():
@@ -32,12 +32,6 @@ def deployed(deployment):
     output = ran(deployment, "up", "--yes", "--skip-preview")
     assert f"{resource_count()} created" in output
     return deployment
-
-
-def test_settings_of_a_deployed_stack_lose_its_key():
-    before = "config:\n  ml-azure-horovod:prefix: hvd\n"
-    key = "secretsprovider: azurekeyvault://v.vault.azure.net/keys/pulumi\nencryptedkey: abc=\n"
-    assert without_secrets(key + before + "encryptionsalt: v1:abc\n") == before
 
 
 def paths(settings):
@@ -64,7 +58,6 @@ def tenant(empty_azure, monkeypatch):
     monkeypatch.setattr("infra.offline.mocks.TENANT", empty_azure.options.tenant_id)
 
 
-@pytest.mark.rehearse_all
 def test_jobs_read_the_outputs_which_lead_to_the_simulator(empty_azure, deployed):
     outputs = from_dict(json.loads(ran(deployed, "stack", "output", "platform", "--json")))
     assert outputs.subscription_id == SUBSCRIPTION
@@ -78,7 +71,6 @@ def test_jobs_read_the_outputs_which_lead_to_the_simulator(empty_azure, deployed
     assert outputs.identities.training == by_name["hvd-dev-id-training"]
 
 
-@pytest.mark.rehearse_all
 @pytest.mark.usefixtures("tenant")
 def test_the_engine_registers_what_rendering_shows(deployed):
     """The same resources and components, with inputs, ids and options."""
@@ -93,10 +85,8 @@ def test_the_engine_registers_what_rendering_shows(deployed):
 
 @pytest.mark.parametrize(
     ("stack", "overrides"),
-    [
-        pytest.param("prod", {}, marks=pytest.mark.rehearse_all, id="prod"),
-        pytest.param("dev", OPTIONS["everything on"], marks=pytest.mark.engine, id="everything on"),
-    ],
+    [("prod", {}), ("dev", OPTIONS["everything on"])],
+    ids=["prod", "everything on"],
 )
 @pytest.mark.usefixtures("tenant")
 def test_a_preview_registers_what_rendering_shows(empty_azure, stack, overrides, tmp_path):
@@ -112,6 +102,5 @@ def test_a_preview_registers_what_rendering_shows(empty_azure, stack, overrides,
         assert engine[key] == replace(resource, id="")
 
 
-@pytest.mark.rehearse_all
 def test_no_file_of_the_repository_was_touched(deployed):
     assert digests() == BEFORE

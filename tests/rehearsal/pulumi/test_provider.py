@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from infra.offline import render
 from rehearsal.pulumi.provider import bodies, types
 from rehearsal.pulumi.provider.inputs import InputChange, input_changes, input_problems
 from rehearsal.pulumi.provider.resource_type import identifier
 from rehearsal.pulumi.provider.values import UNKNOWN, holds_unknown, plain, struct
+from tests.infra.support.stacks import rendered
 from tests.infra.support.variants import OPTIONS
 
 NETWORK = types.TYPES["network:VirtualNetwork"]
@@ -20,15 +20,10 @@ GUID = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture(scope="module")
-def rendered():
-    """What the stacks declare, and what they declare with everything switched on."""
+def declared():
+    """What a stack declares with everything switched on."""
     switched = OPTIONS["everything on"] | {"monitoring.application_insights": True}
-    found = [
-        *render.render("dev", {}),
-        *render.render("prod", {}),
-        *render.render("dev", switched),
-    ]
-    return [one for one in found if one.type.startswith("azure-native:")]
+    return [one for one in rendered("dev", **switched) if one.type.startswith("azure-native:")]
 
 
 def account(**changed):
@@ -45,22 +40,22 @@ def account(**changed):
     return {**inputs, **changed}
 
 
-def test_all_that_the_stacks_declare_is_known_and_passes(rendered):
-    for one in rendered:
+def test_all_that_the_stacks_declare_is_known_and_passes(declared):
+    for one in declared:
         type_ = types.find(one.type)
         assert type_ is not None, one.type
         assert input_problems(type_, one.inputs) == [], one.name
 
 
-def test_ids_are_those_that_the_platform_expects(rendered):
-    for one in rendered:
+def test_ids_are_those_that_the_platform_expects(declared):
+    for one in declared:
         subscription = one.id.split("/")[2]
         assert identifier(types.find(one.type), one.inputs, subscription) == one.id
 
 
-def test_what_is_sent_can_be_read_back_as_the_same_inputs(rendered):
+def test_what_is_sent_can_be_read_back_as_the_same_inputs(declared):
     """As if Resource Manager stored each body as it is."""
-    for one in rendered:
+    for one in declared:
         type_ = types.find(one.type)
         read = bodies.outputs(type_, bodies.body(type_, one.inputs))
         assert bodies.drifted(type_, one.inputs, read, read) == one.inputs
