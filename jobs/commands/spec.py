@@ -13,7 +13,7 @@ from jobs.errors import SpecError
 from jobs.spec import from_options
 from jobs.spec.code_snapshot import CodeSnapshot
 from jobs.spec.from_options import RunOptions
-from jobs.spec.sweep import read_sweep
+from jobs.sweep.sweep import read_sweep
 
 
 @dataclass(frozen=True)

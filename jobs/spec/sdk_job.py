@@ -25,7 +25,7 @@ from azure.ai.ml.sweep import Choice, Objective, SweepJob, SweepJobLimits
 
 from jobs.errors import SnapshotError
 from jobs.spec.job_spec import JobSpec, Services
-from jobs.spec.sweep import Sweep
+from jobs.sweep.sweep import Sweep
 
 _Service: TypeAlias = (
     JobService | JupyterLabJobService | SshJobService | TensorBoardJobService | VsCodeJobService

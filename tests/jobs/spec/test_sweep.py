@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import ConfigError
 from jobs.errors import SpecError
-from jobs.spec.sweep import Sweep, read_sweep
+from jobs.sweep.sweep import Sweep, read_sweep
 from tests.jobs.support import samples
 from tests.jobs.support.platform import platform
 from trainer.presets import PRESETS, parse_train

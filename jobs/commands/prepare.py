@@ -10,7 +10,7 @@ from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
 from jobs.console import Console
 from jobs.options import AttemptOptions, JobOptions, PreparationOptions
-from jobs.processing.launch import LaunchOptions, launch
+from jobs.commands.launch import LaunchOptions, launch
 from jobs.spec import kinds
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.job_spec import JobSpec

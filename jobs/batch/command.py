@@ -12,7 +12,7 @@ from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console
 from jobs.errors import AccessError, SpecError, UnreachableError
 from jobs.options import AttemptOptions, BatchOptions, JobOptions
-from jobs.processing.launch import LaunchOptions, launch
+from jobs.commands.launch import LaunchOptions, launch
 from jobs.spec import kinds
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.job_spec import JobSpec
