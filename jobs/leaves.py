@@ -9,6 +9,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "serving",
     "batch",
     "inspection",
+    "jump_machine",
     "sweep",
     "planning",
     "scaling",
