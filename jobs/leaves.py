@@ -6,10 +6,10 @@ from typing import Final
 from jobs.leaf import Leaf
 
 _ROWS: Final[tuple[str, ...]] = (
+    "jump_machine",
     "serving",
     "batch",
     "inspection",
-    "jump_machine",
     "sweep",
     "planning",
     "scaling",
