@@ -115,7 +115,7 @@ def _check_model(workspace: Workspace, model: str, folder: str, console: Console
     if task != "classification":
         raise SpecError(
             [
-                f"MODEL: {model} is for {task}, whose masks do not fit into a table; `deploy` lets"
+                f"MODEL: {model} is for {task}, whose answers do not fit a table; `deploy` lets"
                 " it answer requests"
             ]
         )
