@@ -23,8 +23,7 @@ from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, next_command
 from jobs.errors import RequestError, SpecError
 from jobs.serving import monitoring, scoring, traffic_policy
-from jobs.serving.endpoints import Endpoints, EndpointState
-from jobs.serving.spec import (
+from jobs.serving.bodies import (
     BEFORE,
     SIZE,
     Deployment,
@@ -34,6 +33,7 @@ from jobs.serving.spec import (
     serving_of,
     violations,
 )
+from jobs.serving.endpoints import Endpoints, EndpointState
 from jobs.serving.traffic_policy import Traffic
 from jobs.spec.build_context import build_context
 from jobs.spec.from_options import REPOSITORY

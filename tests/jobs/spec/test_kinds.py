@@ -14,7 +14,7 @@ from infra import outputs
 from jobs.errors import SpecError
 from jobs.options import DataOptions, JobOptions, PreparationOptions, ServiceOptions
 from jobs.spec import kinds
-from jobs.spec.command_line import line
+from jobs.spec.builder import line
 from jobs.spec.job_spec import TENSORBOARD_DIR, Services
 from jobs.spec.run_key import RunAttempt
 from tests.jobs.support import samples
