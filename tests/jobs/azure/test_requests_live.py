@@ -148,7 +148,7 @@ def test_a_data_set_that_is_not_registered_is_told_before_submitting(capsys):
 
 def test_a_run_that_is_not_there_is_told_with_the_list_of_those_that_are(capsys):
     assert main(["logs", "nothing"]) == 1
-    assert "`python -m jobs list` lists the jobs" in capsys.readouterr().err
+    assert "`python -m jobs status` shows the runs" in capsys.readouterr().err
 
 
 def test_a_secret_that_is_wrong_is_told_as_a_sign_in(capsys, monkeypatch):
