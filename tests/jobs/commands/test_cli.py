@@ -202,7 +202,7 @@ def test_common_options_are_read_from_anywhere_before_the_trainers():
         options = cli.read_options("follow", args)
         assert (options.name, options.rank) == ("a", "3")
         assert (options.stack, options.outputs, options.json) == ("prod", None, True)
-    assert cli.read_options("list", ["--outputs=x.json"]).outputs == "x.json"
+    assert cli.read_options("status", ["--outputs=x.json"]).outputs == "x.json"
 
 
 def test_a_stack_that_is_named_comes_before_the_variable(outputs):
