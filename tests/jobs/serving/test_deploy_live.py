@@ -10,7 +10,7 @@ from jobs.commands import status
 from jobs.commands.status import StatusOptions
 from jobs.console import Console
 from jobs.errors import AccessError, MissingError, SignInError, SpecError
-from jobs.serving import deploy, listing, score, scoring, traffic, undeploy
+from jobs.serving import deploy, listing, score, traffic, undeploy
 from jobs.serving.deploy import DeployOptions
 from jobs.serving.endpoints import Endpoints, FailedError
 from jobs.serving.listing import EndpointsOptions
@@ -129,7 +129,7 @@ def test_fewer_instances_are_given_back_and_those_that_nobody_names_stay(live, c
 
 def test_many_images_are_never_all_in_memory(live, capsys, image, monkeypatch):
     deployed(live, capsys, register_model(live, "digits", "1"))
-    monkeypatch.setattr(scoring, "BATCH", 4)
+    monkeypatch.setattr(score, "BATCH", 4)
     read = []
 
     def images():
@@ -139,7 +139,7 @@ def test_many_images_are_never_all_in_memory(live, capsys, image, monkeypatch):
 
     workspace = connect(live.outputs)
     endpoint = Endpoints(workspace.manager, Console()).get("digits")
-    answers = scoring.score(workspace.requests, endpoint, images(), None)
+    answers = score.score(workspace.requests, endpoint, images(), None)
     ahead = [len(read) - int(scored.image) for scored in answers]
     assert len(ahead) == 10
     assert max(ahead) <= 4
@@ -266,7 +266,7 @@ def test_an_interruption_says_how_to_continue_and_the_same_command_does(live, ca
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(deploy.scoring, "score", interrupted)
+        patched.setattr(deploy.score, "score", interrupted)
         options = DeployOptions(model=model, endpoint="digits", **FAST)
         assert deploy.run(options, live.outputs, as_json=True) == INTERRUPTED
     assert "`python -m jobs undeploy --endpoint digits` deletes" in capsys.readouterr().err
@@ -277,7 +277,7 @@ def test_an_interruption_says_how_to_continue_and_the_same_command_does(live, ca
 
 def test_a_token_for_another_service_is_refused(live, capsys, image, monkeypatch):
     deployed(live, capsys, register_model(live, "digits", "1"))
-    monkeypatch.setattr(scoring, "SCOPE", "https://storage.azure.com/.default")
+    monkeypatch.setattr(score, "SCOPE", "https://storage.azure.com/.default")
     with pytest.raises(SignInError):
         names(live, image, capsys)
 
