@@ -114,9 +114,7 @@ def make_supervisor(
     webhook = configured_webhook(workspace.requests) if notifies else None
     notifier = Notifier(workspace.jobs, webhook, outputs.stack, console) if webhook else None
     return Supervisor(
-        workspace.jobs,
-        workspace.manager,
-        workspace.storage,
+        workspace,
         outputs.clusters,
         console,
         settings,
