@@ -8,9 +8,9 @@ from common.arguments import parse
 from common.errors import UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
+from jobs.commands.submit import LaunchOptions, launch_work
 from jobs.console import Console
 from jobs.options import AttemptOptions, JobOptions, PreparationOptions
-from jobs.processing.launch import LaunchOptions, launch
 from jobs.spec import kinds
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.job_spec import JobSpec
@@ -59,4 +59,4 @@ def run(
         return kinds.prepare(outputs, preparation, folders, options.job, attempt, software)
 
     console, workspace = Console(as_json=as_json), connect(outputs)
-    return launch(options, outputs, workspace, console, f"prepare-{options.what}", make)
+    return launch_work(options, outputs, workspace, console, f"prepare-{options.what}", make)

@@ -13,14 +13,12 @@ from common import fields
 from common.errors import ConfigError
 from jobs.errors import SpecError
 from jobs.spec.job_spec import JobSpec, Services
+from jobs.spec.kinds import gpus_per_process
 from trainer.config import TrainConfig
 from trainer.presets import parse_train, to_args
 
-_FIXED: Final = (
-    *("preset", "name", "runs_dir", "resume", "ranks", "restarts", "max_seconds"),
-    "model.stages",
-)
-"""Options that identify a run, or that the job decides, or that decide the job's processes."""
+_FIXED: Final = ("preset", "name", "runs_dir", "resume", "ranks", "restarts", "max_seconds")
+"""Options that identify a run, or that the job decides."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Sweep:
             SpecError: The job is no training, or has services, which trials cannot have.
         """
         if spec.kind not in ("train", "smoke"):
-            raise SpecError([f"--sweep: varies a training, but --kind is {spec.kind}"])
+            raise SpecError([f"--kind: a sweep varies a job that trains, not a {spec.kind}"])
         if spec.services != Services():
             raise SpecError(["--services: trials of a sweep have no services; omit them"])
         varied = [f"{flag} ${{{{search_space.{_parameter(flag)}}}}}" for flag in self.values]
@@ -75,11 +73,11 @@ def read_sweep(texts: Sequence[str], config: TrainConfig) -> Sweep:
         name, _, listed = text.partition("=")
         flag, given = f"--{name.removeprefix('--')}", tuple(listed.split(","))
         if flags.get(flag, "name") in _FIXED:
-            problems.append(f"--sweep: {flag} is no option of the trainer that a sweep can vary")
+            problems.append(f"{flag}: is no option of the trainer that a sweep can vary")
         elif len(set(given)) < 2 or len(set(given)) < len(given) or "" in given:
-            problems.append(f"--sweep: {text!r} must be OPTION=VALUE,VALUE with different values")
+            problems.append(f"{text!r} must be OPTION=VALUE,VALUE with different values")
         elif flag in values:
-            problems.append(f"--sweep: {flag} is given twice")
+            problems.append(f"{flag}: is given twice")
         else:
             values[flag] = given
             problems += _refused(config, flag, given)
@@ -93,9 +91,12 @@ def _refused(config: TrainConfig, flag: str, values: Sequence[str]) -> list[str]
     problems = []
     for value in values:
         try:
-            parse_train([*to_args(config), flag, value])
+            varied = parse_train([*to_args(config), flag, value])
         except ConfigError as error:
-            problems += [f"--sweep: {flag} {value}: {problem}" for problem in error.problems]
+            problems += [f"{flag} {value}: {problem}" for problem in error.problems]
+        else:
+            if gpus_per_process(varied) != gpus_per_process(config):
+                problems.append(f"{flag} {value}: changes the processes of a job, which must not")
     return problems
 
 
