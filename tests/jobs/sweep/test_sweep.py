@@ -47,7 +47,7 @@ def test_values_that_the_trainer_would_refuse_are_refused_at_once(text, why):
 
 def test_the_processes_of_a_job_do_not_vary():
     config = replace(CONFIG, compute=replace(CONFIG.compute, xla=False))
-    with pytest.raises(ConfigError, match="--model.stages 2: changes the processes of a job"):
+    with pytest.raises(ConfigError, match=r"--model\.stages 2: changes the processes of a job"):
         read_sweep(["model.stages=1,2"], config)
 
 
