@@ -188,7 +188,7 @@ class Endpoints:
             self.manager.put(path, body)
         except ConflictError as error:
             raise ConflictError(
-                f"{error}\nan earlier command, or somebody else's, changes {what} now; wait until"
+                f"{error}\nan earlier command, or one of another user, changes {what} now; wait until"
                 f" `{next_command('endpoints')}` shows it as Succeeded, and run the same command"
                 " again",
                 error.status,
