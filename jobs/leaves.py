@@ -10,7 +10,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "batch",
     "inspection",
     "sweep",
-    "planning",
+    "estimate",
     "scaling",
     "commission",
     "pipelines",

@@ -1,34 +1,33 @@
-"""`python -m jobs plan`: what a training would take on each choice of nodes."""
+"""`python -m jobs plan`: what a run would take on each choice of nodes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from common.annotations import Bounds
 from common.errors import ConfigError
-from common.prices import NodeKind, Price
+from common.files import write_atomically
+from common.page.render import render
 from infra.catalog import vm_sizes
 from infra.catalog.vm_sizes import Size
 from infra.outputs import PlatformOutputs
+from jobs import throughput
+from jobs.azure import node_prices
 from jobs.console import Console
-from jobs.errors import RequestError
-from jobs.planning import page as pages
-from jobs.planning import points, prices, recommendation
-from jobs.planning.back_test import published
-from jobs.planning.forecast import Assumptions, Choice, Forecaster
-from jobs.planning.recommendation import ENDS
-from jobs.planning.report import Plan, explanation, lines, page_of
-from jobs.planning.throughput import Throughput
-from jobs.planning.workload import IMAGENET_GB, IMAGENET_IMAGES, Workload, read_workload
+from jobs.estimate.advice import ENDS, Wish, read_deadline
+from jobs.estimate.forecast import Assumptions, Choice, Forecaster
+from jobs.estimate.report import Plan, explanation
+from jobs.estimate.workload import IMAGENET_GB, IMAGENET_IMAGES, Workload
+from jobs.throughput import Point
 from trainer.presets import parse_train
 
-_NETWORK: Final = {"resnet50": 50, "resnet101": 101, "resnet152": 152}
+_DEPTHS: Final = {"resnet50": "50", "resnet101": "101", "resnet152": "152"}
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Show what a training would take on each VM size, number of nodes and priority: images/s,
+    """Show what a run would take on each VM size, number of nodes and priority: images/s,
     hours and money as ranges, what binds, and on what the figures rest. Nothing is rented or asked
     of Azure, unless a stack is named or `--prices live` is given.
     """
@@ -68,7 +67,7 @@ class PlanOptions:
 
     measured: tuple[str, ...] = ()
     """Files of measured points, which are used instead of published ones for their VM size. None
-    are, with a stack, those of its newest `scaling`."""
+    are, with a stack, its newest ones."""
 
     explain: str | None = None
     """Print one choice with the formula, source and date of every number: ND40rs_v2:4."""
@@ -78,10 +77,10 @@ class PlanOptions:
 
     def __post_init__(self) -> None:
         problems = []
-        if self.model is not None and self.model.lower() not in _NETWORK:
+        if self.model is not None and self.model.lower() not in _DEPTHS:
             problems.append(
                 f"--model: throughput of {self.model!r} was not measured, only of"
-                f" {', '.join(_NETWORK)}; `python -m jobs scaling` measures it"
+                f" {', '.join(_DEPTHS)}; `python -m jobs scaling` measures it"
             )
         if self.deadline is not None and self.budget is not None:
             problems.append("--deadline and --budget: pass one of them")
@@ -90,7 +89,7 @@ class PlanOptions:
         if problems:
             raise ConfigError(problems)
         if self.deadline is not None:
-            recommendation.read_deadline(self.deadline)
+            read_deadline(self.deadline)
 
     @property
     def assumptions(self) -> Assumptions:
@@ -100,6 +99,13 @@ class PlanOptions:
             hours_between_losses=self.hours_between_losses,
             start_minutes=self.start_minutes,
         )
+
+    @property
+    def wish(self) -> Wish | None:
+        """What a choice is to keep within; None wishes for nothing."""
+        if self.deadline is not None:
+            return Wish(hours=read_deadline(self.deadline))
+        return None if self.budget is None else Wish(money=self.budget)
 
 
 def run(
@@ -113,18 +119,16 @@ def run(
     console = Console(as_json=as_json)
     workload = workload_of(options, program)
     region = outputs.region if outputs else options.region
-    workspace = workspace_prices(outputs, console) if outputs else None
+    workspace = node_prices.of_workspace(outputs, console) if outputs else None
     if options.prices == "live":
-        console.note(f"asking {prices.LIST} for the prices of {region}")
+        console.note(f"asking {node_prices.LIST} for the prices of {region}")
         sizes = [size.name for size in vm_sizes.deployable(gpu=True)]
-        console.note(f"stored: {prices.ask(region, sizes)}")
-    found = measured(options, outputs, console)
-    fit, ranges = published()
+        console.note(f"stored: {node_prices.ask(region, sizes)}")
     forecaster = Forecaster(
         workload,
-        Throughput(workload, fit, ranges, found),
-        prices.known(region, workspace),
+        node_prices.known(region, workspace),
         options.assumptions,
+        measured(options, outputs, console),
     )
     if options.explain is not None:
         choices = explained(options.explain, forecaster)
@@ -134,41 +138,42 @@ def run(
         ]
         console.answer(document, "\n\n".join(map(explanation, choices)))
         return 0
-    plan = make_plan(options, workload, forecaster, wanted(options, outputs), found)
-    page = pages.write(Path(options.page).absolute(), page_of(plan))
+    plan = make_plan(forecaster, wanted(options, outputs), options.wish)
+    page = Path(options.page).absolute()
+    write_atomically(page, render("jobs.estimate", "plan.html", page=plan.page()))
     console.answer(
-        {**plan.document(), "page": str(page)}, "\n".join([*lines(plan), f"\npage: {page}"])
+        {**plan.document(), "page": str(page)}, "\n".join([*plan.lines(), f"\npage: {page}"])
     )
     return 0
 
 
 def measured(
     options: PlanOptions, outputs: PlatformOutputs | None, console: Console
-) -> tuple[points.Point, ...]:
-    """Return the measured points that the options name, or else those of the stack's newest sweep.
+) -> tuple[Point, ...]:
+    """Return the measured points that the options name, or else the newest ones of the stack.
 
     Raises:
         UserError: A file cannot be read, or has a line that is no point.
     """
     files = [Path(file) for file in options.measured]
     if not files and outputs is not None:
-        newest = points.newest(Path(points.SWEEPS), outputs.stack)
+        newest = throughput.newest(Path(throughput.FOLDER), outputs.stack)
         if newest is not None:
             console.note(f"measured points: {newest}")
             files = [newest]
-    return tuple(point for file in files for point in points.read(file))
+    return tuple(point for file in files for point in throughput.read(file))
 
 
 def workload_of(options: PlanOptions, program: Sequence[str] = ()) -> Workload:
-    """Return the training of the options.
+    """Return the run of the options.
 
     Raises:
-        ConfigError: An option is invalid, or nothing is known about such a training.
+        ConfigError: An option is invalid, or nothing is known about such a run.
     """
-    depth = _NETWORK[options.model.lower()] if options.model else None
-    own = ["--model.network", "resnet", "--model.depth", str(depth)] if depth else []
+    depth = _DEPTHS[options.model.lower()] if options.model else None
+    own = ["--model.network", "resnet", "--model.depth", depth] if depth else []
     config = parse_train(["--preset", options.preset, *own, *program])
-    return read_workload(config, options.images, options.gigabytes)
+    return Workload(config, options.images, options.gigabytes)
 
 
 def wanted(
@@ -183,7 +188,7 @@ def wanted(
         return [
             (size, options.nodes, priority)
             for size in vm_sizes.deployable(gpu=True)
-            for priority in (("Dedicated", "LowPriority") if size.low_priority else ("Dedicated",))
+            for priority in _priorities(size)
         ]
     found = []
     for cluster in outputs.clusters.values():
@@ -197,11 +202,9 @@ def wanted(
 
 
 def make_plan(
-    options: PlanOptions,
-    workload: Workload,
     forecaster: Forecaster,
     sizes: Sequence[tuple[Size, tuple[int, ...], str]],
-    found: Sequence[points.Point] = (),
+    wish: Wish | None = None,
 ) -> Plan:
     """Forecast all choices, and choose among them. Pure."""
     choices: list[Choice] = []
@@ -211,15 +214,10 @@ def make_plan(
             if choices[-1].images_per_s is None:
                 # More nodes are not known either.
                 break
-    wish, advice = "", []
-    if options.deadline is not None:
-        hours = recommendation.read_deadline(options.deadline)
-        wish = f"cheapest within {hours:g} h"
-        advice = [recommendation.within_deadline(choices, hours, end) for end in ENDS]
-    elif options.budget is not None:
-        wish = f"fastest within {options.budget:,.2f}"
-        advice = [recommendation.within_budget(choices, options.budget, end) for end in ENDS]
-    return Plan(workload, tuple(choices), tuple(advice), wish, options.assumptions, tuple(found))
+    advice = tuple(wish.advice(choices, end) for end in ENDS) if wish else ()
+    return Plan(
+        forecaster.workload, tuple(choices), advice, forecaster.assumed, tuple(forecaster.points)
+    )
 
 
 def explained(key: str, forecaster: Forecaster) -> list[Choice]:
@@ -235,18 +233,8 @@ def explained(key: str, forecaster: Forecaster) -> list[Choice]:
             one.name.removeprefix("Standard_") for one in vm_sizes.deployable(gpu=True)
         )
         raise ConfigError([f"--explain: {key!r} must be SIZE:NODES, with one of {known}"])
-    priorities = ("Dedicated", "LowPriority") if size.low_priority else ("Dedicated",)
-    return [forecaster.choice(size, int(count), priority) for priority in priorities]
+    return [forecaster.choice(size, int(count), priority) for priority in _priorities(size)]
 
 
-def workspace_prices(outputs: PlatformOutputs, console: Console) -> Mapping[NodeKind, Price] | None:
-    """Ask Azure for the prices of the stack's region; None, with a note, if it does not answer."""
-    # Azure's libraries take seconds to import, and a plan without a stack needs none.
-    from jobs.azure.costs import read_prices  # noqa: PLC0415
-    from jobs.azure.workspace import connect  # noqa: PLC0415
-
-    try:
-        return read_prices(connect(outputs).manager).sources[0]
-    except RequestError as error:
-        console.note(f"prices of the workspace are not known: {str(error).splitlines()[0]}")
-        return None
+def _priorities(size: Size) -> tuple[str, ...]:
+    return ("Dedicated", "LowPriority") if size.low_priority else ("Dedicated",)

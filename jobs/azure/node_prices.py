@@ -1,4 +1,4 @@
-"""Prices of nodes for a plan: from the workspace, Azure's public price list, or as recorded."""
+"""Prices of nodes: from the workspace, Azure's public price list, or as recorded."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -17,6 +17,9 @@ from common.prices import (
     read_price_list,
     read_retail,
 )
+from infra.outputs import PlatformOutputs
+from jobs.console import Console
+from jobs.errors import RequestError
 from jobs.spec.from_options import REPOSITORY
 
 LIST: Final = "https://prices.azure.com/api/retail/prices"
@@ -98,6 +101,19 @@ def known(
     if workspace is not None:
         sources.insert(0, workspace)
     return NodePrices(tuple(sources), recorded.discounts)
+
+
+def of_workspace(outputs: PlatformOutputs, console: Console) -> Mapping[NodeKind, Price] | None:
+    """Ask Azure for the prices of the stack's region; None, with a note, if it does not answer."""
+    # Azure's libraries take seconds to import, and without a stack none is needed.
+    from jobs.azure.costs import read_prices  # noqa: PLC0415
+    from jobs.azure.workspace import connect  # noqa: PLC0415
+
+    try:
+        return read_prices(connect(outputs).manager).sources[0]
+    except RequestError as error:
+        console.note(f"prices of the workspace are not known: {str(error).splitlines()[0]}")
+        return None
 
 
 def _pages(url: str, get: Callable[[str], Any]) -> list[Mapping[str, Any]]:

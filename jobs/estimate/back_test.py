@@ -4,7 +4,7 @@ Each publisher is left out in turn: everything is fitted to the others, and pred
 one. The ratios of measured and predicted throughput give the ranges of a plan. Whether these ranges
 hold is tested in the same way: they are computed without a publisher, and counted on its rows.
 
-`python -m jobs.planning.back_test` writes the table of docs/plan.md. With the path of a file in the
+`python -m jobs.estimate.back_test` writes the table of docs/plan.md. With the path of a file in the
 form of measurements.csv, it predicts the rows of that file instead, which the project has not seen.
 """
 
@@ -17,8 +17,18 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from jobs.planning.measurements import Measurement, read, shipped, without
-from jobs.planning.scaling import RESNETS, UNLIKE_OTHERS, Fit, relative_time, two_point, work
+from jobs.estimate.published import (
+    RESNETS,
+    UNLIKE_OTHERS,
+    Fit,
+    Measurement,
+    read,
+    relative_time,
+    shipped,
+    two_point,
+    without,
+    work,
+)
 
 DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "plan.md"
 TABLE: Final = re.compile(r"<!-- back-test -->\n.*?<!-- end -->", re.DOTALL)
@@ -78,9 +88,7 @@ class Range:
 class Score:
     """How well a class was predicted."""
 
-    name: str
     rows: int
-    publishers: int
     median: float
     """Median error, as a fraction."""
     ninth_decile: float
@@ -143,18 +151,12 @@ def unseen(rows: Sequence[Measurement], known: Sequence[Measurement]) -> dict[st
         known: Measurements to predict them from; those of the same publisher count only as what is
             known of a system.
     """
-    new, own = set(rows), Fit((*known, *rows))
-    found: list[Case] = []
-    held: dict[str, list[bool]] = {}
+    new, own, scored = set(rows), Fit((*known, *rows)), _Scored()
     for publisher in sorted({row.publisher for row in rows}):
         others = without(known, publisher)
-        bounds = ranges(cases(others))
-        for case in _cases_of(publisher, others, own):
-            if case.row in new:
-                found.append(case)
-                if case.name in bounds:
-                    held.setdefault(case.name, []).append(bounds[case.name].holds(case))
-    return _scores(found, held)
+        found = (case for case in _cases_of(publisher, others, own) if case.row in new)
+        scored.add(list(found), ranges(cases(others)))
+    return scored.scores()
 
 
 def ranges(found: Iterable[Case]) -> dict[str, Range]:
@@ -170,14 +172,42 @@ def ranges(found: Iterable[Case]) -> dict[str, Range]:
 
 def back_test(rows: Sequence[Measurement]) -> dict[str, Score]:
     """Score every class on a set of measurements."""
-    found = cases(rows)
-    held: dict[str, list[bool]] = {}
-    for publisher in {case.row.publisher for case in found}:
-        others = ranges(cases(without(rows, publisher)))
+    found, scored = cases(rows), _Scored()
+    for publisher in dict.fromkeys(case.row.publisher for case in found):
+        own = [case for case in found if case.row.publisher == publisher]
+        scored.add(own, ranges(cases(without(rows, publisher))))
+    return scored.scores()
+
+
+class _Scored:
+    """Cases, and which of them lie in ranges that their publisher had no part in."""
+
+    def __init__(self) -> None:
+        self._cases: dict[str, list[Case]] = {}
+        self._held: dict[str, list[bool]] = {}
+
+    def add(self, found: Iterable[Case], bounds: Mapping[str, Range]) -> None:
+        """Add the cases of a publisher, with the ranges of the others."""
         for case in found:
-            if case.row.publisher == publisher and case.name in others:
-                held.setdefault(case.name, []).append(others[case.name].holds(case))
-    return _scores(found, held)
+            self._cases.setdefault(case.name, []).append(case)
+            if case.name in bounds:
+                self._held.setdefault(case.name, []).append(bounds[case.name].holds(case))
+
+    def scores(self) -> dict[str, Score]:
+        """Return the score of every class that has cases."""
+        return {name: self._score(name) for name in CLASSES if name in self._cases}
+
+    def _score(self, name: str) -> Score:
+        found, inside = self._cases[name], self._held.get(name)
+        errors = [case.error for case in found]
+        return Score(
+            len(found),
+            median(errors),
+            quantile(errors, 0.9),
+            sum(error <= 0.1 for error in errors) / len(errors),
+            ranges(found)[name],
+            sum(inside) / len(inside) if inside else None,
+        )
 
 
 @cache
@@ -243,32 +273,6 @@ def _cold(fit: Fit, row: Measurement) -> float | None:
         row.gpu_type, row.precision, None
     )
     return found.amount / work(row.model) if found else None
-
-
-def _scores(found: Sequence[Case], held: Mapping[str, Sequence[bool]]) -> dict[str, Score]:
-    bounds = ranges(found)
-    return {
-        name: _score(name, [case for case in found if case.name == name], bounds[name], held)
-        for name in CLASSES
-        if name in bounds
-    }
-
-
-def _score(
-    name: str, found: Sequence[Case], bounds: Range, held: Mapping[str, Sequence[bool]]
-) -> Score:
-    errors = [case.error for case in found]
-    inside = held.get(name)
-    return Score(
-        name,
-        len(found),
-        len({case.row.publisher for case in found}),
-        median(errors),
-        quantile(errors, 0.9),
-        sum(error <= 0.1 for error in errors) / len(errors),
-        bounds,
-        sum(inside) / len(inside) if inside else None,
-    )
 
 
 def main(arguments: Sequence[str]) -> int:

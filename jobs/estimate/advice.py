@@ -1,12 +1,13 @@
 """Which choice to take: the cheapest within a deadline, or the fastest within a budget. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from common.errors import ConfigError
-from jobs.planning.forecast import Choice
+from common.prices import UNKNOWN, money
+from jobs.estimate.forecast import Choice
 
 End = Literal["middle", "high"]
 """Whether a limit holds by the middle of the range, or even at its slow end."""
@@ -16,14 +17,54 @@ _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min)")
 
 
 @dataclass(frozen=True)
+class Wish:
+    """What a choice is to keep within; None has no limit."""
+
+    hours: float | None = None
+    """The cheapest choice is looked for."""
+    money: float | None = None
+    """The fastest choice is looked for."""
+
+    def __str__(self) -> str:
+        if self.hours is not None:
+            return f"cheapest within {self.hours:g} h"
+        return "" if self.money is None else f"fastest within {self.money:,.2f}"
+
+    def advice(self, choices: Sequence[Choice], end: End) -> "Advice":
+        """Return the best choice within the limit; the nearest one to it if none is within."""
+        # Along the front, money rises while hours fall.
+        front = pareto(choices, end)
+        if self.hours is not None:
+            fitting = [one for one in front if hours_of(one, end) <= self.hours]
+            best = next(iter(fitting or front[-1:]), None)
+        else:
+            most = self.money or 0.0
+            fitting = [one for one in front if money_of(one, end) <= most]
+            best = next(iter(fitting[-1:] or front), None)
+        return Advice(self, end, best, bool(fitting))
+
+
+@dataclass(frozen=True)
 class Advice:
     """What to take for one wish and one end of the ranges."""
 
+    wish: Wish
     end: End
     choice: Choice | None
     """None if nothing is known of any choice."""
     possible: bool
-    """Whether the choice meets the wish; if not, it is the nearest to it."""
+    """Whether the choice keeps within the limit; if not, it is the nearest to it."""
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The wish, with the end of the ranges for which it is to hold, and what to take."""
+        choice, wished = self.choice, f"{self.wish}, {ENDS[self.end]}:"
+        if choice is None:
+            return wished, "nothing is known of any choice"
+        currency = choice.price.currency if choice.price else UNKNOWN
+        takes = f"{hours_of(choice, self.end):.2f} h, {money(money_of(choice, self.end), currency)}"
+        nearest = "" if self.possible else "not possible; nearest is "
+        return wished, f"{nearest}{choice.key} {choice.priority}, {takes}"
 
 
 def read_deadline(text: str) -> float:
@@ -63,27 +104,3 @@ def pareto(choices: Iterable[Choice], end: End) -> list[Choice]:
         if not front or hours_of(choice, end) < hours_of(front[-1], end):
             front.append(choice)
     return front
-
-
-def within_deadline(choices: Sequence[Choice], hours: float, end: End) -> Advice:
-    """Return the cheapest choice that ends in time; if none does, the fastest."""
-    return _best(pareto(choices, end), end, lambda one: hours_of(one, end) <= hours, cheapest=True)
-
-
-def within_budget(choices: Sequence[Choice], amount: float, end: End) -> Advice:
-    """Return the fastest choice that costs no more; if all cost more, the cheapest."""
-    return _best(
-        pareto(choices, end), end, lambda one: money_of(one, end) <= amount, cheapest=False
-    )
-
-
-def _best(
-    front: Sequence[Choice], end: End, fits: Callable[[Choice], bool], *, cheapest: bool
-) -> Advice:
-    # Along the front, money rises while hours fall.
-    fitting = [choice for choice in front if fits(choice)]
-    if fitting:
-        return Advice(end, fitting[0] if cheapest else fitting[-1], possible=True)
-    if not front:
-        return Advice(end, None, possible=False)
-    return Advice(end, front[-1] if cheapest else front[0], possible=False)

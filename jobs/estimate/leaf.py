@@ -11,8 +11,8 @@ LEAF: Final = Leaf(
             "foresee",
             "show what a run would take on each choice of nodes, before any is rented: plan"
             " --preset imagenet-ndv2 --deadline 2h",
-            "jobs.planning.command:run",
-            "jobs.planning.command:PlanOptions",
+            "jobs.estimate.command:run",
+            "jobs.estimate.command:PlanOptions",
             program=True,
             outputs="named",
         ),

@@ -1,31 +1,30 @@
-"""What one choice of nodes would do: images/s, hours and money as ranges, with their grounds. Pure.
+"""What a choice of nodes would do: images/s, hours and money as ranges, with their grounds. Pure.
 
 Every number of a forecast is a `Ground`: its value, the formula, and the source with its date.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Final
 
 from common.prices import NodePrices, Price
 from infra.catalog.vm_sizes import Size
-from jobs.planning.limits import limited
-from jobs.planning.throughput import Basis, Throughput
-from jobs.planning.values import Ground, Span, ends, shifted, words
-from jobs.planning.workload import EPOCHS_SOURCE, Workload
+from jobs.estimate.rates import Basis, Ground, limited, rate
+from jobs.estimate.workload import EPOCHS_SOURCE, Workload
+from jobs.throughput import Point, Span, ends, words
 
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What nobody has measured or published. All of it is printed with a plan."""
+    """What was never measured or published. All of it is printed with a plan."""
 
     start_minutes: float = 15.0
     """Until the first step: nodes are allocated and pull the image. Also after a pre-emption."""
     hours_between_losses: float = 4.0
     """Hours that one low-priority node is held, on average."""
     other_hours_between_losses: tuple[float, ...] = (1.5, 23.0)
-    """Shown beside it."""
+    """Others that are shown as well."""
     account_gbits: float = 50.0
     """What a storage account delivers in all, in Gbit/s."""
 
@@ -47,7 +46,7 @@ class Choice:
     efficiency: float | None = None
     """Throughput in that of as many single GPUs, in the middle."""
     hours: Span | None = None
-    """From submission to the end; infinite if the training would never end."""
+    """From submission to the end; infinite if the run would never end."""
     lost: Span | None = None
     """Share of the time that pre-emptions take."""
     hours_by_losses: Mapping[float, Span] = field(default_factory=dict)
@@ -98,62 +97,40 @@ class Choice:
         }
 
 
+@dataclass(frozen=True)
 class Forecaster:
-    """Forecasts choices for one training.
+    """Forecasts choices for one run."""
 
-    Args:
-        workload: The training.
-        throughput: Throughput of nodes for it.
-        prices: Prices of nodes.
-        assumptions: What is assumed.
-    """
-
-    def __init__(
-        self,
-        workload: Workload,
-        throughput: Throughput,
-        prices: NodePrices,
-        assumptions: Assumptions,
-    ) -> None:
-        self._workload, self._throughput = workload, throughput
-        self._prices, self._assumptions = prices, assumptions
+    workload: Workload
+    prices: NodePrices
+    assumed: Assumptions
+    points: Sequence[Point] = ()
+    """Measured points, which are used instead of published ones for their VM size."""
 
     def choice(self, size: Size, nodes: int, priority: str) -> Choice:
         """Forecast one choice."""
-        workload, empty = self._workload, Choice(size, nodes, priority)
-        found = self._throughput.of(size, nodes)
+        workload, empty = self.workload, Choice(size, nodes, priority)
+        found = rate(workload, size, nodes, self.points)
         batch = workload.batch_per_gpu * size.gpus * nodes
         epochs = workload.epochs_at(batch)
         if isinstance(found, str):
             return replace(empty, reason=found)
         if epochs is None:
             return replace(empty, reason=f"no reference point for a batch of {batch:,} images")
-        limits = limited(size, nodes, found, workload, self._assumptions.account_gbits)
-        rates, first = limits.most_epochs, limits.first_epoch
-        ends = rates.low, rates.middle, rates.high
-        firsts = first.low, first.middle, first.high
-        seconds = [
-            workload.images / begin + max(epochs - 1, 0) * workload.images / rate
-            for begin, rate in zip(firsts, ends, strict=True)
-        ]
+        limits = limited(size, nodes, found, workload, self.assumed.account_gbits)
+        rates = limits.most_epochs
         # The slowest throughput gives the longest time.
-        train = Span(seconds[2] / 3600, seconds[1] / 3600, seconds[0] / 3600)
-        lost, hours, others = self._with_losses(train, rates, nodes, priority)
-        price = self._prices.find(size.name, priority)
-        least = None if price else self._prices.least(size.name, priority)
-        grounds = (
-            *found.grounds,
-            *limits.grounds,
-            Ground(
-                "epochs",
-                f"{epochs:.1f}",
-                f"{workload.epochs:g} of the recipe, more at a global batch of {batch:,}",
-                EPOCHS_SOURCE,
-            ),
-            *self._time_grounds(train, lost, hours, priority),
-            *_price_grounds(price, least, priority, hours, nodes),
-            *_spot_ground(self._prices.find(size.name, "Spot")),
+        ends_of_both = [*zip(limits.first_epoch.values, rates.values, strict=True)]
+        train = Span(
+            *(
+                (workload.images / begin + max(epochs - 1, 0) * workload.images / steady) / 3600
+                for begin, steady in reversed(ends_of_both)
+            )
         )
+        lost, hours, others = self._with_losses(train, rates, nodes, priority)
+        price = self.prices.find(size.name, priority)
+        least = None if price else self.prices.least(size.name, priority)
+        growth = f"{workload.config.epochs:g} of the recipe, more at a global batch of {batch:,}"
         return Choice(
             size,
             nodes,
@@ -170,7 +147,13 @@ class Forecaster:
             found.basis,
             "" if price else f"the price of {priority} is not known",
             limits.notes,
-            grounds,
+            (
+                *found.grounds,
+                *limits.grounds,
+                Ground("epochs", f"{epochs:.1f}", growth, EPOCHS_SOURCE),
+                *self._time_grounds(train, lost, hours, priority),
+                *self._price_grounds(price, least, hours, empty),
+            ),
         )
 
     def _with_losses(
@@ -180,37 +163,31 @@ class Forecaster:
 
         Nodes are lost all at once, or each for itself: that is the range.
         """
-        start = self._assumptions.start_minutes / 60
+        start = self.assumed.start_minutes / 60
         if priority == "Dedicated":
-            return Span(0, 0, 0), shifted(train, start), {}
-        interval = min(self._workload.checkpoint_hours(rates.middle), train.middle)
-        back = start + interval / 2
+            return Span(0, 0, 0), train.shifted(start), {}
+        back = start + min(self.workload.checkpoint_hours(rates.middle), train.middle) / 2
 
         def lost(between: float) -> Span:
             together, apart = back / between, nodes * back / between
             return Span(together, (together + apart) / 2, apart)
 
         def hours(share: Span) -> Span:
-            return shifted(
-                Span(
-                    _stretched(train.low, share.low),
-                    _stretched(train.middle, share.middle),
-                    _stretched(train.high, share.high),
-                ),
-                start,
+            pairs = zip(train.values, share.values, strict=True)
+            return Span(*(time / (1 - part) if part < 1 else inf for time, part in pairs)).shifted(
+                start
             )
 
-        assumed = self._assumptions
-        share = lost(assumed.hours_between_losses)
-        others = {each: hours(lost(each)) for each in assumed.other_hours_between_losses}
+        share = lost(self.assumed.hours_between_losses)
+        others = {each: hours(lost(each)) for each in self.assumed.other_hours_between_losses}
         return share, hours(share), others
 
     def _time_grounds(self, train: Span, lost: Span, hours: Span, priority: str) -> list[Ground]:
-        assumed = self._assumptions
+        assumed = self.assumed
         grounds = [
             Ground(
                 "training",
-                f"{words(train, 'h')}",
+                words(train, "h"),
                 "images of an epoch / images/s, the first epoch from storage",
                 "the numbers above",
             ),
@@ -228,36 +205,30 @@ class Forecaster:
             )
         return [*grounds, Ground("hours", words(hours, "h"), "start + training / (1 - lost)", "")]
 
+    def _price_grounds(
+        self, price: Price | None, least: Price | None, hours: Span, choice: Choice
+    ) -> list[Ground]:
+        found, known = [], price or least
+        if known is None:
+            found.append(
+                Ground("price", "?", "", f"no source states the price of {choice.priority}")
+            )
+        else:
+            bound, cost = "" if price else "at least ", hours.scaled(choice.nodes * known.amount)
+            shown = words(cost, known.currency) if price else f"{cost.low:,.2f} {known.currency}"
+            found.append(Ground("price", f"{bound}{_hourly(known)}", "", _source(known)))
+            formula = "hours x nodes x price"
+            found.append(Ground("cost", f"{bound}{shown}", formula, "the numbers above"))
+        spot = self.prices.find(choice.size.name, "Spot")
+        if spot is not None:
+            other = f"{_hourly(spot)}, another market, which this cost does not use"
+            found.append(Ground("spot", other, "", _source(spot)))
+        return found
 
-def _stretched(hours: float, lost: float) -> float:
-    return hours / (1 - lost) if lost < 1 else inf
+
+def _hourly(price: Price) -> str:
+    return f"{price.amount:g} {price.currency} an hour"
 
 
-def _price_grounds(
-    price: Price | None, least: Price | None, priority: str, hours: Span, nodes: int
-) -> list[Ground]:
-    known = price or least
-    if known is None:
-        return [Ground("price", "?", "", f"no source states the price of {priority}")]
-    bound = "" if price else "at least "
-    source = f"{known.source.title}, {known.source.date}: {known.source.url}"
-    cost = hours.scaled(nodes * known.amount)
-    shown = words(cost, known.currency) if price else f"at least {cost.low:,.2f} {known.currency}"
-    return [
-        Ground("price", f"{bound}{known.amount:g} {known.currency} an hour", "", source),
-        Ground("cost", shown, "hours x nodes x price", "the numbers above"),
-    ]
-
-
-def _spot_ground(price: Price | None) -> list[Ground]:
-    if price is None:
-        return []
-    value = f"{price.amount:g} {price.currency} an hour"
-    return [
-        Ground(
-            "spot",
-            f"{value}, another market, which this cost does not use",
-            "",
-            f"{price.source.title}, {price.source.date}: {price.source.url}",
-        )
-    ]
+def _source(price: Price) -> str:
+    return f"{price.source.title}, {price.source.date}: {price.source.url}"
