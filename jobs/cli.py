@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from common.arguments import parse
 from common.errors import UserError
@@ -194,10 +194,17 @@ _TRUNK: Final = (
     ),
 )
 
-COMMANDS: Final = (*_TRUNK, *(command for leaf in LEAVES for command in leaf.commands))
+COMMANDS: Final[Mapping[str, JobCommand]] = {
+    command.name: command
+    for command in (*_TRUNK, *(command for leaf in LEAVES for command in leaf.commands))
+}
 
 PROGRAM: Final = Program(
-    "jobs", COMMANDS, GROUPS, "COMMAND [NAME] [options] [-- options of the trainer]", _NOTES
+    "jobs",
+    tuple(COMMANDS.values()),
+    GROUPS,
+    "COMMAND [NAME] [options] [-- options of the trainer]",
+    _NOTES,
 )
 
 _FORMER: Final[Mapping[str, tuple[str, ...]]] = {"list": ("status", "--jobs", "True")}
@@ -251,13 +258,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def read_options(command: JobCommand, args: Sequence[str]) -> Any:
+def read_options(name: str, args: Sequence[str]) -> Any:
     """Parse the options of a command into an instance of both its dataclass and `PlatformOptions`.
 
     Raises:
         ConfigError: An option is unknown or a value is invalid; lists all of them.
     """
-    own = command.load_options()
+    own = COMMANDS[name].load_options()
     both = make_dataclass(
         own.__name__,
         (),
@@ -265,16 +272,16 @@ def read_options(command: JobCommand, args: Sequence[str]) -> Any:
         namespace={"__doc__": own.__doc__},
         frozen=True,
     )
-    return parse(both(), command.name, args, package="jobs")
+    return parse(both(), name, args, package="jobs")
 
 
 def _run(found: Command, args: list[str]) -> int:
-    command = cast("JobCommand", found)
+    command = COMMANDS[found.name]
     end = args.index("--") if "--" in args else len(args)
     program = tuple(args[end + 1 :])
     if program and not command.program:
         raise UserError(f"{command.name}: this command accepts no trainer options after '--'")
-    options = read_options(command, args[:end])
+    options = read_options(command.name, args[:end])
     token = PLATFORM.set(options.given)
     try:
         return _run_on_platform(command, options, program)

@@ -70,7 +70,7 @@ class Leaf:
     kinds: tuple[JobKind, ...] = ()
     """Its kinds of job."""
     costs_now: str | None = None
-    """MODULE:FUNCTION(workspace) -> `Found`: what of it costs money now, for `status`."""
+    """MODULE:FUNCTION(workspace, outputs) -> `Found`: what of it costs money now, for `status`."""
     delete: str | None = None
     """MODULE:FUNCTION(manager, console, wait_seconds, poll_seconds) -> words for what was deleted,
     or None: deletes what of it costs money, as the first step of `teardown`."""
@@ -78,5 +78,5 @@ class Leaf:
     """MODULE:FUNCTION(run, outputs) -> line or None: what it knows of a `ComparedRun`, for
     `compare`."""
     refuses: str | None = None
-    """MODULE:FUNCTION(command, access, environment) -> reason or None: why a command that moves data
-    cannot run on this machine."""
+    """MODULE:FUNCTION(command, access, environment) -> reason or None: why this machine cannot run
+    a command that moves data."""

@@ -6,6 +6,7 @@ from typing import Final
 from jobs.leaf import Leaf
 
 _ROWS: Final[tuple[str, ...]] = (
+    "jump_machine",
     "serving",
     "batch",
     "inspection",

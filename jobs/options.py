@@ -191,34 +191,6 @@ class PreparationOptions:
             raise ConfigError(problems)
 
 
-@dataclass(frozen=True)
-class BatchOptions:
-    """What a scoring in batch reads and writes."""
-
-    model: str = ""
-    """MODEL:VERSION of a registered model."""
-
-    input: str = ""
-    """Folder of the images after the container, raw or prepared."""
-
-    output: str = ""
-    """Folder to write in the container of prepared data, below scores/."""
-
-    def __post_init__(self) -> None:
-        container, _, images = self.input.partition("/")
-        problems = fields.problems(self)
-        if not re.fullmatch(ASSET, self.model):
-            problems.append(f"MODEL: {self.model!r} must be NAME:VERSION of a registered model")
-        if container not in ("raw", "prepared") or not re.fullmatch(FOLDER, images):
-            problems.append(
-                f"--input: {self.input!r} must be raw/FOLDER or prepared/FOLDER, such as raw/photos"
-            )
-        if not re.fullmatch(f"scores/{FOLDER}", self.output):
-            problems.append(f"--output: {self.output!r} must be scores/NAME, such as scores/photos")
-        if problems:
-            raise ConfigError(problems)
-
-
 def _placement_contradictions(options: JobOptions) -> list[str]:
     data = options.data
     problems = []

@@ -15,9 +15,6 @@ from jobs.spec.run_key import RunAttempt
 
 RESULT: Final = "result.json"
 """File that the trainer writes once a run has completed."""
-
-TRAINING: Final = ("train", "smoke", "benchmark")
-"""Kinds of job whose run has a result."""
 ARTIFACTS: Final = "workspaceartifactstore"
 """Datastore of every workspace with the jobs' logs and what they write to outputs/ and logs/."""
 

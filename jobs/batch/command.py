@@ -8,12 +8,14 @@ from common.annotations import Bounds, Positional
 from common.arguments import parse
 from infra.outputs import MODELS_FOLDER, PlatformOutputs
 from jobs.assets import models
+from jobs.azure.job_records import Job
 from jobs.azure.workspace import Workspace, connect
+from jobs.batch.spec import BatchOptions, score
+from jobs.commands.launch import LaunchOptions, launch
 from jobs.console import Console
 from jobs.errors import AccessError, SpecError, UnreachableError
-from jobs.options import AttemptOptions, BatchOptions, JobOptions
-from jobs.commands.launch import LaunchOptions, launch
-from jobs.spec import kinds
+from jobs.leaf import Found
+from jobs.options import AttemptOptions, JobOptions
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.job_spec import JobSpec
 from jobs.spec.run_key import RunAttempt
@@ -70,9 +72,17 @@ def run(
     _check_model(workspace, options.model, folder, console)
 
     def make(attempt: RunAttempt, software: SoftwareVersions) -> JobSpec:
-        return kinds.score(outputs, scoring, folders, folder, options.job, attempt, software)
+        return score(outputs, scoring, folders, folder, options.job, attempt, software)
 
     return launch(options, outputs, workspace, console, "score", make)
+
+
+def completed(workspace: Workspace, job: Job) -> Found:  # noqa: ARG001
+    """Say where the files of a completed job are."""
+    folder = job.tags["scores"]
+    return Found(
+        "scores", folder, (f"its files are in {folder} of the container of prepared data",)
+    )
 
 
 def _check_model(workspace: Workspace, model: str, folder: str, console: Console) -> None:
@@ -105,7 +115,7 @@ def _check_model(workspace: Workspace, model: str, folder: str, console: Console
     if task != "classification":
         raise SpecError(
             [
-                f"MODEL: {model} is for {task}, whose masks do not fit into a table; `deploy` lets"
+                f"MODEL: {model} is for {task}, whose answers do not fit a table; `deploy` lets"
                 " it answer requests"
             ]
         )

@@ -9,8 +9,8 @@ LEAF: Final = Leaf(
         JobCommand(
             "score-batch",
             "use a model",
-            "write the classes of all images in a folder of storage to files, as a job on any number"
-            " of nodes",
+            "write the classes of all images in a folder of storage to files, as a job on many"
+            " nodes",
             "jobs.batch.command:run",
             "jobs.batch.command:ScoreBatchOptions",
             program=True,

@@ -8,9 +8,9 @@ from common.arguments import parse
 from common.errors import UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
+from jobs.commands.launch import LaunchOptions, launch
 from jobs.console import Console
 from jobs.options import AttemptOptions, JobOptions, PreparationOptions
-from jobs.commands.launch import LaunchOptions, launch
 from jobs.spec import kinds
 from jobs.spec.builder import SoftwareVersions
 from jobs.spec.job_spec import JobSpec

@@ -19,10 +19,8 @@ from jobs.console import Console, next_command
 from jobs.errors import AccessError, RequestError, UnreachableError
 from jobs.exit_status import POOR_CLUSTER
 from jobs.following.cluster_check_result import VERDICTS, ClusterCheckResult, assess
-from jobs.following.planned import with_plan
 from jobs.following.supervision_policy import mark
 from jobs.following.supervisor import Supervisor
-from jobs.planning import points
 from jobs.retry import AzureRetry
 from jobs.spec import from_options, summary
 from jobs.spec.code_snapshot import git_properties
@@ -79,10 +77,6 @@ def run(
             spec = spec.for_attempt(submission.free_attempt(workspace.jobs, attempt))
         spec = within_budget(workspace, outputs.clusters, spec, config, options)
         plan = show(console, workspace, spec, options, config)
-        measured = _measured(console, outputs.stack)
-        spec, planned = with_plan(spec, config, plan, outputs.region, measured)
-        if planned is not None:
-            console.say(f"  {planned}")
         status = _prepare(console, workspace, outputs, options, spec, software)
     except KeyboardInterrupt:
         print("\ninterrupted; nothing was submitted", file=sys.stderr)
@@ -95,16 +89,6 @@ def run(
         workspace, outputs, console, settings, options.resubmit, resubmits=resubmits
     )
     return carry_out(workspace, supervisor, spec, software, plan, no_follow=options.no_follow)
-
-
-def _measured(console: Console, stack: str) -> list[points.Point]:
-    """Read the points of a stack's newest sweep; those of a broken file only leave the plan."""
-    try:
-        file = points.newest(Path(points.SWEEPS), stack)
-        return [] if file is None else points.read(file)
-    except UserError as error:
-        console.note(f"the plan does without measured points: {error}")
-        return []
 
 
 def carry_out(

@@ -13,11 +13,12 @@ from typing import Any, Final, cast
 
 from common.waiting import wait_until
 from infra.outputs import Cluster
+from jobs import job_kinds
 from jobs.azure.clusters import read_nodes
 from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, Jobs, exit_code
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
-from jobs.azure.results import TRAINING, is_trained
+from jobs.azure.results import is_trained
 from jobs.azure.storage import Storage
 from jobs.azure.submission import resubmit
 from jobs.console import Console, next_command
@@ -152,10 +153,10 @@ class Supervisor:
             for earlier in attempts[: attempt.number - 1]:
                 known = self.details(earlier)
                 results.append(attempt_result(earlier, known, trained=None))
-        trains = job.kind in TRAINING and attempt is not None
+        has_result = job_kinds.trains(job.kind) and attempt is not None
         job = self._fresh(job)
-        trained = self._is_trained(job, details) if trains else None
-        last = attempt_result(job, details, trained=trained, trains=trains)
+        trained = self._is_trained(job, details) if has_result else None
+        last = attempt_result(job, details, trained=trained, trains=has_result)
         return [*results, replace(last, nodes=nodes)]
 
     def _nodes(self, job: Job, details: Details) -> NodesSeen | None:

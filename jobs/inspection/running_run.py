@@ -11,11 +11,12 @@ from azure.storage.blob import ContainerClient
 from common.errors import UserError
 from infra.outputs import Datastore
 from jobs.azure.job_records import Job, Jobs
-from jobs.azure.results import TRAINING, run_folder
+from jobs.azure.results import run_folder
 from jobs.azure.storage import read_small
 from jobs.azure.workspace import Workspace
 from jobs.console import next_command
 from jobs.following.job_states import WAITING, words
+from jobs.job_kinds import trains
 
 CHECK_SECONDS: Final = 10.0
 """Seconds between two checks whether the job still runs while its ranks are asked."""
@@ -36,7 +37,7 @@ def find_running(jobs: Jobs, name: str, command: str, *, any_kind: bool = False)
     if not name:
         raise UserError(f"{command}: NAME is missing; `{next_command('status')}` lists the runs")
     job = jobs.find(name)
-    if job.kind not in TRAINING and not any_kind:
+    if not trains(job.kind) and not any_kind:
         raise UserError(
             f"{job.name}: is no training but a job of kind {job.kind or 'unknown'}, which answers"
             f" no requests; `{next_command('logs', job.name)}` prints what it has written"

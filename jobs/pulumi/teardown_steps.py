@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from common.errors import UserError
+from common.program import load
 from common.text import plural
 from common.waiting import wait_until
 from jobs.azure.job_records import Jobs
@@ -16,6 +17,7 @@ from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.console import Console
 from jobs.errors import MissingError, RequestError
+from jobs.leaves import LEAVES
 from jobs.pulumi.cli import Pulumi
 from jobs.pulumi.leftover_resources import VAULTS, AzureResources, Leftover
 from jobs.pulumi.state import StackResource
@@ -32,7 +34,6 @@ class Teardown:
         console: Prints what is done.
         wait: Longest time for each step, in seconds.
         poll: Seconds between two checks of the progress.
-        delete_endpoints: Deletes all endpoints of the workspace, and returns their number.
     """
 
     def __init__(
@@ -44,12 +45,10 @@ class Teardown:
         console: Console,
         wait: float,
         poll: float,
-        delete_endpoints: Callable[[], int],
     ) -> None:
         self._manager, self._jobs, self._resources = manager, jobs, resources
         self._pulumi, self._console = pulumi, console
         self._wait, self._poll = wait, poll
-        self._delete_endpoints = delete_endpoints
         self.done: list[str] = []
 
     def run(self, stack_resources: Sequence[StackResource]) -> None:
@@ -62,10 +61,11 @@ class Teardown:
             UserError: A step failed; the steps before it are done.
         """
         if self._resources.has_workspace():
-            # First, as they cost money also without requests.
-            count = self._delete_endpoints()
-            if count:
-                self._did(f"deleted {plural(count, 'endpoint')}")
+            # First, what costs money without jobs.
+            for delete in (load(leaf.delete) for leaf in LEAVES if leaf.delete):
+                deleted = delete(self._manager, self._console, self._wait, self._poll)
+                if deleted is not None:
+                    self._did(f"deleted {deleted}")
             self._cancel_jobs()
             self.delete_clusters()
         self._purge_workspace()

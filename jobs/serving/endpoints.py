@@ -176,20 +176,6 @@ class Endpoints:
         self._delete(_deployment(endpoint, name))
         self._until_gone(_deployment(endpoint, name), f"deployment {name} of endpoint {endpoint}")
 
-    def delete_all(self) -> int:
-        """Delete all endpoints of the workspace, and return their number."""
-        try:
-            found = self.all()
-        except MissingError:
-            return 0
-        for endpoint in found:
-            self._console.note(
-                f"deleting endpoint {endpoint.name} with"
-                f" {plural(len(endpoint.deployments), 'deployment')}"
-            )
-            self.delete(endpoint)
-        return len(found)
-
     def _read(self, document: Mapping[str, Any]) -> EndpointState:
         name = str(document["name"])
         path = f"{_endpoint(name)}/deployments"
@@ -266,6 +252,26 @@ class Endpoints:
             self._manager.delete(path, *api_version)
         except MissingError:
             return
+
+
+def delete_all(
+    manager: ResourceManager, console: Console, wait_seconds: float, poll_seconds: float
+) -> str | None:
+    """Delete all endpoints of a workspace; see `Endpoints` for the arguments.
+
+    Returns:
+        Words for what was deleted, or None.
+    """
+    endpoints = Endpoints(manager, console, wait_seconds, poll_seconds)
+    try:
+        found = endpoints.all()
+    except MissingError:
+        return None
+    for endpoint in found:
+        count = plural(len(endpoint.deployments), "deployment")
+        console.note(f"deleting endpoint {endpoint.name} with {count}")
+        endpoints.delete(endpoint)
+    return plural(len(found), "endpoint") if found else None
 
 
 class FailedError(UserError):

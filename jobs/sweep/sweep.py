@@ -51,7 +51,7 @@ class Sweep:
             SpecError: The job is no training, or has services, which trials cannot have.
         """
         if spec.kind not in ("train", "smoke"):
-            raise SpecError([f"--sweep: varies a training, but --kind is {spec.kind}"])
+            raise SpecError([f"--kind: a sweep varies a job that trains, not a {spec.kind}"])
         if spec.services != Services():
             raise SpecError(["--services: trials of a sweep have no services; omit them"])
         varied = [f"{flag} ${{{{search_space.{_parameter(flag)}}}}}" for flag in self.values]
@@ -75,11 +75,11 @@ def read_sweep(texts: Sequence[str], config: TrainConfig) -> Sweep:
         name, _, listed = text.partition("=")
         flag, given = f"--{name.removeprefix('--')}", tuple(listed.split(","))
         if flags.get(flag, "name") in _FIXED:
-            problems.append(f"--sweep: {flag} is no option of the trainer that a sweep can vary")
+            problems.append(f"{flag}: is no option of the trainer that a sweep can vary")
         elif len(set(given)) < 2 or len(set(given)) < len(given) or "" in given:
-            problems.append(f"--sweep: {text!r} must be OPTION=VALUE,VALUE with different values")
+            problems.append(f"{text!r} must be OPTION=VALUE,VALUE with different values")
         elif flag in values:
-            problems.append(f"--sweep: {flag} is given twice")
+            problems.append(f"{flag}: is given twice")
         else:
             values[flag] = given
             problems += _refused(config, flag, given)
@@ -95,7 +95,7 @@ def _refused(config: TrainConfig, flag: str, values: Sequence[str]) -> list[str]
         try:
             parse_train([*to_args(config), flag, value])
         except ConfigError as error:
-            problems += [f"--sweep: {flag} {value}: {problem}" for problem in error.problems]
+            problems += [f"{flag} {value}: {problem}" for problem in error.problems]
     return problems
 
 

@@ -1,5 +1,6 @@
 """`status` shows runs with their attempts, and the nodes that cost money now."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,10 +13,10 @@ from jobs.commands.status import (
     age,
     cost_lines,
     group_by_run,
-    jump_lines,
     shown_runs,
 )
-from tests.jobs.support.platform import cluster_nodes
+from jobs.jump_machine.leaf import costs_now
+from tests.jobs.support.platform import cluster_nodes, platform
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -50,9 +51,9 @@ def test_a_cluster_that_changes_says_to_what():
 
 def test_a_jump_machine_is_named_with_its_costs():
     machine = JumpMachine("/subscriptions/s/x/hvd-dev-jump", "/subscriptions/s/x/b", "19:00 UTC")
-    [line] = jump_lines(machine)
+    [line] = costs_now(None, replace(platform(), jump_machine=machine)).lines
     assert line.startswith("jump machine hvd-dev-jump: costs money while it runs, off at 19:00 UTC")
-    assert jump_lines(None) == []
+    assert costs_now(None, platform()).lines == ()
 
 
 def test_jobs_are_grouped_by_their_runs_and_those_of_others_left_out():

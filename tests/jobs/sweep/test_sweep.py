@@ -1,11 +1,14 @@
 """A sweep varies options of the trainer, and Azure's SDK takes the file that is printed."""
 
+import json
 import shlex
 from dataclasses import replace
 
 import pytest
 
 from common.errors import ConfigError
+from infra import outputs
+from jobs.cli import main
 from jobs.errors import SpecError
 from jobs.sweep.sweep import Sweep, read_sweep
 from tests.jobs.support import samples
@@ -28,9 +31,9 @@ def test_every_combination_of_values_is_a_trial():
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("optimizer.lerning-rate=1,2", "--optimizer.lerning-rate is no option of the trainer"),
-        ("name=a,b", "--name is no option of the trainer that a sweep can vary"),
-        ("model.stages=1,2", "--model.stages is no option of the trainer that a sweep can vary"),
+        ("optimizer.lerning-rate=1,2", "--optimizer.lerning-rate: is no option of the trainer"),
+        ("name=a,b", "--name: is no option of the trainer that a sweep can vary"),
+        ("model.stages=1,2", "--model.stages: is no option of the trainer that a sweep can vary"),
         ("optimizer.learning-rate", "must be OPTION=VALUE,VALUE"),
         ("optimizer.learning-rate=0.1", "must be OPTION=VALUE,VALUE"),
         ("optimizer.learning-rate=0.1,0.1", "with different values"),
@@ -72,13 +75,13 @@ def test_each_trial_is_a_run_of_its_own_with_the_values_of_the_trial():
     [samples.check(platform()), samples.tuned(platform(profile="allowlisted", dedicated=True))],
 )
 def test_what_cannot_be_a_trial_is_refused(spec):
-    with pytest.raises(SpecError, match=r"--sweep|--services"):
+    with pytest.raises(SpecError, match=r"--kind: a sweep|--services"):
         Sweep({"--seed": ("1", "2")}).command(spec)
 
 
 def test_the_sdk_takes_the_printed_file(tmp_path):
     ml = pytest.importorskip("azure.ai.ml")
-    from jobs.spec.sdk_job import sweep_to_yaml
+    from jobs.sweep.sdk_job import sweep_to_yaml
 
     code, file = tmp_path / "code", tmp_path / "sweep.yml"
     code.mkdir()
@@ -102,3 +105,17 @@ def test_the_sdk_takes_the_printed_file(tmp_path):
     assert sent["identity"]["clientId"] == spec.cluster.identity_client_id
     # Its trials are no attempts of one run.
     assert not {"run", "attempt"} & set(sent["tags"])
+
+
+def test_a_sweep_is_printed_with_the_number_of_its_trials(monkeypatch, tmp_path, capsys):
+    file = tmp_path / "outputs.json"
+    file.write_text(json.dumps(outputs.to_dict(platform())))
+    monkeypatch.setenv("JOBS_OUTPUTS", str(file))
+    sweep = ["sweep", "optimizer.learning-rate=0.1,0.2", "seed=1,2"]
+    assert main([*sweep, "--preset", "digits", "--kind", "smoke", "--name", "t"]) == 0
+    said = capsys.readouterr()
+    assert "4 trials, at most 1 at a time" in said.err
+    assert "type: sweep\n" in said.out
+    assert "--seed ${{search_space.seed}}" in said.out
+    assert main([*sweep, "--kind", "check"]) == 2
+    assert "a check has no options to vary" in capsys.readouterr().err

@@ -1,42 +1,17 @@
-"""The kinds of job that work by units: preparations, and scoring in batch."""
+"""The job that scores in batch."""
 
 import re
 
 import pytest
 
 from common.errors import ConfigError
-from jobs.options import BatchOptions, JobOptions, PreparationOptions
-from jobs.spec import kinds
+from jobs.batch.spec import BatchOptions
 from tests.jobs.support import samples
-from tests.jobs.support.platform import FIRST, SOFTWARE, platform
+from tests.jobs.support.platform import platform
 from tests.jobs.support.samples import problems
-from trainer.options import PrepareFolderOptions, PrepareImagenetOptions, ScoreOptions
+from trainer.options import ScoreOptions
 
 STACK = platform()
-
-
-def test_a_preparation_reads_raw_and_writes_prepared_data_by_its_identity():
-    spec = samples.preparation(STACK)
-    assert spec.cluster.identity_client_id == STACK.identities.preparation
-    assert STACK.datastores.raw.name in spec.inputs["raw"].uri
-    assert STACK.datastores.prepared.name in spec.outputs["prepared"].uri
-
-
-@pytest.mark.parametrize(
-    ("what", "flags"),
-    [
-        (PrepareImagenetOptions(), ["--train", "--validation"]),
-        (PrepareImagenetOptions(train="/a", validation="../b"), ["--train", "--validation"]),
-        (PrepareImagenetOptions(train="a", validation="b", words="c/../../d"), ["--words"]),
-        (PrepareFolderOptions(input="/photos"), ["--input"]),
-    ],
-)
-def test_a_preparation_reads_files_below_its_raw_folder_only(what, flags):
-    folders = PreparationOptions(raw="raw", prepared="out")
-    assert (
-        problems(lambda: kinds.prepare(STACK, what, folders, JobOptions(), FIRST, SOFTWARE))
-        == flags
-    )
 
 
 def test_a_scoring_reads_one_model_and_images_and_writes_beside_the_prepared_data():
