@@ -13,6 +13,7 @@ from statistics import median
 from typing import Final
 
 from common import fields
+from common.annotations import Pattern
 from common.errors import UserError
 from trainer.config import ModelConfig, TrainConfig
 
@@ -20,6 +21,11 @@ FILE: Final = "points.jsonl"
 """Name of a file of points."""
 FOLDER: Final = "scaling"
 """Folder of all points: FOLDER/NAME of this machine, FOLDER/STACK/NAME of a stack."""
+NAMED: Final = Pattern(
+    "[A-Za-z0-9][A-Za-z0-9_-]{0,39}",
+    "at most 40 letters, digits, '_' and '-', the first a letter or digit",
+)
+"""Form of the name of a measurement, with which the keys of its runs begin."""
 SYNTHETIC: Final = "synthetic"
 _DEPTHS: Final = (50, 101, 152)
 _PLAIN: Final = (64, "7x7", 224)

@@ -72,6 +72,9 @@ class PlanOptions:
     explain: str | None = None
     """Print one choice with the formula, source and date of every number: ND40rs_v2:4."""
 
+    run: str | None = None
+    """Key of a completed run of the stack: print its estimate and its outcome instead."""
+
     page: str = "build/plan.html"
     """HTML page to write."""
 
@@ -117,6 +120,8 @@ def run(
 ) -> int:
     """Print the plan, or one choice of it, and write its page."""
     console = Console(as_json=as_json)
+    if options.run is not None:
+        return _compare(options.run, outputs, console)
     workload = workload_of(options, program)
     region = outputs.region if outputs else options.region
     workspace = node_prices.of_workspace(outputs, console) if outputs else None
@@ -145,6 +150,26 @@ def run(
         {**plan.document(), "page": str(page)}, "\n".join([*plan.lines(), f"\npage: {page}"])
     )
     return 0
+
+
+def _compare(key: str, outputs: PlatformOutputs | None, console: Console) -> int:
+    """Print the estimate of a run and its outcome."""
+    # Azure's libraries take seconds to import, and other plans need none.
+    from jobs.azure.costs import JobCosts  # noqa: PLC0415
+    from jobs.azure.workspace import connect  # noqa: PLC0415
+    from jobs.commands.runs.compare import ComparedRun, read_files  # noqa: PLC0415
+    from jobs.estimate.outcome import about_run  # noqa: PLC0415
+
+    if outputs is None:
+        raise ConfigError(["--run: name the stack of the run with --stack"])
+    workspace = connect(outputs)
+    files, attempts = read_files(workspace.storage, [key])[key], workspace.jobs.attempts(key)
+    cost = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(attempts)
+    run = ComparedRun(key, files, attempts, list(cost.values()))
+    line = about_run(run, outputs)
+    told = line or f"{key}: not completed, or nothing is known about such a run"
+    console.answer({**run.document(), "estimate": line}, told)
+    return 0 if line else 1
 
 
 def measured(

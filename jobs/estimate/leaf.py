@@ -17,4 +17,6 @@ LEAF: Final = Leaf(
             outputs="named",
         ),
     ),
+    about_run="jobs.estimate.outcome:about_run",
+    expects="jobs.estimate.outcome:expected",
 )

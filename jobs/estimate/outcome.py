@@ -42,7 +42,8 @@ def expected(config: TrainConfig, cluster: Cluster, nodes: int, data: str) -> Ex
         return Expected(found.images_per_s, "", found.one_gpu)
     forecaster = Forecaster(workload, NodePrices(), Assumptions())
     choice = forecaster.choice(size, nodes, cluster.priority)
-    return Expected(choice.images_per_s, choice.reason, found.one_gpu)
+    reason = choice.reason if choice.images_per_s is None else ""
+    return Expected(choice.images_per_s, reason, found.one_gpu)
 
 
 def about_run(run: ComparedRun, outputs: PlatformOutputs) -> str | None:

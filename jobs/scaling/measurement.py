@@ -1,27 +1,24 @@
-"""The points of a scaling sweep, the jobs that measure them, and what a job measured. Pure."""
+"""The points of a measurement, the jobs that measure them, and what a job measured. Pure."""
 
 import hashlib
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from common import fields
 from common.errors import ConfigError
+from common.prices import Cost, Price
 from common.text import plural
 from infra.outputs import Cluster, PlatformOutputs
-from jobs.planning.points import SYNTHETIC, Point, alike, have_one_configuration
-from jobs.planning.workload import IMAGENET_GB, IMAGENET_IMAGES, Workload, read_workload
+from jobs import throughput
 from jobs.spec.builder import find_cluster
 from jobs.spec.kinds import DATA
-from trainer.config import ModelConfig, TrainConfig
+from jobs.throughput import SYNTHETIC, Expected, Point, alike
+from trainer.config import TrainConfig
 from trainer.presets import to_args
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-"""Names of sweeps: they begin the keys of runs."""
 STACK: Final = "stack"
 """What the environment of a point calls the stack that it was measured on."""
 STEPS_IF_UNKNOWN: Final = 50
@@ -33,38 +30,49 @@ _EPOCHS: Final = 100_000
 
 @dataclass(frozen=True)
 class Task:
-    """A point of a sweep."""
+    """A point that is to be measured."""
 
     series: str
     """The cluster, by its name in the stack's settings."""
     cluster: Cluster
     wanted: Point
     """The point without rates."""
+    expected: Expected
+    """Throughput that is expected of it."""
+    price: Price | None
+    """Of a node for an hour; None if no source states it."""
+    node_hours: float
+    """Hours of all nodes and attempts together, at most."""
 
     @property
     def nodes(self) -> int:
         return self.wanted.nodes
 
+    @property
+    def at_most(self) -> Cost:
+        """What the point costs at most."""
+        return Cost(self.node_hours * 3600, self.price)
+
     def __str__(self) -> str:
         return f"{self.series}, {plural(self.nodes, 'node')}, {self.wanted.data}"
 
 
-def tasks(
+def wanted_points(
     outputs: PlatformOutputs,
     series: Sequence[str],
     nodes: Iterable[int],
     data: Sequence[str],
     config: TrainConfig,
     cpu_processes: int,
-) -> list[Task]:
-    """Return the points of a sweep: by cluster, then ascending by nodes.
+) -> list[tuple[str, Cluster, Point]]:
+    """Return the points of a measurement without rates: by cluster, then ascending by nodes.
 
     Args:
         outputs: Outputs of the stack.
         series: Clusters by their names in the stack's settings; none is the usual one.
         nodes: Numbers of nodes.
         data: What is read: synthetic, or data sets as NAME:VERSION.
-        config: Configuration of the training.
+        config: Configuration of the run.
         cpu_processes: Processes of a node without GPUs.
 
     Raises:
@@ -76,65 +84,26 @@ def tasks(
         cluster = find_cluster(outputs, name, "train")
         key = next(key for key, one in outputs.clusters.items() if one is cluster)
         if cluster.duty != "train":
-            problems.append(f"--series: {key} is for another duty, {cluster.duty}")
+            problems.append(f"--series: {key} has another role, {cluster.duty}")
         most = max(nodes)
         if most > cluster.max_nodes:
             problems.append(f"--nodes: {most}, but {key} has at most {cluster.max_nodes}")
+        ranks = cluster.gpus_per_node // config.model.stages or cpu_processes
         found += [
-            Task(key, cluster, wanted_point(config, cluster, count, what, cpu_processes))
+            (key, cluster, throughput.wanted(config, cluster.size, count, count * ranks, one))
             for count in sorted(set(nodes))
-            for what in data
+            for one in data
         ]
     if problems:
         raise ConfigError(problems)
     return found
 
 
-def wanted_point(
-    config: TrainConfig, cluster: Cluster, nodes: int, data: str, cpu_processes: int = 1
-) -> Point:
-    """Return the point of a training without rates."""
-    return Point(
-        size=cluster.size,
-        nodes=nodes,
-        ranks=nodes * (cluster.gpus_per_node // config.model.stages or cpu_processes),
-        model=model_name(config),
-        precision=config.compute.precision,
-        batch_per_rank=config.batch_size,
-        image_size=config.model.image_size,
-        rates=(),
-        accumulation=config.optimizer.accumulation,
-        xla=config.compute.xla,
-        data=data,
-    )
-
-
-def model_name(config: TrainConfig) -> str:
-    """Return the network as a plan calls it; with all options that change it, if a plan refuses
-    it.
-    """
-    known = workload_of(config)
-    if known is not None:
-        return known.model
-    changed = fields.to_flags(config.model, ModelConfig())
-    if config.exchange.every > 1:
-        changed += ["--exchange.every", str(config.exchange.every)]
-    return " ".join([config.task, *changed])
-
-
-def workload_of(config: TrainConfig) -> Workload | None:
-    """Return what a plan knows of a training; None if it refuses to predict it."""
-    try:
-        return read_workload(config, IMAGENET_IMAGES, IMAGENET_GB)
-    except ConfigError:
-        return None
-
-
-def due(all_tasks: Iterable[Task], points: Sequence[Point]) -> list[Task]:
+def due(tasks: Iterable[Task], points: Sequence[Point]) -> list[Task]:
     """Return the tasks without a usable point."""
     return [
         task
-        for task in all_tasks
+        for task in tasks
         if not any(one.nodes == task.nodes for one in alike(points, task.wanted))
     ]
 
@@ -160,7 +129,7 @@ def benchmark_config(config: TrainConfig, steps: int, repeat: int, data: str) ->
     that are left out.
 
     Args:
-        config: Configuration of the training.
+        config: Configuration of the run.
         steps: Steps of a repeat.
         repeat: Number of repeats.
         data: What is read.
@@ -191,39 +160,31 @@ def benchmark_config(config: TrainConfig, steps: int, repeat: int, data: str) ->
     )
 
 
-def run_key(sweep: str, task: Task, config: TrainConfig, points: Iterable[Point]) -> str:
+def run_key(name: str, task: Task, config: TrainConfig, points: Iterable[Point]) -> str:
     """Return the key of the run that measures a point: the same until its job has ended, so that
     the job is found again, and another one afterwards if it could not be used.
 
     Args:
-        sweep: Name of the sweep.
+        name: Name of the measurement.
         task: The point.
-        config: Configuration of the training, without what differs between points.
+        config: Configuration of the run, without what differs between points.
         points: Points so far.
     """
-    before = sum(
-        point.nodes == task.nodes and have_one_configuration(point, task.wanted) for point in points
-    )
+    before = sum(one.nodes == task.nodes and one.is_like(task.wanted) for one in points)
     told = json.dumps([to_args(config), task.wanted.data, before])
     digest = hashlib.sha256(told.encode()).hexdigest()[:8]
-    return f"{sweep}-{task.series}-{task.nodes}-{digest}"
+    return f"{name}-{task.series}-{task.nodes}-{digest}"
 
 
-def name_problems(name: str) -> list[str]:
-    """Return why a text cannot name a sweep, or a commissioning; empty if it can."""
-    if _NAME.fullmatch(name):
-        return []
-    return [
-        f"--name: {name!r} must be at most 40 letters, digits, '_' and '-', the first a letter or"
-        " digit"
-    ]
-
-
-def key_pattern(sweep: str) -> str:
-    """Return the pattern of the keys of a sweep's runs. It fits those of no other sweep, as the
-    name of a cluster in a stack's settings has no '-'.
-    """
-    return rf"{sweep}-[a-z0-9_]+-[0-9]+-[0-9a-f]{{8}}"
+def read_events(content: bytes) -> list[dict[str, Any]]:
+    """Return the events of a metrics.jsonl; a line that a killed writer left half is skipped."""
+    found = []
+    for line in content.decode(errors="replace").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
 
 
 def read_point(
@@ -239,7 +200,7 @@ def read_point(
     Args:
         task: The point.
         lines: Events of the run, from its metrics.jsonl.
-        facts: What explains the rates beside them, such as the image.
+        facts: What else explains the rates, such as the image.
         at: Time in UTC as in ISO 8601.
         even_if_poor: Whether a point is used although its ranks or their network were not those of
             the VM size.
@@ -257,17 +218,17 @@ def read_point(
     ]
     rates = tuple(float(line["images_per_second"]) for line in timed)
     last = starts[-1] if starts else {}
-    environment = {
-        name: _text(value) for name, value in dict(last.get("environment") or {}).items()
-    }
-    environment |= {
+    told = dict(last.get("environment") or {})
+    environment = {name: _text(value) for name, value in told.items()} | {
         **facts,
         "images/s of a rank": _text([line.get("images_per_second_per_rank") for line in timed]),
         "waiting for data, in percent": _text([line.get("data_wait_percent") for line in timed]),
         "starts": str(len(starts)),
     }
     ranks = int(last.get("ranks") or task.wanted.ranks)
-    poor = None if not rates else _poor(task, ranks, last.get("environment") or {})
+    infiniband = told.get("nccl_infiniband") is True
+    network = "InfiniBand" if infiniband else _network(told)
+    poor = None if not rates else _poor(task, ranks, told, network)
     if poor is not None and even_if_poor:
         environment["used although"] = poor
         poor = None
@@ -275,14 +236,14 @@ def read_point(
         task.wanted,
         ranks=ranks,
         rates=rates,
-        network=_network(task, environment),
+        network=network if task.nodes > 1 else None,
         at=at,
         environment=environment,
         problem=poor if rates else "the job ended without a timed step",
     )
 
 
-def _poor(task: Task, ranks: int, environment: Mapping[str, Any]) -> str | None:
+def _poor(task: Task, ranks: int, environment: Mapping[str, Any], network: str) -> str | None:
     """Return why rates are not those of the VM size; None if they are."""
     cluster = task.cluster
     if ranks != task.wanted.ranks:
@@ -290,24 +251,15 @@ def _poor(task: Task, ranks: int, environment: Mapping[str, Any]) -> str | None:
     gpus = len(environment.get("gpus") or ())
     if cluster.gpus_per_node and gpus < task.nodes * cluster.gpus_per_node:
         return f"the ranks saw {gpus} of {task.nodes * cluster.gpus_per_node} GPUs"
-    if task.nodes > 1 and cluster.infiniband and environment.get("nccl_infiniband") is not True:
-        seen = _seen(environment)
-        return f"the network was not InfiniBand, which {cluster.size} has: {seen}"
+    if task.nodes > 1 and cluster.infiniband and network != "InfiniBand":
+        return f"the network was not InfiniBand, which {cluster.size} has: {network}"
     return None
 
 
-def _network(task: Task, environment: Mapping[str, str]) -> str | None:
-    if task.nodes == 1:
-        return None
-    return "InfiniBand" if environment.get("nccl_infiniband") == "True" else _seen(environment)
-
-
-def _seen(environment: Mapping[str, Any]) -> str:
+def _network(environment: Mapping[str, Any]) -> str:
     """Return what the ranks said of their network."""
-    for name in ("nccl_transport", "operations"):
-        if environment.get(name):
-            return str(environment[name])
-    return "the ranks said nothing of it"
+    known = (environment.get(name) for name in ("nccl_transport", "operations"))
+    return str(next(filter(None, known), "the ranks said nothing of it"))
 
 
 def _text(value: object) -> str:
