@@ -18,8 +18,7 @@ from common.program import load
 from common.text import plural
 from infra.outputs import Cluster, PlatformOutputs
 from jobs.assets import images
-from jobs.azure import costs, node_prices, submission
-from jobs.azure.results import run_folder
+from jobs.azure import costs, node_prices, results, submission
 from jobs.azure.workspace import Workspace, connect
 from jobs.commands.follow import make_supervisor
 from jobs.commands.submit import hand_over
@@ -35,7 +34,6 @@ from jobs.scaling.measurement import (
     Task,
     benchmark_config,
     due,
-    read_events,
     read_point,
     run_key,
     steps_of_repeat,
@@ -342,9 +340,7 @@ class Measuring:
             return replace(
                 task.wanted, at=_now(), environment=facts, problem=f"the job: {result.reason}"
             )
-        store = self._outputs.datastores.results
-        content = workspace.storage.read(store, f"{run_folder(key)}/metrics.jsonl") or b""
-        events = read_events(content)
+        events = results.read_events(workspace.storage, key)
         return read_point(task, events, facts, _now(), even_if_poor=options.even_if_poor)
 
     def _spec(self, task: Task, key: str, resubmit: ResubmitOptions) -> JobSpec:

@@ -176,17 +176,6 @@ def run_key(name: str, task: Task, config: TrainConfig, points: Iterable[Point])
     return f"{name}-{task.series}-{task.nodes}-{digest}"
 
 
-def read_events(content: bytes) -> list[dict[str, Any]]:
-    """Return the events of a metrics.jsonl; a line that a killed writer left half is skipped."""
-    found = []
-    for line in content.decode(errors="replace").splitlines():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            continue
-    return found
-
-
 def read_point(
     task: Task,
     lines: Sequence[Mapping[str, Any]],
