@@ -2,11 +2,9 @@
 
 from common.prices import NodePrices, Price, PriceSource
 from infra.catalog import vm_sizes
-from jobs.planning.back_test import published
-from jobs.planning.command import PlanOptions, workload_of
-from jobs.planning.forecast import Assumptions, Forecaster
-from jobs.planning.points import Point
-from jobs.planning.throughput import Throughput
+from jobs.estimate.command import PlanOptions, workload_of
+from jobs.estimate.forecast import Assumptions, Forecaster
+from jobs.throughput import Point
 
 SOURCE = PriceSource("a list of the test", "https://example.com", "2026-11-23")
 DEDICATED, LOW, SPOT = 20.0, 5.0, 1.0
@@ -34,8 +32,7 @@ def workload(*program, **options):
 
 
 def forecaster(of=None, *, prices=ALL, points=(), **assumed):
-    of = of or workload()
-    return Forecaster(of, Throughput(of, *published(), points), prices, Assumptions(**assumed))
+    return Forecaster(of or workload(), prices, Assumptions(**assumed), points)
 
 
 def point(nodes, *rates, size=NDV2.name, **values):

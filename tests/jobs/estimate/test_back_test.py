@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.planning.back_test import (
+from jobs.estimate.back_test import (
     CLASSES,
     DOCUMENT,
     Range,
@@ -19,8 +19,16 @@ from jobs.planning.back_test import (
     table,
     unseen,
 )
-from jobs.planning.measurements import SHIPPED, read, shipped, without
-from jobs.planning.scaling import RESNETS, relative_time, two_point, work
+from jobs.estimate.published import (
+    RESNETS,
+    SHIPPED,
+    read,
+    relative_time,
+    shipped,
+    two_point,
+    without,
+    work,
+)
 
 LARGEST = st.integers(2, 512)
 LOSS = st.floats(0, 2)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from common.prices import RECORDED, NodePrices, read_price_list
 from infra.catalog import vm_sizes
-from jobs.planning.throughput import MEASURE_TWO
-from tests.jobs.planning.support import (
+from jobs.estimate.rates import MEASURE_TWO
+from tests.jobs.estimate.support import (
     ALL,
     DEDICATED,
     NDA100,
@@ -151,7 +151,7 @@ def test_several_nodes_without_infiniband_are_to_be_measured():
     assert (choice.images_per_s, choice.reason) == (None, MEASURE_TWO)
 
 
-def test_several_nodes_that_nobody_measured_are_assumed():
+def test_several_nodes_without_a_measurement_are_assumed():
     assert forecaster(RECIPE).choice(NDV2, 2, "Dedicated").basis == "assumed"
 
 

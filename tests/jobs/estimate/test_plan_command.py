@@ -7,22 +7,22 @@ import pytest
 
 from common.errors import ConfigError
 from common.page import plots
+from jobs.azure import node_prices
 from jobs.cli import main
-from jobs.planning import prices
-from jobs.planning.command import PlanOptions, explained, make_plan, wanted
-from jobs.planning.report import explanation, lines, page_of
-from tests.jobs.planning.support import NDV2, forecaster, point, workload
+from jobs.estimate.command import PlanOptions, explained, make_plan, wanted
+from jobs.estimate.report import explanation
+from tests.jobs.estimate.support import NDV2, forecaster, point
 from tests.jobs.support.platform import platform
 
 
 @pytest.fixture(autouse=True)
 def no_stored_prices(tmp_path, monkeypatch):
-    monkeypatch.setattr(prices.known, "__defaults__", (None, tmp_path / "prices"))
+    monkeypatch.setattr(node_prices.known, "__defaults__", (None, tmp_path / "prices"))
 
 
 def plan_of(points=(), **options):
     options = PlanOptions(**options)
-    return make_plan(options, workload(), forecaster(points=points), wanted(options, None), points)
+    return make_plan(forecaster(points=points), wanted(options, None), options.wish)
 
 
 def run(capsys, *args, page):
@@ -94,18 +94,18 @@ def test_wishes_that_cannot_be_are_refused_before_anything(options, words):
 
 
 def test_an_impossible_wish_names_the_nearest_choice():
-    text = "\n".join(lines(plan_of(deadline="1min")))
+    text = "\n".join(plan_of(deadline="1min").lines())
     assert "even at the slow end: not possible; nearest is ND40rs_v2:" in text
 
 
 def test_a_wish_of_which_nothing_is_known_says_so():
     plan = plan_of(deadline="2h")
     unknown = replace(plan, advice=tuple(replace(one, choice=None) for one in plan.advice))
-    assert "nothing is known of any choice" in "\n".join(lines(unknown))
+    assert "nothing is known of any choice" in "\n".join(unknown.lines())
 
 
 def test_sizes_without_a_measurement_are_in_the_table_as_unknown():
-    text = "\n".join(lines(plan_of()))
+    text = "\n".join(plan_of().lines())
     for name in ("NC4as_T4_v3", "NC40ads_H100_v5", "ND96isr_H200_v5"):
         (row,) = [line for line in text.splitlines() if line.startswith(name)]
         assert "?" in row
@@ -141,7 +141,7 @@ def test_a_line_that_is_no_point_is_named(capsys, tmp_path, line):
 
 
 def test_plots_draw_ranges_as_bands_and_measured_points_on_them():
-    page = page_of(plan_of(points=[point(1, 9000.0), point(2, 17000.0)]))
+    page = plan_of(points=[point(1, 9000.0), point(2, 17000.0)]).page()
     throughput, cost = page.plots
     first = throughput.lines[0]
     assert first.name == "ND40rs_v2"

@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from jobs import throughput
+from jobs.azure import node_prices
 from jobs.cli import main
 from jobs.errors import UnreachableError
-from jobs.planning import command, points, prices
-from tests.jobs.planning.support import point
+from tests.jobs.estimate.support import point
 
 
 @pytest.fixture(autouse=True)
 def no_stored_prices(tmp_path, monkeypatch):
-    monkeypatch.setattr(prices.known, "__defaults__", (None, tmp_path / "prices"))
+    monkeypatch.setattr(node_prices.known, "__defaults__", (None, tmp_path / "prices"))
 
 
 def plan(live, tmp_path, capsys, *args):
@@ -41,25 +42,24 @@ def test_without_an_answer_a_stack_is_planned_with_recorded_prices(
     shown = plan(live, tmp_path, capsys)
     assert "prices of the workspace are not known: Azure does not answer" in shown.err
     assert "at least" in shown.out
-    assert command.PlanOptions().prices == "recorded"
 
 
 def test_a_plan_of_a_stack_rests_on_the_points_of_its_newest_sweep(
     live, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    sweeps = Path(points.SWEEPS)
+    sweeps = Path(throughput.FOLDER)
     for stack, name, day, rate in (
         ("dev", "old", 1, 9000.0), ("dev", "new", 3, 9500.0), ("dev", "older", 2, 9100.0),
         ("prod", "newest", 4, 1.0),
     ):  # fmt: skip
         measured = point(1, rate, at=f"2026-11-{day:02}T00:00:00Z")
-        points.append(sweeps / stack / name / points.FILE, measured)
+        throughput.append(sweeps / stack / name / throughput.FILE, measured)
     shown = plan(live, tmp_path, capsys, "--nodes", "1", "--json")
     assert "measured points: scaling/dev/new/points.jsonl" in shown.err
     (choice,) = json.loads(shown.out)["choices"]
     assert (choice["basis"], choice["images_per_s"]) == ("measured", [9500.0] * 3)
-    other = str(sweeps / "dev" / "old" / points.FILE)
+    other = str(sweeps / "dev" / "old" / throughput.FILE)
     document = json.loads(
         plan(live, tmp_path, capsys, "--nodes", "1", "--json", "--measured", other).out
     )

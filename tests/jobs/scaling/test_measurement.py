@@ -1,6 +1,5 @@
-"""A scaling sweep of clusters: its points, their jobs, and what is read of a job."""
+"""A measurement of clusters: its points, their jobs, and what is read of a job."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -10,19 +9,20 @@ from hypothesis import strategies as st
 from common.errors import ConfigError
 from jobs.errors import SpecError
 from jobs.options import DataOptions, JobOptions
-from jobs.planning.points import SYNTHETIC
-from jobs.scaling.sweep import (
+from jobs.scaling.command import expected
+from jobs.scaling.measurement import (
+    Task,
     benchmark_config,
     due,
-    key_pattern,
-    model_name,
     read_point,
     run_key,
     steps_of_repeat,
-    tasks,
+    wanted_points,
 )
 from jobs.spec import kinds
 from jobs.spec.run_key import RunAttempt, key_problems
+from jobs.throughput import SYNTHETIC, Expected
+from tests.jobs.estimate.support import ALL
 from tests.jobs.support.platform import SOFTWARE, platform
 from tests.jobs.support.samples import TRAINING
 
@@ -35,8 +35,23 @@ SEEN = {
 }
 
 
-def asked(nodes=(2, 1), series=(), data=(SYNTHETIC,), config=TRAINING):
-    return tasks(STACK, series, nodes, data, config, 2)
+def asked(nodes=(2, 1), series=(), data=(SYNTHETIC,), prices=ALL, predicts=expected):
+    """Tasks of half an hour and three attempts for each."""
+    return [
+        Task(
+            name,
+            cluster,
+            point,
+            predicts(TRAINING, cluster, point),
+            prices.find(cluster.size, cluster.priority),
+            1.5 * point.nodes,
+        )
+        for name, cluster, point in wanted_points(STACK, series, nodes, data, TRAINING, 2)
+    ]
+
+
+def unpredicted(*_):
+    return Expected(None, "a plan does not predict such a training")
 
 
 ONE, TWO = asked()
@@ -62,10 +77,10 @@ def test_the_points_of_a_cluster_ascend_and_each_is_measured_with_all_data():
     assert {one.series: one.wanted.ranks for one in found} == {"gpu": 32, "cpu": 8}
 
 
-def test_a_cluster_that_is_too_small_or_for_another_duty_is_refused():
+def test_a_cluster_that_is_too_small_or_has_another_role_is_refused():
     with pytest.raises(ConfigError, match="--nodes: 3, but gpu_dedicated has at most 2"):
         asked((3,), ("gpu_dedicated",))
-    with pytest.raises(ConfigError, match="for another duty, prepare"):
+    with pytest.raises(ConfigError, match="has another role, prepare"):
         asked((1,), ("preparation",))
     with pytest.raises(SpecError, match="no cluster nothing"):
         asked((1,), ("nothing",))
@@ -117,14 +132,6 @@ def test_a_run_keeps_its_key_until_its_point_was_noted_as_not_usable():
     assert run_key("sweep", TWO, replace(TRAINING, batch_size=64), []) != key
 
 
-def test_the_keys_of_a_sweep_are_not_those_of_one_whose_name_begins_alike():
-    pattern = key_pattern("sweep")
-    assert re.fullmatch(pattern, run_key("sweep", TWO, TRAINING, []))
-    for other in ("sweep-2", "sweep-big", "sweep-gpu-2", "asweep"):
-        assert not re.fullmatch(pattern, run_key(other, TWO, TRAINING, []))
-    assert not re.fullmatch(pattern, "sweep-gpu-2")
-
-
 def test_the_rates_are_those_of_the_repeats_without_the_warm_up():
     point = read_point(TWO, events(100.0, 102.0, 101.0), {"image": "trainer:1"}, "2026-11-23")
     assert point.rates == (100.0, 102.0, 101.0)
@@ -172,9 +179,3 @@ def test_one_node_needs_no_network():
 def test_a_job_without_a_timed_step_is_no_measurement():
     assert read_point(TWO, [], {}, "").problem == "the job ended without a timed step"
     assert not read_point(TWO, events(), {}, "", even_if_poor=True).usable
-
-
-def test_a_network_that_no_plan_predicts_has_its_options_in_its_name():
-    assert model_name(TRAINING) == "ResNet-50"
-    narrow = replace(TRAINING, model=replace(TRAINING.model, width=32))
-    assert model_name(narrow) == "classification --width 32"

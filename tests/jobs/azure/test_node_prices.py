@@ -7,7 +7,7 @@ import pytest
 from common.errors import UserError
 from common.prices import RECORDED, price_list_json, read_price_list, read_retail
 from infra.catalog import vm_sizes
-from jobs.planning import prices
+from jobs.azure import node_prices as prices
 
 SIZE = "Standard_ND40rs_v2"
 

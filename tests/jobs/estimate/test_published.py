@@ -1,4 +1,5 @@
-"""The measurements that come with the project are complete, and agree with themselves."""
+"""The measurements that come with the project are complete, and agree with themselves; the
+multiply-adds of the networks that can be predicted follow from their layers."""
 
 from collections import Counter, defaultdict
 from dataclasses import astuple
@@ -6,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from common.errors import UserError
-from jobs.planning.measurements import SHIPPED, gpu_type, read, shipped
+from jobs.estimate.published import RESNETS, SHIPPED, gpu_type, read, shipped
 
 
 def test_every_row_has_its_source_and_date():
@@ -76,3 +77,28 @@ def test_a_row_that_cannot_be_is_refused_with_its_line(tmp_path, old, new, words
     (tmp_path / "rows.csv").write_text(f"{head}\n{row.replace(old, new)}\n")
     with pytest.raises(UserError, match=f"line 2: .*{words}"):
         read(tmp_path / "rows.csv")
+
+
+BLOCKS = {"ResNet-50": (3, 4, 6, 3), "ResNet-101": (3, 4, 23, 3), "ResNet-152": (3, 8, 36, 3)}
+
+
+def multiply_adds(blocks):
+    """Of a ResNet v1.5 at 224 pixels: convolutions and the last layer, as He et al. count."""
+    total, channels, side = 112 * 112 * 7 * 7 * 3 * 64, 64, 56
+    for stage, count in enumerate(blocks):
+        width = 64 * 2**stage
+        for block in range(count):
+            stride = 2 if stage and not block else 1
+            inside, side = side, side // stride
+            total += inside * inside * channels * width
+            total += side * side * 9 * width * width
+            total += side * side * width * 4 * width
+            if not block:
+                total += side * side * channels * 4 * width
+            channels = 4 * width
+    return total + channels * 1000
+
+
+@pytest.mark.parametrize("model", RESNETS)
+def test_multiply_adds_are_those_of_the_layers(model):
+    assert RESNETS[model] == pytest.approx(multiply_adds(BLOCKS[model]) / 1e9, rel=0.01)

@@ -5,18 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import ConfigError
-from jobs.planning.forecast import Choice
-from jobs.planning.recommendation import (
-    ENDS,
-    hours_of,
-    money_of,
-    pareto,
-    read_deadline,
-    within_budget,
-    within_deadline,
-)
-from jobs.planning.values import Span
-from tests.jobs.planning.support import NDV2
+from jobs.estimate.advice import ENDS, Wish, hours_of, money_of, pareto, read_deadline
+from jobs.estimate.forecast import Choice
+from jobs.throughput import Span
+from tests.jobs.estimate.support import NDV2
 
 VALUES = st.floats(0.1, 100)
 
@@ -40,11 +32,11 @@ def beats(one, other, end):
 @given(choices(), VALUES, st.sampled_from(list(ENDS)))
 def test_a_recommendation_is_on_the_front_and_meets_the_wish_if_anything_does(found, limit, end):
     known = [choice for choice in found if choice.recommendable]
-    for advise, of, better in (
-        (within_deadline, hours_of, money_of),
-        (within_budget, money_of, hours_of),
+    for wish, of, better in (
+        (Wish(hours=limit), hours_of, money_of),
+        (Wish(money=limit), money_of, hours_of),
     ):
-        advice = advise(found, limit, end)
+        advice = wish.advice(found, end)
         fitting = [choice for choice in known if of(choice, end) <= limit]
         assert advice.possible == bool(fitting)
         assert (advice.choice is None) == (not known)
