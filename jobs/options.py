@@ -132,7 +132,7 @@ class AttemptOptions:
 
 
 @dataclass(frozen=True)
-class PlacementOptions:
+class ResourceOptions:
     """Where a job is run, and on which data."""
 
     cluster: str | None = None
@@ -142,7 +142,8 @@ class PlacementOptions:
     if the stack has none of that name."""
 
     nodes: Annotated[int, Bounds(at_least=1)] = 1
-    """Number of nodes; each runs one process per GPU, or per `model.stages` GPUs."""
+    """Number of nodes; each runs one process per GPU, or per as many GPUs as the network is divided
+    over."""
 
     cpu_processes: Annotated[int, Bounds(at_least=1)] = 2
     """Processes per node without GPUs."""
@@ -155,7 +156,7 @@ class PlacementOptions:
 
 
 @dataclass(frozen=True)
-class JobOptions(AttemptOptions, PlacementOptions):
+class JobOptions(AttemptOptions, ResourceOptions):
     """How a job is run on the platform."""
 
     hold_on_failure: Annotated[float | None, Bounds(at_least=1, at_most=1440)] = None
@@ -168,7 +169,7 @@ class JobOptions(AttemptOptions, PlacementOptions):
     before its first step until a debugger attaches."""
 
     def _contradictions(self) -> list[str]:
-        return super()._contradictions() + _placement_contradictions(self)
+        return super()._contradictions() + _resource_contradictions(self)
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ class PreparationOptions:
             raise ConfigError(problems)
 
 
-def _placement_contradictions(options: JobOptions) -> list[str]:
+def _resource_contradictions(options: JobOptions) -> list[str]:
     data = options.data
     problems = []
     if not _SHM.fullmatch(options.shm_size):

@@ -11,7 +11,7 @@ from jobs.assets import models
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import Workspace, connect
 from jobs.batch.spec import BatchOptions, score
-from jobs.commands.launch import LaunchOptions, launch
+from jobs.commands.submit import LaunchOptions, launch_work
 from jobs.console import Console
 from jobs.errors import AccessError, SpecError, UnreachableError
 from jobs.leaf import Found
@@ -74,7 +74,7 @@ def run(
     def make(attempt: RunAttempt, software: SoftwareVersions) -> JobSpec:
         return score(outputs, scoring, folders, folder, options.job, attempt, software)
 
-    return launch(options, outputs, workspace, console, "score", make)
+    return launch_work(options, outputs, workspace, console, "score", make)
 
 
 def completed(workspace: Workspace, job: Job) -> Found:  # noqa: ARG001

@@ -8,7 +8,7 @@ from common import fields
 from common.errors import ConfigError
 from infra.outputs import PlatformOutputs
 from jobs.options import ASSET, FOLDER, JobOptions
-from jobs.spec import command_line, environment_variables
+from jobs.spec import environment_variables
 from jobs.spec.builder import JobBuilder, SoftwareVersions
 from jobs.spec.job_spec import Folder, JobSpec, datastore_uri
 from jobs.spec.run_key import RunAttempt
@@ -94,5 +94,4 @@ def score(
     )
     builder.tags |= {"model": folders.model, "data": folders.input, "scores": folders.output}
     builder.variables |= environment_variables.of_shared_output()
-    command = command_line.line(*command_line.TRAINER, "score", *words)
-    return builder.build(command, 1 if options.nodes > 1 else None)
+    return builder.build(["trainer", "score", *words], 1 if options.nodes > 1 else None)

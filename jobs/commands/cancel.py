@@ -48,7 +48,7 @@ class _Progress:
 def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Cancel a run, and wait until none of its jobs runs."""
     if not options.name:
-        raise UserError(f"cancel: NAME is missing; `{next_command('list')}` lists the jobs")
+        raise UserError(f"cancel: NAME is missing; `{next_command('status')}` shows the runs")
     console, jobs, progress = Console(as_json=as_json), connect(outputs).jobs, _Progress()
     try:
         job, before, marked = _cancel_run(console, jobs, options, progress)

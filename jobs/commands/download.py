@@ -154,7 +154,7 @@ def _items(
     if not items:
         raise MissingError(
             f"run {run}: has no files in container {store.container} of {store.account};"
-            " `python -m jobs list` lists the jobs"
+            " `python -m jobs status` shows the runs"
         )
     return items
 

@@ -82,7 +82,7 @@ class FollowOptions(WatchOptions):
 def run(options: FollowOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Follow a run to its end, and return the exit status that tells how it ended."""
     if not options.name:
-        raise UserError(f"follow: NAME is missing; `{next_command('list')}` lists the jobs")
+        raise UserError(f"follow: NAME is missing; `{next_command('status')}` shows the runs")
     console, workspace = Console(as_json=as_json), connect(outputs)
     settings = options.settings()
     supervisor = make_supervisor(

@@ -8,7 +8,7 @@ from common.arguments import parse
 from common.errors import UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
-from jobs.commands.launch import LaunchOptions, launch
+from jobs.commands.submit import LaunchOptions, launch_work
 from jobs.console import Console
 from jobs.options import AttemptOptions, JobOptions, PreparationOptions
 from jobs.spec import kinds
@@ -59,4 +59,4 @@ def run(
         return kinds.prepare(outputs, preparation, folders, options.job, attempt, software)
 
     console, workspace = Console(as_json=as_json), connect(outputs)
-    return launch(options, outputs, workspace, console, f"prepare-{options.what}", make)
+    return launch_work(options, outputs, workspace, console, f"prepare-{options.what}", make)

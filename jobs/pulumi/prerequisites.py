@@ -154,8 +154,8 @@ def _group(manager: ResourceManager, needs: Prerequisites) -> str:
 
 
 def _region(manager: ResourceManager, needs: Prerequisites) -> str:
-    places = manager.items(f"{manager.subscription_id}/locations", SUBSCRIPTIONS)
-    regions = {str(place["name"]): place for place in places}
+    offered = manager.items(f"{manager.subscription_id}/locations", SUBSCRIPTIONS)
+    regions = {str(region["name"]): region for region in offered}
     region = regions.get(needs.region)
     if region is None:
         near = difflib.get_close_matches(needs.region, regions, 1)

@@ -12,8 +12,8 @@ from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, table
 from jobs.errors import RequestError
 from jobs.leaf import Found
+from jobs.serving.bodies import violations
 from jobs.serving.endpoints import Endpoints, EndpointState
-from jobs.serving.spec import violations
 
 
 @dataclass(frozen=True)

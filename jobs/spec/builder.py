@@ -1,6 +1,7 @@
 """Build the `JobSpec` of any kind of job: the part that all kinds share. Pure."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,7 +11,7 @@ from jobs.job_kinds import KINDS
 from jobs.leaf import JobKind
 from jobs.options import JobOptions
 from jobs.spec import environment_variables
-from jobs.spec.job_spec import LIFETIME_HOURS, Folder, JobSpec, Services, datastore_uri
+from jobs.spec.job_spec import LIFETIME_HOURS, PLACEHOLDER, Folder, JobSpec, Services, datastore_uri
 from jobs.spec.run_key import RunAttempt
 
 DATA_INPUT: Final = "data"
@@ -101,11 +102,11 @@ class JobBuilder:
         self.tags["data"] = name
         return True
 
-    def build(self, command: str, processes: int | None) -> JobSpec:
+    def build(self, words: Sequence[str], processes: int | None) -> JobSpec:
         """Build the job.
 
         Args:
-            command: Command line of every process.
+            words: Command line of every process, after `python -m`.
             processes: Processes per node; None for a single process without MPI.
 
         Raises:
@@ -135,7 +136,7 @@ class JobBuilder:
                 display_name=attempt.display_name,
                 experiment=options.experiment or self.name,
                 description=description,
-                command=command,
+                command=line("python", "-m", *words),
                 environment=software.gpu_environment if gpus else software.cpu_environment,
                 cluster=cluster,
                 nodes=options.nodes,
@@ -244,3 +245,24 @@ def find_cluster(outputs: PlatformOutputs, name: str | None, role: Duty) -> Clus
     if name not in usable:
         raise SpecError([f"--cluster: {stack} has no cluster {name} for jobs; choose from {known}"])
     return usable[name]
+
+
+def line(*words: str) -> str:
+    """Join words into a shell command line. References to inputs and outputs are not quoted, as
+    Azure replaces them before or within the shell.
+    """
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    references = list(PLACEHOLDER.finditer(word))
+    if not references:
+        return shlex.quote(word)
+    parts, end = [], 0
+    for reference in references:
+        parts += [word[end : reference.start()], reference[0]]
+        end = reference.end()
+    parts.append(word[end:])
+    return "".join(
+        part if PLACEHOLDER.fullmatch(part) else shlex.quote(part) for part in parts if part
+    )

@@ -11,7 +11,7 @@ from typing import Any, Final
 from common import fields
 from infra.outputs import Cluster, PlatformOutputs
 from jobs.options import JobOptions, PreparationOptions
-from jobs.spec import command_line, environment_variables
+from jobs.spec import environment_variables
 from jobs.spec.builder import DATA_INPUT, JobBuilder, SoftwareVersions
 from jobs.spec.job_spec import TENSORBOARD_DIR, UPLOADED, Folder, JobSpec, datastore_uri
 from jobs.spec.run_key import RunAttempt
@@ -131,7 +131,7 @@ def prepare(
         datastore_uri(stores.prepared.name, folders.prepared), "rw_mount"
     )
     builder.tags["data"] = folders.prepared
-    return builder.build(command_line.line(*command_line.TRAINER, "prepare", command, *words), None)
+    return builder.build(["trainer", "prepare", command, *words], None)
 
 
 def check(
@@ -150,12 +150,16 @@ def check(
             "--hold-on-failure, --debug paused: apply only to a training; omit them"
         )
     builder.variables |= environment_variables.of_check()
-    command = command_line.line("python", "-m", "trainer.diagnostics.cluster_check", *words)
-    return builder.build(command, builder.processes)
+    return builder.build(["trainer.diagnostics.cluster_check", *words], builder.processes)
+
+
+def gpus_per_process(config: TrainConfig) -> int:
+    """Return the number of GPUs that the network is divided over."""
+    return config.model.stages
 
 
 def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
-    builder.gpus_per_process = config.model.stages
+    builder.gpus_per_process = gpus_per_process(config)
     named = builder.options.data.asset or builder.options.data.path
     data = config.data
     if data.source == "tfrecords":
@@ -189,8 +193,7 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
         data=data,
         log=replace(config.log, tensorboard_dir=TENSORBOARD_DIR),
     )
-    command = command_line.line(*command_line.TRAINER, "train", *to_args(resolved))
-    return builder.build(command, builder.processes)
+    return builder.build(["trainer", "train", *to_args(resolved)], builder.processes)
 
 
 def _check(builder: JobBuilder, config: TrainConfig, cluster: Cluster) -> None:

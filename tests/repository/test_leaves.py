@@ -25,7 +25,20 @@ class Leaf:
     """Modules of tables that have a row of it."""
 
 
-LEAVES = {}
+LEAVES = {
+    "endpoints": Leaf(
+        r"undeploy|EndpointState|jobs[./]serving|onlineEndpoints",
+        ("jobs/serving", "rehearsal/serving"),
+    ),
+    "batch scoring": Leaf(
+        r"score.?batch|BatchOptions|jobs[./]batch|scor\w+ in batch", ("jobs/batch",)
+    ),
+    "inspection": Leaf(
+        r"jobs[./]inspection|RunBlobs|find_running|DebugOptions",
+        ("jobs/inspection",),
+    ),
+    "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
+}
 
 
 def named(leaf):

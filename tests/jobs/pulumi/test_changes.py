@@ -3,8 +3,8 @@
 import pytest
 
 from jobs.errors import PlatformReadError
-from jobs.pipelines import changes
-from jobs.pipelines.changes import Change
+from jobs.pulumi import changes
+from jobs.pulumi.changes import Change
 
 ACCOUNT = "azure-native:storage:StorageAccount"
 CLUSTER = "azure-native:machinelearningservices:Compute"

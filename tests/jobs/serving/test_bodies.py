@@ -8,7 +8,7 @@ import pytest
 
 from jobs.errors import SpecError
 from jobs.serving import monitoring
-from jobs.serving.spec import (
+from jobs.serving.bodies import (
     Deployment,
     deployment_body,
     endpoint_body,

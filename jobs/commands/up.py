@@ -11,8 +11,7 @@ from common.errors import INTERRUPTED, UserError
 from common.files import write_atomically
 from jobs.console import Console, next_command
 from jobs.errors import LockedError, NotDeployedError, PlatformReadError
-from jobs.pipelines import changes
-from jobs.pulumi import prerequisites, retry_policy
+from jobs.pulumi import changes, prerequisites, retry_policy
 from jobs.pulumi.cli import Pulumi, UpdateFailedError
 from jobs.pulumi.stack_outputs import read_outputs
 from jobs.pulumi.state import StackResource, replaced_clusters

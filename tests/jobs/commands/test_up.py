@@ -15,7 +15,7 @@ from tests.jobs.support.platform import platform
 @pytest.fixture(autouse=True)
 def azure_has_all(monkeypatch):
     """What is asked of Azure first has tests of its own: tests/jobs/pulumi/test_prerequisites.py"""
-    monkeypatch.setattr("jobs.commands.deploy.require_prerequisites", lambda *_: None)
+    monkeypatch.setattr("jobs.commands.up.require_prerequisites", lambda *_: None)
 
 
 EXPORTED = {"out": json.dumps({"deployment": {"resources": []}})}
@@ -105,7 +105,7 @@ def clock(monkeypatch):
     """A clock that only pauses move; returns the pauses."""
     pauses = []
     time = SimpleNamespace(sleep=pauses.append, monotonic=lambda: 1000.0 + sum(pauses))
-    monkeypatch.setattr("jobs.commands.deploy.time", time)
+    monkeypatch.setattr("jobs.commands.up.time", time)
     return pauses
 
 
@@ -161,7 +161,7 @@ def test_ctrl_c_ends_the_wait(pulumi, capfd, monkeypatch):
         raise KeyboardInterrupt
 
     time = SimpleNamespace(sleep=interrupt, monotonic=lambda: 1000.0)
-    monkeypatch.setattr("jobs.commands.deploy.time", time)
+    monkeypatch.setattr("jobs.commands.up.time", time)
     pulumi(stack_export=EXPORTED, up=BUSY)
     assert main(["up", "--yes", "True"]) == INTERRUPTED
     assert "run the same command again to continue" in capfd.readouterr().err
