@@ -54,7 +54,8 @@ def test_nothing_is_submitted_unless_somebody_agrees(live, outputs, tmp_path, ca
 
 
 @pytest.mark.slow
-def test_a_sweep_goes_on_after_ctrl_c_and_after_a_pre_emption(live, outputs, tmp_path, capsys):
+@pytest.mark.long
+def test_a_measurement_continues_after_ctrl_c_and_a_pre_emption(live, outputs, tmp_path, capsys):
     options = command(tmp_path, "--nodes", "1", "--yes")
     with started(live, *options) as child:
         first = read_until(child, "-r1: submitted").split(":")[0]
