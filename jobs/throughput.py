@@ -5,6 +5,7 @@ appending.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
@@ -13,7 +14,6 @@ from statistics import median
 from typing import Final
 
 from common import fields
-from common.annotations import Pattern
 from common.errors import UserError
 from trainer.config import ModelConfig, TrainConfig
 
@@ -21,11 +21,6 @@ FILE: Final = "points.jsonl"
 """Name of a file of points."""
 FOLDER: Final = "scaling"
 """Folder of all points: FOLDER/NAME of this machine, FOLDER/STACK/NAME of a stack."""
-NAMED: Final = Pattern(
-    "[A-Za-z0-9][A-Za-z0-9_-]{0,39}",
-    "at most 40 letters, digits, '_' and '-', the first a letter or digit",
-)
-"""Form of the name of a measurement, with which the keys of its runs begin."""
 SYNTHETIC: Final = "synthetic"
 _DEPTHS: Final = (50, 101, 152)
 _PLAIN: Final = (64, "7x7", 224)
@@ -153,6 +148,16 @@ class Point:
 
         compiled_alike = self.xla == other.xla or None in (self.xla, other.xla)
         return compiled_alike and configuration(self) == configuration(other)
+
+
+def name_problems(name: str) -> list[str]:
+    """Return why a text cannot name a measurement, whose runs' keys begin with it."""
+    if re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,39}", name):
+        return []
+    return [
+        f"--name: {name!r} must be at most 40 letters, digits, '_' and '-', the first a letter or"
+        " digit"
+    ]
 
 
 def wanted(

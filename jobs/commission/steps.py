@@ -11,7 +11,7 @@ from common.errors import ConfigError
 from common.text import plural
 from jobs.following.cluster_check_result import ClusterCheckResult
 from jobs.following.resubmit_policy import AttemptResult, evidence
-from jobs.throughput import NAMED
+from jobs.throughput import name_problems
 
 FOLDER: Final = "commission"
 KILL: Final = "rank killed"
@@ -35,7 +35,7 @@ class CommissionOptions:
     after `--`.
     """
 
-    name: Annotated[str, NAMED] = "first"
+    name: str = "first"
     """Name of the commissioning, with which the keys of its runs begin."""
 
     preset: str = "imagenet-ndv2"
@@ -84,7 +84,7 @@ class CommissionOptions:
     """Folder of all commissionings."""
 
     def __post_init__(self) -> None:
-        problems = fields.problems(self)
+        problems = fields.problems(self) or name_problems(self.name)
         further = (*self.training, *self.submit, *self.scaling)
         if not problems and not all("=" in text for text in further):
             problems.append(

@@ -47,13 +47,13 @@ from jobs.spec.run_key import RunAttempt
 from jobs.throughput import (
     FILE,
     FOLDER,
-    NAMED,
     SYNTHETIC,
     Expected,
     Point,
     alike,
     append,
     model_name,
+    name_problems,
     read,
     words,
 )
@@ -69,7 +69,7 @@ class ScalingOptions:
     `--`.
     """
 
-    name: Annotated[str, NAMED] = "sweep"
+    name: str = "sweep"
     """Name of the measurement. Its points are in scaling/STACK/NAME/points.jsonl, which is only
     appended to; `plan --stack` uses the newest ones."""
 
@@ -118,7 +118,9 @@ class ScalingOptions:
     """Pause between two requests to Azure, in seconds."""
 
     def __post_init__(self) -> None:
-        problems = fields.problems(self) or ([] if self.nodes else ["--nodes: is missing"])
+        problems = fields.problems(self) or name_problems(self.name)
+        if not self.nodes:
+            problems.append("--nodes: is missing")
         if problems:
             raise ConfigError(problems)
 

@@ -1,45 +1,43 @@
-"""Disturb a training repeatedly, and compare its result with that of an undisturbed one.
+"""A run that is disturbed repeatedly, and compared with one that is not.
 
-    make chaos SEED=0 KILLS=20
-
-A run with 2 ranks is started as a user would start it. A rank or the launcher
-receives SIGKILL, SIGTERM or SIGSTOP while it starts, takes steps, saves or evaluates: each signal
-in each of these phases at least once, then at random. If the launcher restarts the run by itself,
-the benchmark only watches; if the run has ended, it runs the same command again. A stopped launcher
-is continued after some seconds, because nothing else would; a stopped rank never is.
+A run with 2 ranks is started as a user would start it. A rank or the launcher receives SIGKILL,
+SIGTERM or SIGSTOP while it starts, takes steps, saves or evaluates: each signal in each of these
+phases at least once, then at random. If the launcher restarts the run by itself, this only watches;
+if the run has ended, it runs the same command again. A stopped launcher is continued after some
+seconds, because nothing else would; a stopped rank never is.
 """
 
 import hashlib
 import json
 import os
 import random
-import tempfile
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from signal import Signals
-from typing import Annotated, Any, Literal, get_args
+from typing import Literal, get_args
 
-from benchmarks.faults.watched_run import RANKS, WatchedRun
-from benchmarks.measure import BenchmarkOptions, columns, publish
-from common.errors import UserError
-from trainer.checkpoints.format import STATE
-from trainer.config import Positive
+import psutil
+
+from common.waiting import wait_until
+from tests import ROOT
+from trainer.checkpoints.format import DONE, STATE
+from trainer.distributed.watchdog import HeartbeatFiles
 from trainer.errors import STOP_STATUSES
 
+RANKS = 2
 Phase = Literal["start-up", "step", "save", "evaluation"]
 SIGNALS = (Signals.SIGKILL, Signals.SIGTERM, Signals.SIGSTOP)
 TARGETS = ("rank 0", "rank 1", "launcher")
-PHASES: tuple[Phase, ...] = get_args(Phase)
+PHASES = get_args(Phase)
 OPTIONS = (
     *("train", "--ranks", str(RANKS), "--export", "False"),
     *("--log.report", "False", "--checkpoint.every-steps", "10", "--log.every-steps", "5"),
     *("--watchdog.step-seconds", "5", "--watchdog.startup-seconds", "40"),
 )
-TRAININGS: Mapping[str, tuple[str, ...]] = {
+TRAININGS = {
     "digits": ("--preset", "digits"),
     "segmentation": ("--preset", "scenes", "--model.width", "8"),
     "head-groups": ("--preset", "digits", "--model.head-groups", str(RANKS)),
@@ -52,39 +50,116 @@ RESUME_TIMEOUT_SECONDS = 300.0
 """Seconds after which a run that has not resumed counts as failed."""
 
 
-@dataclass(frozen=True)
-class Options(BenchmarkOptions):
-    """A training that repeatedly receives SIGKILL, SIGTERM and SIGSTOP, compared with an
-    undisturbed one: how soon it resumes, and whether both end with the same bytes.
-    """
+class WatchedRun:
+    """A run that is started, watched, and restarted whenever it ends."""
 
-    training: Literal["digits", "segmentation", "head-groups", "averaging", "sharded"] = "digits"
-    """What is trained: digits as the preset has them, the embedded example of segmentation, or
-    digits with a last layer, weights or state that the ranks do not all hold alike."""
+    def __init__(self, folder, name, options, log):
+        self.run = folder / "runs" / name
+        self._command = [sys.executable, "-m", "trainer", *options, "--name", name]
+        self._folder, self._log = folder, log
+        self.process = self._start()
 
-    seed: int = 0
-    """Seed of the faults."""
+    def again(self):
+        """Run the command again."""
+        self.process = self._start()
 
-    kills: Annotated[int, Positive] = 20
-    """Number of signals."""
+    def again_if_ended(self):
+        """Run the command again if it has ended by itself."""
+        if self.process.poll() is None:
+            return None
+        status = self.wait(60)
+        if status == 0:
+            raise AssertionError("the run finished before the last fault; use more --epochs")
+        self.again()
+        return status
 
-    epochs: Annotated[int, Positive] = 40
-    """Epochs of the training."""
+    def require(self, condition, seconds, what):
+        """Wait until a condition holds while the run is running.
 
+        A rank that is asked to stop during start-up takes one step before it stops, so a run may
+        still end after it has resumed. Its command is run again, and the time starts anew.
+        """
+        while True:
+            require(lambda: self.process.poll() is not None or condition(), seconds, what)
+            if self.again_if_ended() is None:
+                return
 
-def run(options: Options) -> int:
-    """Print the table; return 1 if the final states differ."""
-    data = publish("chaos", options, measure, show)
-    return int(data["undisturbed_state"] != data["disturbed_state"])
+    def wait(self, seconds):
+        """Wait until the launcher ends by itself, and return its exit status; no rank is left."""
+        status = self.process.wait(seconds)
+        # Ranks whose launcher was killed save and end by themselves.
+        require(lambda: not self.ranks(), 60, "the ranks have ended")
+        return status
 
+    def ranks(self):
+        """Return the process ids of the ranks that are alive."""
+        launcher = str(self.process.pid)
+        return {
+            f"rank {variables['HOROVOD_RANK']}": process.pid
+            for process in psutil.process_iter(["environ"])
+            if (variables := process.info["environ"] or {}).get("TRAINER_LAUNCHER_PID") == launcher
+            and "HOROVOD_RANK" in variables
+        }
 
-def measure(options: Options) -> dict[str, Any]:
-    """Disturb a training."""
-    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-        extra = [*TRAININGS[options.training], "--epochs", str(options.epochs)]
-        return asdict(
-            chaos(Path(folder), options.seed, options.kills, extra, partial(print, flush=True))
+    def target(self, name):
+        """Return the process id of the launcher or a rank."""
+        return self.process.pid if name == "launcher" else self.ranks().get(name)
+
+    def lines(self):
+        """Return the lines of the run's metrics.jsonl."""
+        try:
+            text = (self.run / "metrics.jsonl").read_text()
+        except OSError:
+            return []
+        # The last line may be half written.
+        return [json.loads(line) for line in text.split("\n")[:-1]]
+
+    def starts(self):
+        """Return the `start` lines of attempts that took a step."""
+        return [line for line in self.lines() if line["event"] == "start"]
+
+    def phase(self):
+        """Return the phase that rank 0 of the current command reports."""
+        heartbeat, age = HeartbeatFiles(self.run, 0, RANKS).read().get(0, (None, 0.0))
+        # A command that was killed leaves the file of its ranks.
+        fresh = time.time() - age >= self._started
+        return heartbeat.phase if heartbeat and fresh else None
+
+    def trains(self):
+        """Return whether an attempt has taken a step, and rank 0 reports a phase."""
+        return bool(self.starts()) and self.phase() is not None
+
+    def saving(self):
+        """Return whether a checkpoint is being written."""
+        newest = max((self.run / "checkpoints").glob("step-*"), key=_modified, default=None)
+        return newest is not None and not (newest / DONE).exists()
+
+    def kill(self):
+        """Kill all remaining processes."""
+        for pid in [*self.ranks().values(), self.process.pid]:
+            if pid != self.process.pid or self.process.poll() is None:
+                os.kill(pid, Signals.SIGKILL)
+        self.process.wait()
+
+    def _start(self):
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self._started = time.time()
+        return subprocess.Popen(
+            self._command, cwd=self._folder, stdout=self._log, stderr=self._log, env=env
         )
+
+
+def require(condition, seconds, what):
+    """Wait until a condition holds; it is checked often, as some phases are short."""
+    if not wait_until(condition, seconds, poll_seconds=0.001):
+        raise AssertionError(f"waited {seconds:.0f} s in vain until {what}")
+
+
+def _modified(path):
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -111,7 +186,7 @@ class Recovery:
     """Seconds from the signal until that step was done."""
 
 
-def plan(seed: int, kills: int) -> list[Fault]:
+def plan(seed, kills):
     """Plan the faults: each signal in each phase first, then at random; targets are random."""
     chance = random.Random(seed)
     every = [(signal.name, phase) for signal, phase in product(SIGNALS, PHASES)]
@@ -122,13 +197,8 @@ def plan(seed: int, kills: int) -> list[Fault]:
     ]
 
 
-def inject(watched: WatchedRun, fault: Fault, chance: random.Random) -> Recovery | None:
-    """Wait for the phase, send the signal, and wait until the run has resumed.
-
-    Returns:
-        The recovery; None if the phase was over when the signal came, which then disturbed another
-        phase.
-    """
+def inject(watched, fault, chance):
+    """Wait for the phase, send the signal, and wait until the run has resumed."""
     if fault.phase == "start-up":
         watched.require(lambda: len(watched.ranks()) == RANKS, 60, "all ranks are there")
         # Until TensorFlow is loaded and the ranks connect to each other.
@@ -165,7 +235,7 @@ def inject(watched: WatchedRun, fault: Fault, chance: random.Random) -> Recovery
         if resumed:
             break
         if time.monotonic() > deadline:
-            raise UserError(
+            raise AssertionError(
                 f"after {fault} the run has not resumed for {RESUME_TIMEOUT_SECONDS:.0f} s"
             )
         time.sleep(0.02)
@@ -173,13 +243,13 @@ def inject(watched: WatchedRun, fault: Fault, chance: random.Random) -> Recovery
     return recovery if hit else None
 
 
-def _reached(watched: WatchedRun, phase: Phase) -> bool:
+def _reached(watched, phase):
     if phase == "save":
         return watched.saving()
     return watched.phase() == {"step": "train"}.get(phase, phase)
 
 
-def _resumed(watched: WatchedRun, attempt: int, sent: float, fault: Fault) -> dict[str, Any] | None:
+def _resumed(watched, attempt, sent, fault):
     """Return the report of the first step after a signal, or None if there is none yet."""
     if fault.target == "launcher" and fault.signal == "SIGSTOP":
         # The ranks continue without their launcher.
@@ -189,7 +259,7 @@ def _resumed(watched: WatchedRun, attempt: int, sent: float, fault: Fault) -> di
     return starts[attempt] if len(starts) > attempt else None
 
 
-def state_hash(run: Path) -> str:
+def state_hash(run):
     """Return the SHA-256 of the weights and all other variables at the end of a run."""
     newest = json.loads((run / "checkpoints" / "index.json").read_text())["newest"]
     return hashlib.sha256((run / "checkpoints" / newest / STATE).read_bytes()).hexdigest()
@@ -210,18 +280,8 @@ class Comparison:
     """Seconds of the run without and with disturbances."""
 
 
-def chaos(
-    folder: Path, seed: int, kills: int, extra: Sequence[str], say: Callable[[str], None]
-) -> Comparison:
-    """Run a training undisturbed, then disturbed.
-
-    Args:
-        folder: Folder of the runs; the console output of both is written to chaos.log in it.
-        seed: Seed of the faults.
-        kills: Number of signals.
-        extra: Options of the training.
-        say: Function that prints progress.
-    """
+def chaos(folder, seed, kills, extra, say):
+    """Run a training undisturbed, then disturbed."""
     chance = random.Random(f"{seed}/times")
     options = [*OPTIONS, *extra]
     with (folder / "chaos.log").open("wb") as log:
@@ -229,7 +289,7 @@ def chaos(
         say("starting the undisturbed run")
         whole = WatchedRun(folder, "whole", options, log)
         if whole.wait(3600):
-            raise UserError(f"the undisturbed run failed, see {folder}/chaos.log")
+            raise AssertionError(f"the undisturbed run failed, see {folder}/chaos.log")
         between = time.monotonic()
         say(f"it took {between - begin:.0f} s; starting the disturbed run")
         watched = WatchedRun(folder, "disturbed", options, log)
@@ -246,15 +306,12 @@ def chaos(
                     recovery = inject(watched, fault, chance)
                     missed += recovery is None
                 recoveries.append(recovery)
-                say(
-                    f"{len(recoveries):>3} {fault.signal} to {fault.target}, {fault.phase}: "
-                    + describe(recovery)
-                )
+                say(f"{len(recoveries):>3} {recovery}")
             status = finish(watched)
         finally:
             watched.kill()
     if status:
-        raise UserError(f"the disturbed run failed with status {status}, see {folder}/chaos.log")
+        raise AssertionError(f"the disturbed run failed with {status}, see {folder}/chaos.log")
     end = time.monotonic()
     result = json.loads((watched.run / "result.json").read_text())
     return Comparison(
@@ -267,48 +324,10 @@ def chaos(
     )
 
 
-def finish(watched: WatchedRun) -> int:
+def finish(watched):
     """Run the command again as long as it ends because of a stop request: a rank that receives
     SIGTERM during start-up takes one step before it stops, which counts as resumed.
-
-    Returns:
-        The exit status of the last command.
     """
     while (status := watched.wait(3600)) in STOP_STATUSES:
         watched.again()
     return status
-
-
-def describe(recovery: Recovery) -> str:
-    """Describe a recovery in words."""
-    how = "continued" if recovery.ended is None else f"ended with {recovery.ended}, was restarted"
-    return f"{how}; step {recovery.resumed_at:,} after {recovery.seconds:.1f} s"
-
-
-def table(recoveries: Sequence[Recovery]) -> str:
-    """Format a table of the faults and recoveries."""
-    rows = [["", "signal", "to", "in", "after step", "the command", "took step", "after, s"]]
-    for number, recovery in enumerate(recoveries, 1):
-        ended = "continued" if recovery.ended is None else f"ended with {recovery.ended}"
-        fault = recovery.fault
-        signal = [str(number), fault.signal, fault.target, fault.phase]
-        resumed = [f"{recovery.resumed_at:,}", f"{recovery.seconds:.1f}"]
-        rows.append([*signal, f"{recovery.step:,}", ended, *resumed])
-    return columns(rows)
-
-
-def show(data: Mapping[str, Any]) -> str:
-    """Format the table and the comparison from the content of a result file."""
-    recoveries = [
-        Recovery(**{**recovery, "fault": Fault(**recovery["fault"])})
-        for recovery in data["recoveries"]
-    ]
-    states = data["undisturbed_state"], data["disturbed_state"]
-    before, after = data["seconds"]
-    return (
-        f"{table(recoveries)}\n\nSeed {data['options']['seed']}, {len(recoveries)} signals (and"
-        f" {data['missed']} that came too late for their phase), {data['attempts']} attempts that"
-        f" took a step; {before:.0f} s undisturbed, {after:.0f} s disturbed. The final states are"
-        f" {'the same, byte for byte' if states[0] == states[1] else 'NOT the same'}: SHA-256"
-        f" {states[0][:16]}… and {states[1][:16]}…"
-    )

@@ -1,14 +1,13 @@
-"""A scaling sweep: which points are missing, and what the table says of those that are there."""
+"""Throughput of this machine: which points are measured, and what the table says of them."""
 
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.scaling import run as sweep_run
-from benchmarks.scaling.run import Options, run
-from benchmarks.scaling.sweep import due, page_of, rows
+from benchmarks import scaling
+from benchmarks.scaling import Options, page_of, rows, run
 from common.page.render import render
-from jobs.planning.points import Point, alike, efficiency, read
+from jobs.throughput import Point, alike, efficiency, read
 
 WANTED = Point("this machine", 1, 1, "ResNet-50", "float32", 16, 64, ())
 
@@ -17,18 +16,13 @@ def point(ranks, *rates, **values):
     return replace(WANTED, ranks=ranks, rates=rates, **values)
 
 
-def test_points_ascend_and_those_that_are_measured_are_left_out():
-    assert due((4, 1, 2, 2), WANTED, []) == [1, 2, 4]
-    assert due((4, 1, 2), WANTED, [point(1, 5.0), point(4, 9.0)]) == [2]
-
-
 @pytest.mark.parametrize(
     "other",
     [point(1), point(1, 5.0, problem="failed"), point(1, 5.0, image_size=32),
      point(1, 5.0, batch_per_rank=8), point(1, 5.0, model="ResNet-18"), point(1, 5.0, size="x")],
 )  # fmt: skip
-def test_points_that_failed_or_had_another_configuration_are_measured_again(other):
-    assert due((1,), WANTED, [other]) == [1]
+def test_points_that_failed_or_had_another_configuration_do_not_count(other):
+    assert alike([other], WANTED) == []
 
 
 def test_the_newest_point_counts():
@@ -49,7 +43,7 @@ def test_efficiency_is_that_of_as_many_single_ranks():
     assert rows(points[1:])[0][-1] == "?"
 
 
-def test_the_page_shows_points_beside_linear_growth_and_what_failed():
+def test_the_page_shows_points_with_linear_growth_and_what_failed():
     points = [point(1, 10.0, 12.0), point(2, 16.5)]
     page = page_of(points, [point(4, problem="no memory")], "a CPU")
     assert [line.name for line in page.plots[0].lines] == ["measured", "linear"]
@@ -60,7 +54,7 @@ def test_the_page_shows_points_beside_linear_growth_and_what_failed():
     assert [line.name for line in alone.plots[0].lines] == ["measured"]
 
 
-def test_a_sweep_goes_on_where_it_was_and_keeps_what_failed(tmp_path, monkeypatch, capsys):
+def test_a_measurement_continues_where_it_was_and_keeps_what_failed(tmp_path, monkeypatch, capsys):
     """With a measurement in place of the trainings."""
     asked = []
 
@@ -71,7 +65,7 @@ def test_a_sweep_goes_on_where_it_was_and_keeps_what_failed(tmp_path, monkeypatc
             return replace(one, problem="killed")
         return replace(one, rates=(10.0 * one.ranks,) * repeat)
 
-    monkeypatch.setattr(sweep_run, "measured", measured)
+    monkeypatch.setattr(scaling, "measured", measured)
     options = Options(folder=str(tmp_path), ranks=(4, 2, 1))
     file = tmp_path / "this-machine" / "points.jsonl"
     assert run(options) == 1
@@ -90,7 +84,7 @@ def test_a_sweep_goes_on_where_it_was_and_keeps_what_failed(tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-def test_a_real_sweep_of_one_rank_has_a_rate_of_its_training(tmp_path, capsys):
+def test_a_real_measurement_of_one_rank_has_a_rate_of_its_training(tmp_path, capsys):
     options = Options(
         folder=str(tmp_path), ranks=(1,), repeat=1, steps=2, image_size=32, depth=18, batch_size=2
     )
@@ -102,7 +96,7 @@ def test_a_real_sweep_of_one_rank_has_a_rate_of_its_training(tmp_path, capsys):
 
 
 def test_a_training_that_fails_becomes_a_point_with_the_reason():
-    failed = sweep_run.measured(WANTED, ["--preset", "nonsense"], 2)
+    failed = scaling.measured(WANTED, ["--preset", "nonsense"], 2)
     assert failed.rates == ()
     assert "ended with status 2" in failed.problem
     assert not failed.usable

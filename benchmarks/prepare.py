@@ -1,7 +1,7 @@
 """Cost per image of `python -m trainer prepare folder`, compared with a copy of the bytes and with
-the usual converter, and the memory that it needs.
+the usual converter.
 
-Makes 1,000 photographs (benchmarks/data/photos.py) and gives each 10 and 20 names by hard links.
+Makes 1,000 photographs (benchmarks/photos.py) and gives each 10 and 20 names by hard links.
 The difference between both is the cost per image; the rest is fixed: the start, and the survey of
 512 images. CPU time is that of a whole command with all its processes; only that of the converter
 excludes TensorFlow's import, and so needs just the 1,000 photographs. Scratch files are in memory,
@@ -9,9 +9,6 @@ because a disk would still be busy with one turn while the next is measured.
 
 The converter works as those that come with TensorFlow's examples (build_imagenet_data.py): one
 process decodes every image to learn its size and writes a record.
-
-Memory is the peak of the sum of all processes' resident memory, which counts shared memory more
-than once, sampled every 50 ms; with 10,000 and with 100,000 images of 100 x 75 pixels.
 """
 
 import os
@@ -25,20 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import psutil
-
-from benchmarks.data.photos import crops, write_photos
 from benchmarks.measure import (
     BenchmarkOptions,
     Sample,
     Samples,
-    columns,
     ratio,
     read_samples,
     spread,
     table,
 )
-from common.errors import UserError
+from benchmarks.photos import write_photos
 from trainer.config import Positive
 
 PHOTOS = 1000
@@ -49,10 +42,6 @@ COPY, USUAL = "copy of the bytes", "usual converter"
 FASTER, COPIES = 6, 2.0
 """Goals: least factor by which the CPU time is below that of the usual converter, and largest ratio
 to that of a copy."""
-SMALL, SMALL_SIZE = 100, (100, 75)
-COUNTS = (10_000, 100_000)
-MEMORY_MB, GROWTH = 500, 1.10
-"""Goals: most memory, and largest ratio of the memory with ten times the images to that without."""
 
 COPYING = """
 import os, sys
@@ -100,7 +89,7 @@ print(1000 * cpu / images, 1000 * wall / images)
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
     """CPU-milliseconds of an image from file to shard, compared with a copy of the bytes and the
-    usual converter, and the memory that it needs.
+    usual converter.
     """
 
     rounds: Annotated[int, Positive] = 5
@@ -114,14 +103,13 @@ class Options(BenchmarkOptions):
 
 
 def measure(options: Options) -> dict[str, Any]:
-    """Measure times, then memory."""
+    """Measure all contenders in turns."""
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
         photos = scratch / "photos" if options.photos is None else Path(options.photos)
         if options.photos is None:
             write_photos(photos, PHOTOS)
-        times = measure_times(photos, scratch, options.rounds)
-        return {**times, "peaks_mb": measure_memory(scratch)}
+        return measure_times(photos, scratch, options.rounds)
 
 
 def prepare_command(folder: Path, output: Path) -> list[str]:
@@ -206,71 +194,22 @@ def measure_times(photos: Path, scratch: Path, rounds: int) -> dict[str, Any]:
     return {"samples": samples, "seconds": seconds}
 
 
-def measure_memory(scratch: Path) -> dict[int, float]:
-    """Return the peak memory of all processes of our command, in MB, by number of images."""
-    small = scratch / "small"
-    for number, (name, image, quality) in enumerate(crops(SMALL)):
-        path = small / name / f"{number}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        image.resize(SMALL_SIZE).save(path, quality=quality)
-    peaks = {}
-    for count in COUNTS:
-        folder = scratch / f"small-{count}"
-        multiply(small, folder, count // SMALL)
-        with tempfile.TemporaryDirectory(dir=scratch) as output:
-            peaks[count] = peak_mb(prepare_command(folder, Path(output) / "written"))
-    return peaks
-
-
-def peak_mb(command: Sequence[str]) -> float:
-    """Return the peak resident memory of a command and all its child processes, in MB."""
-    peak = 0
-    with psutil.Popen(command, stdout=subprocess.DEVNULL) as process:
-        while process.poll() is None:
-            family = [process, *process.children(recursive=True)]
-            peak = max(peak, sum(map(resident, family)))
-            time.sleep(0.05)
-        if process.returncode:
-            raise UserError(f"{' '.join(command)}: failed with exit status {process.returncode}")
-    return peak / 1e6
-
-
-def resident(process: psutil.Process) -> int:
-    """Return the resident memory of a process in bytes; 0 if it has ended."""
-    try:
-        return int(process.memory_info().rss)
-    except psutil.NoSuchProcess:
-        return 0
-
-
 def show(data: Mapping[str, Any]) -> str:
-    """Format the tables, and compare the results with the goals."""
+    """Format the table."""
+    return table(read_samples(data["samples"]), "image", [COPY, USUAL])
+
+
+def goals(data: Mapping[str, Any]) -> str:
+    """Compare the results with the goals, and tell the fixed seconds of each command."""
     samples = read_samples(data["samples"])
-    less = ratio(samples, USUAL, OURS)
-    fixed = {
-        name: spread([_fixed(seconds) for seconds in rounds]).text()
-        for name, rounds in data["seconds"].items()
-    }
-    peaks = {int(count): peak for count, peak in data["peaks_mb"].items()}
-    few, many = (peaks[count] for count in COUNTS)
-    rows = [["images", "MB at the highest"]]
-    rows += [[f"{count:,}", f"{peaks[count]:.0f}"] for count in COUNTS]
-    return "\n".join(
-        [
-            table(samples, "image", [COPY, USUAL]),
-            "",
-            columns([["", "fixed CPU seconds"], *([name, text] for name, text in fixed.items())]),
-            "",
-            columns(rows),
-            "",
-            # A list, because Markdown joins lines.
-            f"- {USUAL} / {OURS} {less.text()}; the goal is at least {FASTER}",
-            f"- {OURS} / {COPY} {ratio(samples, OURS, COPY).text()}; the goal is at most {COPIES}",
-            f"- memory {max(few, many):.0f} MB; the goal is below {MEMORY_MB}",
-            f"- ten times the images need {many / few:.2f} times the memory; the goal is at most"
-            f" {GROWTH}",
-        ]
-    )
+    lines = [
+        f"{USUAL} / {OURS} {ratio(samples, USUAL, OURS).text()}; the goal is at least {FASTER}",
+        f"{OURS} / {COPY} {ratio(samples, OURS, COPY).text()}; the goal is at most {COPIES}",
+    ]
+    for name, rounds in data["seconds"].items():
+        fixed = spread([_fixed(seconds) for seconds in rounds]).text()
+        lines.append(f"{name}: {fixed} fixed CPU seconds")
+    return "\n".join(lines)
 
 
 def _fixed(seconds: Mapping[str, float]) -> float:

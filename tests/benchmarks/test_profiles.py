@@ -2,8 +2,8 @@
 
 import json
 
-from benchmarks.profiles.operations import by_type, read_rows
-from benchmarks.profiles.timeline import phases, read_events
+from benchmarks.operations import by_type, read_rows
+from benchmarks.timeline import phases, read_events
 
 
 def test_operations_are_added_up_by_type_without_waiting():

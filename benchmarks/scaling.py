@@ -1,4 +1,4 @@
-"""Measure a scaling sweep of this machine: whole trainings of the synthetic preset."""
+"""Throughput of this machine by number of ranks: whole runs of the synthetic preset."""
 
 import json
 import subprocess
@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from benchmarks.measure import columns
-from benchmarks.scaling.sweep import HEADS, due, page_of, rows
 from common.errors import UserError
 from common.files import write_atomically
+from common.page.parts import Table
+from common.page.plots import Series, plot
 from common.page.render import render
-from jobs.planning.points import FILE, SWEEPS, Point, alike, append, read
+from jobs.scaling.report import ScalingPage, share
+from jobs.throughput import FILE, FOLDER, Point, Span, alike, append, efficiency, read
 from trainer.config import Positive
 from trainer.diagnostics.environment import environment
 from trainer.presets import parse_train
 
 MACHINE: Final = "this machine"
 _LAST_LINES: Final = 3
+HEADS: Final = ("ranks", "images/s", "range", "repeats", "efficiency")
 
 
 @dataclass(frozen=True)
@@ -32,16 +35,16 @@ class Options:
     """
 
     name: str = "this-machine"
-    """Name of the sweep."""
+    """Name of the measurement."""
 
     ranks: Annotated[tuple[int, ...], Positive] = (1, 2)
     """Numbers of ranks to measure."""
 
     repeat: Annotated[int, Positive] = 3
-    """Trainings of each point."""
+    """Runs of each point."""
 
     steps: Annotated[int, Positive] = 20
-    """Timed steps of a training; the first one, which compiles, is not timed."""
+    """Timed steps of a run; the first one, which compiles, is not timed."""
 
     image_size: Annotated[int, Positive] = 64
     """Height and width of the images."""
@@ -52,8 +55,8 @@ class Options:
     depth: Annotated[int, Positive] = 50
     """Layers of the ResNet."""
 
-    folder: str = SWEEPS
-    """Folder of all sweeps."""
+    folder: str = FOLDER
+    """Folder of all measurements."""
 
 
 def run(options: Options) -> int:
@@ -67,7 +70,7 @@ def run(options: Options) -> int:
         *(options.batch_size, options.image_size, ()),
     )
     points = read(file) if file.exists() else []
-    missing = due(options.ranks, wanted, points)
+    missing = sorted(set(options.ranks) - {one.ranks for one in alike(points, wanted)})
     if len(missing) < len(set(options.ranks)):
         print(f"{file}: {len(set(options.ranks)) - len(missing)} points are measured already")
     status = 0
@@ -85,7 +88,8 @@ def run(options: Options) -> int:
     known = {one.ranks for one in found}
     failed = [one for one in points if one.problem and one.ranks not in known]
     facts = environment()
-    page = page_of(found, failed, f"{facts['processor']}, {facts['cores']} cores")
+    machine = f"{facts['processor']}, {facts['cores']} cores"
+    page = page_of(found, failed, machine)
     write_atomically(folder / "scaling.html", render("jobs.scaling", "scaling.html", page=page))
     print(f"points: {file}\npage: {folder / 'scaling.html'}")
     return status
@@ -139,3 +143,48 @@ def _train(folder: Path, name: str, ranks: int, arguments: Sequence[str]) -> flo
 
 def _now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def rows(points: Sequence[Point]) -> list[list[str]]:
+    """Return the cells of the points of one configuration."""
+    found = []
+    single = next((one for one in points if one.ranks == 1), None)
+    for point in points:
+        low, middle, high = Span.of(point.rates).values
+        found.append(
+            [
+                *(str(point.ranks), f"{middle:,.1f}", f"{low:,.1f} - {high:,.1f}"),
+                *(str(len(point.rates)), share(efficiency(point, single))),
+            ]
+        )
+    return found
+
+
+def page_of(points: Sequence[Point], failed: Sequence[Point], machine: str) -> ScalingPage:
+    """Return the content of the page.
+
+    Args:
+        points: Points of one configuration.
+        failed: Points of it that failed.
+        machine: CPU and cores.
+    """
+    first = points[0]
+    measured = Series("measured", [(one.ranks, Span.of(one.rates).values) for one in points])
+    single = next((one.middle for one in points if one.ranks == 1), None)
+    linear = [
+        Series("linear", [(one.ranks, (single * one.ranks,) * 3) for one in points])
+        for single in [single]
+        if single is not None
+    ]
+    drawn = plot("Throughput", "images/s, median and range", "ranks", [measured, *linear])
+    return ScalingPage(
+        title="Scaling of this machine",
+        heading="Throughput by number of ranks",
+        above="Scaling of this machine",
+        lead=f"{first.model}, {first.image_size} pixels, {first.batch_per_rank} images a rank,"
+        f" {first.precision}; {machine}",
+        plots=[drawn] if drawn else [],
+        table=Table("Median of the repeats", HEADS, rows(points)),
+        sentences=(),
+        failed=[f"{one.ranks} ranks, {one.at}: {one.problem}" for one in failed],
+    )
