@@ -39,8 +39,8 @@ def find_running(jobs: Jobs, name: str, command: str, *, any_kind: bool = False)
     job = jobs.find(name)
     if not trains(job.kind) and not any_kind:
         raise UserError(
-            f"{job.name}: is a job of kind {job.kind or 'unknown'}, which does not train and answers"
-            f" no requests; `{next_command('logs', job.name)}` prints what it has written"
+            f"{job.name}: is a job of kind {job.kind or 'unknown'}, which does not train and"
+            f" answers no requests; `{next_command('logs', job.name)}` prints what it has written"
         )
     if job.ended:
         raise UserError(
