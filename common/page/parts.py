@@ -4,7 +4,7 @@ templates escape them. Pure.
 Each kind of block is laid out by the macro of `parts.html` that its `macro` names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -167,15 +167,21 @@ class Page:
     stats: Sequence[Stat] = ()
     shares: tuple[str, Sequence[Share]] = ("", ())
     """A bar that shows a whole, below the figures: its title and its parts."""
-    plots: Sequence[Plot] = ()
-    """Plots above the sections."""
     sections: Sequence[Section] = ()
-    source: tuple[str, str, str] = ("", "", "")
-    """What the page was made from, for its end: text, code, text."""
+    command: str = ""
+    """The command that writes the page again; may be empty."""
 
     @property
-    def has_curves(self) -> bool:
-        """Whether the page has plots that its script serves."""
+    def titles(self) -> Mapping[str, str]:
+        """Titles of the sections, by id."""
+        return {section.id: section.title for section in self.sections}
+
+    def blocks_of(self, id_: str) -> Sequence[Block]:
+        """Return the content of a section; empty if the page's template has it."""
+        return next((section.blocks for section in self.sections if section.id == id_), ())
+
+    @property
+    def has_plots(self) -> bool:
+        """Whether the page has sections with plots, for which it has a script."""
         blocks = [block for section in self.sections for block in section.blocks]
-        plots = [plot for block in blocks if isinstance(block, Plots) for plot in block.plots]
-        return any(line.curve for plot in (*self.plots, *plots) for line in plot.lines)
+        return any(isinstance(block, Plots) for block in blocks)

@@ -37,7 +37,9 @@ _COLUMNS = (
 def comparison_page(runs: Sequence[Run]) -> str:
     """Return an HTML page that compares several runs."""
     labels = distinct_labels(runs)
-    known = {label: options(run.config) for run, label in zip(runs, labels, strict=True) if run.config}
+    known = {
+        label: options(run.config) for run, label in zip(runs, labels, strict=True) if run.config
+    }
     hint = (
         "Each run has one colour; curves with markers are of held-out images. Drag with a mouse to"
         " zoom, double-click to reset; click a name to hide its curves."
@@ -52,7 +54,7 @@ def comparison_page(runs: Sequence[Run]) -> str:
                 Section("options", "Options that differ", list(_options(labels, known))),
                 curves_section(plot_comparison(runs, labels), hint),
             ],
-            source=("Made from the files of the runs by ", "python -m trainer report RUN RUN...", "."),
+            command="python -m trainer report RUN RUN...",
         )
     )
 
@@ -106,15 +108,13 @@ def _results(runs: Sequence[Run], labels: Sequence[str]) -> Table:
         name = Cell(f"{label}{state}", "key", colour=number % COLOURS + 1)
         rows.append([name, *(cell(run, column) for column in columns)])
     reading = (
-        "The best finished run is bold: the highest accuracy and images/s, the lowest loss and time."
-        " A single run per setting says little about small differences."
+        "The best finished run is bold: the highest accuracy and images/s, the lowest loss and"
+        " time. A single run per setting says little about small differences."
     )
     return Table(reading, ["run", *(column.title for column in columns)], rows, "numbers")
 
 
-def _options(
-    labels: Sequence[str], known: Mapping[str, Mapping[str, object]]
-) -> Iterator[Block]:
+def _options(labels: Sequence[str], known: Mapping[str, Mapping[str, object]]) -> Iterator[Block]:
     """Yield the options that differ between configurations by label."""
     unreadable = [label for label in labels if label not in known]
     if unreadable:

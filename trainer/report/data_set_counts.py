@@ -5,7 +5,7 @@ from itertools import chain
 from statistics import median
 
 from common.page.parts import Block, Cell, Plots, Table, Tables
-from common.page.plots import Curve, Plot, Scale, curves
+from common.page.plots import LOGARITHMIC, Plot, Scale, Series, plot
 from common.text import plural
 from trainer.data.manifest import SIDES, Manifest, empty_classes
 
@@ -120,8 +120,9 @@ def _curves(manifest: Manifest) -> Plot | None:
     steep, shown, words = _is_steep(manifest), [], []
     for number, name in enumerate(manifest.splits, 1):
         ordered = _ordered(manifest, name)
-        points = [(place, count, title) for place, (count, title) in enumerate(ordered, 1)]
-        shown.append(Curve(split_title(name), points, number))
+        ranges = [(place, (count,) * 3) for place, (count, _) in enumerate(ordered, 1)]
+        notes = [title for _, title in ordered]
+        shown.append(Series(split_title(name), ranges, notes=notes, colour=number, marked=False))
         (most, largest), (least, smallest) = ordered[0], ordered[-1]
         middle = median(count for count, _ in ordered)
         words.append(
@@ -129,13 +130,13 @@ def _curves(manifest: Manifest) -> Plot | None:
             f" median {middle:,.0f}."
         )
     scale = " The scale is logarithmic." if steep else ""
-    return curves(
-        "balance",
+    return plot(
         "Class balance",
         f"Images of each class, sorted by number in each split.{scale}",
         "classes, the largest first",
         shown,
-        Scale(log=steep, from_zero=not steep),
+        scale=LOGARITHMIC if steep else Scale(from_zero=True),
+        from_zero=True,
         summary=" ".join(words),
     )
 

@@ -99,11 +99,7 @@ def _page(
         samples=samples,
         per_class=per_class,
         searched=classes > FEW_CLASSES,
-        source=(
-            "Made from the manifest and some of the records by ",
-            f"python -m trainer inspect {shlex.quote(str(folder))}",
-            ".",
-        ),
+        command=f"python -m trainer inspect {shlex.quote(str(folder))}",
     )
 
 

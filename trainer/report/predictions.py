@@ -151,7 +151,7 @@ def _matrix(found: PredictionCounts) -> list[Block]:
         kind = "hit" if label == predicted else "miss"
         return Cell(f"{count:,}", kind, found.strength(label, predicted))
 
-    rows = [
+    rows: list[list[str | Cell | None]] = [
         [
             found.name(label),
             *(cell(label, predicted) for predicted in classes),

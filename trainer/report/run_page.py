@@ -38,7 +38,6 @@ def run_page(run: Run) -> str:
     what = [describe(run.config), f"preset {run.config.preset}" if run.config else ""]
     if run.attempts:
         what.append(f"started {moment(run.attempts[0].time)}")
-    command = f"python -m trainer report {shlex.quote(str(run.path))}"
     return render_page(
         Page(
             title=f"{run.name} · training report",
@@ -55,7 +54,7 @@ def run_page(run: Run) -> str:
                 Section("configuration", "Configuration", _configuration(run)),
                 Section("environment", "Environment", [_environment(run.attempts)]),
             ],
-            source=("Made from the files of the run by ", command, "."),
+            command=f"python -m trainer report {shlex.quote(str(run.path))}",
         )
     )
 

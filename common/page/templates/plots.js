@@ -7,10 +7,11 @@ for (const figure of document.querySelectorAll("figure.plot")) {
   if (!groups.length) continue;
   const [area, along] = [figure.querySelector(".area"), figure.querySelector(".along")];
   const at = figure.querySelector(".at");
-  const axes = { x: JSON.parse(figure.dataset.x), y: JSON.parse(figure.dataset.y) };
+  const [x, y, percent, unit] = JSON.parse(figure.dataset.axes);
+  const axes = { x, y };
   const size = { x: area.viewBox.baseVal.width, y: area.viewBox.baseVal.height };
   const texts = [...figure.querySelectorAll("text.x, text.y")].map((text) => [text, text.textContent]);
-  const [counted, { form, unit }] = [at.textContent, figure.dataset];
+  const counted = at.textContent;
   const curves = groups.map((group) => ({ group, points: JSON.parse(group.dataset.points) }));
   let [view, from] = [null, null];
 
@@ -23,7 +24,7 @@ for (const figure of document.querySelectorAll("figure.plot")) {
     return log ? Math.log(number / low) / Math.log(high / low) : (number - low) / (high - low);
   };
   const words = (number) =>
-    form === "percent" ? `${(100 * number).toFixed(2)}%` : `${Number(number.toPrecision(4)).toLocaleString("en")}${unit}`;
+    percent ? `${(100 * number).toFixed(2)}%` : `${Number(number.toPrecision(4)).toLocaleString("en")}${unit}`;
   const pointed = (event) => {
     const box = area.querySelector(".ground").getBoundingClientRect();
     return Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
