@@ -60,8 +60,11 @@ def test_a_browser_draws_every_page_and_its_scripts_answer(tmp_path, flags, back
     few = data_set("few", [30, 9, 0], [HOSTILE, "x" * 80, "a name of several words that is long"])
     many = data_set("many" * 20, [max(1, 200 // (n + 1)) for n in range(300)])
     pages = {
-        **{"phone": (one, 360), "wide": (one, 1280), "compared": (both, 360)},
-        **{"few": (few, 360), "many": (many, 360)},
+        "phone": (one, 360),
+        "wide": (one, 1280),
+        "compared": (both, 360),
+        "few": (few, 360),
+        "many": (many, 360),
     }
     seen, console = look(tmp_path, pages, *flags, more=USED)
     assert console == []
