@@ -15,7 +15,7 @@ def drawn(values, scale, counts=None):
 @pytest.mark.parametrize(
     ("values", "scale", "ticks"),
     [
-        ([0.5, 3.0], Scale(from_zero=True), ["0", "0.5", "1", "1.5", "2", "2.5", "3"]),
+        ([0.5, 2.9], Scale(from_zero=True), ["0", "0.5", "1", "1.5", "2", "2.5"]),
         ([0.97, 0.981], Scale(percent=True), ["97%", "97.2%", "97.4%", "97.6%", "97.8%", "98%"]),
         ([3.0, 4.0], Scale(from_zero=True, unit=" %"), ["0 %", "1 %", "2 %", "3 %", "4 %"]),
         ([0.1, 0.1], Scale(), ["0.096", "0.098", "0.1", "0.102", "0.104"]),
