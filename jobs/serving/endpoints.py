@@ -189,8 +189,8 @@ class Endpoints:
         except ConflictError as error:
             raise ConflictError(
                 f"{error}\nan earlier command, or one of another user, changes {what} now; wait"
-                f" until `{next_command('endpoints')}` shows it as Succeeded, and run the same command"
-                " again",
+                f" until `{next_command('endpoints')}` shows it as Succeeded, and run the same"
+                " command again",
                 error.status,
             ) from error
         state = self._until_final(path, what)
