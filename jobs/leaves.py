@@ -11,7 +11,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "batch",
     "inspection",
     "sweep",
-    "planning",
+    "estimate",
     "scaling",
     "commission",
     "pipelines",
