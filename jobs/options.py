@@ -160,7 +160,7 @@ class JobOptions(AttemptOptions, ResourceOptions):
     """How a job is run on the platform."""
 
     hold_on_failure: Annotated[float | None, Bounds(at_least=1, at_most=1440)] = None
-    """Minutes for which a training that fails keeps its nodes, at their price, so that you can look
+    """Minutes for which a run that fails keeps its nodes, at their price, so that you can look
     into it; None releases them at once. `debug NAME --release`, `cancel` and the timeout end it."""
 
     debug: Annotated[Literal["no", "services", "paused"], Alone("services")] = "no"

@@ -114,9 +114,7 @@ def make_supervisor(
     webhook = configured_webhook(workspace.requests) if notifies else None
     notifier = Notifier(workspace.jobs, webhook, outputs.stack, console) if webhook else None
     return Supervisor(
-        workspace.jobs,
-        workspace.manager,
-        workspace.storage,
+        workspace,
         outputs.clusters,
         console,
         settings,
@@ -162,7 +160,7 @@ def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult 
 
 
 def notes(job: Job, *, resubmits: bool) -> list[str]:
-    """Return what no longer happens while nobody follows a job.
+    """Return what does not happen while no command follows a job.
 
     Args:
         job: Job that is queued or runs.

@@ -104,14 +104,7 @@ def run(
         check_same(manager.group_id, resources)
         if options.cluster is not None:
             return cluster_teardown.remove(
-                options.cluster,
-                known.stack,
-                manager,
-                jobs,
-                resources,
-                teardown,
-                console,
-                ask=not options.yes,
+                options.cluster, known.stack, resources, teardown, ask=not options.yes
             )
         check_protected(pulumi.stack, resources)
         check_known(

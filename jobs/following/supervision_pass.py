@@ -145,11 +145,8 @@ class SupervisionPass:
         return any(sent)
 
     def _supervisor(self, job: Job) -> Supervisor:
-        workspace = self._workspace
         return Supervisor(
-            workspace.jobs,
-            workspace.manager,
-            workspace.storage,
+            self._workspace,
             self._clusters,
             self._console,
             FollowSettings(poll_seconds=1.0, retry_timeout_seconds=RETRY_SECONDS),

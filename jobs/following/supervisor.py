@@ -15,12 +15,11 @@ from common.waiting import wait_until
 from infra.outputs import Cluster
 from jobs import job_kinds
 from jobs.azure.clusters import read_nodes
-from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, Jobs, exit_code
+from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, exit_code
 from jobs.azure.requests import segment
-from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.results import is_trained
-from jobs.azure.storage import Storage
 from jobs.azure.submission import resubmit
+from jobs.azure.workspace import Workspace
 from jobs.console import Console, next_command
 from jobs.errors import AccessError, RequestError
 from jobs.exit_status import NOT_RESUBMITTED
@@ -74,9 +73,7 @@ class Supervisor:
     """Follows one run to its end.
 
     Args:
-        jobs: Jobs of the workspace.
-        manager: Resource Manager of the workspace.
-        storage: Storage with the results of runs.
+        workspace: Workspace of the run.
         clusters: Clusters of the stack.
         console: Prints what happens.
         settings: How each job is followed.
@@ -87,9 +84,7 @@ class Supervisor:
 
     def __init__(
         self,
-        jobs: Jobs,
-        manager: ResourceManager,
-        storage: Storage,
+        workspace: Workspace,
         clusters: Mapping[str, Cluster],
         console: Console,
         settings: FollowSettings,
@@ -98,7 +93,7 @@ class Supervisor:
         resubmits: bool,
         notifier: Notifier | None = None,
     ) -> None:
-        self._jobs, self._manager, self._storage = jobs, manager, storage
+        self._workspace, self._jobs, self._manager = workspace, workspace.jobs, workspace.manager
         self._settings, self._options = settings, options
         self.retry = settings.retry(console)
         """Retries of all requests about the run."""
@@ -221,7 +216,7 @@ class Supervisor:
     def _is_trained(self, job: Job, details: Details) -> bool | None:
         def look() -> bool:
             return self.retry.call(
-                lambda: is_trained(self._storage, job, details), unless=(AccessError,)
+                lambda: is_trained(self._workspace.storage, job, details), unless=(AccessError,)
             )
 
         try:
@@ -259,7 +254,7 @@ def attempt_result(
         job: Job that has ended.
         details: Details of the same job.
         trained: Whether the result of its run exists; None if it could not be checked.
-        trains: Whether the job is a training.
+        trains: Whether the job trains.
     """
     seconds = 0.0
     if details.started and details.ended:

@@ -131,7 +131,7 @@ def _subscription(
         raise UserError(
             f"stack {needs.stack} belongs to subscription {needs.subscription_id}, but"
             f" {manager.user() or 'the signed-in user'} sees only {', '.join(seen) or 'none'}; sign"
-            f" in as somebody with a role there, or run `make configure STACK={needs.stack}`"
+            f" in as a user with a role there, or run `make configure STACK={needs.stack}`"
         ) from None
     state_ = found.get("state")
     if state_ not in (None, "Enabled", "Warned"):
@@ -226,7 +226,7 @@ def _taken(manager: ResourceManager, needs: Prerequisites, name: GlobalName) -> 
         manager.get(ours, version)
     except (MissingError, AccessError):
         return (
-            f"{name.kind} {name.name}: the name is taken by somebody else"
+            f"{name.kind} {name.name}: the name is taken outside of the stack"
             f" ({answer.get('message') or answer.get('reason')}); {other}"
         )
     return (

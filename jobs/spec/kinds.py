@@ -45,7 +45,7 @@ def train(
     attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
-    """Build a training on the cluster that the options name."""
+    """Build a job that trains, on the cluster that the options name."""
     return _training(JobBuilder("train", outputs, options, attempt, software), config)
 
 
@@ -147,7 +147,7 @@ def check(
         words += ["--data", DATA]
     if options.hold_on_failure or options.debug == "paused":
         builder.problems.append(
-            "--hold-on-failure, --debug paused: apply only to a training; omit them"
+            "--hold-on-failure, --debug paused: apply only to a job that trains; omit them"
         )
     builder.variables |= environment_variables.of_check()
     return builder.build(["trainer.diagnostics.cluster_check", *words], builder.processes)

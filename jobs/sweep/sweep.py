@@ -41,7 +41,7 @@ class Sweep:
         return {_parameter(flag): values for flag, values in self.values.items()}
 
     def command(self, spec: JobSpec) -> str:
-        """Return the command line of every trial of a training.
+        """Return the command line of every trial.
 
         The last value of an option applies. Each trial is a run of its own, named by its job.
 

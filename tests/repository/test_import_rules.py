@@ -20,7 +20,10 @@ MAY_IMPORT = {
     "trainer": {"common"},
     "serving": set(),
     "rehearsal": {"common"},
-    "jobs": {"common", "infra.outputs", "infra.prerequisites", "infra.catalog.vm_sizes"},
+    "jobs": {
+        *("common", "infra.outputs", "infra.prerequisites"),
+        *("infra.catalog.roles", "infra.catalog.vm_sizes"),
+    },
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
 }
 """By world, the worlds or modules of other worlds; benchmarks/ may import all."""

@@ -89,7 +89,7 @@ def test_a_name_that_somebody_else_has_is_told_before_anything_is_made(needs, pu
     name = named(needs, resource)
     put(f"{OTHERS}/{name.kind}/{name.name}", properties={})
     said = problem(needs)
-    assert f"names: {name.kind} {name.name}: the name is taken by somebody else" in said
+    assert f"names: {name.kind} {name.name}: the name is taken outside of the stack" in said
     assert "pulumi config set name_seed TEXT --stack dev" in said
 
 
