@@ -44,6 +44,12 @@ LEAVES = {
         ("jobs/leaves.py",),
     ),
     "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
+    "estimate": Leaf(r"jobs[./]estimate|Forecaster|Workload\b|back_test", ("jobs/estimate",)),
+    "scaling": Leaf(
+        r"jobs[./ ]scaling|ScalingPage|wanted_points",
+        ("jobs/scaling", "benchmarks/scaling.py"),
+    ),
+    "commission": Leaf(r"commission", ("jobs/commission",), ("jobs/leaves.py",)),
 }
 
 
