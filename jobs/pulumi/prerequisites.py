@@ -136,7 +136,7 @@ def _subscription(
         raise UserError(
             f"stack {needs.stack} belongs to subscription {needs.subscription_id}, but"
             f" {manager.user() or 'the signed-in user'} sees only {', '.join(seen) or 'none'}; sign"
-            f" in as somebody with a role there, or run `make configure STACK={needs.stack}`"
+            f" in as a user with a role there, or run `make configure STACK={needs.stack}`"
         ) from None
     state_ = found.get("state")
     if state_ not in (None, "Enabled", "Warned"):
@@ -159,8 +159,8 @@ def _group(manager: ResourceManager, needs: Prerequisites) -> str:
 
 
 def _region(manager: ResourceManager, needs: Prerequisites) -> str:
-    places = manager.items(f"{manager.subscription_id}/locations", SUBSCRIPTIONS)
-    regions = {str(place["name"]): place for place in places}
+    offered = manager.items(f"{manager.subscription_id}/locations", SUBSCRIPTIONS)
+    regions = {str(region["name"]): region for region in offered}
     region = regions.get(needs.region)
     if region is None:
         near = difflib.get_close_matches(needs.region, regions, 1)
@@ -231,7 +231,7 @@ def _taken(manager: ResourceManager, needs: Prerequisites, name: GlobalName) -> 
         manager.get(ours, version)
     except (MissingError, AccessError):
         return (
-            f"{name.kind} {name.name}: the name is taken by somebody else"
+            f"{name.kind} {name.name}: the name is taken outside of the stack"
             f" ({answer.get('message') or answer.get('reason')}); {other}"
         )
     return (

@@ -26,10 +26,34 @@ class Leaf:
 
 
 PLATFORM = "infra/leaves.py"
-SIMULATED = "rehearsal/pulumi/provider/types/"
+SIMULATED = "rehearsal/pulumi/provider/types.py"
 """Azure's own types of resource, in the simulator."""
 
 LEAVES = {
+    "endpoints": Leaf(
+        r"undeploy|EndpointState|jobs[./]serving|onlineEndpoints",
+        ("jobs/serving", "rehearsal/serving"),
+    ),
+    "batch scoring": Leaf(
+        r"score.?batch|BatchOptions|jobs[./]batch|scor\w+ in batch", ("jobs/batch",)
+    ),
+    "inspection": Leaf(
+        r"jobs[./]inspection|RunBlobs|find_running|DebugOptions",
+        ("jobs/inspection",),
+    ),
+    "pipelines": Leaf(
+        r"jobs[./]pipelines|\"pipelines\"|runner_policy|github-hosted|RUNNER_INSIDE|StateNames"
+        r"|BackendOptions|CommentOptions|DriftOptions",
+        ("jobs/pipelines",),
+        ("jobs/leaves.py",),
+    ),
+    "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
+    "estimate": Leaf(r"jobs[./]estimate|Forecaster|Workload\b|back_test", ("jobs/estimate",)),
+    "scaling": Leaf(
+        r"jobs[./ ]scaling|ScalingPage|wanted_points",
+        ("jobs/scaling", "benchmarks/scaling.py"),
+    ),
+    "commission": Leaf(r"commission", ("jobs/commission",), ("jobs/leaves.py",)),
     "jump machine": Leaf(
         r"jump.?(machine|subnet|access|host|users)|bastion",
         ("infra/jump_machine",),
@@ -38,13 +62,13 @@ LEAVES = {
             PLATFORM,
             "infra/outputs.py",
             "rehearsal/resources/networks.py",
-            f"{SIMULATED}network.py",
+            SIMULATED,
         ),
     ),
     "monitor's private link": Leaf(
         r"monitor_?(link|scope)|monitoring.private_link|PrivateLinkScope",
         ("infra/monitor_link",),
-        (PLATFORM, f"{SIMULATED}operations.py"),
+        (PLATFORM, SIMULATED),
     ),
     "customer-managed keys": Leaf(
         r"customer.?(managed|key)|EncryptionSettings|KeyEncryption",
@@ -54,12 +78,12 @@ LEAVES = {
     "budget of the platform": Leaf(
         r"consumption.budget|BudgetSettings|forecast_percent|infra.budget",
         ("infra/budget",),
-        (PLATFORM, f"{SIMULATED}operations.py"),
+        (PLATFORM, SIMULATED),
     ),
     "alerts": Leaf(
         r"alert_rules|AlertSettings|ScheduledQueryRule|preempted_nodes|infra.alerts",
         ("infra/alerts",),
-        (PLATFORM, f"{SIMULATED}operations.py"),
+        (PLATFORM, SIMULATED),
     ),
 }
 

@@ -8,7 +8,7 @@ import pytest
 from common.errors import UserError
 from infra import prerequisites as contract
 from infra.validation import load
-from jobs.commands import deploy
+from jobs.commands import up
 from jobs.console import Console
 from jobs.pulumi import prerequisites
 from jobs.pulumi.prerequisites import look
@@ -89,7 +89,7 @@ def test_a_name_that_somebody_else_has_is_told_before_anything_is_made(needs, pu
     name = named(needs, resource)
     put(f"{OTHERS}/{name.kind}/{name.name}", properties={})
     said = problem(needs)
-    assert f"names: {name.kind} {name.name}: the name is taken by somebody else" in said
+    assert f"names: {name.kind} {name.name}: the name is taken outside of the stack" in said
     assert "pulumi config set name_seed TEXT --stack dev" in said
 
 
@@ -207,7 +207,7 @@ def test_all_problems_are_told_at_once_and_nothing_is_changed(needs, monkeypatch
     wrong = replace(needs, region="x", beginnings=beginnings(needs, "2020-01-01"))
     monkeypatch.setattr(prerequisites, "of_stack", lambda _: wrong)
     with pytest.raises(UserError) as caught:
-        deploy.require_prerequisites(Stack(), [], Console())
+        up.require_prerequisites(Stack(), [], Console())
     said = str(caught.value)
     assert said.startswith("stack dev: nothing was changed\n")
     assert "region: " in said
