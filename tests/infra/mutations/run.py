@@ -1,7 +1,7 @@
-"""Hold the rules against changed stacks: `python -m tests.infra.mutations.run`.
+"""Check the rules on changed stacks: `python -m tests.infra.mutations.run`.
 
 For every input that matters for security, cost or recovery, the run removes it, flips it, widens it
-or sets it to somebody else's; it adds inputs, entries and resources that open something; and it
+or sets it to that of another team; it adds inputs, entries and resources that open something; and it
 removes resources that guard something. Each mutation names the rule that must catch it. The table
 that it prints is the one in docs/platform.md; the exit status is 1 if too few are caught.
 """
@@ -177,7 +177,7 @@ def _swap(resources: Sequence[Resource], other: Resource) -> list[Resource]:
 
 
 def run(stack: str, overrides: Mapping[str, object]) -> list[Outcome]:
-    """Hold the rules against every mutation of a stack.
+    """Check the rules on every mutation of a stack.
 
     Raises:
         ValueError: the unchanged stack breaks a rule already.
@@ -188,7 +188,7 @@ def run(stack: str, overrides: Mapping[str, object]) -> list[Outcome]:
 
 
 def hold(resources: Sequence[Resource], settings: Settings) -> list[Outcome]:
-    """Hold the rules against every mutation of these resources, rendered or deployed.
+    """Check the rules on every mutation of these resources, rendered or deployed.
 
     Raises:
         ValueError: the unchanged resources break a rule already.

@@ -1,6 +1,6 @@
 """The table of mutations: what changes, and which rule must catch it.
 
-`tests.infra.mutations.run` makes the mutations and holds the rules against them.
+`tests.infra.mutations.run` makes the mutations and checks the rules on them.
 """
 
 from collections.abc import Mapping, Sequence
