@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from trainer.divided.head import DividedHead
+from trainer.head.last_layer import DividedHead
 from trainer.tasks.classification import COLUMNS, Classification
 
 
