@@ -89,7 +89,9 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
             continue
         bounds = next((rule for rule in _rules(hint) if isinstance(rule, Bounds)), None)
         former = next((note for note in _notes(hint) if isinstance(note, Formerly)), None)
-        former_key = former and (former.name if former.moved else prefix + former.name)
+        former_key = None
+        if former is not None:
+            former_key = former.name if former.moved else prefix + former.name
         name = next((note.name for note in _notes(hint) if isinstance(note, Positional)), None)
         alone = next((note.value for note in _notes(hint) if isinstance(note, Alone)), None)
         if _bare(hint) is bool:

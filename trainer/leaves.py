@@ -2,8 +2,8 @@
 
 import importlib
 from collections.abc import Iterator
-from dataclasses import field
-from typing import Any, Final, TypeVar
+from dataclasses import field, replace
+from typing import Any, Final, Self, TypeVar
 
 from trainer.leaf import Leaf
 
@@ -32,6 +32,12 @@ class WithLeaves:
         """Return the options of a leaf, given their class."""
         found: T = getattr(self, _KEYS[options])
         return found
+
+    def unobserved(self) -> Self:
+        """Return the same run without the options of leaves that only observe it."""
+        plain = {leaf.key: leaf.options() for leaf in LEAVES if leaf.options and leaf.observer}
+        copy: Self = replace(self, **plain)  # type: ignore[type-var]
+        return copy
 
 
 def in_use(config: Any) -> Iterator[Leaf]:

@@ -27,6 +27,7 @@ class HeadGroups(Division):
 
     def task(self, task: Task) -> Task:
         """See `Division.task`."""
+        del task
         return DividedClassification(self._head)
 
     def parts(self, variables: Mapping[str, tf.Variable]) -> Sequence[DividedState]:

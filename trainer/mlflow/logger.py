@@ -175,7 +175,7 @@ class MlflowClient:
         Raises:
             mlflow.exceptions.MlflowException: The server cannot be reached, or refuses.
         """
-        from mlflow import entities, tracking
+        from mlflow import entities, tracking  # noqa: PLC0415 takes seconds, in this thread
 
         self._entities, self._client = entities, tracking.MlflowClient()
         run_id = os.environ.get("MLFLOW_RUN_ID")

@@ -22,9 +22,11 @@ MicroBatch = Callable[[dict[str, tf.Tensor], tf.Tensor | None, tf.Tensor | int],
 class Tape(Protocol):
     """What differentiates, such as `tf.GradientTape`."""
 
-    def __enter__(self) -> Any: ...
+    def __enter__(self) -> Any:
+        """Begin to record."""
 
-    def __exit__(self, *error: Any) -> Any: ...
+    def __exit__(self, *error: object) -> Any:
+        """End the recording."""
 
     def watch(self, sources: Any) -> None:
         """Note the variables to differentiate by."""

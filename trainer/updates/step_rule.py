@@ -97,6 +97,23 @@ class StepRule(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Reduced:
+    """Sums over all ranks, the same on each."""
+
+    gradients: list[tf.Tensor]
+    """Gradients, as means over all images of the global batch; those of parts are the same on the
+    ranks that hold the same part."""
+    moving: list[tf.Tensor]
+    """Moving statistics of batch norm, as means over ranks; empty with a single rank."""
+    sums: list[tf.Tensor]
+    """`SUMS`, float32 scalars."""
+    norm: tf.Tensor
+    """See `Step.norm`."""
+    finite: tf.Tensor
+    """False if a gradient of any rank overflowed, so that this step must be left out."""
+
+
 class Summed:
     """Sums gradients, batch-norm statistics, counts and requests over ranks in every step, in one
     grouped all-reduce, so every rank computes the same update.
@@ -136,7 +153,27 @@ class Summed:
 
     def step(self, local: LocalStep, rate: tf.Tensor, flags: Flags) -> Step:
         """See `StepRule.step`."""
-        gradients, norm, sums, moving = local.gradients, None, local.sums, []
+        reduced = self.reduce(local, flags)
+        loss, finite = reduced.sums[0], reduced.finite
+
+        def update() -> None:
+            self.optimizer.apply(reduced.gradients, rate)
+            self._assign_moving(reduced.moving)
+
+        self._loss_scale.guard(finite, update, lambda: self._assign_moving(local.before))
+        self._loss_scale.follow(finite)
+        bad = ~tf.math.is_finite(loss + reduced.norm)
+        skipped = tf.constant(0.0)
+        if self._loss_scale.dynamic:
+            exhausted = self._loss_scale.exhausted(finite, local.scale)
+            bad = tf.where(finite, bad, ~tf.math.is_finite(loss) | exhausted)
+            skipped = 1.0 - tf.cast(finite, tf.float32)
+        return Step(reduced.sums, reduced.norm, skipped, bad)
+
+    def reduce(self, local: LocalStep, flags: Flags) -> Reduced:
+        """Sum over all ranks, and check whether the sums are finite."""
+        gradients, norm, sums = local.gradients, None, local.sums
+        moving: list[tf.Tensor] = []
         if self._world.size > 1:
             flat = [tf.reshape(variable, [-1]) for variable in self._moving]
             with tf.device(self._division.device):
@@ -148,33 +185,19 @@ class Summed:
                 tf.reshape(mean / self._world.size, variable.shape)
                 for mean, variable in zip(means, self._moving, strict=True)
             ]
-        loss, overflow, leave = sums[0], sums[3], sums[4] + sums[5] > 0
-        finite = overflow <= 0
+        overflow, stop, pause = sums[3:]
         if self._loss_scale.after_exchange:
             norm = tf.linalg.global_norm(gradients) / local.scale
             gradients = [gradient / local.scale for gradient in gradients]
-            finite = tf.math.is_finite(norm)
-        elif norm is None:
+            return Reduced(gradients, moving, sums, norm, tf.math.is_finite(norm))
+        if norm is None:
             # A save follows a request to leave.
             norm = tf.cond(
-                flags.last | leave,
+                flags.last | (stop + pause > 0),
                 lambda: self._division.norm(gradients),
                 lambda: self._division.probe(gradients),
             )
-
-        def update() -> None:
-            self.optimizer.apply(gradients, rate)
-            self._assign_moving(moving)
-
-        self._loss_scale.guard(finite, update, lambda: self._assign_moving(local.before))
-        self._loss_scale.follow(finite)
-        bad = ~tf.math.is_finite(loss + norm)
-        skipped = tf.constant(0.0)
-        if self._loss_scale.dynamic:
-            exhausted = self._loss_scale.exhausted(finite, local.scale)
-            bad = tf.where(finite, bad, ~tf.math.is_finite(loss) | exhausted)
-            skipped = 1.0 - tf.cast(finite, tf.float32)
-        return Step(sums, norm, skipped, bad)
+        return Reduced(gradients, moving, sums, norm, overflow <= 0)
 
     def _exchange(
         self, gradients: list[tf.Tensor], extras: tf.Tensor
