@@ -37,6 +37,12 @@ LEAVES = {
         r"jobs[./]inspection|RunBlobs|find_running|DebugOptions",
         ("jobs/inspection",),
     ),
+    "pipelines": Leaf(
+        r"jobs[./]pipelines|\"pipelines\"|runner_policy|github-hosted|RUNNER_INSIDE|StateNames"
+        r"|BackendOptions|CommentOptions|DriftOptions",
+        ("jobs/pipelines",),
+        ("jobs/leaves.py",),
+    ),
     "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
     "estimate": Leaf(r"jobs[./]estimate|Forecaster|Workload\b|back_test", ("jobs/estimate",)),
     "scaling": Leaf(
