@@ -176,10 +176,10 @@ def wanted(
 def model_name(config: TrainConfig) -> str:
     """Return the network as points call it: ResNet-50, or all options that make it another one."""
     model = config.model
-    changed = [] if config.exchange.every == 1 else ["--exchange.every", str(config.exchange.every)]
+    changed = [feature.words for feature in config.features if feature.kinds]
     resnet = config.task == "classification" and not model.builder and model.network == "resnet"
     plain = (model.width, model.stem, model.image_size) == _PLAIN and model.depth in _DEPTHS
-    if resnet and plain and not changed and model.stages == model.head_groups == 1:
+    if resnet and plain and not changed:
         return f"ResNet-{model.depth}"
     return " ".join([config.task, *fields.to_flags(model, ModelConfig()), *changed])
 

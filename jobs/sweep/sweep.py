@@ -13,7 +13,6 @@ from common import fields
 from common.errors import ConfigError
 from jobs.errors import SpecError
 from jobs.spec.job_spec import JobSpec, Services
-from jobs.spec.kinds import gpus_per_process
 from trainer.config import TrainConfig
 from trainer.presets import parse_train, to_args
 
@@ -95,7 +94,7 @@ def _refused(config: TrainConfig, flag: str, values: Sequence[str]) -> list[str]
         except ConfigError as error:
             problems += [f"{flag} {value}: {problem}" for problem in error.problems]
         else:
-            if gpus_per_process(varied) != gpus_per_process(config):
+            if varied.devices != config.devices:
                 problems.append(f"{flag} {value}: changes the processes of a job, which must not")
     return problems
 

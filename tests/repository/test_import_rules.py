@@ -42,7 +42,7 @@ JOBS_TAKE_FROM_TRAINER = {
 
 ONLY = {
     "horovod": {"trainer/distributed/horovod.py"},
-    "mlflow": {"trainer/loggers/mlflow.py"},
+    "mlflow": {"trainer/mlflow/logger.py"},
     "pyspark": {
         f"trainer/spark/{name}.py"
         for name in ("classifier", "job", "preparation", "ranks", "runner", "session")
@@ -65,6 +65,9 @@ STANDARD_LIBRARY_ONLY = [
         "common.page.plots",
     ),
     *("trainer.combinations", "trainer.model_config", "trainer.networks"),
+    *("trainer.leaf", "trainer.leaves", "trainer.head.leaf", "trainer.stages.leaf"),
+    *("trainer.averaging.leaf", "trainer.sharded.leaf", "trainer.mlflow.leaf"),
+    "trainer.profiler.leaf",
     "trainer.task_descriptions",
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),

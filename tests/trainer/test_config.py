@@ -17,7 +17,7 @@ from common import fields
 from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.support.random_configs import LEAVES, changed, configs
-from trainer import cli, config, model_config
+from trainer import cli, config, leaves, model_config
 from trainer.config import TrainConfig
 from trainer.presets import EXPECTATIONS, PRESETS, to_args
 
@@ -309,7 +309,10 @@ def test_a_folder_without_a_name_or_like_an_option_is_refused(key, folder):
 
 def declarations():
     """Every field of every dataclass of a configuration with its own docstring, or none."""
-    files = (config.__file__, model_config.__file__)
+    of_leaves = (
+        sys.modules[leaf.options.__module__].__file__ for leaf in leaves.LEAVES if leaf.options
+    )
+    files = (config.__file__, model_config.__file__, *of_leaves)
     nodes = [node for file in files for node in ast.parse(Path(file).read_text()).body]
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     documented = {cls.name for cls in classes if ast.get_docstring(cls)}

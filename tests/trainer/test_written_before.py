@@ -48,7 +48,7 @@ class Run:
 RUNS = [
     Run("run", 1, ("--data.dir", "data", "--batch-size", "4")),
     Run("parquet_run", 1, ("--data.dir", "parquet", "--batch-size", "4")),
-    Run("head_run", 2, ("--data.dir", "data", "--batch-size", "2", "--model.head-groups", "2")),
+    Run("head_run", 2, ("--data.dir", "data", "--batch-size", "2", "--head.groups", "2")),
 ]
 
 
