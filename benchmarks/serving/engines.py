@@ -77,7 +77,7 @@ def resnet50(rounds: int) -> dict[str, Any]:
     """Compare the engines on photographs."""
     from trainer.export.saved_model import save_model  # noqa: PLC0415 - in the process that measures
     from trainer.model.build import build_model  # noqa: PLC0415
-    from trainer.tasks.classification import Classification  # noqa: PLC0415
+    from trainer.classification.task import Classification  # noqa: PLC0415
     from trainer.tasks.task import Serving  # noqa: PLC0415
 
     config = ModelConfig(depth=50, image_size=224)

@@ -26,7 +26,7 @@ from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Alone
 from trainer.model.build import build_model
-from trainer.tasks.classification import Classification
+from trainer.classification.task import Classification
 from trainer.training.loop import Loop
 from trainer.updates.optimizer import Momentum, parameters
 

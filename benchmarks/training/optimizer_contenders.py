@@ -14,7 +14,7 @@ from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.model.resnet import build_resnet
 from trainer.presets import PRESETS
-from trainer.tasks.classification import Classification
+from trainer.classification.task import Classification
 from trainer.training.loop import Loop
 from trainer.updates.optimizer import Optimizer, build_optimizer
 

@@ -16,7 +16,7 @@ from trainer.data.manifest import Normalization
 from trainer.export.saved_model import save_model
 from trainer.model.build import build_model
 from trainer.scoring.server import PYTHON
-from trainer.tasks.segmentation import Segmentation
+from trainer.segmentation.task import Segmentation
 from trainer.tasks.task import Serving
 
 CLASSES = ("ground", "Kätzchen", "犬")

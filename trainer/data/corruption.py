@@ -8,7 +8,7 @@ from trainer.data.example import BrokenRecordError
 from trainer.data.order import Segment
 from trainer.data.reader import parse
 from trainer.data.source import Source
-from trainer.data.targets.table import TARGETS
+from trainer.data.targets import target_decoder
 from trainer.errors import DataError
 
 
@@ -66,7 +66,7 @@ def first_line(error: tf.errors.OpError) -> str:
 
 def _fault(source: Source, part: int, index: int) -> str | None:
     try:
-        return TARGETS[source.targets].fault(_record(source, part, index), source)
+        return target_decoder(source.task).fault(_record(source, part, index), source)
     except tf.errors.OpError as error:
         return f"cannot be read as an image ({first_line(error)})"
     except BrokenRecordError as error:

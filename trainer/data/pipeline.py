@@ -19,7 +19,7 @@ from trainer.data.corruption import find_damage
 from trainer.data.order import Order
 from trainer.data.reader import read_segments, training_records
 from trainer.data.source import CHUNK, Source, decoded_at_once
-from trainer.data.targets.table import TARGETS
+from trainer.data.targets import target_decoder
 
 F = TypeVar("F", bound=Callable[..., tf.data.Dataset])
 Batch = dict[str, Any]
@@ -56,7 +56,7 @@ def training_batches(
     """
     examples = training_examples(source, rank, ranks, position)
 
-    targets = TARGETS[source.targets]
+    targets = target_decoder(source.task)
 
     def decode(own: tf.Tensor, encoded: tf.Tensor, stored: tf.Tensor) -> Batch:
         image, target = targets.training(encoded, stored, source, own)
@@ -87,7 +87,7 @@ def evaluation_batches(
     records = read_segments(source, source.segments(share.start, share.stop))
     examples = _placed(records, share.start, 1)
 
-    targets = TARGETS[source.targets]
+    targets = target_decoder(source.task)
 
     def decode(_: tf.Tensor, encoded: tf.Tensor, stored: tf.Tensor) -> Batch:
         return _example(*targets.evaluation(encoded, stored, source), tf.constant(False))
@@ -135,7 +135,7 @@ def _decode(
         locate: From a position to the part and the index of its record.
         threads: Images to decode at once.
     """
-    targets = TARGETS[source.targets]
+    targets = target_decoder(source.task)
     signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, _blank(source))
 
     def decode_chunk(positions: tf.Tensor, serialized: tf.Tensor) -> Batch:
@@ -184,7 +184,7 @@ def _example(image: tf.Tensor, target: tf.Tensor, flip: tf.Tensor) -> Batch:
 def _blank(source: Source) -> Batch:
     size = source.image_size
     image = tf.zeros([size, size, 3], tf.uint8)
-    blank = _example(image, TARGETS[source.targets].blank(source), tf.constant(False))
+    blank = _example(image, target_decoder(source.task).blank(source), tf.constant(False))
     return {**blank, "weight": tf.constant(0.0)}
 
 

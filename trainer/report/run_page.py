@@ -27,7 +27,7 @@ from trainer.report.run_data import (
     show_option,
 )
 from trainer.report.segments import Segments, read_segments
-from trainer.task_descriptions import DESCRIPTIONS
+from trainer.tasks.table import TASKS
 
 ATTEMPTS = 12
 """Largest number of attempts whose environments are shown."""
@@ -81,7 +81,7 @@ def run_page(run: Run) -> str:
         plots=plot_run(run),
         hint=_hint(run),
         predictions=read_predictions(run),
-        segments=read_segments(run) if run.task is DESCRIPTIONS["segmentation"] else None,
+        segments=read_segments(run) if run.task is TASKS["segmentation"] else None,
         configuration=_configuration(run.config, run) if run.config else None,
         environment=_environment(run.attempts) if run.attempts else None,
         command=f"python -m trainer report {shlex.quote(str(run.path))}",

@@ -20,12 +20,16 @@ from trainer.config import DataConfig
 from trainer.data.example import from_example
 from trainer.data.formats.table import record_format
 from trainer.data.manifest import Columns, load_manifest
+from trainer.data.prepare.options import (
+    PrepareParquetOptions,
+    PrepareWebdatasetOptions,
+    VerifyOptions,
+)
 from trainer.data.prepare.packed.rows import describe_or_copy
 from trainer.data.prepare.packed.webdataset import prepare_webdataset
 from trainer.data.reader import read_segments
 from trainer.data.source import Source
 from trainer.data.verify import verify
-from trainer.options import PrepareParquetOptions, PrepareWebdatasetOptions, VerifyOptions
 
 HERE = Path(__file__).parent
 

@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits
 from common.errors import ConfigError
 from trainer.data.manifest import load_manifest
 from trainer.data.prepare.in_place.parquet import prepare_parquet
+from trainer.data.prepare.options import PrepareParquetOptions, VerifyOptions
 from trainer.data.verify import verify
-from trainer.options import PrepareParquetOptions, VerifyOptions
 from trainer.spark.driver import run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

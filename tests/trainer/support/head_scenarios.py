@@ -13,12 +13,12 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tests.trainer.support.scenarios import start, tiny_config
+from trainer.classification.task import Classification
 from trainer.config import CheckpointConfig, DataConfig, ModelConfig, TrainConfig
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone, Communicator
 from trainer.divided.classification import DividedClassification
 from trainer.divided.head import DividedHead
-from trainer.tasks.classification import Classification
 from trainer.tasks.task import Task
 from trainer.training import loop as loop_module
 

@@ -11,7 +11,7 @@ from common import annotations, fields
 from trainer.config import EMBEDDED_TASKS, TrainConfig
 from trainer.networks import NETWORKS
 from trainer.presets import PRESETS
-from trainer.task_descriptions import DESCRIPTIONS
+from trainer.tasks.table import TASKS
 
 LEAVES = {leaf.key: leaf for leaf in fields.leaves(TrainConfig)}
 
@@ -91,7 +91,7 @@ def values(leaf, hint=None):
 
 def mend_network(picked, value):
     """Choose a network that fits the task, and no other one beside a builder."""
-    dense = DESCRIPTIONS[value("task")].dense
+    dense = TASKS[value("task")].dense
     if value("model.builder") is not None:
         picked["model.network"] = "resnet"
     elif NETWORKS[value("model.network")].dense != dense:

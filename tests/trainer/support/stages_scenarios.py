@@ -14,7 +14,7 @@ from trainer.config import TrainConfig
 from trainer.diagnostics.device import stage_devices
 from trainer.divided.stages import build_divided
 from trainer.model.build import build_model
-from trainer.tasks.table import make_task
+from trainer.tasks.task import make_task
 from trainer.training.gradients import LocalGradients
 
 CLASSES = 5

@@ -10,14 +10,14 @@ from PIL import Image
 from common.errors import ConfigError
 from trainer.config import ModelConfig, OptimizerConfig, TrainConfig
 from trainer.data.manifest import Normalization
-from trainer.data.targets.masks import IGNORED
 from trainer.errors import DataError
 from trainer.model.build import build_model
 from trainer.presets import PRESETS
-from trainer.tasks.segmentation import Segmentation
-from trainer.tasks.segmentation_files import SHOWN, overlay
-from trainer.tasks.table import TASKS, make_task
-from trainer.tasks.task import HeldOut, Predictions, Serving
+from trainer.segmentation.files import SHOWN, overlay
+from trainer.segmentation.masks import IGNORED
+from trainer.segmentation.task import Segmentation
+from trainer.tasks.table import TASKS
+from trainer.tasks.task import HeldOut, Predictions, Serving, make_task
 
 CLASSES, SIZE = 4, 6
 TASK = Segmentation(CLASSES)

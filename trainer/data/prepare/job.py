@@ -36,6 +36,7 @@ from trainer.data.manifest import (
 from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import FileReader, Inputs
 from trainer.data.prepare.listing import Listing, SplitSize
+from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import REJECTED, Rejections
@@ -51,7 +52,6 @@ from trainer.data.prepare.shards import (
 )
 from trainer.data.prepare.statistics import IMAGES, Survey
 from trainer.errors import DataError
-from trainer.options import WriteOptions
 
 _FIELDS = 300
 """Approximate bytes of a record besides its image: the names and numbers of its Example."""
@@ -112,7 +112,7 @@ def prepare(
         least = begin(output, identity)
         reader = inputs.unpack(output / PARTS, options.processes) if inputs.unpack else FileReader
         preparation = Preparation(
-            listing.path, output, inputs.classes, inputs.synsets, rules, inputs.masks, reader
+            listing.path, output, inputs.classes, inputs.synsets, rules, inputs.targets, reader
         )
         survey = _survey(preparation, sizes["train"].files, options.processes)
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
@@ -123,7 +123,7 @@ def prepare(
         manifest.save(output)
         listing.close()
     shutil.rmtree(output / PARTS, ignore_errors=True)
-    _tell(output, manifest, rejections, masks=inputs.masks is not None)
+    _tell(output, manifest, rejections, counted=inputs.targets is None)
     return manifest
 
 
@@ -277,7 +277,7 @@ def _manifest(
     )
 
 
-def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, masks: bool) -> None:
+def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, counted: bool) -> None:
     """Print a summary of the data set."""
     for name, split in manifest.splits.items():
         count = len(split.shards)
@@ -285,8 +285,8 @@ def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, masks: bo
             f"{name}: {plural(split.examples, 'image')} in {plural(count, 'shard')} of"
             f" {split.bytes / count / 1e6:,.1f} MB"
         )
-        # With masks, a class is counted where it is the most frequent one of an image.
-        empty = [] if masks else empty_classes(manifest, name)
+        # Labels that follow from other files need not name all classes.
+        empty = empty_classes(manifest, name) if counted else []
         if empty:
             shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
             which = f"{name} of {_classes(len(empty))}"

@@ -31,11 +31,11 @@ from trainer.data.formats import parquet, tfrecord
 from trainer.data.formats.table import record_format
 from trainer.data.manifest import check_trainable, load_manifest
 from trainer.data.pipeline import evaluation_batches, make_order, training_batches
+from trainer.data.prepare.options import VerifyOptions
 from trainer.data.reader import read_segments, training_records, unreadable
 from trainer.data.source import OVERHEAD_BYTES, Source, input_memory
 from trainer.data.verify import verify
 from trainer.errors import DataError
-from trainer.options import VerifyOptions
 
 CONFIG = DataConfig(source="tfrecords", dir=".", streams=4, shuffle_window=7)
 NUMBERED = [plain_record(number, number % 3) for number in range(101)]

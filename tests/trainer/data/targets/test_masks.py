@@ -9,11 +9,11 @@ from PIL import Image
 
 from trainer.config import DataConfig
 from trainer.data.builtin.digits import load_records
-from trainer.data.builtin.scenes import CLASSES, SIZE, prepare_scenes, scenes
 from trainer.data.example import Record, from_example, to_example
 from trainer.data.manifest import Split
 from trainer.data.source import Source
-from trainer.data.targets.masks import IGNORED, Masks
+from trainer.segmentation.masks import IGNORED, Masks
+from trainer.segmentation.scenes import CLASSES, SIZE, prepare_scenes, scenes
 
 MASKS = Masks()
 PALETTE = np.array([[0, 0, 0], [250, 0, 0], [0, 250, 0], [0, 0, 250]], np.uint8)

@@ -12,7 +12,7 @@ from tests.trainer.support.data_sets.records import noise_record
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.in_place.parquet import prepare_parquet
-from trainer.options import PrepareParquetOptions
+from trainer.data.prepare.options import PrepareParquetOptions
 
 CLASSES = ("ant", "bee", "cat")
 IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})

@@ -32,8 +32,8 @@ from trainer.data.prepare.in_place.description import (
     save_described,
     scan_all,
 )
+from trainer.data.prepare.options import PrepareParquetOptions
 from trainer.errors import DataError
-from trainer.options import PrepareParquetOptions
 
 SPLITS = {
     "train": "train",

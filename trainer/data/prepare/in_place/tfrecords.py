@@ -27,8 +27,8 @@ from trainer.data.prepare.in_place.description import (
     save_described,
     scan_all,
 )
+from trainer.data.prepare.options import PrepareTfrecordsOptions
 from trainer.errors import DataError
-from trainer.options import PrepareTfrecordsOptions
 
 _SPLITS = {"train": "train", "validation": "validation", "val": "validation"}
 _NAME = re.compile(rf"({'|'.join(_SPLITS)})[-_.].+")
@@ -37,7 +37,7 @@ _NO_SHARD = {".csv", ".idx", ".index", ".json", ".md5", ".partial", ".sha256", "
 _GZIP = b"\x1f\x8b"
 
 
-def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str) -> Manifest:
+def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str, *_: object) -> Manifest:
     """Describe the shards in a folder by a manifest beside them.
 
     Args:

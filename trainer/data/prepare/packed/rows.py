@@ -32,10 +32,10 @@ from trainer.data.prepare.in_place.parquet import (
 )
 from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, Inputs
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.options import COPIED, PrepareParquetOptions
 from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedError, RejectedFile
 from trainer.errors import DataError
-from trainer.options import COPIED, PrepareParquetOptions
 
 _ENDS = struct.Struct("<2q")
 _TOLD_EVERY = 16

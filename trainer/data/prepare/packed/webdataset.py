@@ -25,10 +25,10 @@ from trainer.data.prepare.input_files import (
     on_disk,
 )
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.options import PrepareWebdatasetOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedError, RejectedFile
 from trainer.errors import DataError
-from trainer.options import PrepareWebdatasetOptions
 
 _ARCHIVES = (".tar", ".tgz", ".tar.gz")
 """Ends of names of archives. Compressed ones cannot be read in place; the error says so."""

@@ -36,9 +36,9 @@ from trainer.data.manifest import (
     read_manifest,
 )
 from trainer.data.prepare.in_place.parquet import prepare_parquet
+from trainer.data.prepare.options import PrepareParquetOptions, VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
-from trainer.options import PrepareParquetOptions, VerifyOptions
 
 
 @pytest.fixture

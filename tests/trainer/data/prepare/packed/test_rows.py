@@ -27,12 +27,12 @@ from trainer.data.formats import parquet_files
 from trainer.data.formats.table import record_format
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import evaluation_batches, training_batches
+from trainer.data.prepare.options import PrepareParquetOptions, VerifyOptions
 from trainer.data.prepare.packed import rows
 from trainer.data.prepare.packed.rows import describe_or_copy
 from trainer.data.source import Source
 from trainer.data.verify import verify
 from trainer.errors import DataError
-from trainer.options import PrepareParquetOptions, VerifyOptions
 
 TRAIN, HELD = pictures(150), pictures(30, 1000)
 

@@ -16,6 +16,7 @@ from tests.trainer.support.data_sets.image_folders import (
 )
 from tests.trainer.support.data_sets.imagenet_files import special, tar
 from trainer.data.prepare.input_files import ImageFile
+from trainer.data.prepare.options import PrepareWebdatasetOptions, VerifyOptions
 from trainer.data.prepare.packed.webdataset import (
     find_archives,
     prepare_webdataset,
@@ -24,7 +25,6 @@ from trainer.data.prepare.packed.webdataset import (
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.verify import verify
 from trainer.errors import DataError
-from trainer.options import PrepareWebdatasetOptions, VerifyOptions
 
 
 def samples(count, first=0, label=lambda number: number % 3, side=16):

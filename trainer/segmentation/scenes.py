@@ -14,12 +14,15 @@ from typing import Any, Final
 
 import numpy as np
 from PIL import Image
+from sklearn.datasets import load_sample_image
 
 from trainer.data.builtin.digits import CLASSES as DIGITS
 from trainer.data.builtin.digits import VALIDATION_PER_CLASS, load_records, split
 from trainer.data.builtin.writer import write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest, Normalization
+from trainer.segmentation.mask_files import features
+from trainer.segmentation.options import PrepareScenesOptions
 
 CLASSES: Final = ("background", *DIGITS)
 SIZE: Final = 32
@@ -45,8 +48,6 @@ def scenes(photograph: str, digits: Sequence[Record], count: int) -> list[Record
         digits: Digits to place on it.
         count: Number of images.
     """
-    from sklearn.datasets import load_sample_image
-
     background = load_sample_image(photograph)
     return [_scene(background, digits, f"{photograph} {number}") for number in range(count)]
 
@@ -69,7 +70,7 @@ def _scene(photograph: Array, digits: Sequence[Record], name: str) -> Record:
         labels.append(digit.label + 1)
     return Record(
         _png(image), "PNG", SIZE, SIZE, labels[0], CLASSES[labels[0]], f"{name}.png",
-        mask=_png(mask),
+        more=features(_png(mask)),
     )  # fmt: skip
 
 
@@ -106,6 +107,11 @@ def _normalization(records: Sequence[Record]) -> Normalization:
         for statistic in (np.mean, np.std)
     )
     return Normalization(mean, std)  # type: ignore[arg-type]
+
+
+def run(options: PrepareScenesOptions, *_: object) -> None:
+    """`python -m trainer prepare scenes`; see `prepare_scenes`."""
+    prepare_scenes(options.output)
 
 
 def prepare_scenes(output: str) -> Manifest:

@@ -1,10 +1,13 @@
 """The interface between the pipeline and what records hold beside an image."""
 
+from functools import cache
 from typing import Protocol
 
 import tensorflow as tf
 
+from common.program import load
 from trainer.data.source import Source
+from trainer.tasks.table import TASKS
 
 
 class TargetDecoder(Protocol):
@@ -55,3 +58,10 @@ class TargetDecoder(Protocol):
         Raises:
             tensorflow.errors.OpError: The record cannot be decoded.
         """
+
+
+@cache
+def target_decoder(task: str) -> TargetDecoder:
+    """Load the decoder of the targets of a task, by its name."""
+    decoder: TargetDecoder = load(TASKS[task].targets)()
+    return decoder

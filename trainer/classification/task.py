@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Final
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.data.source import TargetKind
-from trainer.tasks.classification_files import write_predictions
-from trainer.tasks.classification_serving import serving_module
+from trainer.classification.description import CLASSIFICATION
+from trainer.classification.files import write_predictions
+from trainer.classification.serving import serving_module
+from trainer.tasks.description import TaskDescription
 from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
 
 COLUMNS: Final = ("label", "predicted", "probability", "probability_of_label")
@@ -19,8 +20,7 @@ probabilities of both, float32."""
 class Classification(Task):
     """Predicts the class of an image. Logits are [b, classes], targets int32 [b]."""
 
-    name: ClassVar[str] = "classification"
-    targets: ClassVar[TargetKind] = "label"
+    description: ClassVar[TaskDescription] = CLASSIFICATION
 
     def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
         """See `Task.mirrored`; a class does not depend on the side."""
@@ -66,7 +66,7 @@ class Classification(Task):
     def serving_module(
         self, model: keras.Model, serving: Serving
     ) -> tuple[tf.Module, dict[str, Signature]]:
-        """See `classification_serving.serving_module`."""
+        """See `trainer.classification.serving.serving_module`."""
         return serving_module(model, serving)
 
 

@@ -18,13 +18,21 @@ import tensorflow as tf
 import tf2onnx
 
 from common.errors import UserError
+from trainer.export.layout import SAVED_MODEL
 from trainer.export.saved_model import only_errors
 
+FILE = "model.onnx"
 OPSET = 17
 TOLERANCE = 1e-5
 """Largest accepted difference in a probability from the SavedModel."""
 _BATCHES = (1, 4)
 """Batch sizes of the random images on which the models are compared."""
+
+
+def export(folder: Path) -> str:
+    """Write model.onnx into the folder of an export; return how it differs, see `write_onnx`."""
+    difference = write_onnx(folder / SAVED_MODEL, folder / FILE)
+    return f"{FILE} differs by at most {difference:.2g} in a probability"
 
 
 def write_onnx(saved_model: Path, target: Path) -> float:

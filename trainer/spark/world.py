@@ -1,4 +1,4 @@
-"""Which rank a task of Spark becomes, and how ranks ended. Pure, standard library only."""
+"""The world of ranks that tasks of Spark become, and how they ended. Standard library only."""
 
 import re
 from collections.abc import Sequence
@@ -8,10 +8,11 @@ from typing import Any, Final, TypeVar
 
 from common.errors import ConfigError
 from trainer.config import TrainConfig
+from trainer.data.prepare.options import WriteOptions
 from trainer.distributed.failures import Failure
 from trainer.distributed.restart_policy import AttemptResult
 from trainer.errors import STOP_STATUSES, TIME_LIMIT_STATUS, PeerError
-from trainer.options import ScoreOptions, WriteOptions
+from trainer.scoring.options import ScoreOptions
 
 Written = TypeVar("Written", bound=WriteOptions | ScoreOptions)
 
@@ -32,7 +33,7 @@ class TaskNode:
 
 
 @dataclass(frozen=True)
-class Place:
+class TaskRank:
     """The rank of a task."""
 
     rank: int
@@ -63,7 +64,7 @@ class Place:
         }
 
 
-def find_place(tasks: Sequence[TaskNode], task: int) -> Place:
+def rank_of(tasks: Sequence[TaskNode], task: int) -> TaskRank:
     """Return the rank of a task: ranks fill one node after the other, and task 0 is rank 0.
 
     Args:
@@ -88,7 +89,7 @@ def find_place(tasks: Sequence[TaskNode], task: int) -> Place:
     rank = next(number for number, each in enumerate(order) if each.task == task)
     local_size = counts[nodes[0]]
     address = "127.0.0.1" if len(nodes) == 1 else order[0].host
-    return Place(rank, len(order), rank % local_size, local_size, rank // local_size, address)
+    return TaskRank(rank, len(order), rank % local_size, local_size, rank // local_size, address)
 
 
 @dataclass(frozen=True)
@@ -181,24 +182,17 @@ def _absolute(path: str | None, folder: Path) -> str | None:
     return None if path is None else str(folder / path)
 
 
-_PATHS: Final = (
-    "input", "output", "train", "validation", "ground_truth", "words", "images", "masks",
-    "class_names", "run", "model",
-)  # fmt: skip
-"""Options of preparations and of scoring that name files and folders."""
-
-
 def absolute_paths(options: Written, folder: Path) -> Written:
-    """Return options of a preparation or of scoring with paths that do not depend on a working
-    directory.
+    """Return options of a preparation or of scoring with paths, which these options name as
+    `paths`, that do not depend on a working directory.
 
     Args:
         options: Options of `trainer prepare` or `trainer score`.
         folder: Working directory of the driver, to which relative paths refer.
     """
     changed: dict[str, Any] = {}
-    for name in _PATHS:
-        value = getattr(options, name, None)
+    for name in options.paths:
+        value = getattr(options, name)
         if isinstance(value, tuple):
             changed[name] = tuple(str(folder / path) for path in value)
         elif value:

@@ -18,7 +18,7 @@ from PIL import Image
 
 from common.errors import UserError
 from common.files import write_atomically
-from trainer.data.targets.masks import IGNORED
+from trainer.segmentation.mask_files import IGNORED
 from trainer.tasks.task import Array, HeldOut
 
 PREDICTIONS, CLASSES, OVERLAYS = "predictions.csv", "classes.csv", "overlays"

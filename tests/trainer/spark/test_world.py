@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from common.errors import ConfigError
+from trainer.data.prepare.options import PrepareFolderOptions
 from trainer.distributed.failures import Failure
 from trainer.distributed.rank import launched_as
 from trainer.distributed.restart_policy import decide_restart
-from trainer.options import PrepareFolderOptions, PrepareSegmentationOptions
 from trainer.presets import PRESETS, parse_train, to_args
-from trainer.spark.place import (
+from trainer.segmentation.options import PrepareSegmentationOptions
+from trainer.spark.world import (
     LOST,
     RankEnd,
     TaskNode,
@@ -19,9 +20,9 @@ from trainer.spark.place import (
     attempt_result,
     cancelled,
     causes,
-    find_place,
     for_executors,
     lost_executor,
+    rank_of,
     reason,
 )
 
@@ -31,11 +32,11 @@ def tasks(*nodes):
 
 
 def places(*nodes):
-    found = [find_place(tasks(*nodes), task) for task in range(len(nodes))]
+    found = [rank_of(tasks(*nodes), task) for task in range(len(nodes))]
     return [(place.rank, place.local_rank, place.node) for place in found]
 
 
-# 1. Places.
+# 1. TaskRanks.
 
 
 def test_ranks_fill_one_node_after_the_other():
@@ -52,11 +53,11 @@ def test_task_0_is_rank_0_and_every_rank_is_there_once(nodes):
 
 def test_unequal_numbers_of_ranks_are_refused_with_the_nodes():
     with pytest.raises(ConfigError, match=r"2 on 10\.0\.0\.1, 1 on 10\.0\.0\.2"):
-        find_place(tasks(1, 1, 2), 0)
+        rank_of(tasks(1, 1, 2), 0)
 
 
 def test_the_environment_is_one_that_the_trainer_knows():
-    place = find_place(tasks(1, 2, 1, 2), 3)
+    place = rank_of(tasks(1, 2, 1, 2), 3)
     env = place.environment(4000)
     launched = launched_as(env)
     assert (launched.rank, launched.size) == (3, 4)
@@ -68,7 +69,7 @@ def test_the_environment_is_one_that_the_trainer_knows():
 
 
 def test_ranks_of_one_node_meet_on_its_loopback_address():
-    env = find_place(tasks(1, 1), 1).environment(4000)
+    env = rank_of(tasks(1, 1), 1).environment(4000)
     assert env["HOROVOD_GLOO_RENDEZVOUS_ADDR"] == "127.0.0.1"
     assert env["HOROVOD_GLOO_IFACE"] == "lo"
 

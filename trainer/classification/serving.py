@@ -1,10 +1,25 @@
 """The signatures of an exported classification model."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import tensorflow as tf
 import tf_keras as keras
 
 from trainer.tasks.serving import decoded, module_of, pixels_signature
 from trainer.tasks.task import Serving, Signature
+
+
+def read_answers(outputs: Mapping[str, tf.Tensor]) -> list[list[dict[str, Any]]]:
+    """See `Answers.read`: the most probable classes, each with its `probability`."""
+    columns = (outputs[key].numpy() for key in ("class_ids", "class_names", "probabilities"))
+    return [
+        [
+            {"class_id": int(number), "class_name": name.decode(), "probability": float(part)}
+            for number, name, part in zip(*row, strict=True)
+        ]
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def serving_module(model: keras.Model, serving: Serving) -> tuple[tf.Module, dict[str, Signature]]:

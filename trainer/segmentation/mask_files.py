@@ -11,9 +11,10 @@ from PIL import Image
 from trainer.data.prepare.encode import Encoded, bounded, damage
 from trainer.data.prepare.rejected import RejectedError
 from trainer.errors import DataError
+from trainer.segmentation.leaf import MASK
 
 IGNORED: Final = 255
-"""Value of pixels that do not count."""
+"""Value of pixels that count neither in the loss nor in a metric."""
 _MODES: Final = ("L", "P", "1")
 """Pillow's modes of images whose values are classes; with a palette, its indices are."""
 
@@ -30,18 +31,9 @@ class MaskFolder:
         """Return the file of the mask of an image, given the image's path in its folder."""
         return (self.folder / name).with_suffix(".png")
 
-    def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[bytes, int]:
-        """Return the mask of an image as a grey PNG, and the class other than the background that
-        most of its pixels are of; 0 if all are background or do not count.
-
-        Args:
-            name: Path of the image in its folder.
-            image: The image as it is stored.
-            resize: Whether images were shrunk, so that masks are shrunk like them.
-
-        Raises:
-            RejectedError: The mask is no image of classes, or does not fit the image.
-            DataError: The mask cannot be read now.
+    def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[dict[str, bytes], int]:
+        """See `TargetFiles.read`: the mask as a grey PNG, and the class other than the background
+        that most of its pixels are of; 0 if all are background or do not count.
         """
         path = self.path(name)
         try:
@@ -63,7 +55,8 @@ class MaskFolder:
             mask = Image.frombytes("L", raw.size, raw.tobytes())
         if opened.mode == "1":
             mask = mask.point(lambda value: value and 1)
-        return _encoded(self._fitted(mask, image, resize=resize)), _main_class(mask, self.classes)
+        fitted = self._fitted(mask, image, resize=resize)
+        return features(_encoded(fitted)), _main_class(mask, self.classes)
 
     def _fitted(self, mask: Image.Image, image: Encoded, *, resize: bool) -> Image.Image:
         size = image.width, image.height
@@ -77,8 +70,13 @@ class MaskFolder:
         return mask.resize(size, Image.Resampling.NEAREST)
 
 
+def features(mask: bytes) -> dict[str, bytes]:
+    """Return the features of a record with a mask, a grey PNG."""
+    return {MASK: mask, "image/segmentation/class/format": b"png"}
+
+
 def stored_mask_fault(mask: bytes, width: int, height: int, classes: int) -> str | None:
-    """Return what is wrong with the mask of a record, or None; a record need not have one.
+    """Return what is wrong with the mask of a record, or None.
 
     Args:
         mask: The mask as it is stored.
@@ -86,8 +84,6 @@ def stored_mask_fault(mask: bytes, width: int, height: int, classes: int) -> str
         height: Height of the image, in pixels.
         classes: Number of classes.
     """
-    if not mask:
-        return None
     try:
         with damage("has a damaged mask"):
             image = Image.open(io.BytesIO(mask), formats=("PNG",))

@@ -11,9 +11,9 @@ from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
-from trainer.data.targets.mask_files import IGNORED, MaskFolder
 from trainer.errors import DataError
-from trainer.options import PrepareSegmentationOptions
+from trainer.segmentation.mask_files import IGNORED, MaskFolder
+from trainer.segmentation.options import PrepareSegmentationOptions
 
 
 def prepare_segmentation(
@@ -91,7 +91,7 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
                 stored.changed + state.st_mtime_ns + state.st_size,
             )
 
-    return replace(Inputs(classes, files), masks=masks)
+    return replace(Inputs(classes, files), targets=masks)
 
 
 def _mask_fault(masks: MaskFolder, name: str) -> str:

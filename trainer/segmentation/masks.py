@@ -4,16 +4,12 @@ A record holds its mask under the key that TensorFlow's DeepLab uses, as a grey 
 value of a pixel is its class, counted from 0, or 255 for a pixel that does not count.
 """
 
-from typing import Final
-
 import tensorflow as tf
 
 from trainer.data import images
-from trainer.data.example import MASK_KEY
 from trainer.data.source import Source
-
-IGNORED: Final = 255
-"""Value of pixels that count neither in the loss nor in a metric."""
+from trainer.segmentation.leaf import MASK
+from trainer.segmentation.mask_files import IGNORED
 
 
 class Masks:
@@ -26,10 +22,10 @@ class Masks:
             serialized,
             {
                 "image/encoded": tf.io.FixedLenFeature([], tf.string),
-                MASK_KEY: tf.io.FixedLenFeature([], tf.string, ""),
+                MASK: tf.io.FixedLenFeature([], tf.string, ""),
             },
         )
-        return features["image/encoded"], features[MASK_KEY]
+        return features["image/encoded"], features[MASK]
 
     def training(
         self, encoded: tf.Tensor, stored: tf.Tensor, source: Source, position: tf.Tensor
@@ -63,7 +59,7 @@ class Masks:
         """See `TargetDecoder.fault`."""
         encoded, mask = self.parse(tf.constant(serialized), source)
         if not mask.numpy():
-            return f"has no mask ({MASK_KEY}); prepare the data with `prepare segmentation`"
+            return f"has no mask ({MASK}); prepare the data with `prepare segmentation`"
         self.evaluation(encoded, mask, source)
         return None
 

@@ -1,5 +1,6 @@
 """Semantic segmentation: one class per pixel. Class 0 is the background."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -7,14 +8,15 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.data.source import TargetKind
-from trainer.data.targets.masks import IGNORED
-from trainer.tasks.classification import cross_entropy
-from trainer.tasks.segmentation_files import (
+from trainer.classification.task import cross_entropy
+from trainer.segmentation.files import (
     intersection_over_union,
     mean_of_known,
     write_predictions,
 )
+from trainer.segmentation.leaf import SEGMENTATION
+from trainer.segmentation.mask_files import IGNORED
+from trainer.tasks.description import TaskDescription
 from trainer.tasks.serving import decoded, module_of, pixels_signature
 from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
 
@@ -24,8 +26,7 @@ class Segmentation(Task):
     [b, size, size] with `IGNORED` for pixels that do not count.
     """
 
-    name: ClassVar[str] = "segmentation"
-    targets: ClassVar[TargetKind] = "mask"
+    description: ClassVar[TaskDescription] = SEGMENTATION
 
     def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
         """See `Task.mirrored`."""
@@ -120,6 +121,19 @@ class Segmentation(Task):
         predicted = tf.one_hot(_classes(logits), self.classes) * counted
         sums = [tf.reduce_sum(part, [1, 2]) for part in (true * predicted, true, predicted)]
         return tf.concat(sums, 1)
+
+
+def read_answers(outputs: Mapping[str, tf.Tensor]) -> list[list[dict[str, Any]]]:
+    """See `Answers.read`: the classes that occur, each with its `share` of the pixels."""
+    names = [name.decode() for name in outputs["class_names"].numpy()]
+    return [
+        [
+            {"class_id": int(number), "class_name": names[number], "share": float(row[number])}
+            for number in (-row).argsort(kind="stable")
+            if row[number] > 0
+        ]
+        for row in outputs["shares"].numpy()
+    ]
 
 
 def _counted(target: tf.Tensor) -> tf.Tensor:
