@@ -376,7 +376,7 @@ def _features(config: TrainConfig) -> set[str]:
         "float16": config.compute.precision == "mixed_float16",
         "xla": config.compute.xla,
         "adamw": config.optimizer.kind == "adamw",
-        "segmentation": config.task == "segmentation",
+        "dense": TASKS[config.task].per != "image",
     }
     return {feature for feature, wanted in asked.items() if wanted}
 

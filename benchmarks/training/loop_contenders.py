@@ -19,13 +19,13 @@ import tf_keras as keras
 from benchmarks.measure import take_turns
 from benchmarks.processes import join_world
 from benchmarks.training.loop import BARE_LOOP, CALLS, FIT, OURS
+from trainer.classification.task import Classification
 from trainer.config import DataConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import Horovod
 from trainer.tasks.table import TASKS
-from trainer.classification.task import Classification
 from trainer.training.gradients import LocalGradients
 from trainer.training.loop import Loop
 from trainer.training.metrics import Interval

@@ -25,7 +25,31 @@ class Leaf:
     """Modules of tables that have a row of it."""
 
 
-LEAVES = {}
+LEAVES = {
+    "segmentation": Leaf(
+        r"segmentation(?! fault)|\bmasks?\b|\bunet\b|\bdilated\b|\bscenes\b",
+        ("trainer/segmentation", "serving/segmentation.py"),
+        (
+            "trainer/leaves.py",
+            "serving/score.py",
+            # The values at which its preset is measured, and what is disturbed.
+            "benchmarks/training/batches.py",
+            "benchmarks/documents.py",
+            "benchmarks/faults/chaos.py",
+        ),
+    ),
+    "ONNX": Leaf(
+        r"onnx",
+        # The benchmark compares it with the SavedModel.
+        ("trainer/onnx", "benchmarks/serving/engines.py"),
+        ("trainer/leaves.py", "benchmarks/__main__.py"),
+    ),
+    "Spark": Leaf(
+        r"\bspark\b|pyspark",
+        ("trainer/spark", "benchmarks/data/spark_prepare.py"),
+        ("trainer/leaves.py", "benchmarks/__main__.py", "benchmarks/documents.py"),
+    ),
+}
 
 
 def named(leaf):

@@ -23,7 +23,7 @@ from trainer.data.targets import target_decoder
 
 F = TypeVar("F", bound=Callable[..., tf.data.Dataset])
 Batch = dict[str, Any]
-"""image uint8 [b, size, size, 3]; target, for labels int32 [b] and for masks uint8 [b, size, size];
+"""image uint8 [b, size, size, 3]; target, of the task, for classification int32 [b];
 weight float32 [b], 0 for images that do not count; flip bool [b], whether to mirror an image."""
 
 

@@ -28,7 +28,7 @@ SEGMENTATION: Final = TaskDescription(
     ),
     about="Intersection over union, averaged over the classes, and fraction of correct pixels.",
     panel="overlap",
-    report="trainer.segmentation.report:read_segments",
+    report="trainer.segmentation.report:show_segments",
     per="pixel",
     logits=lambda size, outputs: [size, size, outputs],
     answers=Answers(

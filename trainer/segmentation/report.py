@@ -3,6 +3,7 @@
 import csv
 from dataclasses import dataclass
 
+from trainer.report.page import PredictionSections
 from trainer.report.run_data import Run
 
 OVERLAYS = 12
@@ -45,6 +46,11 @@ class Segments:
     """The examples with the lowest mean IoU, the lowest first."""
     problem: str | None
     """Why an overlay is missing, if an example could not be read when the run ended."""
+
+
+def show_segments(run: Run) -> PredictionSections:
+    """Return what the report shows; see `TaskDescription.report`."""
+    return PredictionSections.render("trainer.segmentation", segments=read_segments(run))
 
 
 def read_segments(run: Run) -> Segments | str:

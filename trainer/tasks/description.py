@@ -87,7 +87,8 @@ class TaskDescription:
     panel: str
     """Identifier of the plot of its metrics."""
     report: str
-    """MODULE:FUNCTION that reads what the report of a run shows of its predictions."""
+    """MODULE:FUNCTION from a `Run` to what its report shows of its predictions, the
+    `PredictionSections`."""
     per: str
     """What the network must have logits for, such as image or pixel."""
     logits: Callable[[int, int], list[int]]

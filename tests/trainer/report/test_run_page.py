@@ -20,7 +20,7 @@ from trainer.cli import main
 from trainer.errors import CheckpointError
 from trainer.loggers.metrics_file import MetricsFile
 from trainer.presets import PRESETS
-from trainer.report.predictions import read_predictions
+from trainer.classification.report import read_predictions
 from trainer.report.run_data import POINTS, Curve, read_run
 from trainer.report.write import write_report
 

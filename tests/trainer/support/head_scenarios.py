@@ -134,9 +134,10 @@ def _poison(number: int) -> None:
 def evaluate_saved(run: str) -> dict[str, Any]:
     """What `python -m trainer evaluate` finds for the newest checkpoint of a run."""
     from trainer.training.evaluator import evaluate_run
+    from trainer.training.options import EvaluateOptions
 
     use_plain()
-    return evaluate_run(run, "last").to_json()
+    return evaluate_run(EvaluateOptions(run)).to_json()
 
 
 def world_of(head_groups: int) -> Communicator:

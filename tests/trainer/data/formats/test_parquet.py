@@ -36,6 +36,7 @@ from trainer.data.reader import read_segments, training_records, unreadable
 from trainer.data.source import OVERHEAD_BYTES, Source, input_memory
 from trainer.data.verify import verify
 from trainer.errors import DataError
+from trainer.segmentation.leaf import SEGMENTATION
 
 CONFIG = DataConfig(source="tfrecords", dir=".", streams=4, shuffle_window=7)
 NUMBERED = [plain_record(number, number % 3) for number in range(101)]
@@ -313,7 +314,7 @@ def test_an_image_that_does_not_decode_is_named_with_its_row(tmp_path, capsys):
 
 def test_masks_are_refused(numbered):
     with pytest.raises(DataError, match=r"classification only.*prepare segmentation"):
-        check_trainable(load_manifest(numbered), None, "it", dense=True)
+        check_trainable(load_manifest(numbered), None, "it", SEGMENTATION)
 
 
 def test_the_bound_on_memory_counts_a_row_group_for_each_stream(numbered):

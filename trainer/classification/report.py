@@ -8,6 +8,7 @@ from functools import cached_property
 from math import isnan, sqrt
 from pathlib import Path
 
+from trainer.report.page import PredictionSections
 from trainer.report.run_data import Run, mapping
 
 MISTAKES = 24
@@ -105,6 +106,11 @@ class PredictionCounts:
     def weakest(self, limit: int) -> list[int]:
         """Return the labels of the classes with the lowest accuracy."""
         return sorted(self.totals, key=lambda label: (self.accuracy(label), label))[:limit]
+
+
+def show_predictions(run: Run) -> PredictionSections:
+    """Return what the report shows; see `TaskDescription.report`."""
+    return PredictionSections.render("trainer.classification", predictions=read_predictions(run))
 
 
 def read_predictions(run: Run) -> PredictionCounts | str:

@@ -1,6 +1,7 @@
 """Masks are cropped, moved and checked together with their images."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from trainer.data.builtin.digits import load_records
 from trainer.data.example import Record, from_example, to_example
 from trainer.data.manifest import Split
 from trainer.data.source import Source
-from trainer.segmentation.masks import IGNORED, Masks
+from trainer.segmentation.leaf import MASK
+from trainer.segmentation.mask_files import IGNORED, features
+from trainer.segmentation.masks import Masks
 from trainer.segmentation.scenes import CLASSES, SIZE, prepare_scenes, scenes
 
 MASKS = Masks()
@@ -28,13 +31,15 @@ def png(pixels):
 def record(mask, image=None):
     """A record whose image shows its mask: each class has a colour of its own."""
     image = PALETTE[np.where(mask == IGNORED, 0, mask) % 4] if image is None else image
-    return to_example(Record(png(image), "PNG", *mask.shape, 1, "x", "x.png", mask=png(mask)))
+    return to_example(
+        Record(png(image), "PNG", *mask.shape, 1, "x", "x.png", more=features(png(mask)))
+    )
 
 
 def source(tmp_path, size=24, **config):
     split = Split((), (1, 1), ("PNG",))
     chosen = DataConfig(source="tfrecords", dir=str(tmp_path), **config)
-    return Source(tmp_path, split, 4, size, chosen, 0, targets="mask")
+    return Source(tmp_path, split, 4, size, chosen, 0, task="segmentation")
 
 
 def evaluated(serialized, source):
@@ -112,8 +117,8 @@ def test_a_record_without_a_mask_is_named_as_such(tmp_path):
 
 def test_a_record_keeps_its_mask():
     mask = png(blocks())
-    one = Record(b"image", "PNG", 48, 72, 3, "x", "x.png", mask=mask)
-    assert from_example(to_example(one)) == one
+    one = Record(b"image", "PNG", 48, 72, 3, "x", "x.png", more=features(mask))
+    assert from_example(to_example(one)) == replace(one, more={MASK: mask})
 
 
 def test_the_embedded_scenes_show_what_their_masks_say(tmp_path):
@@ -121,7 +126,7 @@ def test_the_embedded_scenes_show_what_their_masks_say(tmp_path):
     made = scenes("china.jpg", digits[:40], 20)
     assert made == scenes("china.jpg", digits[:40], 20)
     for one in made:
-        with Image.open(io.BytesIO(one.mask)) as mask:
+        with Image.open(io.BytesIO(one.more[MASK])) as mask:
             pixels = np.asarray(mask)
         assert pixels.shape == (SIZE, SIZE)
         present = set(np.unique(pixels)) - {0}
