@@ -14,7 +14,6 @@ from common import commands, fields
 from common.arguments import parse
 from common.errors import ConfigError
 from trainer.options import (
-    COPIED,
     EvaluateOptions,
     ExportOptions,
     InspectOptions,
@@ -22,7 +21,6 @@ from trainer.options import (
     PrepareDigitsOptions,
     PrepareFolderOptions,
     PrepareImagenetOptions,
-    PrepareParquetOptions,
     PrepareScenesOptions,
     PrepareSegmentationOptions,
     PrepareSyntheticOptions,
@@ -35,6 +33,7 @@ from trainer.options import (
     StacksOptions,
     VerifyOptions,
 )
+from trainer.parquet.options import COPIED, PrepareParquetOptions
 from trainer.presets import parse_train, to_args
 
 USAGE = """\
@@ -201,15 +200,15 @@ def _prepare(name: str, options: Any) -> None:
 
             prepare_segmentation(options, line, work_through)
         case PrepareTfrecordsOptions():
-            from trainer.data.prepare.in_place.tfrecords import prepare_tfrecords
+            from trainer.data.prepare.foreign.tfrecords import prepare_tfrecords
 
             prepare_tfrecords(options, line)
         case PrepareWebdatasetOptions():
-            from trainer.data.prepare.packed.webdataset import prepare_webdataset
+            from trainer.data.prepare.foreign.webdataset import prepare_webdataset
 
             prepare_webdataset(options, line, work_through)
         case PrepareParquetOptions():
-            from trainer.data.prepare.packed.rows import describe_or_copy
+            from trainer.parquet.copies import describe_or_copy
 
             describe_or_copy(options, line, work_through)
         case _:

@@ -53,8 +53,8 @@ class DataConfig:
 
     source: Literal["digits", "scenes", "tfrecords", "synthetic"] = "tfrecords"
     """digits: scikit-learn's handwritten digits; scenes: these digits on its photographs, with
-    masks; both are prepared on first use. tfrecords: shards, or Parquet files, with a manifest in
-    `dir`; synthetic: one random batch that stays on the device, for measuring."""
+    masks; both are prepared on first use. tfrecords: shards, or files of another format, with a
+    manifest in `dir`; synthetic: one random batch that stays on the device, for measuring."""
 
     dir: str | None = None
     """Folder with manifest.json and its shards. digits and scenes default to data/digits

@@ -46,8 +46,9 @@ class Leaf:
     """MODULE:NAME of a `Division`, used if a configuration asks for it."""
     task: str | None = None
     """MODULE:NAME of a task."""
-    record_format: str | None = None
-    """MODULE:NAME of a `RecordFormat`."""
+    record_formats: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a format of files in manifests, MODULE:FUNCTION that makes the `RecordFormat`
+    of a `Manifest`."""
     observer: str | None = None
     """MODULE:NAME of what follows a run: a logger, the profiler."""
     exporter: str | None = None

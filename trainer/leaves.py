@@ -5,7 +5,7 @@ from typing import Final
 
 from trainer.leaf import Leaf
 
-_ROWS: Final[tuple[str, ...]] = ()
+_ROWS: Final[tuple[str, ...]] = ("parquet",)
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(
     importlib.import_module(f"trainer.{row}.leaf").LEAF for row in _ROWS

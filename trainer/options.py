@@ -5,6 +5,24 @@ from typing import Annotated, Literal
 
 from common.annotations import Bounds, Positional
 from trainer.config import NotNegative, Positive
+from trainer.data.prepare.options import (
+    InspectOptions,
+    PrepareFolderOptions,
+    PrepareImagenetOptions,
+    PrepareTfrecordsOptions,
+    PrepareWebdatasetOptions,
+    VerifyOptions,
+    WriteOptions,
+)
+
+__all__ = [
+    "InspectOptions",
+    "PrepareFolderOptions",
+    "PrepareImagenetOptions",
+    "PrepareTfrecordsOptions",
+    "PrepareWebdatasetOptions",
+    "VerifyOptions",
+]
 
 
 @dataclass(frozen=True)
@@ -202,55 +220,6 @@ class PrepareSyntheticOptions:
 
 
 @dataclass(frozen=True)
-class WriteOptions:
-    """How images become shards; the same for every source of files."""
-
-    reencode: str | None = None
-    """SHORT_SIDE[:QUALITY], such as 292:90: shrink larger images to this short side, in pixels, and
-    make all of them JPEGs of this quality (default 90). For data sets whose images are much larger
-    than the network's input. None copies JPEGs untouched."""
-
-    shard_mb: Annotated[int, Positive] = 128
-    """Target size of a shard, in MB (1,000,000 bytes); the images of a split are spread evenly.
-    Smaller data sets have smaller shards: up to 64, as far as each then has 64 images or more."""
-
-    seed: Annotated[int, Bounds(at_least=0, below=2**31)] = 0
-    """Seed for the order of images in the shards and for the choice of held-out images."""
-
-    max_rejected: str = "1%"
-    """Most files that may be rejected as unusable: a number, or a percentage of all files. More
-    than that is an error. rejected.csv lists each rejected file with the reason."""
-
-    max_pixels: Annotated[int, Positive] = 50_000_000
-    """Largest accepted image, in pixels. Larger images are rejected, because decoding one could
-    exhaust the memory."""
-
-    processes: Annotated[int, NotNegative] = 0
-    """Processes that read and write; 0 is one per core. The result does not depend on it."""
-
-    with_: Literal["processes", "spark"] = "processes"
-    """spark: write the shards by tasks of Spark, which read and write the same folders, such as a
-    mounted data store. The result does not depend on it."""
-
-
-@dataclass(frozen=True)
-class PrepareFolderOptions(WriteOptions):
-    """Write a folder of images as TFRecords: INPUT/CLASS/..., or INPUT/train/CLASS/... and
-    INPUT/validation/CLASS/... If it is interrupted, the same command continues.
-    """
-
-    input: str = ""
-    """Folder with one folder per class, or with folders train and validation (val, valid, test)
-    that contain the class folders."""
-
-    output: str = "data/images"
-    """Folder to write; may be a mounted data store."""
-
-    held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
-    """Fraction of each class to hold out for evaluation, if INPUT is not split already."""
-
-
-@dataclass(frozen=True)
 class PrepareSegmentationOptions(WriteOptions):
     """Write images and their masks as TFRecords, from two folders: the mask of IMAGES/a/b.jpg is
     MASKS/a/b.png, a PNG of one channel whose values are the classes of the pixels, 255 for pixels
@@ -272,139 +241,3 @@ class PrepareSegmentationOptions(WriteOptions):
 
     held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
     """Fraction of the images to hold out for evaluation, if IMAGES is not split already."""
-
-
-@dataclass(frozen=True)
-class PrepareImagenetOptions(WriteOptions):
-    """Write ILSVRC2012 as TFRecords, from the downloaded archives or from unpacked folders. If
-    it is interrupted, the same command continues.
-    """
-
-    train: str = ""
-    """ILSVRC2012_img_train.tar, a folder of its 1,000 inner archives, or a folder of the unpacked
-    inner archives (n01440764/...)."""
-
-    validation: str = ""
-    """ILSVRC2012_img_val.tar, a folder of its images, or a folder with one folder per synset."""
-
-    ground_truth: str | None = None
-    """Classes of the validation images, unless these are sorted into synsets:
-    ILSVRC2012_devkit_t12.tar.gz, a file with one synset per line, or LOC_val_solution.csv."""
-
-    words: str | None = None
-    """Names of the synsets: words.txt, synset_words.txt or LOC_synset_mapping.txt. By default the
-    names in the development kit are used, and without them the synsets themselves."""
-
-    output: str = "data/imagenet"
-    """Folder to write; may be a mounted data store."""
-
-
-@dataclass(frozen=True)
-class PrepareTfrecordsOptions:
-    """Write a manifest for TFRecords that another tool wrote in the usual ImageNet schema. The
-    shards are not changed.
-    """
-
-    input: str = ""
-    """Folder of the shards: train-* and validation-* (or val-*)."""
-
-    first_label: Literal["auto", "0", "1"] = "auto"
-    """Label of the first class in the records; auto takes the smallest label, if it is 0 or 1."""
-
-    processes: Annotated[int, NotNegative] = 0
-    """Processes that read; 0 is one per core."""
-
-
-COPIED = "data/images"
-"""Folder of a copy of Parquet files, unless another one is given."""
-
-
-@dataclass(frozen=True)
-class PrepareParquetOptions(WriteOptions):
-    """Write a manifest for Parquet files of images and labels, as Hugging Face publishes them. The
-    files are not changed, and training reads them where they are. With --copy True write their
-    images as TFRecords instead; if that is interrupted, the same command continues. For
-    classification only.
-    """
-
-    input: str = ""
-    """Folder of the files: train-*.parquet and validation-*.parquet (or valid, val, test), at any
-    depth, or files in folders with these names."""
-
-    output: str | None = None
-    """Folder for manifest.json if INPUT cannot be written; it then refers to INPUT, which must stay
-    where it is. By default the manifest is written to INPUT, and both can be moved together. With
-    --copy True the folder to write, by default data/images."""
-
-    copy: bool = False
-    """Whether to write the images as shuffled TFRecords instead of describing the files. The images
-    take their size once more in OUTPUT until all shards are written."""
-
-    image_column: str | None = None
-    """Column of encoded images, binary or a struct with the field `bytes`. By default the column
-    that the metadata call an image, or `image`, or the only one of such a type."""
-
-    label_column: str | None = None
-    """Column of labels, integers from 0. By default the column that the metadata call a class
-    label, or `label`, or the only one of integers."""
-
-    class_names: str | None = None
-    """File with one class name per line, in the order of labels. By default the names are those in
-    the metadata, and without them "class 0", "class 1", ..."""
-
-    held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
-    """Fraction of each class to hold out for evaluation, if a copy is of files without such a
-    split."""
-
-
-@dataclass(frozen=True)
-class PrepareWebdatasetOptions(WriteOptions):
-    """Write the images of WebDataset's tar archives as TFRecords: KEY.jpg (or jpeg, png, webp) with
-    its label in KEY.cls or KEY.json. Nothing is unpacked. If it is interrupted, the same command
-    continues.
-    """
-
-    input: tuple[str, ...] = ()
-    """Archives, or folders of archives: train-*.tar and validation-*.tar (or valid, val, test), at
-    any depth, or archives in folders with these names."""
-
-    output: str = "data/images"
-    """Folder to write; may be a mounted data store."""
-
-    label_field: str = "label"
-    """Field of KEY.json with the label, for images without KEY.cls."""
-
-    class_names: str | None = None
-    """File with one class name per line, in the order of labels; labels may then be names as well.
-    By default labels are numbers from 0, and the names "class 0", "class 1", ..."""
-
-    held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
-    """Fraction of each class to hold out for evaluation, if no archive is of such a split."""
-
-
-@dataclass(frozen=True)
-class VerifyOptions:
-    """Check a data set against its manifest."""
-
-    folder: Annotated[str, Positional("DIR")] = ""
-    """Folder of the data set."""
-
-    deep: bool = False
-    """Also decode every image, and every mask."""
-
-    processes: Annotated[int, NotNegative] = 0
-    """Processes that read; 0 is one per core."""
-
-
-@dataclass(frozen=True)
-class InspectOptions:
-    """Write a page that shows a data set."""
-
-    folder: Annotated[str, Positional("DIR")] = ""
-    """Folder of the data set."""
-
-    output: str | None = None
-    """File to write, by default inspect.html in DIR."""
-
-    per_class: Annotated[int, Bounds(at_least=1, at_most=100)] = 8
-    """Images shown per class; fewer if there are more than 100 classes, to keep the page small."""

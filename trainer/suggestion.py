@@ -109,7 +109,7 @@ def _median(sides: Sides) -> int | None:
 
 def _has_masks(manifest: Manifest, folder: Path) -> bool:
     """Return whether the first training image has a mask."""
-    if manifest.columns:
+    if manifest.format:
         return False
     shards = (shard for shard in manifest.splits["train"].shards if shard.examples)
     first = next(shards, None)

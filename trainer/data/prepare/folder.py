@@ -8,10 +8,10 @@ from common.errors import ConfigError
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.input_files import ImageFile, Inputs
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.options import PrepareFolderOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.errors import DataError
-from trainer.options import PrepareFolderOptions
 
 TRAINING = ("train", "training")
 VALIDATION = ("validation", "val", "valid", "test", "testing")
