@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.data.prepare.encode import encode, make_rules
+from trainer.data.prepare.options import WriteOptions
 from trainer.export.layout import FOLDER, find_saved_model
-from trainer.options import WriteOptions
 
 BATCH = 50
 

@@ -43,7 +43,7 @@ import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
 from trainer.data.prepare.imagenet import prepare_imagenet
-from trainer.options import PrepareImagenetOptions
+from trainer.data.prepare.options import PrepareImagenetOptions
 from trainer.spark.preparation import on_spark
 
 executors, folder, output, shard_mb, path = sys.argv[1:]

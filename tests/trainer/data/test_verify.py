@@ -20,9 +20,9 @@ from tests.trainer.support.data_sets.records import noise_record, write_records
 from trainer.data.example import from_example, to_example
 from trainer.data.formats.tfrecord import ShardWriter, read_shard, write_split
 from trainer.data.manifest import Sides, read_manifest
+from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
-from trainer.options import VerifyOptions
 
 CLASSES = ("ant", "bee", "cat")
 TRAIN, VALIDATION = "train-00001-of-00003.tfrecord", "validation-00000-of-00001.tfrecord"

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from common.errors import ConfigError
+from trainer.data.prepare.options import PrepareFolderOptions
 from trainer.distributed.failures import Failure
 from trainer.distributed.rank import launched_as
 from trainer.distributed.restart_policy import decide_restart
-from trainer.options import PrepareFolderOptions, PrepareSegmentationOptions
+from trainer.options import PrepareSegmentationOptions
 from trainer.presets import PRESETS, parse_train, to_args
 from trainer.spark.place import (
     LOST,

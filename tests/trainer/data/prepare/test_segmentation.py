@@ -11,11 +11,12 @@ from common.errors import ConfigError
 from trainer.data.example import from_example
 from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import check_trainable
+from trainer.data.prepare.options import VerifyOptions
 from trainer.data.prepare.segmentation import prepare_segmentation
 from trainer.data.targets.mask_files import stored_mask_fault
 from trainer.data.verify import verify
 from trainer.errors import DataError
-from trainer.options import PrepareSegmentationOptions, VerifyOptions
+from trainer.options import PrepareSegmentationOptions
 
 CLASSES = ("background", "cat", "dog")
 
