@@ -41,22 +41,15 @@ COMMANDS: Final = (
         "prepare webdataset",
         _DATA,
         "write the images of WebDataset's archives",
-        f"{_PREPARE}.packed.webdataset:prepare_webdataset",
+        f"{_PREPARE}.foreign.webdataset:prepare_webdataset",
         f"{_PREPARE}.options:PrepareWebdatasetOptions",
     ),
     Command(
         "prepare tfrecords",
         _DATA,
         "write only the manifest for TFRecords of other tools",
-        f"{_PREPARE}.in_place.tfrecords:prepare_tfrecords",
+        f"{_PREPARE}.foreign.tfrecords:prepare_tfrecords",
         f"{_PREPARE}.options:PrepareTfrecordsOptions",
-    ),
-    Command(
-        "prepare parquet",
-        _DATA,
-        "write only the manifest for Parquet files, or copy their images",
-        f"{_PREPARE}.packed.rows:describe_or_copy",
-        f"{_PREPARE}.options:PrepareParquetOptions",
     ),
     Command(
         "prepare digits",
@@ -84,7 +77,7 @@ COMMANDS: Final = (
         _DATA,
         "write a page that shows a data set: python -m trainer inspect DIR",
         "trainer.report.data_set_page:run",
-        "trainer.report.options:InspectOptions",
+        f"{_PREPARE}.options:InspectOptions",
     ),
     Command(
         "evaluate",

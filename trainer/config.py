@@ -72,9 +72,9 @@ class DataConfig:
     """What is read, in which order, and how an image becomes an input."""
 
     source: SourceName = "tfrecords"
-    """tfrecords: shards, or Parquet files, with a manifest in `dir`; synthetic: one random batch
-    that stays on the device, for measuring; others are embedded, such as digits, scikit-learn's
-    handwritten digits, and are prepared on first use."""
+    """tfrecords: shards, or files of another format, with a manifest in `dir`; synthetic: one
+    random batch that stays on the device, for measuring; others are embedded, such as digits,
+    scikit-learn's handwritten digits, and are prepared on first use."""
 
     dir: str | None = None
     """Folder with manifest.json and its shards. Embedded data sets default to data/SOURCE."""

@@ -81,8 +81,9 @@ class Leaf:
     """Networks by name."""
     presets: Mapping[str, str] = field(default_factory=dict)
     """MODULE:NAME of a `Preset`, by name."""
-    record_format: str | None = None
-    """MODULE:NAME of a `RecordFormat`."""
+    record_formats: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a format of files in manifests, MODULE:FUNCTION that makes the `RecordFormat`
+    of a `Manifest`."""
     observer: str | None = None
     """MODULE:NAME of what follows a run: a logger, the profiler."""
     exporter: Exporter | None = None

@@ -113,7 +113,7 @@ def _task_of(manifest: Manifest, folder: Path) -> TaskDescription:
     default, *others = TASKS.values()
     shards = (shard for shard in manifest.splits["train"].shards if shard.examples)
     first = next(shards, None)
-    if manifest.columns or first is None:
+    if manifest.format or first is None:
         return default
     record = from_example(next(read_shard(manifest.folder(folder) / first.file)))
     return next((task for task in others if record.more.keys() & task.features.keys()), default)

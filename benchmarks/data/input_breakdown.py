@@ -15,12 +15,11 @@ import tensorflow as tf
 from benchmarks.measure import take_turns
 from trainer.config import DataConfig
 from trainer.data import images
-from trainer.data.formats.table import record_format
+from trainer.data.formats.record_format import LABEL, Values, record_format
 from trainer.data.formats.tfrecord import READ_BUFFER
 from trainer.data.manifest import load_manifest
 from trainer.data.order import Segment
 from trainer.data.pipeline import make_order, training_examples
-from trainer.data.reader import parse
 from trainer.data.source import Source, decoded_at_once
 from trainer.distributed.communicator import Alone
 from trainer.distributed.launcher import keep_freed_memory
@@ -65,20 +64,20 @@ def stages(source: Source, batch_size: int, threads: int) -> dict[str, Callable[
     examples = training_examples(source, 0, 1, 0)
     calls = decoded_at_once(threads)
 
-    def size(_: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
-        return tf.strings.length(serialized)
+    def size(_: tf.Tensor, values: Values) -> tf.Tensor:
+        return tf.strings.length(values[0])
 
-    def parsed(own: tf.Tensor, serialized: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        encoded, label = parse(serialized)
+    def parsed(own: tf.Tensor, values: Values) -> tuple[tf.Tensor, ...]:
+        encoded, label = source.format.parse(values, LABEL)
         return tf.strings.length(encoded), label, own
 
     def undecoded(own: tf.Tensor, encoded: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, ...]:
         return tf.strings.length(encoded), label, images.flips(source, own)
 
-    def one_by_one(own: tf.Tensor, serialized: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def one_by_one(own: tf.Tensor, values: Values) -> tuple[tf.Tensor, ...]:
         each: tuple[tf.Tensor, ...] = tf.map_fn(
             lambda example: undecoded(*example),
-            (own, *parse(serialized)),
+            (own, *source.format.parse(values, LABEL)),
             parallel_iterations=2 * threads,
             fn_output_signature=(tf.int32, tf.int64, tf.bool),
         )
@@ -121,8 +120,8 @@ def _read_files(source: Source) -> int:
 def _read_in_order(source: Source) -> int:
     return sum(
         1
-        for part, count in enumerate(source.counts)
-        for _ in source.records(Segment(part, 0, count), source.origin(part))
+        for block, count in enumerate(source.counts)
+        for _ in source.records(Segment(block, 0, count), source.origin(block))
     )
 
 
@@ -130,10 +129,10 @@ def _streams(source: Source) -> int:
     return make_order(source, 1).streams_per_rank
 
 
-def _windows(source: Source) -> Iterator[list[bytes]]:
+def _windows(source: Source) -> Iterator[list[Values]]:
     """Yield the next window of each stream in turn; the last one of each is held."""
     order = make_order(source, 1)
-    reader, held = source.format.reader(order.streams_per_rank), dict[int, list[bytes]]()
+    reader, held = source.format.reader(order.streams_per_rank), dict[int, list[Values]]()
     streams = [order.endless_windows(0, turn, 0) for turn in range(order.streams_per_rank)]
     while True:
         for number, windows in enumerate(streams):
@@ -141,7 +140,7 @@ def _windows(source: Source) -> Iterator[list[bytes]]:
             records = [
                 record
                 for segment in window.segments
-                for record in source.records(segment, source.origin(segment.shard), reader)
+                for record in source.records(segment, source.origin(segment.block), reader)
             ]
             held[number] = [records[index] for index in window.shuffle]
             yield held[number]

@@ -176,7 +176,7 @@ def write_long_set(folder: Path, payload: int) -> Source:
         name = shard_name("train", number, SHARDS)
         os.link(folder / original.file, folder / name)
         shards.append(
-            Shard(name, original.examples, original.bytes, original.xxh128, original.index)
+            Shard(name, original.examples, original.bytes, original.xxh128, original.offsets)
         )
     split = Split(tuple(shards), (EXAMPLES,), ("JPEG",))
     return Source(folder, split, 1, 224, DataConfig(dir=str(folder)), 0)

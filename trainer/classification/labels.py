@@ -3,16 +3,16 @@
 import tensorflow as tf
 
 from trainer.data import images
-from trainer.data.reader import parse
+from trainer.data.formats.record_format import LABEL, Values
 from trainer.data.source import Source
 
 
 class Labels:
     """Targets are labels, int32 scalars that count from 0."""
 
-    def parse(self, serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
+    def parse(self, values: Values, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
         """See `TargetDecoder.parse`: images and labels."""
-        encoded, stored = parse(serialized)
+        encoded, stored = source.format.parse(values, LABEL)
         label = stored - source.first_label
         in_range = images.require(
             tf.reduce_all((label >= 0) & (label < source.classes)), ["label out of range", stored]
@@ -44,9 +44,9 @@ class Labels:
         del image_size
         return numbers.uniform([batch_size], 0, classes, tf.int32)
 
-    def fault(self, serialized: bytes, source: Source) -> str | None:
+    def fault(self, values: Values, source: Source) -> str | None:
         """See `TargetDecoder.fault`."""
-        encoded, label = parse(serialized)
+        encoded, label = source.format.parse(values, LABEL)
         first = source.first_label
         if not first <= int(label) < first + source.classes:
             return f"label {int(label)} is not a class, {first} to {first + source.classes - 1}"

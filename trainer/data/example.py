@@ -75,14 +75,8 @@ def example_parts(record: Record) -> tuple[bytes, bytes, bytes]:
         + b"".join(_bytes_feature(key, record.more[key]) for key in sorted(record.more))
         + _int_feature("image/width", record.width)
     )
-    head = _example_header(len(before) + len(encoded) + len(behind))
+    head = b"\x0a" + _varint(len(before) + len(encoded) + len(behind))
     return head + before, encoded, behind
-
-
-def bare_example(encoded: bytes | memoryview, label: int) -> bytes:
-    """Serialise an image and its label alone, the features that training needs."""
-    before = _int_feature("image/class/label", label) + _bytes_header("image/encoded", len(encoded))
-    return b"".join((_example_header(len(before) + len(encoded)), before, encoded))
 
 
 def from_example(serialized: bytes) -> Record:
@@ -129,15 +123,6 @@ def from_example(serialized: bytes) -> Record:
 # The functions below serialise an Example without copying its image: protobuf would copy it twice,
 # which takes as long as reading it. In the wire format (protobuf.dev/programming-guides/encoding) a
 # field is a tag, a length and that many bytes.
-
-
-def _example_header(size: int) -> bytes:
-    """Return the bytes of an Example before its features.
-
-    Args:
-        size: Size of all features in bytes.
-    """
-    return b"\x0a" + _varint(size)
 
 
 def _bytes_feature(key: str, value: bytes) -> bytes:

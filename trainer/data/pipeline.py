@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from trainer.data import images
 from trainer.data.corruption import find_damage
+from trainer.data.formats.record_format import Values
 from trainer.data.order import Order
 from trainer.data.reader import read_segments, training_records
 from trainer.data.source import CHUNK, Source, decoded_at_once
@@ -68,10 +69,10 @@ def training_batches(
 
 def training_examples(source: Source, rank: int, ranks: int, position: int) -> tf.data.Dataset:
     """Return an endless data set of one rank's examples in order, in chunks: positions, int64 [n],
-    and serialised records, string [n].
+    and a tuple of the records' values, a tensor [n] for each field of the format.
     """
     records = training_records(source, make_order(source, ranks), rank, position)
-    return _placed(records, position + (rank - position) % ranks, ranks)
+    return _at_positions(records, position + (rank - position) % ranks, ranks)
 
 
 @without_autograph
@@ -85,7 +86,7 @@ def evaluation_batches(
     """
     share = source.share(rank, ranks)
     records = read_segments(source, source.segments(share.start, share.stop))
-    examples = _placed(records, share.start, 1)
+    examples = _at_positions(records, share.start, 1)
 
     targets = target_decoder(source.task)
 
@@ -102,14 +103,14 @@ def evaluation_batches(
     return _finish(filled, source, threads)
 
 
-def _placed(records: tf.data.Dataset, first: int, step: int) -> tf.data.Dataset:
+def _at_positions(records: tf.data.Dataset, first: int, step: int) -> tf.data.Dataset:
     """Return chunks of records with their positions, which begin at `first`."""
 
-    def place(position: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        end = position + step * tf.size(chunk, tf.int64)
+    def count(position: tf.Tensor, chunk: Values) -> tuple[tf.Tensor, Any]:
+        end = position + step * tf.size(chunk[0], tf.int64)
         return end, (tf.range(position, end, step), chunk)
 
-    return records.scan(tf.constant(first, tf.int64), place)
+    return records.scan(tf.constant(first, tf.int64), count)
 
 
 def _decode(
@@ -129,19 +130,19 @@ def _decode(
     so each example then becomes one.
 
     Args:
-        examples: Chunks: positions, int64 [n], and serialised records, string [n].
-        decode: From position, encoded image and what is stored beside it to an example.
+        examples: Chunks: positions, int64 [n], and the records' values, tensors [n].
+        decode: From position, encoded image and stored target to an example.
         source: Split that the records are from.
-        locate: From a position to the part and the index of its record.
+        locate: From a position to the block and the index of its record.
         threads: Images to decode at once.
     """
     targets = target_decoder(source.task)
     signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, _blank(source))
 
-    def decode_chunk(positions: tf.Tensor, serialized: tf.Tensor) -> Batch:
+    def decode_chunk(positions: tf.Tensor, values: Values) -> Batch:
         decoded: Batch = tf.map_fn(
             lambda example: decode(*example),
-            (positions, *targets.parse(serialized, source)),
+            (positions, *targets.parse(values, source)),
             parallel_iterations=2 * threads,
             fn_output_signature=signature,
         )
@@ -160,11 +161,11 @@ def _decode(
         with tf.control_dependencies([tf.py_function(name, [position], tf.int32)]):
             return {key: tf.identity(value) for key, value in _blank(source).items()}
 
-    def decode_one(position: tf.Tensor, serialized: tf.Tensor) -> Batch:
-        return decode(position, *targets.parse(serialized, source))
+    def decode_one(position: tf.Tensor, values: Values) -> Batch:
+        return decode(position, *targets.parse(values, source))
 
-    def decode_or_replace(position: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
-        example = tf.data.Dataset.from_tensors((position, serialized))
+    def decode_or_replace(position: tf.Tensor, values: Values) -> tf.data.Dataset:
+        example = tf.data.Dataset.from_tensors((position, values))
         replaced = tf.data.Dataset.from_tensors(position).map(replacement)
         return example.map(decode_one).ignore_errors().concatenate(replaced).take(1)
 

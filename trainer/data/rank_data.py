@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from trainer.config import TrainConfig
 from trainer.data.cache import ShardCache, open_cache
-from trainer.data.corruption import find_damage, read_image, read_record
+from trainer.data.corruption import as_tensors, find_damage, read_image, read_record
 from trainer.data.data_set import DataSet
-from trainer.data.formats.table import record_format
+from trainer.data.formats.record_format import record_format
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
 from trainer.data.reader import unreadable
 from trainer.data.source import CHUNK, Source, decoded_at_once
@@ -107,10 +107,9 @@ class RankData:
             DataError: The example cannot be read.
         """
         source = self._source("validation")
-        serialized = read_record(source, example)
         targets = target_decoder(self._config.task)
-        features = targets.parse(tf.constant(serialized), source)
-        image, target = targets.evaluation(*features, source)
+        parsed = targets.parse(as_tensors(source, read_record(source, example)), source)
+        image, target = targets.evaluation(*parsed, source)
         return image.numpy(), target.numpy()
 
     def explain_training(self, error: Exception, position: int) -> None:
@@ -174,11 +173,11 @@ class RankData:
         source = self._source("train")
         # Assumes that launchers fill one node after the other; otherwise only the order is worse.
         ranks = range(world.rank, world.rank + world.local_size)
-        ahead = make_order(source, world.size).shards_ahead(ranks, position)
+        ahead = make_order(source, world.size).blocks_ahead(ranks, position)
         others = [split for name, split in manifest.splits.items() if name != "train"]
         self._cache.fill(
             [
-                *dict.fromkeys(source.shard(part) for part in ahead),
+                *dict.fromkeys(source.shard(block) for block in ahead),
                 *(shard for split in others for shard in split.shards),
             ]
         )

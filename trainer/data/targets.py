@@ -6,6 +6,7 @@ from typing import Protocol
 import tensorflow as tf
 
 from common.program import load
+from trainer.data.formats.record_format import Values
 from trainer.data.source import Source
 from trainer.tasks.table import TASKS
 
@@ -13,11 +14,11 @@ from trainer.tasks.table import TASKS
 class TargetDecoder(Protocol):
     """Turns records into inputs and targets. All methods but `fault` are called inside graphs."""
 
-    def parse(self, serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
+    def parse(self, values: Values, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
         """Parse records together, which costs less than one by one.
 
         Args:
-            serialized: The records, string of any shape.
+            values: Tensors of the records' values, of any shape, as their format reads them.
             source: Split that the records are from.
 
         Returns:
@@ -52,8 +53,8 @@ class TargetDecoder(Protocol):
     ) -> tf.Tensor:
         """Return the targets of a batch of synthetic data."""
 
-    def fault(self, serialized: bytes, source: Source) -> str | None:
-        """Return what is wrong with a record, or None.
+    def fault(self, values: Values, source: Source) -> str | None:
+        """Return what is wrong with a record, given its values as tensors, or None.
 
         Raises:
             tensorflow.errors.OpError: The record cannot be decoded.

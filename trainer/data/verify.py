@@ -21,9 +21,8 @@ from trainer.data.encoded_image import (
     open_image,
     record_fault,
 )
-from trainer.data.example import BrokenRecordError, from_example
-from trainer.data.formats.record_format import RecordFormat, Stored
-from trainer.data.formats.table import record_format
+from trainer.data.example import BrokenRecordError
+from trainer.data.formats.record_format import RecordFormat, Stored, record_format
 from trainer.data.manifest import (
     Manifest,
     Shard,
@@ -53,7 +52,7 @@ class Faults:
     count: int = 0
 
     def add(self, text: str, where: str | None = None) -> None:
-        """Add a fault, of the record at a place or of the whole shard or split."""
+        """Add a fault, of a record or of the whole shard or split."""
         self.count += 1
         if len(self.first) < SHOWN:
             subject = f"{self.subject}, {where}" if where else self.subject
@@ -188,7 +187,7 @@ def _check_shard(task: _ShardTask, advance: Advance) -> _CheckedShard:
 
 def _check_record(stored: Stored, task: _ShardTask, checked: _CheckedShard) -> None:
     try:
-        record = from_example(stored.data)
+        record = task.format.record(stored.values)
         image = open_image(record.encoded)
     except (BrokenRecordError, BrokenImageError) as error:
         checked.faults.add(str(error), stored.where)

@@ -14,6 +14,7 @@ from common.page.parts import Stat, Table
 from common.page.render import moment
 from common.text import plural, size
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
+from trainer.data.prepare.options import InspectOptions
 from trainer.data.prepare.rejected import REJECTED
 from trainer.errors import DataError
 from trainer.report.contact_sheet import (
@@ -29,7 +30,6 @@ from trainer.report.data_set_counts import (
     sizes_plot,
     split_title,
 )
-from trainer.report.options import InspectOptions
 from trainer.report.page import ReportPage, count
 
 PAGE = "inspect.html"

@@ -4,28 +4,25 @@ A record holds its mask under the key that TensorFlow's DeepLab uses, as a grey 
 value of a pixel is its class, counted from 0, or 255 for a pixel that does not count.
 """
 
+from typing import Final
+
 import tensorflow as tf
 
 from trainer.data import images
+from trainer.data.formats.record_format import StoredTarget, Values
 from trainer.data.source import Source
 from trainer.segmentation.leaf import MASK
 from trainer.segmentation.mask_files import IGNORED
+
+_MASK: Final = StoredTarget(MASK, "string", "")
 
 
 class Masks:
     """Targets are masks, uint8 [size, size]."""
 
-    def parse(self, serialized: tf.Tensor, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
+    def parse(self, values: Values, source: Source) -> tuple[tf.Tensor, tf.Tensor]:
         """See `TargetDecoder.parse`: images and masks, both encoded."""
-        del source
-        features = tf.io.parse_example(
-            serialized,
-            {
-                "image/encoded": tf.io.FixedLenFeature([], tf.string),
-                MASK: tf.io.FixedLenFeature([], tf.string, ""),
-            },
-        )
-        return features["image/encoded"], features[MASK]
+        return source.format.parse(values, _MASK)
 
     def training(
         self, encoded: tf.Tensor, stored: tf.Tensor, source: Source, position: tf.Tensor
@@ -55,9 +52,9 @@ class Masks:
         shape = [batch_size, image_size, image_size]
         return tf.cast(numbers.uniform(shape, 0, classes, tf.int32), tf.uint8)
 
-    def fault(self, serialized: bytes, source: Source) -> str | None:
+    def fault(self, values: Values, source: Source) -> str | None:
         """See `TargetDecoder.fault`."""
-        encoded, mask = self.parse(tf.constant(serialized), source)
+        encoded, mask = self.parse(values, source)
         if not mask.numpy():
             return f"has no mask ({MASK}); prepare the data with `prepare segmentation`"
         self.evaluation(encoded, mask, source)

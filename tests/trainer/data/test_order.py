@@ -120,7 +120,7 @@ def test_the_shards_that_ranks_need_next_come_before_all_others(case):
         for window in order.windows(position // order.examples, stream, record)
         for segment in window.segments
     }
-    ahead = order.shards_ahead(ranks, position)
+    ahead = order.blocks_ahead(ranks, position)
     assert sorted(ahead) == list(range(len(order.counts)))
     assert set(ahead[: len(needed)]) == needed
 

@@ -43,7 +43,7 @@ def source(tmp_path, size=24, **config):
 
 
 def evaluated(serialized, source):
-    return MASKS.evaluation(*MASKS.parse(tf.constant(serialized), source), source)
+    return MASKS.evaluation(*MASKS.parse((tf.constant(serialized),), source), source)
 
 
 def blocks(height=48, width=72, side=12):
@@ -67,7 +67,7 @@ def colours(image):
 )
 def test_image_and_mask_are_augmented_alike(tmp_path, config):
     own = source(tmp_path, **config)
-    example = MASKS.parse(tf.constant(record(blocks())), own)
+    example = MASKS.parse((tf.constant(record(blocks())),), own)
     seen = set()
     for position in range(8):
         image, mask = (x.numpy() for x in MASKS.training(*example, own, tf.constant(position)))

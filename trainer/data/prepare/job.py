@@ -1,7 +1,7 @@
 """Write a data set of shards from files, in parallel; it can be interrupted and continued.
 
     list the files and assign each its position     (on disk: millions of files need no memory)
-    unpack rows of Parquet files                    (other files are read where they are)
+    unpack images that cannot be read alone         (others are read where they are)
     survey some: statistics, sizes of records
     write each shard, then its description in .parts; a restart skips finished shards
     combine the descriptions: manifest.json last, then delete .parts
@@ -58,7 +58,7 @@ _FIELDS = 300
 _SURVEY_TASK = 32
 """Number of files per task of the survey."""
 FEWEST_IMAGES = INDEX_EVERY
-"""Fewest images of a shard that is smaller than its target size: those between two places at which
+"""Fewest images of a shard that is smaller than its target size: those between two records at which
 reading can begin."""
 _SHOWN = 5
 """Most classes named in a warning."""

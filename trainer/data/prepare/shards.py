@@ -73,7 +73,7 @@ class WrittenShard:
         """Write the description atomically."""
         data = {
             "split": self.split,
-            "shard": asdict(self.shard),
+            "shard": self.shard.to_dict(),
             "tally": self.counts.to_dict(),
             "treatment": self.treatment,
             "rejected": [asdict(file) for file in self.rejected],

@@ -14,11 +14,10 @@ from common.errors import ConfigError
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.tfrecord import FRAME, TFRECORDS, read_frames
 from trainer.data.manifest import INDEX_EVERY, Manifest, Origin
-from trainer.data.prepare.in_place.description import (
+from trainer.data.prepare.foreign.in_place import (
     MAX_CLASSES,
     ForeignShard,
     ScannedShard,
-    check_series,
     count_splits,
     existing_manifest,
     labels_by_split,
@@ -27,7 +26,9 @@ from trainer.data.prepare.in_place.description import (
     save_described,
     scan_all,
 )
+from trainer.data.prepare.foreign.names import check_series
 from trainer.data.prepare.options import PrepareTfrecordsOptions
+from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.errors import DataError
 
 _SPLITS = {"train": "train", "validation": "validation", "val": "validation"}
@@ -37,12 +38,10 @@ _NO_SHARD = {".csv", ".idx", ".index", ".json", ".md5", ".partial", ".sha256", "
 _GZIP = b"\x1f\x8b"
 
 
-def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str, *_: object) -> Manifest:
-    """Describe the shards in a folder by a manifest beside them.
-
-    Args:
-        options: Options of the command.
-        line: Command line, for the manifest.
+def prepare_tfrecords(
+    options: PrepareTfrecordsOptions, command: str, work_through: WorkThrough = work_through
+) -> Manifest:
+    """Describe the shards in a folder by a manifest in the same folder.
 
     Raises:
         ConfigError: No folder is given.
@@ -60,8 +59,9 @@ def prepare_tfrecords(options: PrepareTfrecordsOptions, line: str, *_: object) -
     for shard in shards:
         _check_uncompressed(shard.path)
     images = _estimate([shard.path for shard in shards])
-    scanned = scan_all(shards, images, options.processes)
-    return save_described(folder, _describe(folder, scanned, options.first_label, line), existing)
+    scanned = scan_all(shards, images, options.processes, work_through)
+    described = _describe(folder, scanned, options.first_label, command)
+    return save_described(folder, described, existing)
 
 
 def _check_uncompressed(path: Path) -> None:
@@ -83,7 +83,7 @@ def _estimate(paths: Sequence[Path]) -> int:
 
 
 def _describe(
-    folder: Path, scanned: Sequence[ScannedShard], first_label: str, line: str
+    folder: Path, scanned: Sequence[ScannedShard], first_label: str, command: str
 ) -> Manifest:
     names: dict[int, tuple[str, str]] = {}
     labels = labels_by_split(folder, scanned)
@@ -95,7 +95,7 @@ def _describe(
     splits = count_splits(scanned, labels, known)
     normalization = measure_normalization(folder, TFRECORDS, splits["train"].shards)
     images = sum(label_counts.total() for label_counts in labels.values())
-    origin = Origin(line, treatment={"left as they are": images})
+    origin = Origin(command, treatment={"left as they are": images})
     return Manifest(_class_names(names, known), normalization, splits, origin, first)
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError
-from common.text import listing
 from trainer.data.manifest import Manifest
-from trainer.data.prepare.in_place.description import MAX_CLASSES, check_series
-from trainer.data.prepare.in_place.parquet import SPLITS, read_class_names, told_apart
+from trainer.data.prepare.foreign.in_place import MAX_CLASSES
+from trainer.data.prepare.foreign.names import files_by_split, read_class_names
 from trainer.data.prepare.input_files import (
     FileReader,
     ImageFile,
@@ -128,18 +127,14 @@ def prepare_webdataset(
             also `job.prepare`.
     """
     archives = find_archives(options.input)
-    names = read_class_names(options.class_names) if options.class_names is not None else ()
-    inputs = webdataset_inputs(archives, told_apart(names), options.label_field)
+    names = read_class_names(options.class_names)
+    inputs = webdataset_inputs(archives, names, options.label_field)
     output = Path(options.output)
     return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
 def find_archives(given: tuple[str, ...]) -> dict[str, dict[str, Path]]:
-    """Return the archives of each split, by their names for the user.
-
-    A split is named by a word of the file's name or else by the nearest folder. Archives of the
-    split `test` are held out only if there is no other such split. If no name has a split, all
-    archives are of the split "", which is still to be divided.
+    """Return the archives of each split, by their names for the user; see `files_by_split`.
 
     Raises:
         ConfigError: No archive is given, or one does not exist.
@@ -151,53 +146,18 @@ def find_archives(given: tuple[str, ...]) -> dict[str, dict[str, Path]]:
     missing = [f"--input: {text} does not exist" for text in given if not Path(text).exists()]
     if missing:
         raise ConfigError(missing)
-    found: dict[str, dict[str, Path]] = {"train": {}, "validation": {}, "test": {}, "": {}}
+    found: dict[str, Path] = {}
     for root in map(Path, given):
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
             # The names of records begin with it, so it must not depend on where the input is.
             name = path.relative_to(root).as_posix() if root.is_dir() else path.name
             if path.is_file() and (path == root or path.name.endswith(_ARCHIVES)):
-                if any(name in of_split for of_split in found.values()):
+                if name in found:
                     raise DataError(
                         f"--input: there are two archives {name}; name a folder that contains both"
                     )
-                found[_split(path, root)][name] = path.resolve()
-    divided, others = _used(found, ", ".join(given))
-    if others:
-        print(f"not of a split that is used, so never read:\n{listing([*others])}")
-    for split, paths in divided.items():
-        check_series(Path(given[0]), split or "train", [*paths])
-    return divided
-
-
-def _used(
-    found: dict[str, dict[str, Path]], where: str
-) -> tuple[dict[str, dict[str, Path]], dict[str, Path]]:
-    """Return the archives of the splits that are used, and the others."""
-    train, held, test, others = (found[split] for split in ("train", "validation", "test", ""))
-    if held:
-        others = others | test
-    held = held or test
-    if not (train or held or others):
-        raise DataError(f"{where}: has no archives *{_ARCHIVES[0]}")
-    if train:
-        return ({"train": train, "validation": held} if held else {"": train}), others
-    if held:
-        raise DataError(
-            f"{where}: has held-out archives but none of the split train; archives are named such"
-            " as train-000000.tar, or lie in a folder train"
-        )
-    return {"": others}, {}
-
-
-def _split(path: Path, root: Path) -> str:
-    inside = path.relative_to(root).parts[:-1] if root.is_dir() else ()
-    for text in (path.name, *reversed(inside)):
-        words = re.split(r"[-_.]", text.lower())
-        split = next((SPLITS[word] for word in words if word in SPLITS), None)
-        if split:
-            return split
-    return ""
+                found[name] = path.resolve()
+    return files_by_split(found, ", ".join(given), _ARCHIVES[0], divide=True)
 
 
 def webdataset_inputs(

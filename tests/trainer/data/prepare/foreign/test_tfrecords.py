@@ -17,7 +17,7 @@ from trainer.config import DataConfig
 from trainer.data.example import from_example, to_example
 from trainer.data.formats.tfrecord import ShardWriter, read_shard
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
-from trainer.data.prepare.in_place.tfrecords import prepare_tfrecords
+from trainer.data.prepare.foreign.tfrecords import prepare_tfrecords
 from trainer.data.prepare.options import PrepareTfrecordsOptions, VerifyOptions
 from trainer.data.source import Source
 from trainer.data.verify import verify

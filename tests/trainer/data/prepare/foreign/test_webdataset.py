@@ -15,13 +15,13 @@ from tests.trainer.support.data_sets.image_folders import (
     rejected,
 )
 from tests.trainer.support.data_sets.imagenet_files import special, tar
-from trainer.data.prepare.input_files import ImageFile
-from trainer.data.prepare.options import PrepareWebdatasetOptions, VerifyOptions
-from trainer.data.prepare.packed.webdataset import (
+from trainer.data.prepare.foreign.webdataset import (
     find_archives,
     prepare_webdataset,
     webdataset_inputs,
 )
+from trainer.data.prepare.input_files import ImageFile
+from trainer.data.prepare.options import PrepareWebdatasetOptions, VerifyOptions
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.verify import verify
 from trainer.errors import DataError
@@ -254,10 +254,13 @@ def test_what_cannot_begin_is_told(tmp_path):
     with pytest.raises(ConfigError, match=r"--input: .*nowhere does not exist"):
         prepare(tmp_path / "nowhere", tmp_path / "out")
     (tmp_path / "set").mkdir()
-    with pytest.raises(DataError, match=r"set: has no archives \*.tar"):
+    with pytest.raises(DataError, match=r"set: has no files \*.tar of the train and the val"):
         prepare(tmp_path / "set", tmp_path / "out")
     write(tmp_path / "set" / "val-0.tar", samples(3))
-    with pytest.raises(DataError, match="held-out archives but none of the split train"):
+    with pytest.raises(
+        DataError,
+        match=r"has no files \*.tar of the train split; files are",
+    ):
         prepare(tmp_path / "set", tmp_path / "out")
     write(tmp_path / "set" / "train-0.tar", {"a.jpg": picture(0)})
     (tmp_path / "set" / "val-0.tar").unlink()

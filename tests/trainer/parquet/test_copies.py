@@ -22,17 +22,14 @@ from tests.trainer.support.data_sets.parquet_files import (
     write_file,
     write_split,
 )
-from trainer.config import DataConfig
-from trainer.data.formats import parquet_files
-from trainer.data.formats.table import record_format
 from trainer.data.manifest import load_manifest
-from trainer.data.pipeline import evaluation_batches, training_batches
-from trainer.data.prepare.options import PrepareParquetOptions, VerifyOptions
-from trainer.data.prepare.packed import rows
-from trainer.data.prepare.packed.rows import describe_or_copy
-from trainer.data.source import Source
+from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
+from trainer.parquet import copies
+from trainer.parquet import files as parquet_files
+from trainer.parquet.copies import describe_or_copy
+from trainer.parquet.options import PrepareParquetOptions
 
 TRAIN, HELD = pictures(150), pictures(30, 1000)
 
@@ -62,7 +59,7 @@ def test_every_row_is_stored_once_with_its_label_and_not_a_byte_changed(files, t
     manifest = copy(files, tmp_path / "out")
     assert content(files) == before
     assert manifest.classes == CLASSES
-    assert manifest.columns is None
+    assert not manifest.format
     for split, wanted in (("train", TRAIN), ("validation", HELD)):
         found = records(tmp_path / "out", split)
         assert Counter((r.encoded, r.label, r.text) for r in found) == Counter(
@@ -74,42 +71,6 @@ def test_every_row_is_stored_once_with_its_label_and_not_a_byte_changed(files, t
     assert "data/train-00001-of-00003.parquet/row group 2/row 9" in names
     verify(tmp_path / "out", VerifyOptions(deep=True, processes=1))
     assert not (tmp_path / "out" / ".parts").exists()
-
-
-def batches(folder, split):
-    manifest = load_manifest(folder)
-    # What is random depends on the position, and so on the order.
-    config = DataConfig(
-        source="tfrecords", dir=".", streams=4, shuffle_window=7, augment="none", flip=False
-    )
-    source = Source(
-        manifest.folder(folder), manifest.splits[split], len(manifest.classes), 8, config, 3,
-        format=record_format(manifest),
-    )  # fmt: skip
-    if split == "train":
-        return list(training_batches(source, 0, 1, 10, 0, 1).take(15).as_numpy_iterator())
-    return list(evaluation_batches(source, 0, 1, 10, 1).as_numpy_iterator())
-
-
-def seen(found):
-    """Pixels and labels of all images of some batches, in any order."""
-    images = (
-        tuple(np.asarray(batch[key][place]).tobytes() for key in sorted(batch))
-        for batch in found
-        for place in range(len(next(iter(batch.values()))))
-    )
-    return Counter(images)
-
-
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_an_epoch_of_batches_has_the_images_of_the_files_in_place(files, tmp_path, split):
-    """Decoded and resized, with labels and weights; the order is that of other files."""
-    describe(files)
-    copy(files, tmp_path / "out")
-    place, copied = (batches(folder, split) for folder in (files, tmp_path / "out"))
-    assert [batch.keys() for batch in place] == [batch.keys() for batch in copied]
-    assert seen(place) == seen(copied)
-    assert sum(seen(place).values()) >= len(TRAIN if split == "train" else HELD)
 
 
 def test_without_a_held_out_split_a_part_is_held_out(tmp_path):
@@ -183,13 +144,13 @@ def test_damaged_labels_are_named_before_anything_is_written(files, tmp_path):
 
 def test_a_file_that_changes_meanwhile_is_named(files, tmp_path, monkeypatch):
     path = files / "data" / "train-00001-of-00003.parquet"
-    read = rows.row_images
+    read = copies.row_images
 
     def touched(*args):
         os.utime(path, (1, 1))
         return read(*args)
 
-    monkeypatch.setattr(rows, "row_images", touched)
+    monkeypatch.setattr(copies, "row_images", touched)
     with pytest.raises(
         DataError, match=r"00001-of-00003\.parquet: has changed since it was listed"
     ):
@@ -212,7 +173,7 @@ def test_options_of_copies_are_refused_in_place_and_the_reverse(files):
 def test_a_complete_copy_is_not_unpacked_again(files, tmp_path, monkeypatch, capsys):
     manifest = copy(files, tmp_path / "out")
     before = stamps(tmp_path / "out")
-    monkeypatch.delattr(rows, "row_images")
+    monkeypatch.delattr(copies, "row_images")
     assert copy(files, tmp_path / "out") == manifest
     assert stamps(tmp_path / "out") == before
     assert "is already complete" in capsys.readouterr().out
@@ -232,7 +193,7 @@ def test_an_interrupted_copy_continues_with_the_files_that_are_missing(
     files, tmp_path, monkeypatch
 ):
     copy(files, tmp_path / "undisturbed")
-    read, names = rows.row_images, []
+    read, names = copies.row_images, []
 
     def failing(path, columns):
         names.append(path.rpartition("/")[2])
@@ -240,7 +201,7 @@ def test_an_interrupted_copy_continues_with_the_files_that_are_missing(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return read(path, columns)
 
-    monkeypatch.setattr(rows, "row_images", failing)
+    monkeypatch.setattr(copies, "row_images", failing)
     with pytest.raises(UserError, match=r"cannot be unpacked into .*\(No space left"):
         copy(files, tmp_path / "out")
     copy(files, tmp_path / "out")

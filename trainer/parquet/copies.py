@@ -21,21 +21,17 @@ import xxhash
 
 from common.errors import ConfigError, UserError
 from trainer.data.example import BrokenRecordError
-from trainer.data.formats.parquet_files import ABSENT, UnfitFileError, file_labels, row_images
-from trainer.data.manifest import Columns, Manifest
-from trainer.data.prepare.in_place.description import MAX_CLASSES
-from trainer.data.prepare.in_place.parquet import (
-    agreed_columns,
-    class_names,
-    find_files,
-    prepare_parquet,
-)
+from trainer.data.manifest import Manifest
+from trainer.data.prepare.foreign.in_place import MAX_CLASSES
 from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, Inputs
 from trainer.data.prepare.job import prepare
-from trainer.data.prepare.options import COPIED, PrepareParquetOptions
 from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedError, RejectedFile
 from trainer.errors import DataError
+from trainer.parquet.describe import agreed_columns, class_names, find_files, prepare_parquet
+from trainer.parquet.files import ABSENT, UnfitFileError, file_labels, row_images
+from trainer.parquet.format import Columns
+from trainer.parquet.options import COPIED, PrepareParquetOptions
 
 _ENDS = struct.Struct("<2q")
 _TOLD_EVERY = 16
@@ -65,7 +61,7 @@ def describe_or_copy(
     options: PrepareParquetOptions, command: str, work_through: WorkThrough = work_through
 ) -> Manifest:
     """Describe Parquet files where they are or, with --copy True, copy them; see
-    `in_place.parquet.prepare_parquet` and `copy_parquet`.
+    `prepare_parquet` and `copy_parquet`.
     """
     if options.copy:
         return copy_parquet(options, command, work_through)
@@ -190,8 +186,8 @@ class RowReader:
             begin, end = _ENDS.unpack(os.pread(bounds.fileno(), _ENDS.size, 8 * file.offset))
         if begin == end:
             raise RejectedError("has no image in it, at most a path")
-        place = replace(file, container=str(images), offset=begin, size=end - begin)
-        return self._files.read(place)
+        stored = replace(file, container=str(images), offset=begin, size=end - begin)
+        return self._files.read(stored)
 
     def close(self) -> None:
         """See `ImageReader.close`."""

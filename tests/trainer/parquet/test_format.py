@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from tests.trainer.support.command import SMALL, TINY, final_state, metrics, run_trainer
 from tests.trainer.support.data_sets.parquet_files import (
-    CLASSES,
     describe,
     flip,
     pictures,
@@ -22,20 +21,21 @@ from tests.trainer.support.data_sets.parquet_files import (
     write_split,
 )
 from tests.trainer.support.data_sets.records import plain_record
+from tests.trainer.support.data_sets.sequence import images_read
 from trainer.config import DataConfig
 from trainer.data import reader
 from trainer.data.cache import ShardCache
 from trainer.data.corruption import find_damage, read_image
-from trainer.data.example import from_example
-from trainer.data.formats import parquet, tfrecord
-from trainer.data.formats.table import record_format
+from trainer.data.formats import tfrecord
+from trainer.data.formats.record_format import record_format
 from trainer.data.manifest import check_trainable, load_manifest
 from trainer.data.pipeline import evaluation_batches, make_order, training_batches
 from trainer.data.prepare.options import VerifyOptions
-from trainer.data.reader import read_segments, training_records, unreadable
+from trainer.data.reader import read_segments, unreadable
 from trainer.data.source import OVERHEAD_BYTES, Source, input_memory
 from trainer.data.verify import verify
 from trainer.errors import DataError
+from trainer.parquet.format import UNFIT
 from trainer.segmentation.leaf import SEGMENTATION
 
 CONFIG = DataConfig(source="tfrecords", dir=".", streams=4, shuffle_window=7)
@@ -55,13 +55,9 @@ def source_of(folder: Path, split: str = "train", config: DataConfig = CONFIG) -
     )
 
 
-def read(source: Source, ranks: int = 1, position: int = 0, count: int = 202) -> list[bytes]:
-    """The images at positions of the endless sequence, read by all ranks together."""
-    order = make_order(source, ranks)
-    chunks = [training_records(source, order, rank, position) for rank in range(ranks)]
-    streams = [records.unbatch().as_numpy_iterator() for records in chunks]
-    wanted = range(position, position + count)
-    return [from_example(next(streams[place % ranks])).encoded for place in wanted]
+def read(source: Source) -> list[bytes]:
+    """The images of an epoch, read by one rank."""
+    return images_read(source, 1, 0, source.split.examples)
 
 
 @pytest.fixture(scope="module")
@@ -87,58 +83,16 @@ def noise(tmp_path, monkeypatch):
 SECOND = "data/train-00001-of-00002.parquet"
 
 
-def test_every_image_exactly_once_an_epoch(numbered):
-    seen = read(source_of(numbered))
-    everything = sorted(record.encoded for record in NUMBERED)
-    assert sorted(seen[:101]) == sorted(seen[101:]) == everything
-    assert seen[:101] != seen[101:]
-
-
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_all_world_sizes_read_the_same_sequence(numbered, ranks):
-    assert read(source_of(numbered), ranks) == read(source_of(numbered))
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 4])
-@pytest.mark.parametrize("position", [1, 17, 64, 100, 101, 108])
-def test_reading_from_any_position_continues_the_sequence(numbered, position, ranks):
-    whole = read(source_of(numbered))
-    count = min(60, 202 - position)
-    assert read(source_of(numbered), ranks, position, count) == whole[position:][:count]
-
-
 def test_row_groups_are_permuted_and_not_only_files(numbered):
     source = source_of(numbered)
     order = make_order(replace(source, config=replace(CONFIG, streams=1)), 1)
     windows = islice(order.endless_windows(0, 0, 0), 20)
-    parts = [segment.shard for window in windows for segment in window.segments]
-    firsts = list(dict.fromkeys(parts))
+    blocks = [segment.block for window in windows for segment in window.segments]
+    firsts = list(dict.fromkeys(blocks))
     assert len(source.counts) == 15
     assert firsts[:15] != sorted(firsts[:15])
-    files = [source.shard(part).file for part in firsts[:15]]
+    files = [source.shard(block).file for block in firsts[:15]]
     assert sum(a != b for a, b in pairwise(files)) > 3
-
-
-def test_an_epoch_reads_a_row_group_once_and_again_only_where_two_streams_meet(
-    numbered, monkeypatch
-):
-    reads = []
-    read_group = parquet.ParquetFormat.read
-
-    def counted(self, path, part, **options):
-        reads.append((path, part))
-        return read_group(self, path, part, **options)
-
-    monkeypatch.setattr(parquet.ParquetFormat, "read", counted)
-    source = source_of(numbered)
-    # Prefetching reads on into the next epoch, so the windows are asked for by hand.
-    order, kept = make_order(source, 1), source.format.reader(4)
-    for stream in range(4):
-        for window in order.windows(0, stream, 0):
-            for segment in window.segments:
-                list(source.records(segment, source.origin(segment.shard), kept))
-    assert len(set(reads)) == len(source.counts)
-    assert len(reads) <= len(source.counts) + order.effective_streams
 
 
 def test_batches_are_those_of_tfrecords_with_the_same_images(tmp_path, monkeypatch):
@@ -170,14 +124,15 @@ def test_batches_are_those_of_tfrecords_with_the_same_images(tmp_path, monkeypat
         assert count > 2
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_an_evaluation_counts_each_image_once(numbered, ranks):
+def test_an_evaluation_reads_each_image_once(numbered):
     source = source_of(numbered, "validation")
-    shares = [source.share(rank, ranks) for rank in range(ranks)]
+    shares = [source.share(rank, 2) for rank in range(2)]
     seen = [
-        from_example(record.numpy()).encoded
+        source.format.record(values).encoded
         for share in shares
-        for record in read_segments(source, source.segments(share.start, share.stop)).unbatch()
+        for values in read_segments(source, source.segments(share.start, share.stop))
+        .unbatch()
+        .as_numpy_iterator()
     ]
     assert seen == [record.encoded for record in NUMBERED[:37]]
     assert read_image(source, 31) == NUMBERED[31].encoded
@@ -187,7 +142,7 @@ def an_epoch(folder: Path) -> str | None:
     """Read the training images; return the fault that ends it."""
     source = source_of(folder)
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
-        read(source, count=source.split.examples)
+        read(source)
     return unreadable(raised.value)
 
 
@@ -202,13 +157,13 @@ def test_a_flipped_byte_of_an_image_is_named_with_its_row_group(noise, capfd):
     # Image 75 + 42 is in the third row group of the second file.
     flip(path, place_of(path, pictures(150)[75 + 42]))
     wanted = f"{SECOND}, row group 2: "
-    assert an_epoch(noise) == wanted + f"cannot be read ({parquet.UNFIT})"
+    assert an_epoch(noise) == wanted + f"cannot be read ({UNFIT})"
     assert "Traceback" not in capfd.readouterr().err
-    assert faults(noise, capfd) == [wanted + parquet.UNFIT]
+    assert faults(noise, capfd) == [wanted + UNFIT]
     source = source_of(noise)
-    part = next(i for i, (shard, n) in enumerate(source.parts) if (shard.file, n) == (SECOND, 2))
-    assert find_damage(source, lambda _: (part, 2), [0]) == (
-        f"{SECOND}, row group 2, row 2: cannot be read ({parquet.UNFIT})"
+    block = next(i for i, (shard, n) in enumerate(source.blocks) if (shard.file, n) == (SECOND, 2))
+    assert find_damage(source, lambda _: (block, 2), [0]) == (
+        f"{SECOND}, row group 2, row 2: cannot be read ({UNFIT})"
     )
 
 
@@ -216,13 +171,13 @@ def test_a_flipped_byte_of_an_image_is_named_with_its_row_group(noise, capfd):
 @pytest.mark.parametrize("seed", range(12))
 def test_a_flipped_byte_anywhere_is_found_by_verify_and_never_trained_on(noise, capsys, seed):
     path = noise / SECOND
-    before = read(source_of(noise), count=150)
+    before = read(source_of(noise))
     flip(path, int(np.random.default_rng(seed).integers(path.stat().st_size)))
     assert all(SECOND in line for line in faults(noise, capsys))
     # What training does not read, such as the images' paths, need not stop it.
     after, found = None, ""
     try:
-        after = read(source_of(noise), count=150)
+        after = read(source_of(noise))
     except tf.errors.InvalidArgumentError as error:
         found = unreadable(error) or ""
     assert after == before or SECOND in found
@@ -246,7 +201,7 @@ def test_a_damaged_file_is_named(noise, capfd, damage):
     break_, words = DAMAGE[damage]
     break_(noise / SECOND)
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
-        read(source, count=150)
+        read(source)
     found = unreadable(raised.value) or ""
     assert re.match(rf"{SECOND}, row group \d+.*: cannot be read \(.*({words})", found), found
     out, err = capfd.readouterr()
@@ -259,7 +214,7 @@ def test_a_damaged_file_is_named(noise, capfd, damage):
 
 def test_a_file_that_comes_back_in_time_is_read_as_if_nothing_had_been(noise, monkeypatch):
     source = source_of(noise)
-    whole = read(source, count=150)
+    whole = read(source)
     path = noise / SECOND
     away = path.rename(path.with_suffix(".away"))
     warn = reader._warn
@@ -270,20 +225,20 @@ def test_a_file_that_comes_back_in_time_is_read_as_if_nothing_had_been(noise, mo
         return warn(*args)
 
     monkeypatch.setattr(reader, "_warn", mend)
-    assert read(source, count=150) == whole
+    assert read(source) == whole
 
 
 def test_the_cache_keeps_files_and_a_damaged_copy_is_passed_over(noise, tmp_path, capsys):
     source = source_of(noise)
-    whole = read(source, count=150)
+    whole = read(source)
     manifest = load_manifest(noise)
     shards = manifest.splits["train"].shards
     cached = replace(source, cache=ShardCache(tmp_path / "cache", noise, shards))
-    assert read(cached, count=150) == whole
+    assert read(cached) == whole
     copy = tmp_path / "cache" / SECOND
     assert copy.read_bytes() == (noise / SECOND).read_bytes()
     flip(copy, place_of(copy, pictures(150)[100]))
-    assert read(cached, count=150) == whole
+    assert read(cached) == whole
     assert "is damaged; from now on the shard is read from" in capsys.readouterr().out
     assert not copy.exists()
     assert (noise / SECOND).exists()
@@ -313,7 +268,7 @@ def test_an_image_that_does_not_decode_is_named_with_its_row(tmp_path, capsys):
 
 
 def test_masks_are_refused(numbered):
-    with pytest.raises(DataError, match=r"classification only.*prepare segmentation"):
+    with pytest.raises(DataError, match=r"format parquet are read for classification only"):
         check_trainable(load_manifest(numbered), None, "it", SEGMENTATION)
 
 
@@ -355,7 +310,3 @@ def test_a_training_of_two_ranks_resumes_to_the_bit(noise, tmp_path):
     runs = tmp_path / "runs"
     assert final_state(runs / "parts") == final_state(runs / "whole")
     assert [line["attempt"] for line in metrics(runs / "parts", "start")] == [1, 2]
-
-
-def test_classes_of_the_metadata_are_in_the_manifest(numbered):
-    assert load_manifest(numbered).classes == CLASSES

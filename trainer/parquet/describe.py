@@ -4,27 +4,16 @@ find the files of each split  ->  find the columns and the classes  ->  scan eac
                               ->  statistics  ->  write manifest.json; the files are not changed
 """
 
-import re
-from collections import Counter
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 from common.errors import ConfigError
-from common.text import listing
 from trainer.data.example import BrokenRecordError
-from trainer.data.formats.parquet import ParquetFormat
-from trainer.data.formats.parquet_files import (
-    Layout,
-    UnfitFileError,
-    check_row_groups,
-    find_columns,
-    read_layout,
-)
-from trainer.data.manifest import Columns, Manifest, Origin
-from trainer.data.prepare.in_place.description import (
+from trainer.data.manifest import Manifest, Origin
+from trainer.data.prepare.foreign.in_place import (
     MAX_CLASSES,
     ForeignShard,
-    check_series,
     count_splits,
     existing_manifest,
     labels_by_split,
@@ -32,26 +21,24 @@ from trainer.data.prepare.in_place.description import (
     save_described,
     scan_all,
 )
-from trainer.data.prepare.options import PrepareParquetOptions
+from trainer.data.prepare.foreign.names import files_by_split, read_class_names, told_apart
 from trainer.errors import DataError
+from trainer.parquet.files import (
+    Layout,
+    UnfitFileError,
+    check_row_groups,
+    find_columns,
+    read_layout,
+)
+from trainer.parquet.format import Columns, ParquetFormat
+from trainer.parquet.leaf import FORMAT
+from trainer.parquet.options import PrepareParquetOptions
 
-SPLITS = {
-    "train": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "test": "test",
-}
-"""Splits by the words for them in names of files and folders."""
-_NAME = re.compile(rf"({'|'.join(SPLITS)})([-_.].*)?\.parquet")
+SUFFIX: Final = ".parquet"
 _OF_COPIES = ("reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out", "with_")
 """Options that a description in place has no use for."""
 _LARGE_ROW_GROUP = 32_000_000
 """Bytes of a row group from which the user is told of the memory that it takes."""
-_EXPECTED = (
-    "files are named train-*.parquet and validation-*.parquet (or valid, val or test), or are in"
-    " folders with these names, such as data/train-00000-of-00002.parquet"
-)
 
 
 def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
@@ -100,7 +87,8 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
         normalization=measure_normalization(folder, files, splits["train"].shards),
         splits=splits,
         origin=Origin(line, treatment={"left as they are": rows}),
-        columns=columns,
+        format=FORMAT,
+        columns=asdict(columns),
         files="" if output.resolve() == folder.resolve() else str(folder.resolve()),
     )
     described = save_described(output, manifest, existing)
@@ -109,68 +97,35 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
 
 
 def _note_row_groups(manifest: Manifest) -> None:
-    """Tell of row groups that take much memory, because each stream of a training holds some."""
+    """Tell of row groups that take much memory, because each stream of a run holds some."""
     train = manifest.splits["train"]
-    size = train.largest_row_group * train.bytes / train.examples
+    size = train.largest_block * train.bytes / train.examples
     if size > _LARGE_ROW_GROUP:
         print(
-            f"row groups have up to {train.largest_row_group:,} images, about {size / 1e6:,.0f} MB,"
-            " and each stream of a training holds one or more: `train --dry-run` prints the memory"
+            f"row groups have up to {train.largest_block:,} images, about {size / 1e6:,.0f} MB,"
+            " and each stream of a run holds one or more: `train --dry-run` prints the memory"
             " that this takes; a smaller --data.streams takes less, and a copy with --copy True"
             " least"
         )
 
 
 def find_files(folder: Path, *, divide: bool = False) -> dict[str, list[Path]]:
-    """Return the files of the training and the held-out split, in their order.
-
-    A split is named by the file or else by the nearest folder. Files of the split `test` are held
-    out only if there is no other such split.
-
-    Args:
-        folder: Folder of the files.
-        divide: Whether the held-out split may be missing. The others are then of the split "",
-            which is still to be divided; and so are all files if none names a split.
+    """Return the files of each split, in their order; see `files_by_split`.
 
     Raises:
-        DataError: A split has no files, lacks some, or has files of several series.
+        DataError: There is no such folder, a split has no files or lacks some, or has files of
+            several series.
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder")
-    found: dict[str, list[Path]] = {"train": [], "validation": [], "test": [], "": []}
-    for path in sorted(folder.rglob("*.parquet")):
-        name = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") for part in name.parts):
-            found[_split(name)].append(path)
-    others, test = found.pop(""), found.pop("test")
-    if found["validation"]:
-        others += test
-    else:
-        found["validation"] = test
-    empty = [name for name, paths in found.items() if not paths]
-    if divide and "validation" in empty and (found["train"] or others):
-        found, others = ({"": found["train"]}, others) if found["train"] else ({"": others}, [])
-    elif empty:
-        splits = " and the ".join(empty)
-        raise DataError(
-            f"{folder}: has no Parquet files of the {splits} split; {_EXPECTED}. If all images are"
-            " in one split, --copy True holds some of them out"
-        )
-    if others:
-        print(f"not of a split that is used, so never read:\n{listing([*map(str, others)])}")
-    for split, paths in found.items():
-        check_series(
-            folder, split or "train", [path.relative_to(folder).as_posix() for path in paths]
-        )
-    return found
-
-
-def _split(name: Path) -> str:
-    """Return the split that a file is of, given its path in the folder, or an empty text."""
-    match = _NAME.fullmatch(name.name)
-    if match:
-        return SPLITS[match[1]]
-    return next((SPLITS[part] for part in reversed(name.parts[:-1]) if part in SPLITS), "")
+    found = {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob(f"*{SUFFIX}"))
+        if path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    }
+    used = files_by_split(found, str(folder), SUFFIX, divide=divide)
+    return {split: [*paths.values()] for split, paths in used.items()}
 
 
 def agreed_columns(paths: list[Path], options: PrepareParquetOptions) -> tuple[Columns, Layout]:
@@ -216,31 +171,7 @@ def class_names(
     Raises:
         ConfigError: The file cannot be read, or has an empty line.
     """
-    if options.class_names is not None:
-        return told_apart(read_class_names(options.class_names))
     described = layout.features.get(columns.label, {}).get("names")
-    return told_apart(described if isinstance(described, list) else [])
-
-
-def read_class_names(file: str) -> list[str]:
-    """Read the file of --class-names.
-
-    Raises:
-        ConfigError: It cannot be read, or has an empty line.
-    """
-    try:
-        names = Path(file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([f"--class-names: {file}: cannot be read ({error})"]) from error
-    if not names or not all(name.strip() for name in names):
-        raise ConfigError([f"--class-names: {file}: must have one name on each line"])
-    return names
-
-
-def told_apart(names: Sequence[object]) -> tuple[str, ...]:
-    """Return the names of classes, with the label behind those that are not unique."""
-    texts = [str(name).strip() for name in names]
-    times = Counter(texts)
-    return tuple(
-        text if times[text] == 1 else f"{text} ({label})" for label, text in enumerate(texts)
+    return read_class_names(options.class_names) or told_apart(
+        described if isinstance(described, list) else []
     )

@@ -26,19 +26,20 @@ from tests.trainer.support.data_sets.parquet_files import (
     write_file,
     write_split,
 )
-from trainer.data.formats import parquet_files
 from trainer.data.manifest import (
     FILE_NAME,
-    Columns,
     Sides,
     load_manifest,
     parse_manifest,
     read_manifest,
 )
-from trainer.data.prepare.in_place.parquet import prepare_parquet
-from trainer.data.prepare.options import PrepareParquetOptions, VerifyOptions
+from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
+from trainer.parquet import files as parquet_files
+from trainer.parquet.describe import prepare_parquet
+from trainer.parquet.format import Columns
+from trainer.parquet.options import PrepareParquetOptions
 
 
 @pytest.fixture
@@ -76,13 +77,13 @@ def test_only_the_manifest_is_written(files):
 def test_what_the_files_say_of_themselves_is_in_the_manifest(files):
     manifest = describe(files)
     assert manifest.classes == CLASSES
-    assert manifest.columns == Columns("image", "label", "bytes")
+    assert Columns(**manifest.columns) == Columns("image", "label", "bytes")
     train = manifest.splits["train"]
     assert [shard.file for shard in train.shards] == [
         f"data/train-0000{number}-of-00002.parquet" for number in range(2)
     ]
-    assert [shard.index for shard in train.shards] == [(100, 25)] * 2
-    assert [len(set(shard.row_groups)) for shard in train.shards] == [2, 2]
+    assert [shard.blocks for shard in train.shards] == [(100, 25)] * 2
+    assert [len(set(shard.block_hashes)) for shard in train.shards] == [2, 2]
     assert train.class_counts == (84, 83, 83)
     assert train.encodings == ("JPEG",)
     assert train.sides != Sides()
@@ -183,7 +184,7 @@ def test_a_column_of_images_may_be_binary(tmp_path, kind):
     labels = pa.array([record.label for record in records], pa.int32())
     put(tmp_path, pa.table({"content": encoded, "class": labels}))
     manifest = describe(tmp_path)
-    assert manifest.columns == Columns("content", "class")
+    assert Columns(**manifest.columns) == Columns("content", "class")
     assert manifest.classes == ("class 0", "class 1", "class 2")
     verify(tmp_path, VerifyOptions(str(tmp_path), deep=True, processes=1))
 
@@ -197,7 +198,7 @@ def test_columns_and_names_can_be_given(tmp_path):
     manifest = describe(
         tmp_path / "set", label_column="fine", class_names=str(tmp_path / "names.txt")
     )
-    assert manifest.columns == Columns("image", "fine", "bytes")
+    assert Columns(**manifest.columns) == Columns("image", "fine", "bytes")
     assert manifest.classes == ("odd", "even")
     assert sum(manifest.splits["train"].class_counts) == 20
 
@@ -226,7 +227,10 @@ def test_a_folder_must_be_named():
 
 def test_a_missing_split_is_told_with_the_names_that_are_expected(tmp_path):
     write_file(tmp_path / "data" / "train-00000-of-00001.parquet", table(pictures(9)))
-    refused(tmp_path, r"has no Parquet files of the validation split; files are named train-\*")
+    refused(
+        tmp_path,
+        r"no files \*.parquet of the validation split; files are named such as",
+    )
     refused(tmp_path / "data", "validation")
     with pytest.raises(DataError, match="there is no such folder"):
         describe(tmp_path / "nowhere")
@@ -315,7 +319,7 @@ def test_row_groups_that_are_too_large_are_refused_with_their_size(files, monkey
 def test_row_groups_that_take_much_memory_are_told_with_what_to_do(files, monkeypatch, capsys):
     describe(files)
     assert "row groups" not in capsys.readouterr().out
-    monkeypatch.setattr("trainer.data.prepare.in_place.parquet._LARGE_ROW_GROUP", 20_000)
+    monkeypatch.setattr("trainer.parquet.describe._LARGE_ROW_GROUP", 20_000)
     describe(files)
     told = capsys.readouterr().out
     assert re.search(r"row groups have up to 100 images, about \d+ MB, and each stream", told)

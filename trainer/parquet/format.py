@@ -1,6 +1,6 @@
-"""Parquet files: a row group is read as a whole, so the order permutes row groups.
+"""Parquet files: a row group is read as a whole, so each is a block that the order permutes.
 
-Only this module and parquet_files.py import pyarrow. Nothing here imports TensorFlow.
+A row is an image and its label, as Arrow holds them. Nothing here imports TensorFlow.
 """
 
 import os
@@ -19,15 +19,36 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from trainer.data.example import BrokenRecordError, bare_example
-from trainer.data.formats.record_format import BrokenPartError, Place, Stored
-from trainer.data.manifest import Columns, Shard
+from trainer.data.example import BrokenRecordError, Record
+from trainer.data.formats.record_format import (
+    BrokenBlockError,
+    Entry,
+    Stored,
+    StoredTarget,
+    Values,
+)
+from trainer.data.manifest import Manifest, Shard
 
 _CHUNK: Final = 4 << 20
 """Bytes read at once to compute the checksum of a file."""
 
 UNFIT: Final = "its images and labels do not match their checksum"
 """Fault of a row group of which bytes were changed."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a file that training reads."""
+
+    image: str
+    label: str
+    field: str = ""
+    """Field of the image column that has the encoded image; empty if the column itself has it."""
+
+    @property
+    def leaf(self) -> str:
+        """Path of the encoded image in the schema of the file."""
+        return f"{self.image}.{self.field}" if self.field else self.image
 
 
 @dataclass(frozen=True)
@@ -70,37 +91,49 @@ class RowGroup:
             )
         return None
 
-    def records(self, first: int, count: int) -> Iterator[bytes]:
-        """Yield some rows without a fault as serialised records."""
+    def rows(self, first: int, count: int) -> Iterator[Values]:
+        """Yield the image and the label of some rows without a fault."""
         # Through Python's buffers, because a scalar of Arrow costs several microseconds.
         data = memoryview(self.images.buffers()[2])
         ends = self._ends[first : first + count + 1].tolist()
         labels = self.labels.slice(first, count).to_pylist()
         for (begin, end), label in zip(pairwise(ends), labels, strict=True):
-            yield bare_example(data[begin:end], label)
+            yield bytes(data[begin:end]), label
 
 
 @dataclass(frozen=True)
 class ParquetFormat:
-    """Parquet files, of which each row group is a part. See `RecordFormat`."""
+    """Parquet files, of which each row group is a block. See `RecordFormat`."""
 
     columns: Columns
+    fields = ("string", "int64")
 
-    def parts(self, shard: Shard) -> Sequence[int]:
-        """See `RecordFormat.parts`."""
-        return shard.index
+    def parse(self, values: Values, target: StoredTarget) -> tuple[Any, Any]:
+        """See `RecordFormat.parse`; there is no other target than the label."""
+        del target
+        image, label = values
+        return image, label
 
-    def places(self, shard: Shard) -> list[Place]:
-        """See `RecordFormat.places`."""
-        return [Place(part, 0, rows) for part, rows in enumerate(shard.index)]
+    def record(self, values: Values) -> Record:
+        """See `RecordFormat.record`; a row has neither the size of its image nor other texts."""
+        image, label = values
+        return Record(image, "", 0, 0, label, "", "")
+
+    def blocks(self, shard: Shard) -> Sequence[int]:
+        """See `RecordFormat.blocks`."""
+        return shard.blocks
+
+    def entries(self, shard: Shard) -> list[Entry]:
+        """See `RecordFormat.entries`."""
+        return [Entry(number, 0, rows) for number, rows in enumerate(shard.blocks)]
 
     def begin(self, first: int) -> int:
         """See `RecordFormat.begin`: the row itself."""
         return first
 
-    def where(self, part: int, record: int | None) -> str:
+    def where(self, block: int, record: int | None) -> str:
         """See `RecordFormat.where`."""
-        return f"row group {part}" + ("" if record is None else f", row {record}")
+        return f"row group {block}" + ("" if record is None else f", row {record}")
 
     def reader(self, streams: int) -> "ParquetReader":
         """See `RecordFormat.reader`."""
@@ -110,29 +143,34 @@ class ParquetFormat:
         """See `RecordFormat.scan`."""
         return ParquetScan(self, path, file, known)
 
-    def read(self, path: str, part: int, *, checked: bool = False) -> RowGroup:
+    def read(self, path: str, number: int, *, checked: bool = False) -> RowGroup:
         """Read a row group.
 
         Args:
             path: File to read.
-            part: Row group.
+            number: Row group.
             checked: Whether to compare pages with their checksums, where the file has them.
 
         Raises:
-            BrokenPartError: It cannot be decoded.
+            BrokenBlockError: It cannot be decoded.
             OSError: The file cannot be read.
         """
         with explained(), pa.OSFile(path) as file:
             parquet = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=checked)
-            if part >= parquet.num_row_groups:
-                raise BrokenPartError("the file ends before it")
+            if number >= parquet.num_row_groups:
+                raise BrokenBlockError("the file ends before it")
             wanted = [self.columns.leaf, self.columns.label]
-            table = parquet.read_row_group(part, wanted, use_threads=False).combine_chunks()
+            table = parquet.read_row_group(number, wanted, use_threads=False).combine_chunks()
             images = table.column(self.columns.image)
             if self.columns.field:
                 (images,) = images.flatten()
             labels = table.column(self.columns.label).cast(pa.int64())
             return RowGroup(_whole(images), _whole(labels))
+
+
+def parquet_format(manifest: Manifest) -> ParquetFormat:
+    """Return the format of a data set of Parquet files."""
+    return ParquetFormat(Columns(**manifest.columns))
 
 
 class ParquetReader:
@@ -146,21 +184,21 @@ class ParquetReader:
         self._lock = threading.Lock()
 
     def records(
-        self, path: str, shard: Shard, part: int, first: int, count: int
-    ) -> Iterator[bytes]:
+        self, path: str, shard: Shard, block: int, first: int, count: int
+    ) -> Iterator[Values]:
         """See `RecordReader.records`."""
         with self._lock:
-            group = self._kept.pop((path, part), None)
+            group = self._kept.pop((path, block), None)
         if group is None:
-            group = self._format.read(path, part)
-            if len(group) != shard.index[part] or group.digest() != shard.row_groups[part]:
-                raise BrokenPartError(UNFIT)
+            group = self._format.read(path, block)
+            if len(group) != shard.blocks[block] or group.digest() != shard.block_hashes[block]:
+                raise BrokenBlockError(UNFIT)
         if first + count < len(group):
             with self._lock:
-                self._kept[path, part] = group
+                self._kept[path, block] = group
                 while len(self._kept) > self._most:
                     self._kept.popitem(last=False)
-        return group.records(first, count)
+        return group.rows(first, count)
 
 
 class ParquetScan:
@@ -176,20 +214,20 @@ class ParquetScan:
         self._xxh128 = _hash(self._path)
         with explained():
             footer = pq.read_metadata(self._path)
-        for part in range(footer.num_row_groups):
-            rows, where = footer.row_group(part).num_rows, self.where
+        for number in range(footer.num_row_groups):
+            rows, where = footer.row_group(number).num_rows, self.where
             self._rows.append(rows)
             try:
-                group = self._read(part)
+                group = self._read(number)
             except BrokenRecordError as error:
-                yield Stored(where, b"", str(error), rows)
+                yield Stored(where, fault=str(error), count=rows)
                 continue
             for row in range(rows):
                 fault = group.fault(row)
-                record = b"" if fault else next(group.records(row, 1))
-                yield Stored(self._format.where(part, row), record, fault)
+                values = () if fault else next(group.rows(row, 1))
+                yield Stored(self._format.where(number, row), values, fault)
 
-    def _read(self, part: int) -> RowGroup:
+    def _read(self, number: int) -> RowGroup:
         """Read the next row group.
 
         Raises:
@@ -197,12 +235,12 @@ class ParquetScan:
         """
         self._digests.append("")
         try:
-            group = self._format.read(self._path, part, checked=True)
+            group = self._format.read(self._path, number, checked=True)
         except BrokenRecordError as error:
             raise BrokenRecordError(f"cannot be read ({error})") from error
-        self._digests[part] = group.digest()
-        known = self._known.row_groups[part : part + 1] if self._known else ()
-        if known not in ((), (self._digests[part],)):
+        self._digests[number] = group.digest()
+        known = self._known.block_hashes[number : number + 1] if self._known else ()
+        if known not in ((), (self._digests[number],)):
             raise BrokenRecordError(UNFIT)
         return group
 
@@ -215,11 +253,11 @@ class ParquetScan:
         """See `Scan.shard`."""
         size = Path(self._path).stat().st_size
         rows, digests = tuple(self._rows), tuple(self._digests)
-        return Shard(self._file, sum(rows), size, self._xxh128, rows, digests)
+        return Shard(self._file, sum(rows), size, self._xxh128, blocks=rows, block_hashes=digests)
 
     def index_fault(self, shard: Shard) -> str | None:
         """See `Scan.index_fault`."""
-        if tuple(self._rows) != shard.index:
+        if tuple(self._rows) != shard.blocks:
             return "its row groups have other numbers of rows than those in the manifest"
         return None
 
@@ -241,15 +279,15 @@ def _hash(path: str) -> str:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn pyarrow's errors into `BrokenPartError`, or into an OSError of the system."""
+    """Turn pyarrow's errors into `BrokenBlockError`, or into an OSError of the system."""
     try:
         yield
     except OSError as error:
         if error.errno:
             raise OSError(error.errno, os.strerror(error.errno)) from error
-        raise BrokenPartError(first_line(error)) from error
+        raise BrokenBlockError(first_line(error)) from error
     except (pa.ArrowException, MemoryError) as error:
-        raise BrokenPartError(first_line(error)) from error
+        raise BrokenBlockError(first_line(error)) from error
 
 
 def first_line(error: BaseException) -> str:

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainer.data.example import BrokenRecordError
-from trainer.data.formats.parquet import explained, first_line
-from trainer.data.formats.record_format import BrokenPartError
-from trainer.data.manifest import Columns
+from trainer.data.formats.record_format import BrokenBlockError
+from trainer.parquet.format import Columns, explained, first_line
 
 LARGEST_ROW_GROUP: Final = 256 << 20
 """Most bytes of a row group's images, uncompressed: each stream may hold one besides its windows.
@@ -131,7 +130,7 @@ def file_labels(path: str, columns: Columns) -> tuple[list[list[int]], int]:
     before compression.
 
     Raises:
-        BrokenPartError: A row group cannot be decoded.
+        BrokenBlockError: A row group cannot be decoded.
         UnfitFileError: Columns are encrypted.
         OSError: The file cannot be read.
     """
@@ -165,7 +164,7 @@ def row_images(path: str, columns: Columns) -> Iterator[memoryview]:
                         images = batch.column(0)
                         (images,) = images.flatten() if columns.field else (images,)
                         yield from (memoryview(image.as_buffer() or b"") for image in images)
-            except BrokenPartError as error:
+            except BrokenBlockError as error:
                 raise BrokenRecordError(f"row group {part}: cannot be read ({error})") from error
 
 

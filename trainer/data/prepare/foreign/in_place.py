@@ -1,7 +1,6 @@
 """Data sets described where they are: files are scanned, and only manifest.json is written."""
 
 import os
-import re
 import sys
 from bisect import bisect_right
 from collections import Counter
@@ -19,7 +18,7 @@ from trainer.data.encoded_image import (
     open_image,
     record_fault,
 )
-from trainer.data.example import BrokenRecordError, Record, from_example
+from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import RecordFormat
 from trainer.data.manifest import (
     FILE_NAME,
@@ -31,11 +30,9 @@ from trainer.data.manifest import (
     SplitCounts,
     read_manifest,
 )
-from trainer.data.prepare.pool import Advance, work_through
+from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.data.prepare.statistics import IMAGES, PixelSums
 from trainer.errors import DataError
-
-_SERIES = re.compile(r"(.*?)(\d+)-of-(\d+)(.*)")
 
 UNKNOWN, DAMAGED, UNFAITHFUL, MISDESCRIBED = range(4)
 """Kinds of faults: images that the reader cannot decode, that seem damaged, that it does not decode
@@ -82,13 +79,19 @@ class ScannedShard:
     """Faults by kind: `UNKNOWN` and the others."""
 
 
-def scan_all(shards: Sequence[ForeignShard], images: int, processes: int) -> list[ScannedShard]:
+def scan_all(
+    shards: Sequence[ForeignShard],
+    images: int,
+    processes: int,
+    work_through: WorkThrough = work_through,
+) -> list[ScannedShard]:
     """Scan all shards in parallel; return the results in their order.
 
     Args:
         shards: Shards to scan.
         images: Number of images in all of them, or an estimate of it.
         processes: Number of processes; 0 is one per core.
+        work_through: Does the scans; by default a pool of processes.
 
     Raises:
         DataError: A record is damaged, or has a label that is no class.
@@ -105,7 +108,7 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
         DataError: A record is damaged, or has a label that is no class.
     """
     counts = SplitCounts.empty(1)
-    scanned = ScannedShard(task.split, Shard(task.file, 0, 0, "", ()), counts)
+    scanned = ScannedShard(task.split, Shard(task.file, 0, 0, ""), counts)
     records = task.format.scan(str(task.path), task.file)
     where, fault = "", None
     try:
@@ -113,7 +116,7 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
             where, fault = stored.where, stored.fault
             if fault:
                 break
-            record = from_example(stored.data)
+            record = task.format.record(stored.values)
             if task.classes is not None and not 0 <= record.label < task.classes:
                 fault = f"label {record.label} is not a class, 0 to {task.classes - 1}"
                 break
@@ -276,20 +279,20 @@ def measure_normalization(
     Raises:
         DataError: None of the images can be decoded.
     """
-    places = [(shard, place) for shard in shards for place in files.places(shard)]
-    ends = list(accumulate(place.count for _, place in places))
+    entries = [(shard, entry) for shard in shards for entry in files.entries(shard)]
+    ends = list(accumulate(entry.count for _, entry in entries))
     count = min(IMAGES, ends[-1])
     sums, damaged, reader = PixelSums(), 0, files.reader(1)
     for number in (ends[-1] * turn // count for turn in range(count)):
-        shard, place = places[bisect_right(ends, number)]
-        skipped = number - (ends[bisect_right(ends, number)] - place.count)
+        shard, entry = entries[bisect_right(ends, number)]
+        skipped = number - (ends[bisect_right(ends, number)] - entry.count)
         if ends[-1] >= IMAGES * INDEX_EVERY:
             # With this many images, those at which reading can start are as representative.
             skipped = 0
-        path, first = str(folder / shard.file), place.first + skipped
-        (serialized,) = reader.records(path, shard, place.part, first, 1)
+        path, first = str(folder / shard.file), entry.first + skipped
+        (values,) = reader.records(path, shard, entry.block, first, 1)
         try:
-            sums.add(open_image(from_example(serialized).encoded))
+            sums.add(open_image(files.record(values).encoded))
         except DECODE_ERRORS:
             damaged += 1
     if damaged:
@@ -297,36 +300,3 @@ def measure_normalization(
     if not sums.count:
         raise DataError(f"{folder}: none of {count:,} images can be decoded; write them again")
     return sums.normalization()
-
-
-def check_series(folder: Path, split: str, names: list[str]) -> None:
-    """Refuse a series of shards with a gap, and several series that would be mixed."""
-    matches = [_SERIES.fullmatch(name) for name in names]
-    series = {(match[1], match[3], match[4]) if match else None for match in matches}
-    if series == {None}:
-        return
-    if len(series) > 1:
-        shown = ", ".join(
-            f"{begin}*-of-{total}{end}" for begin, total, end in sorted(filter(None, series))
-        )
-        others = " and others" if None in series else ""
-        raise DataError(
-            f"{folder}: the {split} shards are of several series: {shown}{others}; keep only one"
-            " in the folder"
-        )
-    ((begin, total, end),) = filter(None, series)
-    numbers = {int(match[2]) for match in matches if match}
-    width = len(next(match[2] for match in matches if match))
-    # Some tools count from 1.
-    first = 1 if 0 not in numbers and int(total) in numbers else 0
-    missing = [
-        f"{begin}{number:0{width}d}-of-{total}{end}"
-        for number in range(first, first + int(total))
-        if number not in numbers
-    ]
-    if missing:
-        more = f" and {len(missing) - 10:,} more" if len(missing) > 10 else ""
-        raise DataError(
-            f"{folder}: the following {split} shards are missing: {', '.join(missing[:10])}{more};"
-            " copy them as well"
-        )
