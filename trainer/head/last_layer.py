@@ -19,7 +19,7 @@ from trainer.checkpoints.format import Tensors
 from trainer.checkpoints.snapshot import stored_name
 from trainer.distributed.communicator import Communicator, Group
 
-_OPTION = "--model.head-groups"
+_OPTION = "--head.groups"
 
 
 class DividedHead:
@@ -28,19 +28,21 @@ class DividedHead:
     Attributes:
         network: The network without its last layer: from images to features [b, D]. It owns this
             rank's part of the last layer, whose variables follow those of the other layers.
-        group: The ranks that share the last layer.
+        group: The ranks that share the last layer: consecutive ones.
+        holders: The ranks that hold the same part of it.
     """
 
-    def __init__(self, model: keras.Model, communicator: Communicator) -> None:
+    def __init__(self, model: keras.Model, communicator: Communicator, groups: int = 1) -> None:
         """Args:
         model: Network with the outputs of this rank's classes only. It must end in a dense layer.
         communicator: World of ranks.
+        groups: Ranks that share the last layer.
 
         Raises:
             ConfigError: The network does not end in a dense layer without activation, in float32.
         """
         self._layer, features = _last_layer(model)
-        self.group: Group = communicator.sharers
+        self.group, self.holders = communicator.groups(groups)
         self._world = communicator
         self.network = keras.Model(model.input, features, name=model.name)
         # Keras adds the variables of layers that are attributes to those of the network.
@@ -93,7 +95,7 @@ class DividedHead:
             for name, variable in variables.items()
             if name.partition("/")[2] in names
         }
-        return DividedVariables(parts, self._world)
+        return DividedVariables(parts, self._world, self.group, self.holders)
 
     def initialize(self) -> None:
         """Set every rank's part to that of the whole layer's initial values; every rank must call
@@ -116,7 +118,7 @@ class DividedHead:
                     # Unlike numpy(), it copies nothing.
                     whole[name] = np.asarray(start(shape, dtype=tf.float32))
         parts = {stored_name(variable): variable for variable in self._layer.variables}
-        DividedVariables(parts, self._world).scatter(whole)
+        DividedVariables(parts, self._world, self.group, self.holders).scatter(whole)
 
     def total(self, squares: tf.Tensor) -> tf.Tensor:
         """Complete sums of squares of kernels, the last of which is divided; every rank must call
@@ -139,22 +141,26 @@ class DividedVariables:
     Parts travel one by one, so rank 0 needs memory for what is whole and for one part.
     """
 
-    def __init__(self, parts: Mapping[str, tf.Variable], communicator: Communicator) -> None:
+    def __init__(
+        self,
+        parts: Mapping[str, tf.Variable],
+        communicator: Communicator,
+        group: Group,
+        holders: Group,
+    ) -> None:
         """Args:
         parts: This rank's parts by name.
         communicator: World of ranks.
+        group: The ranks that hold the parts of the same whole.
+        holders: The ranks that hold the same parts.
         """
         self._parts, self._world = dict(parts), communicator
-
-    @property
-    def names(self) -> set[str]:
-        """Names of the variables."""
-        return set(self._parts)
+        self._group, self._holders = group, holders
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the whole tensors, by name."""
-        size = self._world.sharers.size
+        size = self._group.size
         return {
             name: (*variable.shape[:-1], variable.shape[-1] * size)
             for name, variable in self._parts.items()
@@ -166,14 +172,14 @@ class DividedVariables:
         """
         whole: Tensors = {}
         # The first group has all parts.
-        if self._world.rank < self._world.sharers.size:
+        if self._world.rank < self._group.size:
             self._gather(whole)
         # A rank that goes on to its end and leaves the world would end what the first group does.
         self._world.barrier()
         return whole
 
     def _gather(self, whole: Tensors) -> None:
-        group = self._world.sharers
+        group = self._group
         for name, variable in self._parts.items():
             if self._world.rank == 0:
                 whole[name] = np.empty(self.shapes[name], np.float32)
@@ -191,7 +197,7 @@ class DividedVariables:
         Args:
             tensors: The whole tensors on rank 0, perhaps with others; ignored elsewhere.
         """
-        group = self._world.sharers
+        group = self._group
         for name, variable in self._parts.items():
             mine: Any = tf.zeros(variable.shape)
             if self._world.rank < group.size:
@@ -208,7 +214,7 @@ class DividedVariables:
                     if part == group.index:
                         mine = received
             with tf.device("CPU:0"):
-                held = self._world.holders.spread(tf.identity(mine), f"spread.{name}")
+                held = self._holders.spread(tf.identity(mine), f"spread.{name}")
             variable.assign(held)
 
     @staticmethod

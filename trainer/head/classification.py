@@ -20,7 +20,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from trainer.classification.task import COLUMNS, Classification
-from trainer.divided.head import DividedHead
+from trainer.head.last_layer import DividedHead
 
 
 class DividedClassification(Classification):

@@ -117,7 +117,7 @@ def _plan(build: Callable[[], keras.Model], stages: int, image_size: int) -> Pla
     if weighted < stages:
         raise ConfigError(
             [
-                f"--model.stages: {stages} stages, but the network has only"
+                f"--stages.count: {stages} stages, but the network has only"
                 f" {plural(weighted, 'layer')} with weights; choose fewer stages"
             ]
         )
@@ -229,7 +229,7 @@ def _created_on(variables: Sequence[tuple[str, int]], devices: Sequence[str]) ->
         if name != expected:
             raise ConfigError(
                 [
-                    "--model.stages: a second build of the network differs from the first: it has"
+                    "--stages.count: a second build of the network differs from the first: it has"
                     f" {name} in place of {expected}; equal arguments must build equal networks"
                 ]
             )

@@ -16,7 +16,6 @@ import tensorflow as tf
 from trainer.checkpoints.format import Array, Tensors
 from trainer.config import OptimizerConfig
 from trainer.distributed.communicator import Communicator
-from trainer.updates.allreduce import AllReduce
 from trainer.updates.optimizer import Parameter, optimizer_of, parameters
 
 
@@ -205,27 +204,3 @@ class ShardedOptimizer:
         places = tf.one_hot(tf.constant(numbers, tf.int32), len(self._parameters))
         (total,) = self._group.sum([sums @ places], "sharded_norms")
         return tf.gather(total, tf.constant(numbers, tf.int32), axis=1)
-
-
-class ShardedExchange(AllReduce):
-    """As `AllReduce`, but a rank gets only the gradients that it updates with."""
-
-    def __init__(
-        self,
-        communicator: Communicator,
-        moving: Sequence[tf.Variable],
-        optimizer: ShardedOptimizer,
-    ) -> None:
-        super().__init__(communicator, moving, unscale_after=False)
-        self._optimizer = optimizer
-
-    def _exchange(
-        self, gradients: list[tf.Tensor], extras: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor | None]:
-        """See `AllReduce._exchange`. The norm is summed with the extras, because a rank knows only
-        its part of it, and all must decide alike whether it is finite.
-        """
-        part = self._optimizer.scatter_sum(gradients)
-        squares = 2.0 * tf.add_n([tf.nn.l2_loss(one) for one in part]) if part else tf.constant(0.0)
-        (sums,) = self._communicator.everyone.sum([tf.concat([extras, [squares]], 0)], "extras")
-        return part, sums[:-1], tf.sqrt(sums[-1])

@@ -1,22 +1,20 @@
 """Micro-batches that pass through the stages of a rank at the same time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import tensorflow as tf
 
-_MicroBatch = Callable[
-    [dict[str, tf.Tensor], tf.Tensor | None, int], tuple[list[tf.Tensor], list[tf.Tensor]]
-]
+from trainer.updates.division import MicroBatch, Sums, added
 
 
 def pipelined(
-    compute: _MicroBatch,
+    compute: MicroBatch,
     batch: dict[str, tf.Tensor],
     step: tf.Tensor | None,
     pieces: int,
     devices: Sequence[str],
-) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+) -> Sums:
     """Add up gradients and sums of micro-batches, inside a graph.
 
     The graph contains every micro-batch, so TensorFlow computes one in a stage while others are in
@@ -37,7 +35,7 @@ def pipelined(
         The gradients, each on the device that it is computed on, and the sums.
     """
     split = {key: tf.reshape(value, [pieces, -1, *value.shape[1:]]) for key, value in batch.items()}
-    ended: list[tuple[list[tf.Tensor], list[tf.Tensor]]] = []
+    ended: list[Sums] = []
     for number in range(pieces):
         earlier = number - len(devices)
         barrier = [tf.group(*ended[earlier][0])] if earlier >= 0 else []
@@ -47,10 +45,7 @@ def pipelined(
             begun = None if step is None else tf.identity(step)
         result = compute(piece, begun, number)
         if ended:
-            gradients, sums = (
-                [a + b for a, b in zip(left, right, strict=True)]
-                for left, right in zip(ended[-1], result, strict=True)
-            )
+            gradients, sums = map(added, ended[-1], result)
             result = gradients, sums
         ended.append(result)
     return ended[-1]

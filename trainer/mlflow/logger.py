@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from math import isfinite
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
-from common.errors import UserError
 from trainer.errors import EXIT_STATUS_TAG, RUNNING
+from trainer.loggers.observer import Observed, Observer
 from trainer.tasks.table import TASKS
 
 CAPACITY: Final = 10_000
@@ -61,9 +60,9 @@ class Client(Protocol):
         """Tell how the attempt ended, and mark the run as ended unless its owner does."""
 
 
-class MlflowLogger:
-    """Sends the metrics of one attempt to MLflow; leaving the context sends the remaining ones, and
-    how the attempt ended.
+class MlflowLogger(Observer):
+    """Sends the metrics of one attempt to MLflow; its end sends the remaining ones, and how the
+    attempt ended.
     """
 
     def __init__(
@@ -74,8 +73,7 @@ class MlflowLogger:
         flush_seconds: Longest wait at the end.
         """
         self._connect, self._flush_seconds = connect, flush_seconds
-        self.exit_status = 0
-        """Exit status of the attempt, unless an error ends it."""
+        self._exit_status = 0
         self._points: list[Point] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -98,13 +96,13 @@ class MlflowLogger:
             )
             self._thread.start()
 
-    def add(self, group: str, step: int, values: Mapping[str, float]) -> None:
-        """Report values as `group/name`; returns at once."""
+    def add(self, event: str, step: int, values: Mapping[str, float]) -> None:
+        """Report values as `event/name`; returns at once."""
         if self._thread is None:
             return
         now = time.time_ns() // 1_000_000
         points = [
-            Point(f"{group}/{name}", value, now, step)
+            Point(f"{event}/{name}", value, now, step)
             for name, value in values.items()
             if name in _SENT and isfinite(value)
         ]
@@ -115,21 +113,12 @@ class MlflowLogger:
                 self._points += points
                 self._changed.notify()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def end(self, status: int, *, failed: bool) -> None:
+        """Send what is left, and how the attempt ended."""
         if self._thread is None:
             return
-        if error is not None:
-            self.exit_status = getattr(error, "exit_code", UserError.exit_code)
         with self._changed:
-            self._closing, self._failed = True, kind is not None
+            self._exit_status, self._closing, self._failed = status, True, failed
             self._changed.notify()
         self._thread.join(self._flush_seconds)
         if self._thread.is_alive():
@@ -151,7 +140,7 @@ class MlflowLogger:
         self._try(client.describe, parameters, tags)
         while batch := self._take():
             self._try(client.send, batch)
-        self._try(partial(client.end, self.exit_status, failed=self._failed))
+        self._try(partial(client.end, self._exit_status, failed=self._failed))
 
     def _take(self) -> list[Point]:
         """Wait for the next points; return an empty list when there will be no more."""
@@ -186,7 +175,7 @@ class MlflowClient:
         Raises:
             mlflow.exceptions.MlflowException: The server cannot be reached, or refuses.
         """
-        from mlflow import entities, tracking
+        from mlflow import entities, tracking  # noqa: PLC0415 takes seconds, in this thread
 
         self._entities, self._client = entities, tracking.MlflowClient()
         run_id = os.environ.get("MLFLOW_RUN_ID")
@@ -222,12 +211,10 @@ class MlflowClient:
         return str(experiment.experiment_id)
 
 
-def mlflow_logger(name: str, *, chief: bool) -> MlflowLogger:
-    """Return the logger of a run; it sends metrics only with a server and with MLflow installed.
-
-    Args:
-        name: Name of the run.
-        chief: Whether this is rank 0; the other ranks send nothing.
+def mlflow_logger(observed: Observed) -> MlflowLogger:
+    """Return the logger of a run; it sends metrics from rank 0 only, with a server and with MLflow
+    installed.
     """
+    chief, name = observed.communicator.rank == 0, observed.folder.name
     enabled = chief and "MLFLOW_TRACKING_URI" in os.environ and find_spec("mlflow") is not None
     return MlflowLogger((lambda: MlflowClient(name)) if enabled else None)
