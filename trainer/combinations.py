@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from trainer.tasks.table import TASKS
+
 FEATURES: Final[Mapping[str, str]] = {
     "head groups": "--model.head-groups above 1",
     "stages": "--model.stages above 1",
@@ -16,12 +18,12 @@ FEATURES: Final[Mapping[str, str]] = {
     "float16": "--compute.precision mixed_float16",
     "xla": "--compute.xla True",
     "adamw": "--optimizer.kind adamw",
-    "segmentation": "--task segmentation",
+    "dense": "--task " + "/".join(name for name, task in TASKS.items() if task.per != "image"),
 }
 """Features that do not go with every other one, and the options that ask for them."""
 
 UNSUPPORTED: Final[Mapping[tuple[str, ...], str]] = {
-    ("head groups", "segmentation"): (
+    ("head groups", "dense"): (
         "what is divided is a dense last layer with one row of logits per image"
     ),
     ("head groups", "stages"): "each divides the network, and they were not built to meet",

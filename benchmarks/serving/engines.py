@@ -75,9 +75,9 @@ def digits(saved_model: str, rounds: int) -> dict[str, Any]:
 
 def resnet50(rounds: int) -> dict[str, Any]:
     """Compare the engines on photographs."""
+    from trainer.classification.task import Classification  # noqa: PLC0415
     from trainer.export.saved_model import save_model  # noqa: PLC0415 - in the process that measures
     from trainer.model.build import build_model  # noqa: PLC0415
-    from trainer.tasks.classification import Classification  # noqa: PLC0415
     from trainer.tasks.task import Serving  # noqa: PLC0415
 
     config = ModelConfig(depth=50, image_size=224)
@@ -102,7 +102,7 @@ def _compare(
     import onnxruntime  # noqa: PLC0415
     import tensorflow as tf  # noqa: PLC0415
 
-    from trainer.export.onnx import write_onnx  # noqa: PLC0415
+    from trainer.onnx.exporter import write_onnx  # noqa: PLC0415
 
     exported = tf.saved_model.load(str(saved_model))
     signature = exported.signatures["serving_default"]

@@ -15,7 +15,7 @@ from typing import Final
 import psutil
 
 from common.errors import UserError
-from trainer.options import ServeOptions
+from trainer.scoring.options import ServeOptions
 from trainer.scoring.server import command, variables
 
 _READY_SECONDS: Final = 300.0

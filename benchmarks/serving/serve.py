@@ -20,7 +20,7 @@ from benchmarks.serving.load import Load, put_load, running
 from trainer.config import Positive
 from trainer.data.builtin.digits import VALIDATION_PER_CLASS, load_records, split
 from trainer.export.layout import exported_model
-from trainer.options import ServeOptions
+from trainer.scoring.options import ServeOptions
 
 CLIENTS: Final = (1, 4, 16)
 TOGETHER: Final = 32

@@ -21,12 +21,12 @@ from benchmarks.training.checkpoint import FIRST_SAVE, IN_BACKGROUND, RESERVED, 
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.snapshot import snapshot
 from trainer.checkpoints.writer import CheckpointWriter
+from trainer.classification.task import Classification
 from trainer.config import CheckpointConfig, DataConfig, ModelConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Alone
 from trainer.model.build import build_model
-from trainer.tasks.classification import Classification
 from trainer.training.loop import Loop
 from trainer.updates.optimizer import Momentum, parameters
 

@@ -19,13 +19,13 @@ import tf_keras as keras
 from benchmarks.measure import take_turns
 from benchmarks.processes import join_world
 from benchmarks.training.loop import BARE_LOOP, CALLS, FIT, OURS
+from trainer.classification.task import Classification
 from trainer.config import DataConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import Horovod
-from trainer.task_descriptions import DESCRIPTIONS
-from trainer.tasks.classification import Classification
+from trainer.tasks.table import TASKS
 from trainer.training.gradients import LocalGradients
 from trainer.training.loop import Loop
 from trainer.training.metrics import Interval
@@ -119,7 +119,7 @@ class Ours:
         )
         self._reporter = Reporter(setup, chief=world.rank == 0)
         self._reporter.open(0, {})
-        self._interval = Interval(world.size, DESCRIPTIONS["classification"].training.key)
+        self._interval = Interval(world.size, TASKS["classification"].training.key)
 
     def take(self, steps: int) -> int:
         """Take steps in calls of `steps_per_loop`, and report once per call."""

@@ -10,11 +10,11 @@ import tf_keras as keras
 from benchmarks.measure import take_turns
 from benchmarks.processes import join_world
 from benchmarks.training.optimizers import KINDS, step, update
+from trainer.classification.task import Classification
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.model.resnet import build_resnet
 from trainer.presets import PRESETS
-from trainer.tasks.classification import Classification
 from trainer.training.loop import Loop
 from trainer.updates.optimizer import Optimizer, build_optimizer
 

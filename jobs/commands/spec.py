@@ -25,7 +25,7 @@ class SpecOptions(RunOptions):
     sweep: tuple[str, ...] = ()
     """Print a sweep instead, whose trials are all combinations of values of options of the trainer:
     optimizer.learning-rate=0.1,0.2,0.4 optimizer.momentum=0.9,0.95. Azure Machine Learning runs the
-    trials, and compares them on held-out images, by top-1 or, for a segmentation, mean IoU."""
+    trials, and compares them on held-out images, by the task's first metric, such as top-1."""
 
     sweep_concurrent: Annotated[int, Bounds(at_least=1)] = 1
     """Maximum number of trials of a sweep at the same time; each needs --nodes nodes."""

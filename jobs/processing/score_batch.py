@@ -105,7 +105,7 @@ def _check_model(workspace: Workspace, model: str, folder: str, console: Console
     if task != "classification":
         raise SpecError(
             [
-                f"MODEL: {model} is for {task}, whose masks do not fit into a table; `deploy` lets"
-                " it answer requests"
+                f"MODEL: {model} is for {task}, whose results do not fit into a table; `deploy`"
+                " lets it answer requests"
             ]
         )

@@ -17,7 +17,8 @@ from common import fields
 from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.support.random_configs import LEAVES, changed, configs
-from trainer import cli, config, model_config
+from trainer import config, model_config
+from trainer import presets as cli
 from trainer.config import TrainConfig
 from trainer.presets import EXPECTATIONS, PRESETS, to_args
 

@@ -16,10 +16,12 @@ from tests.trainer.support.data_sets.imagenet_files import (
     tar,
 )
 from tests.trainer.support.data_sets.parquet_files import pictures, write_split
+from trainer.classification.description import CLASSIFICATION
 from trainer.cli import main
 from trainer.data.manifest import SIDES, Sides
 from trainer.presets import parse_train
 from trainer.suggestion import command, suggest
+from trainer.tasks.table import TASKS
 
 
 def sides(short, others=()):
@@ -44,35 +46,28 @@ FITTING = {
 
 @pytest.mark.parametrize("short", FITTING)
 def test_preset_and_size_follow_from_the_median_short_side(short):
-    found = suggest(sides(short, (4000,)), 50_000, "d", dense=False)
+    found = suggest(sides(short, (4000,)), 50_000, "d", CLASSIFICATION)
     assert [(config.preset, config.model.image_size) for config in found] == FITTING[short]
     stems = {config.model.stem for config in found}
     assert stems == ({"3x3"} if short < 64 else {"7x7"})
 
 
-@pytest.mark.parametrize(("short", "network", "size"), [(32, "dilated", 32), (375, "unet", 64)])
-def test_images_with_masks_are_segmented(short, network, size):
-    (config,) = suggest(sides(short), 1000, "d", dense=True)
-    assert config.task == "segmentation"
-    assert (config.model.network, config.model.image_size) == (network, size)
-
-
 def test_images_that_were_not_measured_are_taken_for_photographs():
-    assert [config.preset for config in suggest(Sides(), 1000, "d", dense=False)] == ["images"]
+    assert [config.preset for config in suggest(Sides(), 1000, "d", CLASSIFICATION)] == ["images"]
 
 
 @pytest.mark.parametrize(("images", "batch"), [(10, 4), (100, 4), (200, 8), (300, 16), (10**6, 16)])
 def test_a_batch_is_small_beside_the_images(images, batch):
-    (config,) = suggest(Sides(), images, "d", dense=False)
+    (config,) = suggest(Sides(), images, "d", CLASSIFICATION)
     assert config.batch_size == batch
     assert images < 100 or images / (batch * config.ranks) >= 8
 
 
 @pytest.mark.parametrize("folder", ["data/images", "a folder/with 'quotes'"])
-@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("task", TASKS.values())
 @pytest.mark.parametrize("short", FITTING)
-def test_the_command_line_gives_the_same_configuration(short, dense, folder):
-    for config in suggest(sides(short), 500, folder, dense=dense):
+def test_the_command_line_gives_the_same_configuration(short, task, folder):
+    for config in suggest(sides(short), 500, folder, task):
         words = shlex.split(command(config))
         assert words[:4] == ["python", "-m", "trainer", "train"]
         assert parse_train(words[4:]) == config

@@ -8,7 +8,7 @@ from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import Values
 from trainer.data.order import Segment
 from trainer.data.source import Source
-from trainer.data.targets.table import TARGETS
+from trainer.data.targets import target_decoder
 from trainer.errors import DataError
 
 
@@ -71,7 +71,7 @@ def _first_line(error: tf.errors.OpError) -> str:
 def _fault(source: Source, block: int, index: int) -> str | None:
     try:
         values = as_tensors(source, _record(source, block, index))
-        return TARGETS[source.targets].fault(values, source)
+        return target_decoder(source.task).fault(values, source)
     except tf.errors.OpError as error:
         return f"cannot be read as an image ({_first_line(error)})"
     except BrokenRecordError as error:

@@ -12,6 +12,7 @@ from common.errors import ConfigError
 from common.files import write_atomically
 from common.text import listing
 from trainer.errors import DataError
+from trainer.tasks.description import TaskDescription
 
 FILE_NAME = "manifest.json"
 SCHEMA, FORMAT_SCHEMA = 2, 3
@@ -282,7 +283,7 @@ def _check(manifest: Manifest, folder: Path) -> None:
 
 
 def check_trainable(
-    manifest: Manifest, classes: int | None, source: str, *, dense: bool = False
+    manifest: Manifest, classes: int | None, source: str, task: TaskDescription
 ) -> None:
     """Refuse a data set that a run cannot learn from.
 
@@ -290,23 +291,23 @@ def check_trainable(
         manifest: Manifest of the data set.
         classes: Number of outputs of the network; None is the number of classes of the data set.
         source: Name of the data set, for errors.
-        dense: Whether the images have masks, whose classes the manifest does not count.
+        task: What is to be learned; of what records hold for it, a manifest counts labels only.
 
     Raises:
         DataError: A split has no images, or all training images are of one class.
         ConfigError: The network has another number of classes.
     """
-    if dense and manifest.format:
+    if task.features and manifest.format:
         raise DataError(
-            f"{source}: files of the format {manifest.format} are read for classification only; the"
-            " classes of pixels are read from TFRecords, which `python -m trainer prepare` writes"
+            f"{source}: files of the format {manifest.format} are read for classification only;"
+            f" write a data set for {task.name} with `python -m trainer {task.prepare}`"
         )
     for split in ("train", "validation"):
         if split not in manifest.splits or not manifest.splits[split].examples:
             raise DataError(f"{source}: has no images in the split {split!r}; prepare it again")
     counts = manifest.splits["train"].class_counts
     present = [name for name, count in zip(manifest.classes, counts, strict=True) if count]
-    if len(present) < 2 and not dense:
+    if len(present) < 2 and not task.features:
         raise DataError(
             f"{source}: all training images are of the class {present[0]!r}, so there is nothing to"
             " learn; prepare a data set with images of at least two classes"

@@ -20,11 +20,11 @@ from trainer.data.formats.record_format import Values
 from trainer.data.order import Order
 from trainer.data.reader import read_segments, training_records
 from trainer.data.source import CHUNK, Source, decoded_at_once
-from trainer.data.targets.table import TARGETS
+from trainer.data.targets import target_decoder
 
 F = TypeVar("F", bound=Callable[..., tf.data.Dataset])
 Batch = dict[str, Any]
-"""image uint8 [b, size, size, 3]; target, for labels int32 [b] and for masks uint8 [b, size, size];
+"""image uint8 [b, size, size, 3]; target, of the task, for classification int32 [b];
 weight float32 [b], 0 for images that do not count; flip bool [b], whether to mirror an image."""
 
 
@@ -57,7 +57,7 @@ def training_batches(
     """
     examples = training_examples(source, rank, ranks, position)
 
-    targets = TARGETS[source.targets]
+    targets = target_decoder(source.task)
 
     def decode(own: tf.Tensor, encoded: tf.Tensor, stored: tf.Tensor) -> Batch:
         image, target = targets.training(encoded, stored, source, own)
@@ -88,7 +88,7 @@ def evaluation_batches(
     records = read_segments(source, source.segments(share.start, share.stop))
     examples = _at_positions(records, share.start, 1)
 
-    targets = TARGETS[source.targets]
+    targets = target_decoder(source.task)
 
     def decode(_: tf.Tensor, encoded: tf.Tensor, stored: tf.Tensor) -> Batch:
         return _example(*targets.evaluation(encoded, stored, source), tf.constant(False))
@@ -136,7 +136,7 @@ def _decode(
         locate: From a position to the block and the index of its record.
         threads: Images to decode at once.
     """
-    targets = TARGETS[source.targets]
+    targets = target_decoder(source.task)
     signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, _blank(source))
 
     def decode_chunk(positions: tf.Tensor, values: Values) -> Batch:
@@ -185,7 +185,7 @@ def _example(image: tf.Tensor, target: tf.Tensor, flip: tf.Tensor) -> Batch:
 def _blank(source: Source) -> Batch:
     size = source.image_size
     image = tf.zeros([size, size, 3], tf.uint8)
-    blank = _example(image, TARGETS[source.targets].blank(source), tf.constant(False))
+    blank = _example(image, target_decoder(source.task).blank(source), tf.constant(False))
     return {**blank, "weight": tf.constant(0.0)}
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from trainer.config import DataConfig
 from trainer.data.cache import ShardCache
@@ -40,10 +39,6 @@ BATCHES_IN_FLIGHT = 2
 """Batches in addition to those kept ready: the one being filled and the one in use."""
 
 
-TargetKind: TypeAlias = Literal["label", "mask"]
-"""What a record holds beside its image: a class, or an image of the classes of its pixels."""
-
-
 @dataclass(frozen=True)
 class Source:
     """One split in one folder."""
@@ -58,7 +53,8 @@ class Source:
     """Label of the first class in the records."""
     cache: ShardCache | None = None
     """Cache of shards on this node, if there is one."""
-    targets: TargetKind = "label"
+    task: str = "classification"
+    """Task whose targets its records become."""
     format: RecordFormat = TFRECORDS
 
     @cached_property

@@ -1,6 +1,7 @@
 """Options of `prepare parquet`. Standard library only."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Final
 
 from common.annotations import Bounds
@@ -46,3 +47,10 @@ class PrepareParquetOptions(WriteOptions):
     held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
     """Fraction of each class to hold out for evaluation, if a copy is of files without such a
     split."""
+
+    paths = ("input", "output", "class_names")
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the data set that is described or written."""
+        return Path(self.output or (COPIED if self.copy else self.input))

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 from trainer.report.run_data import Curve, Run
-from trainer.task_descriptions import DESCRIPTIONS
+from trainer.tasks.table import TASKS
 
 COLOURS = 8
 """Colours of the palette, distinguishable with colour blindness; see common/page/style.css."""
@@ -66,11 +66,11 @@ PANELS = (
     ),
     *(
         Panel(
-            panel,
+            task.panel,
             "Accuracy",
-            DESCRIPTIONS[task].about,
+            task.about,
             (
-                Series("train", DESCRIPTIONS[task].training.key, DESCRIPTIONS[task].training.label),
+                Series("train", task.training.key, task.training.label),
                 *(
                     Series(
                         "evaluation",
@@ -79,13 +79,13 @@ PANELS = (
                         marked=True,
                         compared=number == 0,
                     )
-                    for number, metric in enumerate(DESCRIPTIONS[task].evaluation)
+                    for number, metric in enumerate(task.evaluation)
                 ),
             ),
             ticks=".0%",
             hover=".2%",
         )
-        for panel, task in (("accuracy", "classification"), ("overlap", "segmentation"))
+        for task in TASKS.values()
     ),
     Panel(
         "rate",

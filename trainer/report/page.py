@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
+from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from common import text
@@ -24,6 +26,23 @@ class ReportPage(Page):
         # Nothing in plotly's code may end the script element around it.
         plotly = get_plotlyjs().replace("</script", "<\\/script") if self.plots else ""
         return render("trainer.report", template, page=self, plotly=plotly)
+
+
+@dataclass(frozen=True)
+class PredictionSections:
+    """What the page of a run shows of its predictions on held-out images, as HTML."""
+
+    counts: Markup
+    """Numbers by class."""
+    examples: Markup
+    """A few examples."""
+
+    @classmethod
+    def render(cls, package: str, **values: object) -> Self:
+        """Render counts.html and examples.html of a package."""
+        names = ("counts.html", "examples.html")
+        # Both are HTML already, with every value escaped.
+        return cls(*(Markup(render(package, name, **values)) for name in names))  # noqa: S704
 
 
 def count(value: float | None) -> str | None:

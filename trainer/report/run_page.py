@@ -8,14 +8,14 @@ from itertools import chain, repeat
 from common.page.parts import Share, Stat, Table
 from common.page.render import moment
 from common.prices import money
+from common.program import load
 from common.text import duration as in_words
 from common.text import plural
 from trainer.config import TrainConfig
 from trainer.model.description import describe as describe_network
 from trainer.presets import PRESETS, to_args
 from trainer.report.curves import plot_run
-from trainer.report.page import ReportPage, count, duration, percent
-from trainer.report.predictions import PredictionCounts, read_predictions
+from trainer.report.page import PredictionSections, ReportPage, count, duration, percent
 from trainer.report.run_data import (
     IDENTIFYING,
     POINTS,
@@ -26,8 +26,6 @@ from trainer.report.run_data import (
     options,
     show_option,
 )
-from trainer.report.segments import Segments, read_segments
-from trainer.task_descriptions import DESCRIPTIONS
 
 ATTEMPTS = 12
 """Largest number of attempts whose environments are shown."""
@@ -52,10 +50,7 @@ class RunPage(ReportPage):
     """The content of the page."""
 
     phases: Sequence[Share]
-    predictions: PredictionCounts | str
-    """The predictions of a classification, or a sentence on why there are none."""
-    segments: Segments | str | None
-    """Those of a segmentation, or a sentence on why there are none; None for another task."""
+    predictions: PredictionSections
     configuration: Configuration | None
     """The configuration; None if it cannot be read."""
     environment: Table | None
@@ -80,8 +75,7 @@ def run_page(run: Run) -> str:
         phases=_phases(run.summary),
         plots=plot_run(run),
         hint=_hint(run),
-        predictions=read_predictions(run),
-        segments=read_segments(run) if run.task is DESCRIPTIONS["segmentation"] else None,
+        predictions=load(run.task.report)(run),
         configuration=_configuration(run.config, run) if run.config else None,
         environment=_environment(run.attempts) if run.attempts else None,
         command=f"python -m trainer report {shlex.quote(str(run.path))}",

@@ -187,7 +187,7 @@ def _network(setup: RunSetup, communicator: Communicator) -> tuple[keras.Model, 
 
     def build() -> keras.Model:
         return build_model(
-            config.model, classes, config.compute.precision, config.seed, dense=config.dense
+            config.model, classes, config.compute.precision, config.seed, config.task
         )
 
     stages, head = config.model.stages, None

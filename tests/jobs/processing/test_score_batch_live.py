@@ -46,7 +46,7 @@ def test_what_would_fail_on_a_node_is_refused_before(live, outputs, model, capsy
     assert command("flowers:77") == 1
     assert "model flowers:77: is not registered" in capsys.readouterr().err
     assert command(model("masks", task="segmentation")) == 2
-    assert "masks:1 is for segmentation, whose masks do not fit" in capsys.readouterr().err
+    assert "masks:1 is for segmentation, whose results do not fit" in capsys.readouterr().err
     assert command(model("own", folder="runs/x/export")) == 2
     assert "own:1 lies in runs/x/export, but such jobs read models below" in capsys.readouterr().err
     broken = model("broken")

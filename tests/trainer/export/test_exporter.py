@@ -10,7 +10,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import onnxruntime
 import pytest
 import tensorflow as tf
 from PIL import Image
@@ -25,6 +24,7 @@ from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import evaluation_batches
 from trainer.data.source import Source
 from trainer.export.exporter import export_model, export_run
+from trainer.export.options import SavedModelOptions
 from trainer.model.weights import load_model, variables_by_name
 from trainer.presets import PRESETS
 from trainer.run_folder import RunFolder
@@ -234,11 +234,10 @@ def test_every_kind_of_jpeg_and_png_is_decoded_as_pillow_does(kind, mode, option
 
 
 @pytest.mark.slow
-def test_the_export_at_the_end_of_a_run_is_what_the_command_exports(trained, tmp_path, capsys):
+def test_the_export_at_the_end_of_a_run_is_what_the_command_exports(trained, tmp_path):
     assert "runs/run/export" in trained.output
     run, again = trained.folder.path, tmp_path / "again"
-    assert cli.main(["export", "--run", str(run), "--output", str(again), "--onnx", "True"]) == 0
-    assert "model.onnx differs by at most" in capsys.readouterr().out
+    assert cli.main(["export", "--run", str(run), "--output", str(again)]) == 0
     assert facts(again) == facts(trained.export)
     assert facts(again)["evaluation"]["examples"] == 360
     assert facts(again)["run"] == "run"
@@ -248,12 +247,6 @@ def test_the_export_at_the_end_of_a_run_is_what_the_command_exports(trained, tmp
         for folder in (trained.export, again)
     )
     assert np.array_equal(first, second)
-
-    # Real images, decoded and cropped as a user of ONNX has to.
-    real = tf.stack([central_image(tf.constant(i), 8, 1.0) for i in trained.images[:50]]).numpy()
-    session = onnxruntime.InferenceSession(str(again / "model.onnx"))
-    (found,) = session.run(["probabilities"], {"pixels": real})
-    np.testing.assert_allclose(found, trained.probabilities[:50], rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.slow
@@ -292,7 +285,7 @@ def test_a_synthetic_run_has_numbered_classes(tmp_path):
     preset = PRESETS["synthetic"]
     small = replace(preset.model, depth=18, width=4, image_size=32, classes=3)
     folder, _, _ = make_run(tmp_path / "run", replace(preset, model=small, name="run"))
-    path = export_run(str(folder.path), "last", None, 5, onnx=False)
+    path = export_run(SavedModelOptions(run=str(folder.path)))
     assert facts(path)["class_names"] == ["class 0", "class 1", "class 2"]
     assert (facts(path)["top"], facts(path)["evaluation"]) == (3, None)
     noise = np.random.default_rng(0).integers(0, 256, (50, 40, 3)).astype(np.uint8)

@@ -35,6 +35,7 @@ from trainer.data.source import OVERHEAD_BYTES, Source, input_memory
 from trainer.data.verify import verify
 from trainer.errors import DataError
 from trainer.parquet.format import UNFIT
+from trainer.segmentation.leaf import SEGMENTATION
 
 CONFIG = DataConfig(source="tfrecords", dir=".", streams=4, shuffle_window=7)
 NUMBERED = [plain_record(number, number % 3) for number in range(101)]
@@ -204,8 +205,8 @@ def test_verify_and_inspect_read_a_good_set(noise, capsys):
 
 
 def test_masks_are_refused(numbered):
-    with pytest.raises(DataError, match=r"format parquet are read for classification only"):
-        check_trainable(load_manifest(numbered), None, "it", dense=True)
+    with pytest.raises(DataError, match=r"classification only.*prepare segmentation"):
+        check_trainable(load_manifest(numbered), None, "it", SEGMENTATION)
 
 
 def test_the_bound_on_memory_counts_a_row_group_for_each_stream(numbered):

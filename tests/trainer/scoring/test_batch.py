@@ -289,4 +289,4 @@ def test_a_segmentation_is_refused_with_the_reason(score, run, tmp_path):
     (export / "export.json").write_text(json.dumps({**facts, "task": "segmentation"}))
     status, _, err = score("--output", tmp_path / "scores", "--model", export)
     assert status == 4
-    assert "is a model for segmentation, whose masks do not fit into a table" in err
+    assert "is a model for segmentation, whose results do not fit into a table" in err

@@ -13,12 +13,12 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tests.trainer.support.scenarios import start, tiny_config
+from trainer.classification.task import Classification
 from trainer.config import CheckpointConfig, DataConfig, ModelConfig, TrainConfig
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone, Communicator
 from trainer.divided.classification import DividedClassification
 from trainer.divided.head import DividedHead
-from trainer.tasks.classification import Classification
 from trainer.tasks.task import Task
 from trainer.training import loop as loop_module
 
@@ -134,9 +134,10 @@ def _poison(number: int) -> None:
 def evaluate_saved(run: str) -> dict[str, Any]:
     """What `python -m trainer evaluate` finds for the newest checkpoint of a run."""
     from trainer.training.evaluator import evaluate_run
+    from trainer.training.options import EvaluateOptions
 
     use_plain()
-    return evaluate_run(run, "last").to_json()
+    return evaluate_run(EvaluateOptions(run)).to_json()
 
 
 def world_of(head_groups: int) -> Communicator:

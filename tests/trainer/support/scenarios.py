@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tests.trainer.support.small_model import small_model
+from trainer.classification.task import Classification
 from trainer.config import (
     CheckpointConfig,
     ComputeConfig,
@@ -29,7 +30,6 @@ from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import connect
-from trainer.tasks.classification import Classification
 from trainer.tasks.task import Predictions
 from trainer.training import loop as loop_module
 from trainer.training.evaluator import Evaluator, gather

@@ -14,7 +14,7 @@ from trainer.config import TrainConfig
 from trainer.diagnostics.device import stage_devices
 from trainer.divided.stages import build_divided
 from trainer.model.build import build_model
-from trainer.tasks.table import make_task
+from trainer.tasks.task import make_task
 from trainer.training.gradients import LocalGradients
 
 CLASSES = 5
@@ -96,7 +96,7 @@ def placement(config: TrainConfig) -> list[tuple[str, int]]:
 
 def _model(config: TrainConfig) -> keras.Model:
     def build() -> keras.Model:
-        return build_model(config.model, CLASSES, config.compute.precision, dense=config.dense)
+        return build_model(config.model, CLASSES, config.compute.precision, task=config.task)
 
     stages, size = config.model.stages, config.model.image_size
     return build_divided(build, stage_devices(stages), size) if stages > 1 else build()
@@ -104,7 +104,9 @@ def _model(config: TrainConfig) -> keras.Model:
 
 def _batch(config: TrainConfig, rank: int = 0) -> dict[str, tf.Tensor]:
     noise, count, size = np.random.default_rng(rank), config.batch_size, config.model.image_size
-    shape, dtype = ([count, size, size], tf.uint8) if config.dense else ([count], tf.int32)
+    shape, dtype = (
+        ([count, size, size], tf.uint8) if config.task == "segmentation" else ([count], tf.int32)
+    )
     return {
         "image": tf.constant(noise.integers(0, 256, [count, size, size, 3]), tf.uint8),
         "target": tf.constant(noise.integers(0, CLASSES, shape), dtype),

@@ -12,13 +12,13 @@ import stat
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from trainer.data.prepare.encode import Encoded
 from trainer.data.prepare.rejected import HIDDEN, RejectedError, RejectedFile
-from trainer.data.targets.mask_files import MaskFolder
 from trainer.errors import DataError
 
 _COMPRESSED = {
@@ -74,6 +74,23 @@ class ImageReader(Protocol):
         """Close what is open."""
 
 
+class TargetFiles(Protocol):
+    """Files beside the images that say what is to be predicted; the same in every process."""
+
+    def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[Mapping[str, bytes], int]:
+        """Return the features of an image's record besides the image, and its label.
+
+        Args:
+            name: Path of the image in its folder.
+            image: The image as it is stored.
+            resize: Whether images were shrunk, so that what belongs to them is shrunk alike.
+
+        Raises:
+            RejectedError: The file does not fit the image.
+            DataError: The file cannot be read now.
+        """
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Inputs of one data set."""
@@ -86,8 +103,8 @@ class Inputs:
     """WordNet identifier of each class; empty if there are none."""
     notes: tuple[str, ...] = ()
     """Notes for the user, printed before anything is written."""
-    masks: MaskFolder | None = None
-    """Masks of the images, whose labels then follow from them; None if images have classes."""
+    targets: TargetFiles | None = None
+    """Files beside the images, from which their labels follow; None if images have classes."""
     unpack: Callable[[Path, int], Callable[[], ImageReader]] | None = None
     """Function that makes single images readable, for files from which they cannot be read alone.
     It takes the folder to write, where it continues what was interrupted, and the number of

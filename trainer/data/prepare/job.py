@@ -112,7 +112,7 @@ def prepare(
         least = begin(output, identity)
         reader = inputs.unpack(output / PARTS, options.processes) if inputs.unpack else FileReader
         preparation = Preparation(
-            listing.path, output, inputs.classes, inputs.synsets, rules, inputs.masks, reader
+            listing.path, output, inputs.classes, inputs.synsets, rules, inputs.targets, reader
         )
         survey = _survey(preparation, sizes["train"].files, options.processes)
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
@@ -123,7 +123,7 @@ def prepare(
         manifest.save(output)
         listing.close()
     shutil.rmtree(output / PARTS, ignore_errors=True)
-    _tell(output, manifest, rejections, masks=inputs.masks is not None)
+    _tell(output, manifest, rejections, counted=inputs.targets is None)
     return manifest
 
 
@@ -277,7 +277,7 @@ def _manifest(
     )
 
 
-def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, masks: bool) -> None:
+def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, counted: bool) -> None:
     """Print a summary of the data set."""
     for name, split in manifest.splits.items():
         count = len(split.shards)
@@ -285,8 +285,8 @@ def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, masks: bo
             f"{name}: {plural(split.examples, 'image')} in {plural(count, 'shard')} of"
             f" {split.bytes / count / 1e6:,.1f} MB"
         )
-        # With masks, a class is counted where it is the most frequent one of an image.
-        empty = [] if masks else empty_classes(manifest, name)
+        # Labels that follow from other files need not name all classes.
+        empty = empty_classes(manifest, name) if counted else []
         if empty:
             shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
             which = f"{name} of {_classes(len(empty))}"

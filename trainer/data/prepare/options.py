@@ -1,10 +1,11 @@
-"""Options of the commands that prepare and look at data sets. Standard library only."""
+"""Options of the commands that write, describe and check data sets. Standard library only."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from common.annotations import Bounds, Positional
 from trainer.config import NotNegative, Positive
+from trainer.workers import WorkersName
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,11 @@ class WriteOptions:
     processes: Annotated[int, NotNegative] = 0
     """Processes that read and write; 0 is one per core. The result does not depend on it."""
 
-    with_: Literal["processes", "spark"] = "processes"
-    """spark: write the shards by tasks of Spark, which read and write the same folders, such as a
-    mounted data store. The result does not depend on it."""
+    with_: WorkersName = "processes"
+    """Where shards are written: by processes of this machine, or by tasks of a cluster, which read
+    and write the same folders, such as a mounted data store. The result does not depend on it."""
+
+    paths = ("input", "output")
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,24 @@ class PrepareImagenetOptions(WriteOptions):
     output: str = "data/imagenet"
     """Folder to write; may be a mounted data store."""
 
+    paths = ("train", "validation", "ground_truth", "words", "output")
+
+
+@dataclass(frozen=True)
+class PrepareTfrecordsOptions:
+    """Write a manifest for TFRecords that another tool wrote in the usual ImageNet schema. The
+    shards are not changed.
+    """
+
+    input: str = ""
+    """Folder of the shards: train-* and validation-* (or val-*)."""
+
+    first_label: Literal["auto", "0", "1"] = "auto"
+    """Label of the first class in the records; auto takes the smallest label, if it is 0 or 1."""
+
+    processes: Annotated[int, NotNegative] = 0
+    """Processes that read; 0 is one per core."""
+
 
 @dataclass(frozen=True)
 class PrepareWebdatasetOptions(WriteOptions):
@@ -105,21 +126,7 @@ class PrepareWebdatasetOptions(WriteOptions):
     held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
     """Fraction of each class to hold out for evaluation, if no archive is of such a split."""
 
-
-@dataclass(frozen=True)
-class PrepareTfrecordsOptions:
-    """Write a manifest for TFRecords that another tool wrote in the usual ImageNet schema. The
-    shards are not changed.
-    """
-
-    input: str = ""
-    """Folder of the shards: train-* and validation-* (or val-*)."""
-
-    first_label: Literal["auto", "0", "1"] = "auto"
-    """Label of the first class in the records; auto takes the smallest label, if it is 0 or 1."""
-
-    processes: Annotated[int, NotNegative] = 0
-    """Processes that read; 0 is one per core."""
+    paths = ("input", "output", "class_names")
 
 
 @dataclass(frozen=True)
@@ -130,21 +137,7 @@ class VerifyOptions:
     """Folder of the data set."""
 
     deep: bool = False
-    """Also decode every image, and every mask."""
+    """Also decode every image, and what else a record holds."""
 
     processes: Annotated[int, NotNegative] = 0
     """Processes that read; 0 is one per core."""
-
-
-@dataclass(frozen=True)
-class InspectOptions:
-    """Write a page that shows a data set."""
-
-    folder: Annotated[str, Positional("DIR")] = ""
-    """Folder of the data set."""
-
-    output: str | None = None
-    """File to write, by default inspect.html in DIR."""
-
-    per_class: Annotated[int, Bounds(at_least=1, at_most=100)] = 8
-    """Images shown per class; fewer if there are more than 100 classes, to keep the page small."""
