@@ -77,7 +77,7 @@ COMMANDS: Final = (
         _DATA,
         "write a page that shows a data set: python -m trainer inspect DIR",
         "trainer.report.data_set_page:run",
-        f"{_PREPARE}.options:InspectOptions",
+        "trainer.report.options:InspectOptions",
     ),
     Command(
         "evaluate",

@@ -44,6 +44,20 @@ LEAVES = {
         ("trainer/onnx", "benchmarks/serving/engines.py"),
         ("trainer/leaves.py", "benchmarks/__main__.py"),
     ),
+    "Parquet": Leaf(
+        r"parquet|pyarrow",
+        (
+            "trainer/parquet",
+            # Scores are written as Parquet by default, and read by other tools.
+            "trainer/scoring",
+            "benchmarks/serving/score.py",
+            # Spark's own format, in which the classifier hands over the images of a DataFrame.
+            "trainer/spark",
+            # The benchmarks of the input compare it with TFRecords.
+            "benchmarks/data",
+        ),
+        ("trainer/leaves.py",),
+    ),
     "Spark": Leaf(
         r"\bspark\b|pyspark",
         ("trainer/spark", "benchmarks/data/spark_prepare.py"),

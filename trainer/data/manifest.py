@@ -63,8 +63,9 @@ class Shard:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read the data that `to_dict` returns, with lists in the place of tuples."""
         index, hashes = tuple(data["index"]), tuple(data.get("row_groups", ()))
-        known = {key: data[key] for key in ("file", "examples", "bytes", "xxh128")}
-        return cls(**known, **{"blocks" if hashes else "offsets": index}, block_hashes=hashes)
+        offsets, blocks = ((), index) if hashes else (index, ())
+        known = (data[key] for key in ("file", "examples", "bytes", "xxh128"))
+        return cls(*known, offsets, blocks, hashes)
 
 
 @dataclass(frozen=True)

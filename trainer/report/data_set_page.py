@@ -13,7 +13,6 @@ from common.page.parts import Block, Page, Section, Stat, Table, Tables, Text
 from common.page.render import moment, render
 from common.text import plural, size
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
-from trainer.data.prepare.options import InspectOptions
 from trainer.data.prepare.rejected import REJECTED
 from trainer.errors import DataError
 from trainer.report.contact_sheet import (
@@ -23,6 +22,7 @@ from trainer.report.contact_sheet import (
     take_samples,
 )
 from trainer.report.data_set_counts import counts, remarks, split_title
+from trainer.report.options import InspectOptions
 from trainer.report.page import count
 
 PAGE = "inspect.html"

@@ -214,7 +214,7 @@ MOMENTS = ("inputs", "*.images", "*.ends", "*.json")
 """Files that appear one after the other in the folder of an unfinished data set."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_copy_that_is_killed_at_any_moment_ends_with_the_same_bytes(files, tmp_path):
     options = ["--input", "set", "--copy", "True", "--processes", "1"]
     copy(files, tmp_path / "undisturbed")

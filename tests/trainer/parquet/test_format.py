@@ -24,14 +24,13 @@ from tests.trainer.support.data_sets.records import plain_record
 from tests.trainer.support.data_sets.sequence import images_read
 from trainer.config import DataConfig
 from trainer.data import reader
-from trainer.data.cache import ShardCache
-from trainer.data.corruption import find_damage, read_image
+from trainer.data.corruption import find_damage
 from trainer.data.formats import tfrecord
 from trainer.data.formats.record_format import record_format
 from trainer.data.manifest import check_trainable, load_manifest
 from trainer.data.pipeline import evaluation_batches, make_order, training_batches
 from trainer.data.prepare.options import VerifyOptions
-from trainer.data.reader import read_segments, unreadable
+from trainer.data.reader import unreadable
 from trainer.data.source import OVERHEAD_BYTES, Source, input_memory
 from trainer.data.verify import verify
 from trainer.errors import DataError
@@ -124,20 +123,6 @@ def test_batches_are_those_of_tfrecords_with_the_same_images(tmp_path, monkeypat
         assert count > 2
 
 
-def test_an_evaluation_reads_each_image_once(numbered):
-    source = source_of(numbered, "validation")
-    shares = [source.share(rank, 2) for rank in range(2)]
-    seen = [
-        source.format.record(values).encoded
-        for share in shares
-        for values in read_segments(source, source.segments(share.start, share.stop))
-        .unbatch()
-        .as_numpy_iterator()
-    ]
-    assert seen == [record.encoded for record in NUMBERED[:37]]
-    assert read_image(source, 31) == NUMBERED[31].encoded
-
-
 def an_epoch(folder: Path) -> str | None:
     """Read the training images; return the fault that ends it."""
     source = source_of(folder)
@@ -168,7 +153,7 @@ def test_a_flipped_byte_of_an_image_is_named_with_its_row_group(noise, capfd):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_flipped_byte_anywhere_is_found_by_verify_and_never_trained_on(noise, capsys, seed):
     path = noise / SECOND
     before = read(source_of(noise))
@@ -184,9 +169,7 @@ def test_a_flipped_byte_anywhere_is_found_by_verify_and_never_trained_on(noise, 
 
 
 DAMAGE = {
-    "gone": (Path.unlink, "No such file or directory"),
     "cut": (lambda path: path.write_bytes(path.read_bytes()[:-9]), "magic bytes"),
-    "empty": (lambda path: path.write_bytes(b""), "size is 0 bytes"),
     "of other row groups": (
         lambda path: write_file(path, table(pictures(75)), rows=75),
         "do not match their checksum|ends before it",
@@ -212,38 +195,6 @@ def test_a_damaged_file_is_named(noise, capfd, damage):
     assert any(SECOND in line for line in faults(noise, capfd))
 
 
-def test_a_file_that_comes_back_in_time_is_read_as_if_nothing_had_been(noise, monkeypatch):
-    source = source_of(noise)
-    whole = read(source)
-    path = noise / SECOND
-    away = path.rename(path.with_suffix(".away"))
-    warn = reader._warn
-
-    def mend(*args):
-        if away.exists():
-            away.rename(path)
-        return warn(*args)
-
-    monkeypatch.setattr(reader, "_warn", mend)
-    assert read(source) == whole
-
-
-def test_the_cache_keeps_files_and_a_damaged_copy_is_passed_over(noise, tmp_path, capsys):
-    source = source_of(noise)
-    whole = read(source)
-    manifest = load_manifest(noise)
-    shards = manifest.splits["train"].shards
-    cached = replace(source, cache=ShardCache(tmp_path / "cache", noise, shards))
-    assert read(cached) == whole
-    copy = tmp_path / "cache" / SECOND
-    assert copy.read_bytes() == (noise / SECOND).read_bytes()
-    flip(copy, place_of(copy, pictures(150)[100]))
-    assert read(cached) == whole
-    assert "is damaged; from now on the shard is read from" in capsys.readouterr().out
-    assert not copy.exists()
-    assert (noise / SECOND).exists()
-
-
 def test_verify_and_inspect_read_a_good_set(noise, capsys):
     verify(noise, VerifyOptions(str(noise), deep=True, processes=1))
     assert f"{noise}: 4 shards, 180 records, 0 faults" in capsys.readouterr().out
@@ -253,22 +204,8 @@ def test_verify_and_inspect_read_a_good_set(noise, capsys):
     assert re.search(r"data/train-00000-of-00002.parquet, row group \d, row \d", page)
 
 
-def test_an_image_that_does_not_decode_is_named_with_its_row(tmp_path, capsys):
-    records = pictures(60)
-    broken = records[33].encoded[:50]
-    records[33] = replace(records[33], encoded=broken)
-    write_split(tmp_path, "train", records, files=1, rows=20)
-    write_split(tmp_path, "validation", pictures(9), files=1)
-    describe(tmp_path)
-    assert "data" in capsys.readouterr().err
-    source = source_of(tmp_path)
-    found = find_damage(source, source.locate, range(60))
-    assert found is not None
-    assert found.startswith("data/train-00000-of-00001.parquet, row group 1, row 13: cannot be")
-
-
 def test_masks_are_refused(numbered):
-    with pytest.raises(DataError, match=r"format parquet are read for classification only"):
+    with pytest.raises(DataError, match=r"classification only.*prepare segmentation"):
         check_trainable(load_manifest(numbered), None, "it", SEGMENTATION)
 
 

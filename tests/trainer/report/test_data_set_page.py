@@ -21,7 +21,6 @@ from trainer.cli import main
 from trainer.data.example import from_example
 from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import Origin, Sides, load_manifest
-from trainer.data.prepare.options import InspectOptions
 from trainer.errors import DataError
 from trainer.report.contact_sheet import take_samples
 from trainer.report.data_set_page import write_inspection

@@ -1,4 +1,4 @@
-"""Options of the commands that prepare and look at data sets. Standard library only."""
+"""Options of the commands that write, describe and check data sets. Standard library only."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -87,6 +87,22 @@ class PrepareImagenetOptions(WriteOptions):
 
 
 @dataclass(frozen=True)
+class PrepareTfrecordsOptions:
+    """Write a manifest for TFRecords that another tool wrote in the usual ImageNet schema. The
+    shards are not changed.
+    """
+
+    input: str = ""
+    """Folder of the shards: train-* and validation-* (or val-*)."""
+
+    first_label: Literal["auto", "0", "1"] = "auto"
+    """Label of the first class in the records; auto takes the smallest label, if it is 0 or 1."""
+
+    processes: Annotated[int, NotNegative] = 0
+    """Processes that read; 0 is one per core."""
+
+
+@dataclass(frozen=True)
 class PrepareWebdatasetOptions(WriteOptions):
     """Write the images of WebDataset's tar archives as TFRecords: KEY.jpg (or jpeg, png, webp) with
     its label in KEY.cls or KEY.json. Nothing is unpacked. If it is interrupted, the same command
@@ -114,22 +130,6 @@ class PrepareWebdatasetOptions(WriteOptions):
 
 
 @dataclass(frozen=True)
-class PrepareTfrecordsOptions:
-    """Write a manifest for TFRecords that another tool wrote in the usual ImageNet schema. The
-    shards are not changed.
-    """
-
-    input: str = ""
-    """Folder of the shards: train-* and validation-* (or val-*)."""
-
-    first_label: Literal["auto", "0", "1"] = "auto"
-    """Label of the first class in the records; auto takes the smallest label, if it is 0 or 1."""
-
-    processes: Annotated[int, NotNegative] = 0
-    """Processes that read; 0 is one per core."""
-
-
-@dataclass(frozen=True)
 class VerifyOptions:
     """Check a data set against its manifest."""
 
@@ -141,17 +141,3 @@ class VerifyOptions:
 
     processes: Annotated[int, NotNegative] = 0
     """Processes that read; 0 is one per core."""
-
-
-@dataclass(frozen=True)
-class InspectOptions:
-    """Write a page that shows a data set."""
-
-    folder: Annotated[str, Positional("DIR")] = ""
-    """Folder of the data set."""
-
-    output: str | None = None
-    """File to write, by default inspect.html in DIR."""
-
-    per_class: Annotated[int, Bounds(at_least=1, at_most=100)] = 8
-    """Images shown per class; fewer if there are more than 100 classes, to keep the page small."""

@@ -121,20 +121,6 @@ def test_shards_are_found_by_the_usual_names(tmp_path, train, validation):
     assert [len(splits[name].shards) for name in ("train", "validation")] == [3, 2]
 
 
-def test_missing_shards_of_a_series_are_named(shards):
-    (shards / "train-00001-of-00003").unlink()
-    with pytest.raises(DataError, match="shards are missing: train-00001-of-00003; copy"):
-        describe(shards)
-
-
-def test_two_series_of_shards_are_not_mixed(shards):
-    write(shards, pictures([1, 2]), "train", 2)
-    with pytest.raises(
-        DataError, match=r"several series: train-\*-of-00002, train-\*-of-00003; keep"
-    ):
-        describe(shards)
-
-
 @pytest.mark.parametrize(("split", "named"), [("train", "train-"), ("validation", "validation-")])
 def test_both_splits_must_be_there(shards, split, named):
     for path in shards.glob(f"{split}-*"):

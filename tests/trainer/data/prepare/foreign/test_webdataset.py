@@ -1,15 +1,13 @@
 """WebDataset's tar archives: which of their files are images, of which class and split."""
 
 import json
-import os
 import shutil
 
 import pytest
 
-from common.errors import ConfigError, UserError
+from common.errors import ConfigError
 from tests.trainer.support.data_sets.image_folders import (
     content,
-    finished_shards,
     picture,
     records,
     rejected,
@@ -119,27 +117,6 @@ def test_where_the_input_is_does_not_change_a_byte(archives, tmp_path, monkeypat
     assert content(tmp_path / "relative") == content(tmp_path / "absolute")
 
 
-SPLITS = {
-    "words": (["a_train_0.tar", "a.validation.0.tar"], {"train": 1, "validation": 1}),
-    "folders": (["train/0.tar", "val/x/0.tar"], {"train": 1, "validation": 1}),
-    "a test split": (["train-0.tar", "test-0.tar"], {"train": 1, "validation": 1}),
-    "none": (["0.tar", "1.tar"], {"": 2}),
-    "training alone": (["train-0.tar", "train-1.tar"], {"": 2}),
-    "others": (["train-0.tar", "val-0.tar", "test-0.tar", "x.tar"], {"train": 1, "validation": 1}),
-}
-
-
-@pytest.mark.parametrize("case", SPLITS)
-def test_splits_are_found_by_words_in_names(tmp_path, case, capsys):
-    names, wanted = SPLITS[case]
-    for name in names:
-        write(tmp_path / name, samples(1))
-    found = find_archives((str(tmp_path),))
-    assert {split: len(paths) for split, paths in found.items()} == wanted
-    out = capsys.readouterr().out
-    assert ("never read:\n  - x.tar\n  - test-0.tar" in out) == (case == "others")
-
-
 def test_labels_are_read_from_json_by_the_name_of_their_field(tmp_path):
     files = {
         "a.png": picture(0), "a.json": json.dumps({"fine": 2, "label": 0}).encode(),
@@ -241,13 +218,6 @@ def test_a_compressed_archive_is_refused_with_the_program_to_use(archives, tmp_p
         prepare(archives, tmp_path / "out")
 
 
-def test_a_missing_archive_of_a_series_is_named(tmp_path):
-    for number in (0, 2):
-        write(tmp_path / "set" / f"train-{number:05d}-of-00003.tar", samples(4))
-    with pytest.raises(DataError, match=r"train shards are missing: train-00001-of-00003\.tar"):
-        prepare(tmp_path / "set", tmp_path / "out")
-
-
 def test_what_cannot_begin_is_told(tmp_path):
     with pytest.raises(ConfigError, match="--input: name the archives, or their folder"):
         prepare((), tmp_path / "out")
@@ -266,27 +236,3 @@ def test_what_cannot_begin_is_told(tmp_path):
     (tmp_path / "set" / "val-0.tar").unlink()
     with pytest.raises(DataError, match=r"no image with a label; for example, train-0\.tar/a has"):
         prepare(tmp_path / "set", tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_the_number_of_processes_and_an_interruption_change_no_byte(tmp_path, failing):
-    write(tmp_path / "set" / "train-0.tar", samples(40, side=250))
-    write(tmp_path / "set" / "val-0.tar", samples(40, 40, side=250))
-    prepare(tmp_path / "set", tmp_path / "alone", shard_mb=1)
-    prepare(tmp_path / "set", tmp_path / "several", shard_mb=1, processes=3)
-    assert content(tmp_path / "several") == content(tmp_path / "alone")
-    read = os.pread
-
-    def failing_later(*args):
-        if not failing and len(finished_shards(tmp_path / "out")) == 2:
-            failing.update({"train-0.tar": 3, "val-0.tar": 3})
-        return read(*args)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "pread", failing_later)
-        with pytest.raises(UserError, match="run the same command again to continue"):
-            prepare(tmp_path / "set", tmp_path / "out", shard_mb=1)
-    failing.clear()
-    assert len(finished_shards(tmp_path / "out")) == 2
-    prepare(tmp_path / "set", tmp_path / "out", shard_mb=1)
-    assert content(tmp_path / "out") == content(tmp_path / "alone")
