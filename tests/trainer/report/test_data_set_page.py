@@ -24,6 +24,7 @@ from trainer.data.manifest import Origin, Sides, load_manifest
 from trainer.errors import DataError
 from trainer.report.contact_sheet import take_samples
 from trainer.report.data_set_page import write_inspection
+from trainer.report.options import InspectOptions
 
 
 @pytest.fixture
