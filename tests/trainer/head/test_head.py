@@ -11,16 +11,18 @@ import pytest
 import tf_keras as keras
 
 from common.errors import ConfigError
-from tests.trainer.support import head_scenarios, scenarios
+from tests.trainer.head import scenarios as head_scenarios
+from tests.trainer.head.scenarios import dense_network
+from tests.trainer.support import scenarios
 from tests.trainer.support.command import TINY, final_state, metrics, result
-from tests.trainer.support.head_scenarios import dense_network
 from tests.trainer.support.world import run_world
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.format import Tensors
 from trainer.config import DataConfig, ModelConfig, TrainConfig
 from trainer.data.builtin.digits import prepare_digits
 from trainer.distributed.communicator import Alone
-from trainer.divided.head import DividedHead
+from trainer.head.last_layer import DividedHead
+from trainer.head.leaf import HeadOptions
 from trainer.model.build import build_model
 from trainer.model.initial_weights import load_initial_weights
 from trainer.model.randomness import is_random
@@ -54,7 +56,7 @@ def train(
     options = {
         **changes,
         "": {"batch_size": BATCH // ranks, "max_steps": steps, **changes.get("", {})},
-        "model": {"head_groups": head_groups, **changes.get("model", {})},
+        "head": {"groups": head_groups},
     }
     return run_world(head_scenarios.train_run, ranks, str(folder), name, options)
 
@@ -248,7 +250,7 @@ def test_a_checkpoint_restores_the_bits_of_every_part(folder):
 @pytest.mark.slow
 def test_a_stopped_run_ends_with_the_bits_of_an_undisturbed_one_and_is_exported(workplace):
     def run(name: str, stop_at: Any = None) -> list[tuple[int, str, str]]:
-        args = ["train", *TINY, "--name", name, "--max-steps", "20", "--model.head-groups", "2"]
+        args = ["train", *TINY, "--name", name, "--max-steps", "20", "--head.groups", "2"]
         args += ["--export", "True", "--compute.steps-per-loop", "3"]
         return run_world(scenarios.run_command, 2, args, str(workplace), True, stop_at)
 
@@ -328,8 +330,8 @@ def test_groups_exchange_among_their_ranks_only():
     found = run_world(head_scenarios.groups, 4, 2)
     members = {
         "everyone": [[0, 1, 2, 3]] * 4,
-        "sharers": [[0, 1], [0, 1], [2, 3], [2, 3]],
-        "holders": [[0, 2], [1, 3], [0, 2], [1, 3]],
+        "consecutive": [[0, 1], [0, 1], [2, 3], [2, 3]],
+        "same_place": [[0, 2], [1, 3], [0, 2], [1, 3]],
     }
     for name, of_ranks in members.items():
         for rank, ranks in enumerate(of_ranks):
@@ -368,20 +370,21 @@ def test_the_memory_of_a_hundred_thousand_classes_falls_with_the_ranks_that_shar
 def test_groups_that_divide_neither_ranks_nor_classes_are_refused(tmp_path):
     config = TrainConfig(
         data=DataConfig(source="synthetic"),
-        model=ModelConfig(image_size=8, classes=10, head_groups=4),
+        model=ModelConfig(image_size=8, classes=10),
         runs_dir=str(tmp_path),
+        head=HeadOptions(4),
     )
     with pytest.raises(
-        ConfigError, match=r"--model.head-groups: 4 does not divide the number of classes, 10"
+        ConfigError, match=r"--head.groups: 4 does not divide the number of classes, 10"
     ):
         set_up(config, 4, "run")
     config = replace(config, model=replace(config.model, classes=12))
     with pytest.raises(
-        ConfigError, match=r"--model.head-groups: 4 does not divide the number of ranks, 6"
+        ConfigError, match=r"--head.groups: 4 does not divide the number of ranks, 6"
     ):
         set_up(config, 6, "run")
     with pytest.raises(
-        ConfigError, match=r"--model.head-groups: 4 does not divide the number of ranks, 1"
+        ConfigError, match=r"--head.groups: 4 does not divide the number of ranks, 1"
     ):
         make_plan(config, 1, 10_000)
     assert set_up(config, 8, "run").plan.ranks == 8
@@ -404,7 +407,7 @@ def test_networks_that_end_in_something_else_are_refused():
         with pytest.raises(ConfigError) as caught:
             DividedHead(keras.Model(inputs, outputs), Alone())
         assert reason in str(caught.value)
-        assert "--model.head-groups" in str(caught.value)
+        assert "--head.groups" in str(caught.value)
 
     class Subclass(keras.Model):
         def call(self, x: Any) -> Any:
@@ -438,7 +441,7 @@ def test_a_divided_network_has_the_variables_of_the_undivided_one():
     ]
     assert [v.name for v in head.trained] == ["logits/kernel:0", "logits/bias:0"]
     names = {f"model/{name}": v for name, v in zip("abc", model.variables, strict=True)}
-    assert not head.state(names).names
+    assert not head.state(names).shapes
 
 
 def test_keras_weights_without_layer_names_are_refused(tmp_path):

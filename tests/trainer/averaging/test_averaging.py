@@ -2,17 +2,19 @@
 
 import re
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from common.errors import ConfigError
-from tests.trainer.support import averaging_scenarios, scenarios
+from tests.trainer.averaging import scenarios as averaging_scenarios
+from tests.trainer.support import scenarios
 from tests.trainer.support.command import TINY, final_state, metrics, result
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
-from trainer.config import ComputeConfig, DataConfig, ExchangeConfig, OptimizerConfig, TrainConfig
-from trainer.training.plan import make_plan, passed
+from trainer.averaging.leaf import AveragingOptions
+from trainer.config import DataConfig, OptimizerConfig, TrainConfig
+from trainer.training.plan import make_plan
 
 
 def same(left, right):
@@ -20,66 +22,30 @@ def same(left, right):
     return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
 
 
-def plan(every, together_until, **options):
-    config = TrainConfig(
-        batch_size=10,
-        epochs=2,
-        data=DataConfig(source="synthetic"),
-        optimizer=OptimizerConfig(warmup_epochs=0),
-        exchange=ExchangeConfig(every=every, together_until=together_until),
-        **options,
-    )
-    return make_plan(config, 1, 190)
+def local(**options):
+    return {"averaging": AveragingOptions(**options)}
 
 
 # 1. When.
 
 
-def test_every_step_ends_with_equal_ranks_unless_asked_otherwise():
-    whole = plan(1, 0.5)
-    assert [whole.next_exchange(step) for step in range(39)] == list(range(39))
-    assert all(whole.sums(step) for step in range(38))
-
-
 def test_after_the_steps_that_sum_gradients_the_ranks_are_equal_at_multiples_and_at_the_end():
-    local = plan(4, 0.5)
+    config = TrainConfig(
+        batch_size=10,
+        epochs=2,
+        data=DataConfig(source="synthetic"),
+        optimizer=OptimizerConfig(warmup_epochs=0),
+        **local(every=4),
+    )
+    exchanges = make_plan(config, 1, 190).exchanges
     # Half of 38 steps is 19; the next multiple of 4 is 20.
-    assert local.summed_steps == 20
-    assert [local.sums(step) for step in (0, 19, 20, 37)] == [True, True, False, False]
-    equal = sorted({local.next_exchange(step) for step in range(39)})
-    assert equal == [*range(21), 24, 28, 32, 36, 38]
-
-
-@pytest.mark.parametrize(
-    ("step", "count", "end"),
-    [(0, 5, 5), (15, 5, 20), (15, 6, 20), (19, 9, 20), (20, 1, 24), (20, 5, 28), (36, 4, 38)],
-)
-def test_a_call_ends_with_equal_ranks_and_has_steps_of_one_kind(step, count, end):
-    # The first 20 steps sum their gradients.
-    assert plan(4, 0.5).call_end(step, count) == end
-
-
-def test_a_trial_of_few_steps_ends_where_the_whole_run_averages():
-    assert plan(4, 0.0, max_steps=7).last_step == 8
-    assert plan(4, 0.0, max_steps=37).last_step == 38
-    assert plan(4, 0.5, max_steps=7).last_step == 7
-
-
-@pytest.mark.parametrize(
-    ("every", "step", "taken", "due"),
-    [(5, 10, 1, True), (5, 11, 1, False), (5, 12, 4, True), (5, 12, 2, False), (0, 12, 4, False)],
-)
-def test_what_falls_into_a_call_is_due_after_it(every, step, taken, due):
-    assert passed(every, step, taken) is due
-
-
-def test_what_does_not_go_with_it_is_refused_with_the_reason():
-    with pytest.raises(ConfigError, match="weights are averaged, and float16 would round them"):
-        TrainConfig(
-            exchange=ExchangeConfig(every=2, compression="fp16"),
-            data=DataConfig(source="synthetic"),
-            compute=ComputeConfig(precision="mixed_float16"),
-        )
+    equal = [*range(21), 24, 28, 32, 36, 38]
+    assert sorted({exchanges.next(step) for step in range(39)}) == equal
+    assert [exchanges.next(step) for step in (20, 21, 24, 37)] == [20, 24, 24, 38]
+    # A trial of few steps ends where the whole run averages.
+    for most, together, end in ((7, 0.0, 8), (37, 0.0, 38), (7, 0.5, 7)):
+        trial = replace(config, max_steps=most, **local(every=4, together_until=together))
+        assert make_plan(trial, 1, 190).last_step == end
 
 
 # 2. Steps.
@@ -93,8 +59,7 @@ def test_between_averages_ranks_differ_and_after_each_all_state_is_equal_to_the_
     config = scenarios.tiny_config(
         str(digits_folder), optimizer=OptimizerConfig(kind=kind, warmup_epochs=0.5)
     )
-    averages = [False, False, False, True] * 3
-    left, right = run_world(averaging_scenarios.take_steps, 2, config, averages, 2, "small")
+    left, right = run_world(averaging_scenarios.take_steps, 2, config, 4, 12, 2, "small")
     equal = [same(a, b) for a, b in zip(left["states"], right["states"], strict=True)]
     assert equal == [False, True] * 3
     assert left["exchanges"] == right["exchanges"] == 3
@@ -107,8 +72,8 @@ def test_between_averages_ranks_differ_and_after_each_all_state_is_equal_to_the_
 def test_averages_after_every_step_equal_the_sum_of_gradients(digits_folder):
     config = scenarios.tiny_config(str(digits_folder), batch_size=16)
     ours, others = (
-        run_world(averaging_scenarios.take_steps, 2, config, averages, 10, "plain")[0]
-        for averages in ([True] * 10, None)
+        run_world(averaging_scenarios.take_steps, 2, config, every, 10, 10, "plain")[0]
+        for every in (1, 0)
     )
     assert ours["losses"][0][0] == pytest.approx(others["losses"][0][0], rel=1e-5)
     for a, b in zip(ours["states"][-1], others["states"][-1], strict=True):
@@ -118,9 +83,8 @@ def test_averages_after_every_step_equal_the_sum_of_gradients(digits_folder):
 @pytest.mark.slow
 def test_a_single_rank_trains_as_without_averages_to_the_bit(digits_folder):
     config = scenarios.tiny_config(str(digits_folder))
-    averages = [False, False, True] * 3
-    (ours,) = run_world(averaging_scenarios.take_steps, 1, config, averages, 9, "small")
-    (others,) = run_world(averaging_scenarios.take_steps, 1, config, None, 9, "small")
+    (ours,) = run_world(averaging_scenarios.take_steps, 1, config, 3, 9, 9, "small")
+    (others,) = run_world(averaging_scenarios.take_steps, 1, config, 0, 9, 9, "small")
     assert same(ours["states"][0], others["states"][0])
 
 
@@ -154,7 +118,7 @@ def test_a_rank_that_is_not_finite_stops_all_with_the_next_average_and_is_named(
 
 LOCAL = [
     *TINY,
-    *("--exchange.every", "4", "--exchange.together-until", "0.3", "--epochs", "2"),
+    *("--averaging.every", "4", "--averaging.together-until", "0.3", "--epochs", "2"),
     *("--checkpoint.every-steps", "5", "--checkpoint.keep", "20"),
 ]
 

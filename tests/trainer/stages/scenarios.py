@@ -5,17 +5,16 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tf_keras as keras
 
 from common.errors import ConfigError
 from tests.trainer.support.scenarios import NORMALIZATION, make_loop, start, values
 from trainer.checkpoints.snapshot import stored_name
 from trainer.config import TrainConfig
-from trainer.diagnostics.device import stage_devices
-from trainer.divided.stages import build_divided
-from trainer.model.build import build_model
+from trainer.distributed.communicator import Alone
 from trainer.tasks.task import make_task
-from trainer.training.gradients import LocalGradients
+from trainer.training.stepper import divide
+from trainer.updates.gradients import LocalGradients
+from trainer.updates.loss_scale import LossScale
 
 CLASSES = 5
 
@@ -33,9 +32,10 @@ def gradients(configs: Sequence[TrainConfig], rewriting: bool = True) -> list[di
 
 
 def _gradients(config: TrainConfig) -> dict[str, Any]:
-    model, batch = _model(config), _batch(config)
+    division, batch = divide(config, CLASSES, Alone()), _batch(config)
+    model, scale = division.model, LossScale(config)
     local = LocalGradients(
-        make_task(config, CLASSES), model, NORMALIZATION, config, config.batch_size
+        make_task(config, CLASSES), division, NORMALIZATION, config, scale, config.batch_size
     )
     given = (batch, tf.constant(1.0), tf.constant(7, tf.int64))
     function = tf.function(local, autograph=False).get_concrete_function(*given)
@@ -62,12 +62,12 @@ def _gradients(config: TrainConfig) -> dict[str, Any]:
 def take_steps(config: TrainConfig, steps: int) -> dict[str, Any]:
     """Train a network some steps; the state at the end, and where it lies."""
     world = start(config)
-    model = _model(config)
-    batch = _batch(config, world.rank)
-    loop, optimizer = make_loop(config, model, world, lambda: batch)
+    division = divide(config, CLASSES, world)
+    batch, model = _batch(config, world.rank), division.model
+    loop, rule = make_loop(config, division, world, lambda: batch)
     report = loop.run([0.05] * steps, lambda _: None)
     loop.close()
-    state = {name: variable for name, variable in optimizer.state.items() if variable.shape.rank}
+    state = {name: variable for name, variable in rule.state.items() if variable.shape.rank}
     return {
         "loss": report.loss,
         "state": values([*model.variables, *state.values()]),
@@ -80,7 +80,7 @@ def refusal(config: TrainConfig) -> list[str]:
     """Why a network cannot be divided."""
     start(config)
     try:
-        _model(config)
+        divide(config, CLASSES, Alone())
     except ConfigError as error:
         return list(error.problems)
     return []
@@ -89,17 +89,9 @@ def refusal(config: TrainConfig) -> list[str]:
 def placement(config: TrainConfig) -> list[tuple[str, int]]:
     """Each variable of a divided network, with the number of its stage."""
     start(config)
-    variables = _model(config).variables
+    variables = divide(config, CLASSES, Alone()).model.variables
     stages = [int(device.partition(":")[2]) for device in _devices(variables)]
     return list(zip(map(stored_name, variables), stages, strict=True))
-
-
-def _model(config: TrainConfig) -> keras.Model:
-    def build() -> keras.Model:
-        return build_model(config.model, CLASSES, config.compute.precision, task=config.task)
-
-    stages, size = config.model.stages, config.model.image_size
-    return build_divided(build, stage_devices(stages), size) if stages > 1 else build()
 
 
 def _batch(config: TrainConfig, rank: int = 0) -> dict[str, tf.Tensor]:

@@ -12,15 +12,21 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tests.trainer.support.scenarios import start, tiny_config
+from tests.trainer.support.scenarios import Given, make_loop, start, tiny_config
 from trainer.classification.task import Classification
-from trainer.config import CheckpointConfig, DataConfig, ModelConfig, TrainConfig
+from trainer.config import CheckpointConfig, ComputeConfig, DataConfig, ModelConfig, TrainConfig
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone, Communicator
-from trainer.divided.classification import DividedClassification
-from trainer.divided.head import DividedHead
+from trainer.head.division import HeadGroups
+from trainer.head.last_layer import DividedHead
+from trainer.head.leaf import HeadOptions
+from trainer.leaf import Exchanges
+from trainer.model.weights import variables_by_name
 from trainer.tasks.task import Task
-from trainer.training import loop as loop_module
+from trainer.updates import loss_scale
+from trainer.updates.division import Division
+from trainer.updates.loss_scale import LossScale
+from trainer.updates.step_rule import Flags, LocalStep, StepContext, Summed
 
 Array = np.ndarray[Any, Any]
 
@@ -57,9 +63,9 @@ def plain(
 def use_plain() -> None:
     """Have this process train, evaluate and export `plain`."""
     from trainer.model import weights
-    from trainer.training import stepper
+    from trainer.updates import division
 
-    for module in (stepper, weights):
+    for module in (division, weights):
         vars(module)["build_model"] = plain
 
 
@@ -79,7 +85,7 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
 
     use_plain()
     test = changes.get("test", {})
-    loop_module.INITIAL_LOSS_SCALE = test.get("loss_scale", loop_module.INITIAL_LOSS_SCALE)
+    vars(loss_scale)["INITIAL"] = test.get("loss_scale", loss_scale.INITIAL)
     if "poisoned" in test:
         _poison(test["poisoned"])
     found: dict[str, Any] = {}
@@ -88,8 +94,10 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
     def run(attempt: Attempt, stop: Any) -> int:
         status = original(attempt, stop)
         stepper = attempt._stepper
-        found["variables"] = {name: v.numpy() for name, v in stepper._variables.items()}
-        found["parts"] = sorted(stepper._parts)
+        loop = stepper.loop
+        variables = {**variables_by_name(stepper.model), **loop._rule.state, **loop.state}
+        found["variables"] = {name: v.numpy() for name, v in variables.items()}
+        found["parts"] = sorted(name for part in stepper.divided for name in part.shapes)
         found["flops"] = stepper._flops
         return status
 
@@ -142,8 +150,21 @@ def evaluate_saved(run: str) -> dict[str, Any]:
 
 def world_of(head_groups: int) -> Communicator:
     """Join the world with groups of ranks."""
-    model = ModelConfig(head_groups=head_groups, image_size=8)
-    return start(TrainConfig(data=DataConfig(source="synthetic"), model=model))
+    return start(config_of(head_groups))
+
+
+def config_of(head_groups: int, **changes: Any) -> TrainConfig:
+    """A configuration whose ranks share last layers; 0 for an undivided one."""
+    changes["head"] = HeadOptions(max(head_groups, 1))
+    return TrainConfig(data=DataConfig(source="synthetic"), **changes)
+
+
+class GivenParts(HeadGroups):
+    """A given network that has the outputs of this rank's classes."""
+
+    def __init__(self, model: keras.Model, world: Communicator, groups: int) -> None:
+        self._world, self.head = world, DividedHead(model, world, groups)
+        self._head, self.model = self.head, self.head.network
 
 
 def _leave(world: Communicator) -> None:
@@ -158,8 +179,10 @@ def groups(head_groups: int) -> dict[str, Any]:
     mine = tf.reshape(tf.range(8, dtype=tf.float32), [4, 2]) + 100.0 * world.rank
     rows = tf.ones([world.rank + 1, 2]) * world.rank
     results: dict[str, Any] = {}
-    for name in ("everyone", "sharers", "holders"):
-        group = getattr(world, name)
+    consecutive, same_place = world.groups(head_groups)
+    for name, group in {
+        "everyone": world.everyone, "consecutive": consecutive, "same_place": same_place
+    }.items():  # fmt: skip
         graph = tf.function(
             lambda group=group, name=name: {
                 "sum": group.sum([mine, mine[0]], f"{name}.sum"),
@@ -204,20 +227,23 @@ def losses_and_predictions(head_groups: int, cases: list[dict[str, Any]]) -> lis
             many for each rank; label smoothing.
     """
     world = world_of(head_groups) if head_groups else Alone()
-    found = [_losses_and_predictions(world, case) for case in cases]
+    found = [_losses_and_predictions(world, case, max(head_groups, 1)) for case in cases]
     _leave(world)
     return found
 
 
-def _losses_and_predictions(world: Communicator, case: dict[str, Any]) -> dict[str, Any]:
+def _losses_and_predictions(
+    world: Communicator, case: dict[str, Any], head_groups: int
+) -> dict[str, Any]:
     kernel, bias = case["kernel"], case["bias"]
-    width = kernel.shape[1] // world.sharers.size
-    columns = slice(world.sharers.index * width, (world.sharers.index + 1) * width)
+    group, _ = world.groups(head_groups)
+    width = kernel.shape[1] // group.size
+    columns = slice(group.index * width, (group.index + 1) * width)
     model = dense_network(kernel[:, columns], None if bias is None else bias[columns])
     task: Task = Classification(kernel.shape[1])
     if world.size > 1:
-        head = DividedHead(model, world)
-        model, task = head.network, DividedClassification(head)
+        division = GivenParts(model, world, head_groups)
+        model, task = division.model, division.task(task)
     count = len(case["inputs"]) // world.size
     rows = slice(world.rank * count, (world.rank + 1) * count)
     inputs, labels, weights = (
@@ -253,22 +279,19 @@ def bytes_of_a_rank(classes: int, features: int, head_groups: int) -> dict[str, 
         features: Inputs of the last layer.
         head_groups: Ranks that share it.
     """
-    from trainer.updates.allreduce import AllReduce
-    from trainer.updates.optimizer import build_optimizer
-
     world = world_of(head_groups)
     inputs = keras.Input((features,))
     x = keras.layers.Dense(features, activation="relu", name="hidden")(inputs)
     model = keras.Model(inputs, keras.layers.Dense(classes // head_groups, name="logits")(x))
+    config = config_of(head_groups)
     task: Task = Classification(classes)
-    divided = 0
+    division: Division = Given(model, config, world)
     if head_groups > 1:
-        head = DividedHead(model, world)
-        head.initialize()
-        model, task, divided = head.network, DividedClassification(head), len(head.trained)
-    config = TrainConfig(data=DataConfig(source="synthetic")).optimizer
-    optimizer = build_optimizer(model.trainable_variables, config)
-    reducer = AllReduce(world, [], unscale_after=False, divided=divided)
+        division = GivenParts(model, world, head_groups)
+        division.head.initialize()
+        model, task = division.model, division.task(task)
+    scale = LossScale(config)
+    rule = Summed(StepContext(config, world, division, scale, Exchanges()))
     noise = np.random.default_rng(world.rank)
     batch = tf.constant(noise.normal(size=[4, features]), tf.float32)
     labels = tf.constant(noise.integers(0, classes, [4]), tf.int32)
@@ -279,14 +302,14 @@ def bytes_of_a_rank(classes: int, features: int, head_groups: int) -> dict[str, 
             losses, _ = task.training(model(batch), labels, 0.1)
             loss = tf.reduce_sum(losses) / (4.0 * world.size)
         gradients = tape.gradient(loss, model.trainable_variables)
-        sums = [loss, *[tf.constant(0.0)] * 5]
-        reduced = reducer.reduce(gradients, sums, tf.constant(1.0), tf.constant(value=True))
-        optimizer.apply(reduced.gradients, tf.constant(0.1))
-        return reduced.sums["loss"], reduced.norm
+        local = LocalStep(gradients, [loss, *[tf.constant(0.0)] * 5], scale.now(), [])
+        flags = Flags(tf.constant(0, tf.int64), tf.constant(value=True))
+        taken = rule.step(local, tf.constant(0.1), flags)
+        return taken.sums[0], taken.norm
 
     losses = [[float(value) for value in step()] for _ in range(2)]
     _leave(world)
-    variables = [*model.variables, *optimizer.state.values()]
+    variables = [*model.variables, *rule.state.values()]
     return {"bytes": sum(v.numpy().nbytes for v in variables), "losses": losses}
 
 
@@ -301,21 +324,23 @@ def evaluate_unevenly(head_groups: int, counts: list[list[int]]) -> dict[str, An
     from trainer.training.evaluator import Evaluator
 
     world = world_of(head_groups) if head_groups else Alone()
-    width = 10 // world.sharers.size
+    groups = max(head_groups, 1)
+    group, _ = world.groups(groups)
+    width = 10 // group.size
     noise = np.random.default_rng(0)
     kernel, images = (
         noise.normal(size=[192, 10]),
         noise.integers(0, 256, [len(counts), 3, 4, 8, 8, 3]),
     )
-    first = world.sharers.index * width
+    first = group.index * width
     inputs = keras.Input((8, 8, 3))
     layer = keras.layers.Dense(width, use_bias=False, name="logits")
     model = keras.Model(inputs, layer(keras.layers.Flatten()(inputs)))
     layer.set_weights([kernel[:, first : first + width]])
     task: Task = Classification(10)
     if head_groups:
-        head = DividedHead(model, world)
-        model, task = head.network, DividedClassification(head)
+        division = GivenParts(model, world, groups)
+        model, task = division.model, division.task(task)
     mine = [world.rank] if head_groups else range(len(counts))
     batches = [
         {
@@ -341,38 +366,24 @@ def spoil(head_groups: int, precision: str, rank: int) -> dict[str, Any]:
     Returns:
         Steps taken, the bad step, and the ranks that are blamed for it.
     """
-    from trainer.config import ComputeConfig
     from trainer.data.data_set import load_data_set
-    from trainer.training.loop import Loop
-    from trainer.updates.optimizer import build_optimizer
 
-    config = TrainConfig(
+    use_plain()
+    config = config_of(
+        head_groups,
         batch_size=8,
-        data=DataConfig(source="synthetic"),
-        model=ModelConfig(image_size=8, classes=10, head_groups=head_groups),
+        model=ModelConfig(image_size=8, classes=10),
         compute=ComputeConfig(precision=precision),  # type: ignore[arg-type]
     )
     world = start(config)
-    head = DividedHead(plain(config.model, 10 // head_groups, precision), world)
-    head.initialize()
+    division = HeadGroups(config, 10, world)
     data_set = load_data_set(config)
     rank_data = RankData(config, data_set, world, 1)
     rank_data.open(0)
-    optimizer = build_optimizer(head.network.trainable_variables, config.optimizer)
-    loop = Loop(
-        DividedClassification(head),
-        head.network,
-        optimizer,
-        world,
-        data_set.normalization,
-        config,
-        8 * world.size,
-        rank_data.next_batch,
-        len(head.trained),
-    )
+    loop, _ = make_loop(config, division, world, rank_data.next_batch, data_set.normalization)
     loop.run([0.01] * 3, lambda _: None)
     if world.rank == rank:
-        kernel = head.trained[0]
+        kernel = division._head.trained[0]
         kernel.assign(tf.fill(kernel.shape, float("nan")))
     report = loop.run([0.01] * 3, lambda _: None)
     found = {"steps": report.steps, "bad_step": report.bad_step, "norm": report.gradient_norm}

@@ -7,13 +7,18 @@ for it.
 import json
 import sys
 import threading
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from common.errors import UserError
 from tests.trainer.support.command import TINY, metrics
 from tests.trainer.support.forked import fork_trainer
 from trainer.errors import NonFiniteError
-from trainer.loggers.mlflow import CAPACITY, LARGEST_BATCH, MlflowLogger, mlflow_logger
+from trainer.loggers.observer import Observed
+from trainer.mlflow.logger import CAPACITY, LARGEST_BATCH, MlflowLogger, mlflow_logger
 
 TIMEOUT = 30
 
@@ -74,10 +79,27 @@ class Recorder:
         self.calls.append(("end", exit_status, failed))
 
 
-def began(client, **options):
+@contextmanager
+def ending(logger, status=0):
+    """A logger whose attempt ends with the block, by an exit status or an error."""
+    try:
+        yield logger
+    except UserError as error:
+        logger.end(error.exit_code, failed=True)
+        raise
+    logger.end(status, failed=False)
+
+
+def began(client, status=0, **options):
     logger = MlflowLogger(lambda: client, **{"flush_seconds": TIMEOUT, **options})
     logger.begin({}, {})
-    return logger
+    return ending(logger, status)
+
+
+def logger_of(name, rank=0):
+    """The logger of a run, on a rank."""
+    world = SimpleNamespace(rank=rank)
+    return ending(mlflow_logger(Observed(None, Path("runs", name), world, None, None, print)))
 
 
 @pytest.fixture
@@ -99,7 +121,7 @@ def mlflow(tmp_path, monkeypatch):
 
 def test_the_chosen_metrics_are_sent_by_step_after_what_the_run_is():
     client = Recorder()
-    with MlflowLogger(lambda: client, TIMEOUT) as sent:
+    with ending(MlflowLogger(lambda: client, TIMEOUT)) as sent:
         sent.begin({"epochs": 3}, {"trainer.attempt": 2})
         sent.add("train", 5, {"loss": 2.5, "gradient_norm": 1.0, "images_per_second": 100.0})
         sent.add("train", 10, {"loss": float("inf"), "learning_rate": 0.1})
@@ -159,7 +181,7 @@ def test_a_server_that_cannot_be_reached_costs_a_warning(capsys):
     def refuse():
         raise ConnectionError("no route to the server")
 
-    with MlflowLogger(refuse, TIMEOUT) as sent:
+    with ending(MlflowLogger(refuse, TIMEOUT)) as sent:
         sent.begin({}, {})
         sent.add("train", 1, {"loss": 1.0})
     assert "no route to the server" in capsys.readouterr().err
@@ -173,25 +195,24 @@ def test_the_end_waits_for_a_server_that_hangs_only_so_long(capsys):
     answering.set()
 
 
-@pytest.mark.parametrize(("error", "status"), [(ValueError("x"), 1), (NonFiniteError("x"), 5)])
-def test_a_run_that_fails_sends_what_it_has_and_its_exit_status(error, status):
+def test_an_attempt_that_fails_sends_what_it_has_and_its_exit_status():
     client = Recorder()
 
     def train():
         with began(client) as sent:
             sent.add("train", 1, {"loss": 1.0})
-            raise error
+            raise NonFiniteError("x")
 
-    with pytest.raises(type(error)):
+    with pytest.raises(NonFiniteError):
         train()
     assert len(client.sent) == 1
-    assert client.calls[-1] == ("end", status, True)
+    assert client.calls[-1] == ("end", 5, True)
 
 
-def test_a_run_that_is_stopped_ends_with_its_status_and_has_not_failed():
+def test_an_attempt_that_is_stopped_ends_with_its_status_and_has_not_failed():
     client = Recorder()
-    with began(client) as sent:
-        sent.exit_status = 143
+    with began(client, status=143):
+        assert not client.sent
     assert client.calls[-1] == ("end", 143, False)
 
 
@@ -200,9 +221,9 @@ def test_elsewhere_nothing_is_loaded_or_started(lacks, mlflow, monkeypatch):
     if lacks == "server":
         monkeypatch.delenv("MLFLOW_TRACKING_URI")
     if lacks == "package":
-        monkeypatch.setattr("trainer.loggers.mlflow.find_spec", lambda name: None)
+        monkeypatch.setattr("trainer.mlflow.logger.find_spec", lambda name: None)
     before = threading.active_count()
-    with mlflow_logger("first", chief=lacks != "rank 0") as sent:
+    with logger_of("first", rank=int(lacks == "rank 0")) as sent:
         sent.begin({}, {})
         sent.add("train", 1, {"loss": 1.0})
         assert threading.active_count() == before
@@ -211,7 +232,7 @@ def test_elsewhere_nothing_is_loaded_or_started(lacks, mlflow, monkeypatch):
 
 def test_the_run_that_the_environment_names_is_added_to_and_not_ended(mlflow, monkeypatch):
     monkeypatch.setenv("MLFLOW_RUN_ID", "job-r1")
-    with mlflow_logger("first", chief=True) as sent:
+    with logger_of("first") as sent:
         sent.begin({"epochs": 3}, {"trainer.run": "first"})
         sent.add("train", 5, {"loss": 2.5})
     tags, parameters, points, end = mlflow()
@@ -236,7 +257,7 @@ def test_the_run_that_the_environment_names_is_added_to_and_not_ended(mlflow, mo
 def test_without_a_named_run_one_is_made_and_ended(variables, asked, mlflow, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with mlflow_logger("first", chief=True) as sent:
+    with logger_of("first") as sent:
         sent.begin({}, {})
     assert mlflow()[: len(asked)] == asked
     assert mlflow()[-1] == ["end", "new", "FINISHED"]

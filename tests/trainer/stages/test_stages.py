@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tensorflow")
 
-from tests.trainer.support import stages_scenarios
+from tests.trainer.stages import scenarios
 from tests.trainer.support.command import TINY, final_state, result
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
@@ -23,7 +23,8 @@ from trainer.config import (
     OptimizerConfig,
     TrainConfig,
 )
-from trainer.divided.stages import partition
+from trainer.stages.leaf import StagesOptions
+from trainer.stages.partition import partition
 
 BUILDERS = "tests.trainer.support.builders"
 RESNET = ModelConfig(depth=18, width=8, stem="3x3", image_size=16)
@@ -45,7 +46,8 @@ def config(model, stages, **changes):
     return TrainConfig(
         task="segmentation" if model.network == "unet" else "classification",
         data=DataConfig(source="synthetic"),
-        model=replace(model, stages=stages),
+        model=model,
+        stages=StagesOptions(stages),
         **changes,
     )
 
@@ -53,7 +55,7 @@ def config(model, stages, **changes):
 def both(model, stages, rewriting=True, **changes):
     """Divided, and on one device."""
     settings = [config(model, number, **changes) for number in (stages, 1)]
-    (found,) = run_world(stages_scenarios.gradients, 1, settings, rewriting)
+    (found,) = run_world(scenarios.gradients, 1, settings, rewriting)
     return found
 
 
@@ -88,7 +90,7 @@ def test_a_partition_is_contiguous_without_gaps_and_none_is_better(costs, data):
 
 
 def test_layers_are_divided_in_the_order_in_which_they_run():
-    (found,) = run_world(stages_scenarios.placement, 1, config(RESNET, 4))
+    (found,) = run_world(scenarios.placement, 1, config(RESNET, 4))
     stages = [stage for _, stage in found]
     assert set(stages) == {0, 1, 2, 3}
     assert found[0][1] == 0
@@ -109,8 +111,8 @@ def test_layers_are_divided_in_the_order_in_which_they_run():
 )
 def test_a_network_that_cannot_be_divided_is_refused(builder, stages, told):
     model = ModelConfig(builder=f"{BUILDERS}:{builder}", image_size=8)
-    ((problem,),) = run_world(stages_scenarios.refusal, 1, config(model, stages))
-    assert problem.startswith("--model.stages: ")
+    ((problem,),) = run_world(scenarios.refusal, 1, config(model, stages))
+    assert problem.startswith("--stages.count: ")
     assert told in problem
 
 
@@ -174,7 +176,7 @@ def test_a_micro_batch_waits_for_the_one_that_is_as_many_before_it_as_there_are_
     model = NETWORKS["dropout"][0]
     optimizer = OptimizerConfig(accumulation=pieces)
     settings = config(model, stages, batch_size=2 * pieces, optimizer=optimizer)
-    ((divided,),) = run_world(stages_scenarios.gradients, 1, [settings])
+    ((divided,),) = run_world(scenarios.gradients, 1, [settings])
     inputs = {
         name: [source.removeprefix("^").partition(":")[0] for source in sources]
         for name, _, _, sources in divided["operations"]
@@ -221,7 +223,7 @@ def test_weights_and_the_state_of_the_optimizer_stay_where_the_layers_are(kind):
     optimizer = OptimizerConfig(kind=kind, accumulation=2)
     model = NETWORKS["dropout"][0]
     divided, whole = (
-        run_world(stages_scenarios.take_steps, 1, config(model, stages, optimizer=optimizer), 3)[0]
+        run_world(scenarios.take_steps, 1, config(model, stages, optimizer=optimizer), 3)[0]
         for stages in (2, 1)
     )
     assert_close(divided["state"], whole["state"])
@@ -240,9 +242,7 @@ def test_two_ranks_of_two_stages_train_as_two_ranks_of_one(compression):
     exchange = ExchangeConfig(compression=compression)
     model = NETWORKS["dropout"][0]
     divided, whole = (
-        run_world(
-            stages_scenarios.take_steps, 2, config(model, stages, exchange=exchange, **changes), 3
-        )
+        run_world(scenarios.take_steps, 2, config(model, stages, exchange=exchange, **changes), 3)
         for stages in (2, 1)
     )
     for a, b in zip(divided, whole, strict=True):
@@ -256,7 +256,7 @@ def test_a_run_with_stages_is_resumed_with_the_same_bits_and_with_other_stages(w
     options = [*TINY, "--epochs", "1", "--optimizer.accumulation", "2"]
 
     def train(*args, stages="2", status=0, **kind):
-        command = ("train", *options, "--model.stages", stages, *args)
+        command = ("train", *options, "--stages.count", stages, *args)
         ended = fork_trainer(*command, cwd=workplace, ranks=1, **kind)
         assert ended.statuses == [status], ended.stderr
         return ended
@@ -268,7 +268,7 @@ def test_a_run_with_stages_is_resumed_with_the_same_bits_and_with_other_stages(w
     train("--name", "parts", status=130, stop_at=(0, signal.SIGINT, 20))
     train("--name", "parts")
     changed = train("--name", "other", stages="1")
-    assert "model.stages" in changed.stdout
+    assert "stages.count" in changed.stdout
     runs = workplace / "runs"
     whole, other = final_state(runs / "whole"), final_state(runs / "other")
     assert final_state(runs / "parts") == whole
@@ -278,7 +278,7 @@ def test_a_run_with_stages_is_resumed_with_the_same_bits_and_with_other_stages(w
 
 @pytest.mark.slow
 def test_evaluation_and_export_of_a_run_know_nothing_of_its_stages(workplace):
-    command = ("train", *TINY, "--name", "run", "--max-steps", "5", "--model.stages", "2")
+    command = ("train", *TINY, "--name", "run", "--max-steps", "5", "--stages.count", "2")
     ended = fork_trainer(*command, "--export", "True", cwd=workplace, ranks=1)
     assert ended.statuses == [0], ended.stderr
     run = workplace / "runs" / "run"
@@ -286,4 +286,4 @@ def test_evaluation_and_export_of_a_run_know_nothing_of_its_stages(workplace):
     again = fork_trainer("evaluate", "--run", "runs/run", cwd=workplace, ranks=1)
     assert again.statuses == [0], again.stderr
     assert f"top-1 {100 * result(run)['top1']:.2f}%" in again.stdout
-    assert "--model.stages" not in again.stderr
+    assert "--stages.count" not in again.stderr

@@ -12,16 +12,18 @@ from tests.trainer.support.scenarios import (
     weighted_batches,
 )
 from tests.trainer.support.small_model import small_model
-from trainer.config import ComputeConfig, DataConfig, ExchangeConfig, ModelConfig, TrainConfig
+from trainer.averaging.leaf import Averages
+from trainer.averaging.rule import Averaging
+from trainer.config import ComputeConfig, DataConfig, ModelConfig, TrainConfig
 from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
 
 
 def take_steps(
-    config: TrainConfig, averages: list[bool] | None, steps: int, network: str
+    config: TrainConfig, every: int, total: int, steps: int, network: str
 ) -> dict[str, Any]:
-    """Train on the digits, in calls of `steps` steps each until `averages` are used up; the
-    network is "small", with batch norm, or "plain".
+    """Train on the digits `total` steps, in calls of `steps` steps each; the network is "small",
+    with batch norm, or "plain". With `every` 0 gradients are summed.
 
     Returns:
         The state after each call, and how often tensors were exchanged between ranks.
@@ -38,14 +40,15 @@ def take_steps(
             return exchange(*args)
 
     vars(world)["allreduce"] = counted
-    loop, optimizer = make_loop(config, model, world, rank_data.next_batch, data_set.normalization)
+    normalization = data_set.normalization
+    given = (config, model, world, rank_data.next_batch, normalization)
+    loop, rule = make_loop(*given, *((Averaging, Averages(every, 0, total)) if every else ()))
     rank_data.open(0)
     world.broadcast_variables(model.variables)
     states, losses = [], []
-    for first in range(0, len(averages or range(steps)), steps):
-        part = averages[first : first + steps] if averages is not None else None
-        report = loop.run([0.05] * steps, lambda _: None, first, part)
-        states.append(values([*model.variables, *optimizer.state.values()]))
+    for _ in range(0, total, steps):
+        report = loop.run([0.05] * steps, lambda _: None)
+        states.append(values([*model.variables, *rule.state.values()]))
         losses.append((report.loss, report.images))
     return {"states": states, "losses": losses, "exchanges": int(exchanges.numpy())}
 
@@ -62,24 +65,25 @@ def weighted_steps(
         data=DataConfig(source="synthetic"),
         model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
         compute=ComputeConfig(precision=precision),  # type: ignore[arg-type]
-        exchange=ExchangeConfig(every=every),
     )
     world = start(config)
     batches = weighted_batches(world, weights)
     model = small_model(config.model, 10, precision)
-    loop, optimizer = make_loop(config, model, world, lambda: next(batches))
+    averages = Averages(every, 0, len(weights))
+    loop, rule = make_loop(
+        config, model, world, lambda: next(batches), rule=Averaging, exchanges=averages
+    )
     states = []
     for number in range(len(weights) // every):
         if poison == (number, world.rank):
             kernel = model.get_layer("logits").kernel
             kernel.assign(tf.fill(kernel.shape, float("nan")))
-        averages = [False] * (every - 1) + [True]
-        report = loop.run([0.05] * every, lambda _: None, number * every, averages)
+        report = loop.run([0.05] * every, lambda _: None)
         states.append(
             {
-                "state": values([*model.variables, *optimizer.state.values()]),
-                "loss_scale": float(loop.loss_scale.numpy()),
-                "finite_steps": int(loop.finite_steps.numpy()),
+                "state": values([*model.variables, *rule.state.values()]),
+                "loss_scale": float(loop.state["loss_scale"].numpy()),
+                "finite_steps": int(loop.state["finite_steps"].numpy()),
                 "skipped": report.skipped_steps,
                 "bad_step": report.bad_step,
                 "bad_ranks": loop.bad_ranks(),

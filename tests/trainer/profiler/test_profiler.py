@@ -8,19 +8,20 @@ from benchmarks.profiles.timeline import phases, read_events
 from common.errors import ConfigError
 from tests.trainer.support.command import TINY, final_state
 from tests.trainer.support.forked import fork_trainer
-from trainer.diagnostics.profiler import Profiler
 from trainer.presets import PRESETS
+from trainer.profiler.leaf import ProfileOptions
+from trainer.profiler.trace import Profiler
 
 
 @pytest.mark.parametrize("text", ["5", "5:5", "7:5", "0:5", "a:b", ":", "1:", "-1:5", "1:5:9", ""])
 def test_a_span_that_makes_no_sense_is_refused(text):
-    with pytest.raises(ConfigError, match="--profile-steps"):
-        replace(PRESETS["digits"], profile_steps=text)
+    with pytest.raises(ConfigError, match=r"--profile\.steps"):
+        replace(PRESETS["digits"], profile=ProfileOptions(text))
 
 
 def test_a_span_is_read_as_steps_done():
-    assert replace(PRESETS["digits"], profile_steps="10:15").profile_span == (10, 15)
-    assert PRESETS["digits"].profile_span is None
+    assert ProfileOptions("10:15").span == (10, 15)
+    assert ProfileOptions().span is None
 
 
 def test_calls_end_where_the_span_begins_and_take_one_step_inside_it(tmp_path):
@@ -62,7 +63,7 @@ def test_a_profiled_run_leaves_both_traces_and_ends_with_the_same_weights(workpl
     options = [*TINY, "--epochs", "1", "--compute.threads", "1"]
     plain = fork_trainer("train", *options, "--name", "plain", cwd=workplace)
     assert plain.returncode == 0, plain.stderr
-    traces = ["--profile-steps", "8:11", "--exchange.timeline", "traces/timeline.json"]
+    traces = ["--profile.steps", "8:11", "--exchange.timeline", "traces/timeline.json"]
     traced = fork_trainer("train", *options, "--name", "traced", *traces, cwd=workplace)
     assert traced.returncode == 0, traced.stderr
     assert "the profile is in runs/traced/profile; to view it, run: make profile" in traced.stdout
