@@ -39,7 +39,7 @@ class WriteOptions:
     """Where shards are written: by processes of this machine, or by tasks of a cluster, which read
     and write the same folders, such as a mounted data store. The result does not depend on it."""
 
-    paths = ("input", "output")
+    paths = tuple[str, ...](("input", "output"))
 
 
 @dataclass(frozen=True)
