@@ -18,17 +18,15 @@ from typing import Any
 import tensorflow as tf
 
 from benchmarks.training.checkpoint import FIRST_SAVE, IN_BACKGROUND, RESERVED, SYNCHRONOUS
+from benchmarks.training.given_network import make_loop, summed
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.snapshot import snapshot
 from trainer.checkpoints.writer import CheckpointWriter
-from trainer.classification.task import Classification
 from trainer.config import CheckpointConfig, DataConfig, ModelConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Alone
 from trainer.model.build import build_model
-from trainer.training.loop import Loop
-from trainer.updates.optimizer import Momentum, parameters
 
 CLASSES, PIXELS, BATCH = 1000, 32, 8
 RATE = 1e-3
@@ -92,16 +90,12 @@ class Contenders:
             model=ModelConfig(image_size=PIXELS),
         )
         model = build_model(config.model, CLASSES)
-        optimizer = Momentum(parameters(model.trainable_variables), config.optimizer)
+        rule = summed(model, config, Alone())
         batch = synthetic_batch(BATCH, PIXELS, CLASSES, seed=0)
-        task = Classification(CLASSES)
-        self._loop = Loop(
-            task, model, optimizer, Alone(), NORMALIZATION, config, BATCH, lambda: batch
-        )
-        slots = {f"momentum/{number}": slot for number, slot in enumerate(optimizer.slots)}
+        self._loop = make_loop(model, rule, config, Alone(), NORMALIZATION, lambda: batch)
         self._variables: dict[str, tf.Variable] = {
             **{variable.name: variable for variable in model.variables},
-            **slots,
+            **rule.state,
             **self._loop.state,
         }
         self._folder = CheckpointFolder(folder / "checkpoints")
@@ -176,7 +170,7 @@ class Contenders:
     def _step(self) -> float:
         """Take a step and return its milliseconds."""
         begin = time.perf_counter()
-        report = self._loop.run([RATE], lambda _: None, self._number)
+        report = self._loop.run([RATE], lambda _: None)
         assert report.bad_step is None, report
         self._number += 1
         return 1000 * (time.perf_counter() - begin)

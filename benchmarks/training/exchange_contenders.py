@@ -18,12 +18,14 @@ import tensorflow as tf
 from benchmarks.measure import take_turns
 from benchmarks.processes import join_world
 from benchmarks.training.exchange import BARE, TAPE, UNSCALE, ours
+from benchmarks.training.given_network import summed
 from common.errors import UserError
 from trainer.config import ExchangeConfig, ModelConfig
 from trainer.distributed.horovod import Horovod
 from trainer.model.build import build_model
-from trainer.training.gradients import unscale
-from trainer.updates.allreduce import SUMS, AllReduce
+from trainer.presets import PRESETS
+from trainer.updates.loss_scale import unscale
+from trainer.updates.step_rule import SUMS, Flags, LocalStep
 
 GROUPS = (1, 2, 4)
 CLASSES = 1000
@@ -52,7 +54,7 @@ class Contenders:
 
     def __init__(self, world: Horovod, exchanges: int) -> None:
         self._world, self._exchanges = world, exchanges
-        model = build_model(ModelConfig(), CLASSES)
+        self._model = model = build_model(ModelConfig(), CLASSES)
         self._weights, self._moving = model.trainable_variables, model.non_trainable_variables
         graphs = {BARE: self._bare, TAPE: self._tape}
         graphs |= {ours(groups): self._ours(groups) for groups in GROUPS}
@@ -132,18 +134,17 @@ class Contenders:
         return [*gradients, overflow]
 
     def _ours(self, groups: int) -> Callable[[], list[tf.Tensor]]:
-        config = replace(ExchangeConfig(), groups=groups)
-        allreduce = AllReduce(
-            Horovod(self._world.module, config), self._moving, unscale_after=False
-        )
+        config = replace(PRESETS["synthetic"], exchange=ExchangeConfig(groups=groups))
+        rule = summed(self._model, config, Horovod(self._world.module, config.exchange))
 
         def graph() -> list[tf.Tensor]:
             # No overflow and no stop request, which would check all gradients.
             sums = [tf.constant(0.0) for _ in SUMS]
-            scale = tf.constant(1.0)
-            check_all = tf.constant(value=False)
-            reduced = allreduce.reduce(self._gradients(), sums, scale, check_all)
-            allreduce.assign_moving(reduced.moving)
+            local = LocalStep(self._gradients(), sums, tf.constant(1.0), [])
+            flags = Flags(tf.constant(0, tf.int64), tf.constant(value=False))
+            reduced = rule.reduce(local, flags)
+            for variable, mean in zip(self._moving, reduced.moving, strict=True):
+                variable.assign(mean)
             return [*reduced.gradients, reduced.norm, reduced.finite]
 
         return graph

@@ -9,14 +9,14 @@ import tf_keras as keras
 
 from benchmarks.measure import take_turns
 from benchmarks.processes import join_world
+from benchmarks.training.given_network import make_loop, summed
 from benchmarks.training.optimizers import KINDS, step, update
-from trainer.classification.task import Classification
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.model.resnet import build_resnet
 from trainer.presets import PRESETS
 from trainer.training.loop import Loop
-from trainer.updates.optimizer import Optimizer, build_optimizer
+from trainer.updates.optimizer import Optimizer
 
 CLASSES = 1000
 RATE = 1e-6
@@ -40,15 +40,14 @@ def measure(rounds: int, batch_size: int, image_size: int, updates: int) -> dict
     for kind in KINDS:
         values: dict[str, Any] = {"kind": kind}
         config = replace(base, batch_size=batch_size, optimizer=replace(base.optimizer, **values))
-        optimizer = build_optimizer(model.trainable_variables, config.optimizer)
+        rule = summed(model, config, world)
         data = tf.data.Dataset.from_tensors(
             synthetic_batch(batch_size, image_size, CLASSES, seed=0)
         ).repeat()
         next_batch = iter(data).__next__
-        task = Classification(CLASSES)
-        loop = Loop(task, model, optimizer, world, NORMALIZATION, config, batch_size, next_batch)
+        loop = make_loop(model, rule, config, world, NORMALIZATION, next_batch)
         contenders[step(kind)] = _steps(loop)
-        contenders[update(kind)] = _updates(model, optimizer, updates)
+        contenders[update(kind)] = _updates(model, rule.optimizer, updates)
     samples = take_turns(contenders, rounds, world)
     world.shutdown()
     return {"samples": samples}

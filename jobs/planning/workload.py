@@ -165,10 +165,12 @@ def read_workload(config: TrainConfig, images: int, gigabytes: float) -> Workloa
             f"--model: {name} of width {model.width} with a {model.stem} stem at"
             f" {model.image_size} pixels was not measured, only of width 64, 7x7, at 224 pixels"
         )
-    if model.stages > 1 or model.head_groups > 1:
-        problems.append("--model: a divided network was not measured")
-    if config.exchange.every > 1:
-        problems.append("--exchange.every: averaging was not measured, only all-reduce every step")
+    problems += [
+        f"{feature.words}: was not measured, only networks that are whole and whose gradients are"
+        " summed in every step"
+        for feature in config.features
+        if feature.kinds
+    ]
     if problems:
         raise ConfigError(problems)
     expected = EXPECTATIONS.get(config.preset)

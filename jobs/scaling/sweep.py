@@ -97,7 +97,7 @@ def wanted_point(
     return Point(
         size=cluster.size,
         nodes=nodes,
-        ranks=nodes * (cluster.gpus_per_node // config.model.stages or cpu_processes),
+        ranks=nodes * (cluster.gpus_per_node // config.devices or cpu_processes),
         model=model_name(config),
         precision=config.compute.precision,
         batch_per_rank=config.batch_size,
@@ -117,8 +117,7 @@ def model_name(config: TrainConfig) -> str:
     if known is not None:
         return known.model
     changed = fields.to_flags(config.model, ModelConfig())
-    if config.exchange.every > 1:
-        changed += ["--exchange.every", str(config.exchange.every)]
+    changed += [feature.words for feature in config.features if feature.kinds]
     return " ".join([config.task, *changed])
 
 
@@ -171,12 +170,11 @@ def benchmark_config(config: TrainConfig, steps: int, repeat: int, data: str) ->
         else replace(config.data, source="tfrecords", dir=DATA)
     )
     return replace(
-        config,
+        config.unobserved(),
         max_steps=steps * (repeat + 1),
         max_seconds=None,
         epochs=_EPOCHS,
         export=False,
-        profile_steps=None,
         data=source,
         evaluation=replace(config.evaluation, every_epochs=0),
         checkpoint=replace(

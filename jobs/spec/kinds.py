@@ -220,7 +220,7 @@ def _check_duty(builder: JobBuilder) -> None:
 
 
 def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
-    builder.gpus_per_process = config.model.stages
+    builder.gpus_per_process = config.devices
     named = builder.options.data.asset or builder.options.data.path
     data = config.data
     if data.source == "tfrecords":
@@ -235,7 +235,7 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
             )
     _check(builder, config, builder.cluster)
     ranks = builder.options.nodes * builder.processes
-    builder.problems += config.model.group_problems(ranks)
+    builder.problems += config.misfits(ranks)
     warning = batch_warning(config, ranks)
     if warning is not None:
         builder.notes.append(warning)

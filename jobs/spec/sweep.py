@@ -13,12 +13,12 @@ from common import fields
 from common.errors import ConfigError
 from jobs.errors import SpecError
 from jobs.spec.job_spec import JobSpec, Services
-from trainer.config import TrainConfig
+from trainer.config import DEVICE_KEYS, TrainConfig
 from trainer.presets import parse_train, to_args
 
 _FIXED: Final = (
     *("preset", "name", "runs_dir", "resume", "ranks", "restarts", "max_seconds"),
-    "model.stages",
+    *DEVICE_KEYS,
 )
 """Options that identify a run, or that the job decides, or that decide the job's processes."""
 

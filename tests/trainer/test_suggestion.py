@@ -3,9 +3,7 @@
 import re
 import shlex
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from tests.trainer.support.command import run_trainer
 from tests.trainer.support.data_sets.image_folders import picture, write_images
@@ -73,15 +71,6 @@ def test_the_command_line_gives_the_same_configuration(short, task, folder):
         assert parse_train(words[4:]) == config
 
 
-def write_masks(folder):
-    for number in range(24):
-        for kind, suffix in (("images", "jpg"), ("masks", "png")):
-            path = folder / kind / f"{number}.{suffix}"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pixels = np.random.default_rng(number).integers(0, 256, (40, 40, 3), np.uint8)
-            Image.fromarray(pixels if kind == "images" else pixels[:, :, 0] // 100).save(path)
-
-
 def write_tars(folder):
     folder.mkdir()
     files = {}
@@ -93,8 +82,6 @@ def write_tars(folder):
 KINDS = {
     "folder": ["--input", "in/photos", "--output", "out"],
     "folder of small images": ["--input", "in/small", "--output", "out"],
-    "segmentation": ["--images", "in/masked/images", "--masks", "in/masked/masks", "--classes", "a",
-                     "b", "c", "--output", "out"],
     "imagenet": ["--train", "in/ILSVRC2012_img_train.tar", "--validation",
                  "in/ILSVRC2012_img_val.tar", "--ground-truth", "in/truth.txt", "--output", "out"],
     "parquet": ["--input", "in/parquet"],
@@ -102,7 +89,6 @@ KINDS = {
     "parquet as a copy": ["--input", "in/parquet", "--output", "out", "--copy", "True"],
     "webdataset": ["--input", "in/tars", "--output", "out"],
     "digits": ["--output", "out"],
-    "scenes": ["--output", "out"],
     "synthetic": ["--output", "out", "--images", "60"],
     "tfrecords": ["--input", "out"],
 }  # fmt: skip
@@ -113,7 +99,6 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs") / "in"
     write_images(folder / "photos", {"cat": 20, "dog": 20}, side=300)
     write_images(folder / "small", {"cat": 20, "dog": 20})
-    write_masks(folder / "masked")
     write_split(folder / "parquet", "train", pictures(60))
     write_split(folder / "parquet", "validation", pictures(12, 100))
     write_tars(folder / "tars")
@@ -139,7 +124,7 @@ def prepare(kind, inputs, folder, capsys, monkeypatch):
         assert main(["prepare", "folder", *KINDS["folder"]]) == 0
         (folder / "out" / "manifest.json").unlink()
     capsys.readouterr()
-    more = ["--processes", "1"] if kind not in ("digits", "scenes", "synthetic") else []
+    more = ["--processes", "1"] if kind not in ("digits", "synthetic") else []
     assert main(["prepare", kind.split()[0], *options, *more]) == 0
     return commands(capsys.readouterr().out)
 
@@ -156,13 +141,10 @@ def test_what_every_preparation_prints_is_a_training_that_can_start(
         assert told["data.dir"] == ("in/parquet" if kind == "parquet" else "out")
         assert int(told["training images"].replace(",", "")) > 0
         assert float(told["steps per epoch"]) > 1
-        assert (told["task"] == "segmentation") == (kind in ("segmentation", "scenes"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", ["folder", "folder of small images", "segmentation", "parquet", "webdataset"]
-)
+@pytest.mark.parametrize("kind", ["folder", "folder of small images"])
 def test_the_first_printed_training_trains(kind, inputs, tmp_path, capsys, monkeypatch):
     first, *_ = prepare(kind, inputs, tmp_path, capsys, monkeypatch)
     shortened = ["--max-steps", "2", "--export", "False", "--log.report", "False"]

@@ -27,8 +27,7 @@ SEGMENTATION: Final = TaskDescription(
         Metric("pixel_accuracy", "pixel accuracy"),
     ),
     about="Intersection over union, averaged over the classes, and fraction of correct pixels.",
-    panel="overlap",
-    report="trainer.segmentation.report:show_segments",
+    report="trainer.segmentation.report:sections",
     per="pixel",
     logits=lambda size, outputs: [size, size, outputs],
     answers=Answers(

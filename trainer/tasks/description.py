@@ -84,11 +84,9 @@ class TaskDescription:
     """Metrics of an evaluation. The first one decides which checkpoint is the best."""
     about: str
     """Explanation of the metrics, in one line for the report."""
-    panel: str
-    """Identifier of the plot of its metrics."""
     report: str
-    """MODULE:FUNCTION from a `Run` to what its report shows of its predictions, the
-    `PredictionSections`."""
+    """MODULE:FUNCTION that returns the sections of a run's report about its predictions, given the
+    `Run`."""
     per: str
     """What the network must have logits for, such as image or pixel."""
     logits: Callable[[int, int], list[int]]

@@ -10,7 +10,7 @@ from tests.trainer.support.browser import look, needs_chromium
 
 pytestmark = [pytest.mark.slow, needs_chromium]
 
-DRAWN = """[document.querySelectorAll("svg circle").length,
+DRAWN = """[document.querySelectorAll("svg .dot").length,
   document.querySelectorAll("svg polygon").length,
   Math.max(...[...document.querySelectorAll(".card")].map(
     (card) => card.scrollWidth - card.clientWidth)),
@@ -36,8 +36,8 @@ def test_a_browser_draws_plots_and_table_within_the_screen(tmp_path, flags, back
         assert page["needs"] <= page["width"] == widths[name][1]
         assert page["background"] == background
         assert page["loaded"] == []
-        circles, bands, overflow, first = page["more"]
-        assert circles > 15
+        dots, bands, overflow, first = page["more"]
+        assert dots > 15
         assert bands >= 4
         assert overflow <= 0, name
         assert first == colour

@@ -70,7 +70,7 @@ def test_the_batch_of_an_update_is_that_of_the_trainer_however_it_is_divided(pie
         (("--model.depth", "18"), "ResNet-18 was not measured"),
         (("--model.image-size", "64"), "at 64 pixels was not measured"),
         (("--model.width", "32"), "of width 32"),
-        (("--exchange.every", "4"), "averaging was not measured"),
+        (("--averaging.every", "4"), "--averaging.every above 1: was not measured"),
     ],
 )
 def test_a_training_of_which_nothing_was_measured_is_refused(program, words):

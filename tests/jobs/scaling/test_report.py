@@ -92,5 +92,5 @@ def test_the_page_shows_predictions_as_bands_behind_the_points():
     assert all(mark.top < mark.bottom for mark in throughput.lines[0].marks)
     assert cost.lines[0].name == f"gpu, {SYNTHETIC}"
     html = render("jobs.scaling", "scaling.html", page=page)
-    assert html.count("<svg") == 2
+    assert html.count('class="plot card"') == 2
     assert "every point with a prediction lies inside" in html

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 from tf_keras.src.applications.convnext import StochasticDepth
+from trainer.training.gradients import LocalGradients
 
 from tests.trainer.support.command import TINY, final_state
 from tests.trainer.support.forked import fork_trainer
@@ -17,7 +18,6 @@ from trainer.config import ComputeConfig, DataConfig, ModelConfig, OptimizerConf
 from trainer.distributed.communicator import Alone
 from trainer.model.build import build_model
 from trainer.model.randomness import is_random, randomness, use_keys
-from trainer.training.gradients import LocalGradients
 
 BUILDER = "tests.trainer.support.builders:good"
 MODEL = ModelConfig(builder=BUILDER, image_size=8, classes=10)

@@ -111,8 +111,8 @@ def test_a_mask_of_pixels_that_do_not_count_is_none(tmp_path):
 
 def test_a_record_without_a_mask_is_named_as_such(tmp_path):
     bare = to_example(Record(png(np.zeros([8, 8, 3], np.uint8)), "PNG", 8, 8, 1, "x", "x.png"))
-    assert "has no mask" in MASKS.fault(bare, source(tmp_path))
-    assert MASKS.fault(record(blocks()), source(tmp_path)) is None
+    assert "has no mask" in MASKS.fault((tf.constant(bare),), source(tmp_path))
+    assert MASKS.fault((tf.constant(record(blocks())),), source(tmp_path)) is None
 
 
 def test_a_record_keeps_its_mask():

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import re
+import shlex
 
 import numpy as np
 import pytest
@@ -15,10 +17,12 @@ from trainer.data.manifest import check_trainable
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
+from trainer.presets import parse_train
 from trainer.segmentation.leaf import MASK, SEGMENTATION
 from trainer.segmentation.mask_files import stored_mask_fault
 from trainer.segmentation.options import PrepareSegmentationOptions
 from trainer.segmentation.prepare import prepare_segmentation
+from trainer.suggestion import print_suggestion
 
 CLASSES = ("background", "cat", "dog")
 
@@ -201,3 +205,16 @@ def test_one_class_beside_the_background_is_enough_to_learn(folders):
     check_trainable(manifest, None, "out", SEGMENTATION)
     with pytest.raises(DataError, match="all training images are of the class 'cat'"):
         check_trainable(manifest, None, "out", CLASSIFICATION)
+
+
+@pytest.mark.parametrize(("side", "network"), [(40, "dilated"), (80, "unet")])
+def test_the_command_that_is_printed_trains_on_the_masks(tmp_path, capsys, side, network):
+    for number in range(24):
+        save(tmp_path / "images" / f"{number}.jpg", picture(side, side, number))
+        save(tmp_path / "masks" / f"{number}.png", striped(1 + number % 2, side, side))
+    prepare(tmp_path)
+    print_suggestion(tmp_path / "out")
+    (line,) = re.findall("^    (.*)$", capsys.readouterr().out, re.MULTILINE)
+    config = parse_train(shlex.split(line)[4:])
+    assert (config.task, config.model.network) == ("segmentation", network)
+    assert config.data.dir == str(tmp_path / "out")

@@ -52,7 +52,7 @@ def texts(key):
         names = st.tuples(st.sampled_from(string.ascii_letters + string.digits), rest)
         # "None" has a test of its own.
         return names.map("".join).filter(lambda name: name not in ("latest", "None"))
-    if key == "profile_steps":
+    if key == "profile.steps":
         spans = st.tuples(st.integers(1, 10**6), st.integers(1, 10**6))
         return spans.map(lambda span: f"{span[0]}:{sum(span)}")
     if key == "model.network":
@@ -99,10 +99,10 @@ def mend_network(picked, value):
 
 
 PARALLEL = {
-    "model.head_groups": 1,
-    "model.stages": 1,
-    "exchange.every": 1,
-    "optimizer.sharded": False,
+    "head.groups": 1,
+    "stages.count": 1,
+    "averaging.every": 1,
+    "sharded.state": False,
 }
 """Options of which at most one is used, with the values that do not use them."""
 
@@ -117,7 +117,7 @@ def mend_combination(picked, value):
         picked["compute.xla"] = False
         picked["compute.precision"] = "float32"
         if TASKS[value("task")].per != "image":
-            picked["model.head_groups"] = 1
+            picked["head.groups"] = 1
 
 
 @st.composite
