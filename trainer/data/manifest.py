@@ -64,8 +64,8 @@ class Shard:
         """Read the data that `to_dict` returns, with lists in the place of tuples."""
         index, hashes = tuple(data["index"]), tuple(data.get("row_groups", ()))
         offsets, blocks = ((), index) if hashes else (index, ())
-        known = (data[key] for key in ("file", "examples", "bytes", "xxh128"))
-        return cls(*known, offsets, blocks, hashes)
+        sizes = data["examples"], data["bytes"]
+        return cls(data["file"], *sizes, data["xxh128"], offsets, blocks, hashes)
 
 
 @dataclass(frozen=True)

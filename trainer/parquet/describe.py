@@ -14,10 +14,9 @@ from trainer.data.manifest import Manifest, Origin
 from trainer.data.prepare.foreign.in_place import (
     MAX_CLASSES,
     ForeignShard,
-    count_splits,
+    describe,
     existing_manifest,
     labels_by_split,
-    measure_normalization,
     save_described,
     scan_all,
 )
@@ -81,10 +80,10 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
     scanned = scan_all(shards, rows, options.processes)
     labels = labels_by_split(folder, scanned)
     known = range(len(names) or max(map(max, labels.values())) + 1)
-    splits = count_splits(scanned, labels, known)
+    normalization, splits = describe(folder, files, scanned, labels, known)
     manifest = Manifest(
         classes=names or tuple(f"class {label}" for label in known),
-        normalization=measure_normalization(folder, files, splits["train"].shards),
+        normalization=normalization,
         splits=splits,
         origin=Origin(line, treatment={"left as they are": rows}),
         format=FORMAT,

@@ -30,6 +30,9 @@ _COMPRESSED = {
 }
 """Kind of compression and program that removes it, by the first bytes of a file."""
 
+_HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
+"""Names that file managers and archives leave behind, besides those that begin with a dot."""
+
 _AGAIN = "download it again, or let the download continue"
 
 MAX_FILE_BYTES = 200_000_000
@@ -150,28 +153,53 @@ def in_folder(folder: Path, root: Path) -> Iterator[StoredFile]:
     Args:
         folder: Folder to list.
         root: Folder that paths are relative to, and that links must not leave.
+
+    Raises:
+        DataError: The storage fails.
     """
-    for item in listed(folder):
-        if item.is_dir(follow_symlinks=False) and not item.name.startswith("."):
+    try:
+        items = listed(folder)
+    except PermissionError as error:
+        fault = f"cannot be listed ({error.strerror})"
+        yield StoredFile(folder.relative_to(root).as_posix(), str(folder), 0, 0, 0, fault)
+        return
+    for item in items:
+        if item.is_dir(follow_symlinks=False) and not is_hidden(item.name):
             yield from in_folder(Path(item.path), root)
         else:
             yield look(item, root)
 
 
 def listed(folder: Path) -> list["os.DirEntry[str]"]:
-    """Return the entries of a folder, sorted by name."""
-    with os.scandir(folder) as items:
-        return sorted(items, key=lambda item: item.name)
+    """Return the entries of a folder, sorted by name.
+
+    Raises:
+        PermissionError: This user may not list it.
+        DataError: The storage fails.
+    """
+    try:
+        with os.scandir(folder) as items:
+            return sorted(items, key=lambda item: item.name)
+    except PermissionError:
+        raise
+    except OSError as error:
+        # An unknown number of files would be missing.
+        raise DataError(
+            f"{folder}: cannot be listed ({error.strerror}); run the same command again to continue"
+        ) from error
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a name is of a hidden file, or of one that file managers leave behind."""
+    return name.startswith(".") or name in _HIDDEN
 
 
 def look(item: "os.DirEntry[str]", root: Path) -> StoredFile:
     """Return a file, a link or a hidden folder as a `StoredFile`."""
-    state, fault = item.stat(follow_symlinks=False), ""
-    if item.is_symlink():
+    state, fault = item.stat(follow_symlinks=False), HIDDEN if is_hidden(item.name) else ""
+    if item.is_symlink() and not fault:
         fault = _link_fault(Path(item.path), root)
         state = state if fault else item.stat()
-    if not fault and item.name.startswith("."):
-        fault = HIDDEN
     if not fault and not stat.S_ISREG(state.st_mode):
         fault = "is not a file"
     path = Path(item.path).relative_to(root).as_posix()

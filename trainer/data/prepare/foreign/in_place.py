@@ -256,24 +256,37 @@ def _times(faults: ImageFaults) -> str:
     return f"{faults.count:,} image{' is' if faults.count == 1 else 's are'}"
 
 
-def count_splits(
-    scanned: Sequence[ScannedShard], labels: Mapping[str, Counter[int]], known: range
-) -> dict[str, Split]:
-    """Return the splits, given the labels of their images and of all classes."""
-    described = {}
+def describe(
+    folder: Path,
+    files: RecordFormat,
+    scanned: Sequence[ScannedShard],
+    labels: Mapping[str, Counter[int]],
+    known: range,
+) -> tuple[Normalization, dict[str, Split]]:
+    """Return what the manifest of shards says of their images.
+
+    Args:
+        folder: Folder of the shards.
+        files: Their format.
+        scanned: Their scans.
+        labels: Number of images of each label in each split, see `labels_by_split`.
+        known: Labels of all classes.
+
+    Raises:
+        DataError: None of the images can be decoded.
+    """
+    splits = {}
     for split, of_split in labels.items():
         counts = SplitCounts.empty(1)
         parts = [part for part in scanned if part.split == split]
         for part in parts:
             counts.merge(part.counts)
         counts.class_counts = [of_split[label] for label in known]
-        described[split] = counts.split(tuple(part.shard for part in parts))
-    return described
+        splits[split] = counts.split(tuple(part.shard for part in parts))
+    return _normalization(folder, files, splits["train"].shards), splits
 
 
-def measure_normalization(
-    folder: Path, files: RecordFormat, shards: Sequence[Shard]
-) -> Normalization:
+def _normalization(folder: Path, files: RecordFormat, shards: Sequence[Shard]) -> Normalization:
     """Compute mean and standard deviation of images that are spread evenly over the shards.
 
     Raises:

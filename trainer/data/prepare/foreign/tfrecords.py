@@ -18,10 +18,9 @@ from trainer.data.prepare.foreign.in_place import (
     MAX_CLASSES,
     ForeignShard,
     ScannedShard,
-    count_splits,
+    describe,
     existing_manifest,
     labels_by_split,
-    measure_normalization,
     note_name,
     save_described,
     scan_all,
@@ -92,8 +91,7 @@ def _describe(
             note_name(names, label, name, part.shard.file)
     first = _first_label(folder, labels, first_label)
     known = range(first, max(max(label_counts) for label_counts in labels.values()) + 1)
-    splits = count_splits(scanned, labels, known)
-    normalization = measure_normalization(folder, TFRECORDS, splits["train"].shards)
+    normalization, splits = describe(folder, TFRECORDS, scanned, labels, known)
     images = sum(label_counts.total() for label_counts in labels.values())
     origin = Origin(command, treatment={"left as they are": images})
     return Manifest(_class_names(names, known), normalization, splits, origin, first)
