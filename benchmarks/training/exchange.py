@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import psutil
 import tensorflow as tf
+from trainer.updates.allreduce import SUMS, AllReduce
 
 from benchmarks.measure import BenchmarkOptions, columns, ratio, read_samples, table, take_turns
 from benchmarks.processes import in_world, join_world
@@ -21,7 +22,6 @@ from common.errors import UserError
 from trainer.config import ModelConfig, Positive
 from trainer.distributed.horovod import Horovod
 from trainer.model.build import build_model
-from trainer.updates.allreduce import SUMS, AllReduce
 
 BARE, OURS = "bare grouped all-reduce", "ours, 1 group"
 CLASSES = 1000

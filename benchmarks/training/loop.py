@@ -15,6 +15,9 @@ from typing import Annotated, Any, Final
 
 import tensorflow as tf
 import tf_keras as keras
+from trainer.task_descriptions import DESCRIPTIONS
+from trainer.tasks.classification import Classification
+from trainer.training.gradients import LocalGradients
 
 from benchmarks.measure import BenchmarkOptions, ratio, read_samples, table, take_turns
 from benchmarks.processes import in_world, join_world
@@ -24,9 +27,6 @@ from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import Horovod
-from trainer.task_descriptions import DESCRIPTIONS
-from trainer.tasks.classification import Classification
-from trainer.training.gradients import LocalGradients
 from trainer.training.loop import Loop
 from trainer.training.metrics import Interval
 from trainer.training.reporter import Reporter

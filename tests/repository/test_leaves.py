@@ -38,6 +38,43 @@ LEAVES = {
         ("jobs/inspection",),
     ),
     "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
+    "segmentation": Leaf(
+        r"segmentation(?! fault)|\bmasks?\b|\bunet\b|\bdilated\b|\bscenes\b",
+        ("trainer/segmentation", "serving/segmentation.py"),
+        (
+            "trainer/leaves.py",
+            "serving/score.py",
+            # The values at which its preset is measured, and what is disturbed.
+            "benchmarks/training/batches.py",
+            "benchmarks/documents.py",
+            "benchmarks/faults/chaos.py",
+        ),
+    ),
+    "ONNX": Leaf(
+        r"onnx",
+        # The benchmark compares it with the SavedModel.
+        ("trainer/onnx", "benchmarks/serving/engines.py"),
+        ("trainer/leaves.py", "benchmarks/__main__.py"),
+    ),
+    "Parquet": Leaf(
+        r"parquet|pyarrow",
+        (
+            "trainer/parquet",
+            # Scores are written as Parquet by default, and read by other tools.
+            "trainer/scoring",
+            "benchmarks/serving/score.py",
+            # Spark's own format, in which the classifier hands over the images of a DataFrame.
+            "trainer/spark",
+            # The benchmarks of the input compare it with TFRecords.
+            "benchmarks/data",
+        ),
+        ("trainer/leaves.py",),
+    ),
+    "Spark": Leaf(
+        r"\bspark\b|pyspark",
+        ("trainer/spark", "benchmarks/data/spark_prepare.py"),
+        ("trainer/leaves.py", "benchmarks/__main__.py", "benchmarks/documents.py"),
+    ),
 }
 
 
