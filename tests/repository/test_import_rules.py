@@ -42,7 +42,7 @@ JOBS_TAKE_FROM_TRAINER = {
 
 ONLY = {
     "horovod": {"trainer/distributed/horovod.py"},
-    "mlflow": {"trainer/loggers/mlflow.py"},
+    "mlflow": {"trainer/mlflow/logger.py"},
     "pyspark": {
         f"trainer/spark/{name}.py"
         for name in ("classifier", "job", "preparation", "ranks", "runner", "session")
@@ -72,6 +72,9 @@ STANDARD_LIBRARY_ONLY = [
     *("trainer.data.prepare.options", "trainer.data.builtin.options", "trainer.export.options"),
     *("trainer.report.options", "trainer.scoring.options", "trainer.segmentation.options"),
     "trainer.training.options",
+    *("trainer.head.leaf", "trainer.stages.leaf"),
+    *("trainer.averaging.leaf", "trainer.sharded.leaf", "trainer.mlflow.leaf"),
+    "trainer.profiler.leaf",
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),
     *("trainer.data.manifest", "trainer.data.order"),
