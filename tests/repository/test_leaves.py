@@ -51,14 +51,13 @@ LEAVES = {
             # The values at which its preset is measured, and what is disturbed.
             "benchmarks/training/batches.py",
             "benchmarks/documents.py",
-            "benchmarks/faults/chaos.py",
         ),
     ),
     "ONNX": Leaf(
         r"onnx",
-        # The benchmark compares it with the SavedModel.
-        ("trainer/onnx", "benchmarks/serving/engines.py"),
-        ("trainer/leaves.py", "benchmarks/__main__.py"),
+        ("trainer/onnx",),
+        # A recorded benchmark compared it with the SavedModel.
+        ("trainer/leaves.py", "benchmarks/tables.py"),
     ),
     "Parquet": Leaf(
         r"parquet|pyarrow",
@@ -66,18 +65,16 @@ LEAVES = {
             "trainer/parquet",
             # Scores are written as Parquet by default, and read by other tools.
             "trainer/scoring",
-            "benchmarks/serving/score.py",
             # Spark's own format, in which the classifier hands over the images of a DataFrame.
             "trainer/spark",
-            # The benchmarks of the input compare it with TFRecords.
-            "benchmarks/data",
         ),
-        ("trainer/leaves.py",),
+        # The benchmarks of the input compare it with TFRecords.
+        ("trainer/leaves.py", "benchmarks/input.py", "benchmarks/photos.py"),
     ),
     "Spark": Leaf(
         r"\bspark\b|pyspark",
-        ("trainer/spark", "benchmarks/data/spark_prepare.py"),
-        ("trainer/leaves.py", "benchmarks/__main__.py", "benchmarks/documents.py"),
+        ("trainer/spark",),
+        ("trainer/leaves.py", "benchmarks/tables.py"),
     ),
     "jump machine": Leaf(
         r"jump.?(machine|subnet|access|host|users)|bastion",
@@ -113,7 +110,7 @@ LEAVES = {
     "head groups": Leaf(
         r"head.groups|HeadOptions|DividedHead|DividedClassification",
         ("trainer/head",),
-        ("trainer/leaves.py", "benchmarks/faults/chaos.py"),
+        ("trainer/leaves.py",),
     ),
     "stages": Leaf(
         r"stages.count|StagesOptions|stage_devices|build_divided|ColocatedTape|pipelined\(",
@@ -123,12 +120,12 @@ LEAVES = {
     "periodic averaging": Leaf(
         r"averaging[._](every|until|rule)|AveragingOptions|periodic averag|local SGD",
         ("trainer/averaging",),
-        ("trainer/leaves.py", "benchmarks/faults/chaos.py"),
+        ("trainer/leaves.py",),
     ),
     "sharded state": Leaf(
         r"sharded[._](state|optimizer)|ShardedO|ShardedState",
         ("trainer/sharded",),
-        ("trainer/leaves.py", "benchmarks/faults/chaos.py"),
+        ("trainer/leaves.py",),
     ),
     "MLflow": Leaf(
         r"MlflowLogger|mlflow_logger|\bfrom mlflow\b|trainer\.mlflow",
@@ -137,7 +134,7 @@ LEAVES = {
     ),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",
-        ("trainer/profiler", "jobs/inspection/profile.py"),
+        ("trainer/profiler", "jobs/inspection"),
         ("trainer/leaves.py",),
     ),
 }
