@@ -74,7 +74,7 @@ LEAVES = {
     "Spark": Leaf(
         r"\bspark\b|pyspark",
         ("trainer/spark",),
-        ("trainer/leaves.py", "benchmarks/tables.py"),
+        ("trainer/leaves.py", "benchmarks/tables.py", "benchmarks/documents.py"),
     ),
     "jump machine": Leaf(
         r"jump.?(machine|subnet|access|host|users)|bastion",
