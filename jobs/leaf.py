@@ -77,6 +77,9 @@ class Leaf:
     about_run: str | None = None
     """MODULE:FUNCTION(run, outputs) -> line or None: what it knows of a `ComparedRun`, for
     `compare`."""
+    expects: str | None = None
+    """MODULE:FUNCTION(config, cluster, nodes, data) -> `Expected`: throughput that it predicts, for
+    those who measure it."""
     refuses: str | None = None
     """MODULE:FUNCTION(command, access, environment) -> reason or None: why this machine cannot run
     a command that moves data."""

@@ -6,12 +6,11 @@ from typing import Final
 from jobs.leaf import Leaf
 
 _ROWS: Final[tuple[str, ...]] = (
-    "jump_machine",
     "serving",
     "batch",
     "inspection",
     "sweep",
-    "planning",
+    "estimate",
     "scaling",
     "commission",
     "pipelines",

@@ -1,7 +1,7 @@
 """JobOptions: how a configuration is run on the platform, as plain data.
 
 The fields follow the rules of `common.fields`, so a command line and a file are read in the same
-way. Options of the training itself, such as `--profile-steps`, belong to TrainConfig.
+way. Options of the training itself, such as `--epochs`, belong to TrainConfig.
 """
 
 import re
@@ -142,8 +142,7 @@ class ResourceOptions:
     if the stack has none of that name."""
 
     nodes: Annotated[int, Bounds(at_least=1)] = 1
-    """Number of nodes; each runs one process per GPU, or per as many GPUs as the network is divided
-    over."""
+    """Number of nodes; each runs one process per GPU, or per as many GPUs as a rank has."""
 
     cpu_processes: Annotated[int, Bounds(at_least=1)] = 2
     """Processes per node without GPUs."""
@@ -160,7 +159,7 @@ class JobOptions(AttemptOptions, ResourceOptions):
     """How a job is run on the platform."""
 
     hold_on_failure: Annotated[float | None, Bounds(at_least=1, at_most=1440)] = None
-    """Minutes for which a training that fails keeps its nodes, at their price, so that you can look
+    """Minutes for which a run that fails keeps its nodes, at their price, so that you can look
     into it; None releases them at once. `debug NAME --release`, `cancel` and the timeout end it."""
 
     debug: Annotated[Literal["no", "services", "paused"], Alone("services")] = "no"

@@ -1,4 +1,4 @@
-"""Prepared data sets in storage: register and find them, read their manifests, plan a training."""
+"""Prepared data sets in storage: register and find them, read their manifests, plan a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -133,7 +133,7 @@ def read_manifest(storage: Storage, data: DataOptions, uri: str | None) -> Manif
 
 
 def plan(config: TrainConfig, ranks: int, manifest: Manifest | None) -> Plan:
-    """Plan the sizes of a training: batches, steps and epochs. Pure.
+    """Plan the sizes of a run: batches, steps and epochs. Pure.
 
     Args:
         config: Configuration of the training.
@@ -148,7 +148,7 @@ def plan(config: TrainConfig, ranks: int, manifest: Manifest | None) -> Plan:
         own = EMBEDDED_EXAMPLES.get(config.data.source, config.data.synthetic_examples)
         return make_plan(config, ranks, own)
     try:
-        check_trainable(manifest, config.model.classes, "the data set", dense=config.dense)
+        check_trainable(manifest, config.model.classes, "the data set", config.described_task)
     except (ConfigError, DataError) as error:
         raise UserError(str(error)) from error
     return make_plan(config, ranks, manifest.splits["train"].examples)

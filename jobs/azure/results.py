@@ -24,6 +24,24 @@ def run_folder(run: str) -> str:
     return f"{RunAttempt(run).folder}/{run}"
 
 
+def read_events(storage: Storage, run: str) -> list[dict[str, Any]]:
+    """Read the events of a run so far, from its metrics.jsonl; empty if it has written none. A line
+    that a killed writer left half is skipped.
+
+    Raises:
+        RequestError: Storage cannot be read from here.
+    """
+    store = storage.datastores.results
+    content = storage.read(store, f"{run_folder(run)}/metrics.jsonl") or b""
+    found = []
+    for line in content.decode(errors="replace").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
+
+
 def is_trained(storage: Storage, job: Job, details: Details) -> bool:
     """Whether the run of a training job that has ended has completed.
 

@@ -86,8 +86,8 @@ def completed(workspace: Workspace, job: Job) -> Found:  # noqa: ARG001
 
 
 def _check_model(workspace: Workspace, model: str, folder: str, console: Console) -> None:
-    """Check that such a job may read a model, and that it gives classes; the latter only if whoever
-    submits may read it as well.
+    """Check that such a job may read a model, and that it gives classes; the latter only if the
+    user may read it as well.
 
     Raises:
         SpecError: One of them is not so.

@@ -160,7 +160,7 @@ def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult 
 
 
 def notes(job: Job, *, resubmits: bool) -> list[str]:
-    """Return what no longer happens while nobody follows a job.
+    """Return what does not happen while no command follows a job.
 
     Args:
         job: Job that is queued or runs.

@@ -54,7 +54,7 @@ class LaunchOptions(AttemptOptions, WatchOptions):
 
 @dataclass(frozen=True)
 class SubmitOptions(RunOptions, LaunchOptions, BudgetOptions):
-    """Run a training on the platform: python -m jobs submit --preset NAME [options] [-- options of
+    """Start a run on the platform: python -m jobs submit --preset NAME [options] [-- options of
     the trainer]. Print a summary, submit the job and follow it to its end; Ctrl-C leaves it
     running.
     """
@@ -244,7 +244,7 @@ def show(
                 uri = uris.get(options.data.asset or "")
                 manifest = prepared_data.read_manifest(workspace.storage, options.data, uri)
             except (AccessError, UnreachableError) as error:
-                # Whoever submits may lack the role, or the network, to read the data.
+                # The user may lack the role, or the network, to read the data.
                 unknown = str(error).splitlines()[0]
         if manifest is not None or config.data.source != "tfrecords":
             plan = prepared_data.plan(config, spec.ranks, manifest)

@@ -84,7 +84,7 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
     console.answer(
         {"stack": name, "workspace": outputs.workspace},
         f"stack {name}: workspace {outputs.workspace} in {outputs.resource_group};"
-        f" `python -m jobs preflight --stack {name}` checks whether a training could start",
+        f" `python -m jobs preflight --stack {name}` checks whether a run could start",
     )
     return 0
 

@@ -254,7 +254,7 @@ def attempt_result(
         job: Job that has ended.
         details: Details of the same job.
         trained: Whether the result of its run exists; None if it could not be checked.
-        trains: Whether the job is a training.
+        trains: Whether the job trains.
     """
     seconds = 0.0
     if details.started and details.ended:

@@ -29,7 +29,7 @@ def find_running(jobs: Jobs, name: str, command: str, *, any_kind: bool = False)
         jobs: Jobs of the workspace.
         name: Key of a run, or name of a job.
         command: Name of the command, for messages.
-        any_kind: Whether the job may be any other than a training.
+        any_kind: Whether the job may be of a kind that does not train.
 
     Raises:
         UserError: The job is of another kind, does not run yet, or has ended.
@@ -39,8 +39,8 @@ def find_running(jobs: Jobs, name: str, command: str, *, any_kind: bool = False)
     job = jobs.find(name)
     if not trains(job.kind) and not any_kind:
         raise UserError(
-            f"{job.name}: is no training but a job of kind {job.kind or 'unknown'}, which answers"
-            f" no requests; `{next_command('logs', job.name)}` prints what it has written"
+            f"{job.name}: is a job of kind {job.kind or 'unknown'}, which does not train and"
+            f" answers no requests; `{next_command('logs', job.name)}` prints what it has written"
         )
     if job.ended:
         raise UserError(

@@ -34,7 +34,7 @@ _MOST_PROPERTIES: Final = 12
 
 @dataclass(frozen=True)
 class Change:
-    """What a deployment would do to a resource, or what somebody else has done to it."""
+    """What a deployment would do to a resource, or what was done to it outside of Pulumi."""
 
     name: str
     """Name in the Pulumi program."""
@@ -84,7 +84,7 @@ def summary(changes: Sequence[Change]) -> str:
 
 
 def drift_lines(changes: Iterable[Change]) -> list[str]:
-    """Return a sentence for each resource that somebody has changed outside of Pulumi."""
+    """Return a sentence for each resource that was changed outside of Pulumi."""
     return [
         f"{change.name} ({change.kind}): "
         + _DRIFT.get(change.operation, f"differs in {_paths(change)}")

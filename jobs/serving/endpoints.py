@@ -188,9 +188,9 @@ class Endpoints:
             self.manager.put(path, body)
         except ConflictError as error:
             raise ConflictError(
-                f"{error}\nan earlier command, or somebody else's, changes {what} now; wait until"
-                f" `{next_command('endpoints')}` shows it as Succeeded, and run the same command"
-                " again",
+                f"{error}\nan earlier command, or one of another user, changes {what} now; wait"
+                f" until `{next_command('endpoints')}` shows it as Succeeded, and run the same"
+                " command again",
                 error.status,
             ) from error
         state = self._until_final(path, what)

@@ -15,7 +15,7 @@ _SCHEMA: Final = "https://azuremlschemas.azureedge.net/latest/sweepJob.schema.js
 
 
 def sweep_job(spec: JobSpec, code: Path, sweep: Sweep, concurrent: int) -> SweepJob:
-    """Convert a training to a sweep of the SDK's type, whose trials vary its options.
+    """Convert a job that trains to a sweep of the SDK's type, whose trials vary its options.
 
     Args:
         spec: Job of one trial.

@@ -42,7 +42,7 @@ JOBS_TAKE_FROM_TRAINER = {
 
 ONLY = {
     "horovod": {"trainer/distributed/horovod.py"},
-    "mlflow": {"trainer/loggers/mlflow.py"},
+    "mlflow": {"trainer/mlflow/logger.py"},
     "pyspark": {
         f"trainer/spark/{name}.py"
         for name in ("classifier", "job", "preparation", "ranks", "runner", "session")
@@ -65,7 +65,16 @@ STANDARD_LIBRARY_ONLY = [
         "common.page.plots",
     ),
     *("trainer.combinations", "trainer.model_config", "trainer.networks"),
-    "trainer.task_descriptions",
+    *("trainer.classification.description", "trainer.leaf", "trainer.leaves", "trainer.workers"),
+    *("trainer.onnx.leaf", "trainer.parquet.leaf", "trainer.segmentation.leaf"),
+    *("trainer.parquet.options", "trainer.spark.leaf"),
+    *("trainer.tasks.description", "trainer.tasks.table"),
+    *("trainer.data.prepare.options", "trainer.data.builtin.options", "trainer.export.options"),
+    *("trainer.report.options", "trainer.scoring.options", "trainer.segmentation.options"),
+    "trainer.training.options",
+    *("trainer.head.leaf", "trainer.stages.leaf"),
+    *("trainer.averaging.leaf", "trainer.sharded.leaf", "trainer.mlflow.leaf"),
+    "trainer.profiler.leaf",
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),
     *("trainer.data.manifest", "trainer.data.order"),
@@ -75,7 +84,7 @@ STANDARD_LIBRARY_ONLY = [
     "trainer.distributed.run_requests",
     *("trainer.export.image_files", "trainer.export.layout", "trainer.loggers.metrics_file"),
     "trainer.report.run_data",
-    "trainer.spark.place",
+    "trainer.spark.world",
     "trainer.training.plan",
     *("infra.catalog.dns_zones", "infra.catalog.network_rules", "infra.catalog.resource_ids"),
     *("infra.catalog.roles", "infra.catalog.vm_sizes", "infra.errors", "infra.naming"),
@@ -86,7 +95,8 @@ STANDARD_LIBRARY_ONLY = [
         "infra.setting_types",
         "infra.settings",
     ),
-    *("infra.subnets", "infra.validation"),
+    *("infra.subnets", "infra.validation", "infra.leaf", "infra.leaves"),
+    *("infra.alerts.alert_rules", "infra.jump_machine.cloud_init"),
     *("jobs.errors", "jobs.exit_status", "jobs.following.cluster_check_result"),
     *("jobs.following.job_states", "jobs.following.resubmit_policy"),
     *("jobs.following.supervision_policy", "jobs.options"),

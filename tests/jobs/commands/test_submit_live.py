@@ -194,7 +194,9 @@ def test_ctrl_c_while_a_submitted_job_is_followed_leaves_it(live):
     submitting = ("submit", "--kind", "smoke", "--name", "on", *QUICK)
     with started(live, *submitting, repository=from_options.REPOSITORY) as child:
         read_until(child, "on-r1: submitted")
-        assert "python -m jobs cancel on" in interrupt(child)
+        said = interrupt(child)
+    assert "python -m jobs follow on" in said
+    assert "python -m jobs cancel on" in said
     assert status(live, f"{live.workspace}/jobs/on-r1") != "Canceled"
     assert main(["cancel", "on"]) == 0
 

@@ -91,10 +91,10 @@ def test_several_passes_at_once_submit_one_attempt(live):
     command = [sys.executable, "-m", "jobs", "supervise", "--once"]
     passes = [
         subprocess.Popen(command, env=live.environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        for _ in range(3)
+        for _ in range(2)
     ]
     said = [child.communicate(timeout=120)[0] for child in passes]
-    assert [child.returncode for child in passes] == [0, 0, 0]
+    assert [child.returncode for child in passes] == [0, 0]
     # Equally fast ones send the same request, which Azure carries out once.
     assert any("left-several-r2 submitted: interrupted" in text for text in said)
     assert live.azure.resources.get(job.replace("-r1", "-r2")) is not None

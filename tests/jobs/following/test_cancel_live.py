@@ -1,15 +1,12 @@
 """Runs on the stand-in are cancelled, by us and by others, while they are followed."""
 
-import subprocess
-import sys
-
 import pytest
 
 from jobs.azure.job_records import Jobs
 from jobs.cli import main
 from jobs.commands import cancel
+from jobs.commands.cancel import CancelOptions
 from jobs.following import supervisor
-from tests import ROOT
 from tests.jobs.support.following import AGAIN, QUICK, failed_by_pre_emption
 from tests.jobs.support.tiny import (
     begin,
@@ -22,6 +19,11 @@ from tests.jobs.support.tiny import (
 pytestmark = pytest.mark.usefixtures("outputs")
 
 
+def cancelled(live, run):
+    """Cancel a run while it is followed."""
+    assert cancel.run(CancelOptions(run), live.outputs, as_json=False) == 0
+
+
 def test_what_someone_else_cancels_stops_with_20(live, capsys):
     job = begin(live, "ended", "sleep 600")
     meanwhile(running(live, job), lambda: live.azure.scheduler.cancel(job))
@@ -31,10 +33,9 @@ def test_what_someone_else_cancels_stops_with_20(live, capsys):
 
 def test_what_we_cancel_stops_all_who_supervise_whatever_they_opted_for(live, capsys):
     job = begin(live, "stopped", "sleep 600")
-    cancel = [sys.executable, "-m", "jobs", "cancel", "stopped"]
     meanwhile(
         running(live, job),
-        lambda: subprocess.run(cancel, env=live.environment, cwd=ROOT, check=True),
+        lambda: cancelled(live, "stopped"),
     )
     assert main(["follow", "stopped", *QUICK, *AGAIN, "--resubmit.canceled", "True"]) == 20
     assert "cancelled by `cancel`" in capsys.readouterr().out
@@ -43,12 +44,11 @@ def test_what_we_cancel_stops_all_who_supervise_whatever_they_opted_for(live, ca
 def test_what_we_cancel_between_two_attempts_has_no_next_one(live, capsys, monkeypatch):
     monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.2)
     job = begin(live, "paused", "sleep 600", cluster=live.outputs.clusters["gpu"])
-    cancel = [sys.executable, "-m", "jobs", "cancel", "paused"]
     meanwhile(
         running(live, job),
         lambda: live.azure.admin.preempt(job=job),
         lambda: wait_for(lambda: status(live, job) == "Failed"),
-        lambda: subprocess.run(cancel, env=live.environment, cwd=ROOT, check=True),
+        lambda: cancelled(live, "paused"),
     )
     pause = ["--supervise", "--resubmit.backoff-seconds", "60"]
     assert main(["follow", "paused", *QUICK, *pause]) == 20

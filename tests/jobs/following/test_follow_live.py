@@ -10,10 +10,7 @@ from tests.jobs.support.following import AGAIN, QUICK, asked
 from tests.jobs.support.tiny import (
     TRAINED,
     begin,
-    interrupt,
     meanwhile,
-    read_until,
-    started,
     status,
     wait_for,
 )
@@ -99,14 +96,3 @@ def test_nodes_that_are_allocated_are_what_costs(live, capsys):
     assert "costly-r1: Canceled" in capsys.readouterr().out
     assert main(["cancel", "costly"]) == 0
     assert "had already ended" in capsys.readouterr().out
-
-
-def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(live):
-    job = begin(live, "left", "sleep 600")
-    with started(live, "follow", "left", *QUICK) as child:
-        read_until(child, "running on")
-        said = interrupt(child)
-    assert "python -m jobs follow left" in said
-    assert "python -m jobs cancel left" in said
-    assert status(live, job) == "Running"
-    live.azure.scheduler.cancel(job)

@@ -44,7 +44,7 @@ def test_a_cancel_that_is_interrupted_before_its_mark_says_that_nothing_is_known
 
 def test_a_cancel_that_is_interrupted_in_its_request_says_so(live):
     said = interrupted_cancel(live, "g2", "POST .*/jobs/g2-r1/cancel")
-    assert "the run is marked as cancelled, so nobody will submit it again" in said
+    assert "the run is marked as cancelled, so it will not be submitted again" in said
     assert "it is unknown whether its cancellation was requested" in said
 
 

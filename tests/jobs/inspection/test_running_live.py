@@ -187,7 +187,7 @@ def test_only_a_running_training_is_asked(live, outputs, capsys, command):
     assert "-over-r1: has ended (Completed)" in capsys.readouterr().err
     running(live, begin(live, f"{command}-check", "sleep 60", kind="check"))()
     assert main([command, f"{command}-check"]) == 1
-    assert "is no training but a job of kind check" in capsys.readouterr().err
+    assert "is a job of kind check, which does not train" in capsys.readouterr().err
 
 
 @pytest.mark.slow

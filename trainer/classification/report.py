@@ -1,0 +1,223 @@
+"""The predictions of a run: their counts, the confused classes, and the most confident mistakes."""
+
+import csv
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan, sqrt
+
+from common.page.parts import Block, Cell, Figure, Gallery, Section, Table, Tables, Text
+from common.text import plural
+from trainer.report.page import about_predictions, image_file, kept_image, missing, percent
+from trainer.report.run_data import Run, mapping
+
+MISTAKES = 24
+"""Largest number of mistakes that are shown."""
+MATRIX = 30
+"""Most classes that are shown as a matrix."""
+LONG = 4
+"""Longest names, in letters, that stand side by side above a matrix."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One held-out example that was classified wrongly."""
+
+    index: int
+    label: int
+    predicted: int
+    probability: float
+    """Probability of the predicted class."""
+    probability_of_label: float
+    image: bytes | None
+    """PNG or JPEG; None if it was not kept."""
+
+
+@dataclass(frozen=True)
+class PredictionCounts:
+    """Counts of all predictions of a run."""
+
+    step: int
+    """Steps after which the predictions were made."""
+    counts: Mapping[tuple[int, int], int]
+    """Examples by label and predicted class."""
+    names: Mapping[int, str]
+    """Names of the known classes, by label."""
+    mistakes: tuple[Mistake, ...]
+    """The most confident mistakes, in descending order of probability."""
+    problem: str | None
+    """Why an image is missing, if one could not be read when the run ended."""
+
+    def name(self, number: int) -> str:
+        return self.names.get(number, str(number))
+
+    @property
+    def classes(self) -> list[int]:
+        """Labels of all known classes."""
+        return sorted(self.names)
+
+    @property
+    def examples(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def wrong(self) -> int:
+        return sum(count for (label, predicted), count in self.counts.items() if label != predicted)
+
+    @cached_property
+    def totals(self) -> Mapping[int, int]:
+        """Examples of each class that has any."""
+        totals: Counter[int] = Counter()
+        for (label, _), count in self.counts.items():
+            totals[label] += count
+        return totals
+
+    def accuracy(self, label: int) -> float:
+        """Return the fraction of a class that was classified correctly, 0 to 1."""
+        return self.counts.get((label, label), 0) / self.totals[label]
+
+    def strength(self, label: int, predicted: int) -> float:
+        """Return how strong to show a cell of the confusion matrix that has examples, 0 to 1."""
+        part = self.counts[label, predicted] / self.totals[label]
+        # A single mistake among hundreds must still be visible.
+        return part if label == predicted else max(0.4, sqrt(part))
+
+    def most_confused(self, limit: int) -> list[tuple[int, int, int]]:
+        """Return label, predicted class and count of the most common mistakes."""
+        wrong = [(*pair, count) for pair, count in self.counts.items() if pair[0] != pair[1]]
+        return sorted(wrong, key=lambda entry: (-entry[2], entry))[:limit]
+
+    def weakest(self, limit: int) -> list[int]:
+        """Return the labels of the classes with the lowest accuracy."""
+        return sorted(self.totals, key=lambda label: (self.accuracy(label), label))[:limit]
+
+
+def read_predictions(run: Run) -> PredictionCounts | str:
+    """Read and count the predictions of a run, or return a sentence on why there are none."""
+    noted = run.of("predictions")
+    path = run.path / "predictions.csv"
+    if not path.is_file() or not noted:
+        return "No predictions: they are written when a run with held-out images is finished."
+    names: dict[int, str] = {}
+    counts: Counter[tuple[int, int]] = Counter()
+    wrong = []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                label, predicted = int(row["label"]), int(row["predicted"])
+                counts[label, predicted] += 1
+                names[label], names[predicted] = row["label_name"], row["predicted_name"]
+                if label != predicted:
+                    probabilities = float(row["probability"]), float(row["probability_of_label"])
+                    wrong.append((int(row["index"]), label, predicted, *probabilities))
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        return f"predictions.csv cannot be read ({type(error).__name__}: {error})."
+    if not counts:
+        return "predictions.csv is empty."
+    # Probabilities that are NaN come last.
+    wrong.sort(key=lambda row: (isnan(row[3]), -row[3], row[0]))
+    chosen = tuple(
+        Mistake(*row, image_file(run.path / "mistakes" / str(row[0]))) for row in wrong[:MISTAKES]
+    )
+    known = mapping(run.stored.get("meaning")).get("classes")
+    if isinstance(known, list):
+        names = dict(enumerate(map(str, known))) | names
+    problem = noted[-1].get("problem")
+    return PredictionCounts(
+        noted[-1]["step"], counts, names, chosen, str(problem) if problem else None
+    )
+
+
+def sections(run: Run) -> list[Section]:
+    """Return the sections of a run's report about its predictions."""
+    found = read_predictions(run)
+    if isinstance(found, str):
+        return about_predictions([Text(found)], [Text(found)])
+    facts = f"{plural(found.examples, 'held-out image')} after step {found.step:,};"
+    confused = [Text(f"{facts} {found.wrong:,} wrong.", hint=True)]
+    few = len(found.classes) <= MATRIX
+    return about_predictions([*confused, *(_matrix if few else _listed)(found)], _mistakes(found))
+
+
+def _matrix(found: PredictionCounts) -> list[Block]:
+    classes = found.classes
+    names = [found.name(label) for label in classes]
+
+    def cell(label: int, predicted: int) -> Cell:
+        count = found.counts.get((label, predicted), 0)
+        if not count:
+            return Cell("0", "none")
+        kind = "hit" if label == predicted else "miss"
+        return Cell(f"{count:,}", kind, found.strength(label, predicted))
+
+    rows: list[list[str | Cell | None]] = [
+        [
+            found.name(label),
+            *(cell(label, predicted) for predicted in classes),
+            Cell(percent(found.accuracy(label)) if label in found.totals else None, "total"),
+        ]
+        for label in classes
+    ]
+    reading = (
+        "Rows are the true classes, columns the predicted ones: blue is right, orange wrong, and a"
+        " stronger colour is a larger part of the row."
+    )
+    kind = "confusion long" if max(map(len, names)) > LONG else "confusion"
+    heads = ["", *names, "right"]
+    return [Text(reading, hint=True), Table("Confusion matrix, in images", heads, rows, kind)]
+
+
+def _listed(found: PredictionCounts) -> list[Block]:
+    pairs, weakest = found.most_confused(20), found.weakest(10)
+    return [
+        Tables(
+            [
+                Table(
+                    f"The {len(pairs)} most common confusions",
+                    ("true class", "predicted as", "images"),
+                    [[found.name(a), found.name(b), f"{count:,}"] for a, b, count in pairs],
+                ),
+                Table(
+                    f"The {len(weakest)} classes with the lowest accuracy",
+                    ("class", "right", "images"),
+                    [
+                        [found.name(label), percent(found.accuracy(label)), f"{total:,}"]
+                        for label in weakest
+                        for total in [found.totals[label]]
+                    ],
+                    "numbers",
+                ),
+            ]
+        )
+    ]
+
+
+def _mistakes(found: PredictionCounts) -> list[Block]:
+    shown, wrong = len(found.mistakes), found.wrong
+    if not wrong:
+        images = plural(found.examples, "held-out image")
+        return [Text(f"None: all predictions for {images} are correct.")]
+    of = f" of {wrong:,}" if shown < wrong else ""
+    which = f"The most confident mistakes, {'the' if of else 'all'} {shown}{of}:"
+    return [
+        Text(
+            f"{'The only mistake:' if wrong == 1 else which} the predicted class and the true"
+            f" class, each with its probability.{missing(found.problem)}",
+            hint=True,
+        ),
+        Gallery([_figure(found, mistake) for mistake in found.mistakes], "mistakes"),
+    ]
+
+
+def _figure(found: PredictionCounts, mistake: Mistake) -> Figure:
+    label, predicted = found.name(mistake.label), found.name(mistake.predicted)
+    return kept_image(
+        mistake.image,
+        mistake.index,
+        f"{label}, predicted as {predicted}",
+        [
+            ("predicted", predicted, f"{100 * mistake.probability:.1f}%"),
+            ("true", label, f"{100 * mistake.probability_of_label:.1f}%"),
+        ],
+    )
