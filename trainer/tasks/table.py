@@ -1,15 +1,35 @@
-"""All tasks."""
+"""All tasks by name, and the metrics of their results. Standard library only."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from trainer.config import TrainConfig
-from trainer.tasks.classification import Classification
-from trainer.tasks.segmentation import Segmentation
-from trainer.tasks.task import Task
+from trainer.classification.description import CLASSIFICATION
+from trainer.leaves import LEAVES
+from trainer.tasks.description import EmbeddedDataSet, Metric, TaskDescription
 
-TASKS: Final[tuple[type[Task], ...]] = (Classification, Segmentation)
+TASKS: Final[Mapping[str, TaskDescription]] = {
+    task.name: task for task in (CLASSIFICATION, *(leaf.task for leaf in LEAVES if leaf.task))
+}
+"""All tasks by name; the first one is the default."""
+
+EMBEDDED: Final[Mapping[str, EmbeddedDataSet]] = {
+    task.embedded.source: task.embedded for task in TASKS.values()
+}
+"""The embedded data sets by source."""
 
 
-def make_task(config: TrainConfig, classes: int) -> Task:
-    """Return the task of a configuration, for a data set with a number of classes."""
-    return next(task for task in TASKS if task.name == config.task)(classes)
+def metrics_in(values: Mapping[str, Any]) -> tuple[Metric, ...]:
+    """Return the evaluation metrics of the task whose results these are; empty if there are none.
+
+    Args:
+        values: Content of result.json, a line of metrics.jsonl or a stored evaluation.
+    """
+    for task in TASKS.values():
+        if task.evaluation[0].key in values:
+            return task.evaluation
+    return ()
+
+
+def score_in(evaluation: Mapping[str, Any]) -> float:
+    """Return the metric of a stored evaluation that decides which checkpoint is the best."""
+    return float(evaluation[metrics_in(evaluation)[0].key])

@@ -13,11 +13,11 @@ from tests.trainer.support.command import TINY, final_state
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.scenarios import NORMALIZATION, make_loop
 from tests.trainer.support.small_model import small_model
+from trainer.classification.task import Classification
 from trainer.config import ComputeConfig, DataConfig, ModelConfig, OptimizerConfig, TrainConfig
 from trainer.distributed.communicator import Alone
 from trainer.model.build import build_model
 from trainer.model.randomness import is_random, randomness, use_keys
-from trainer.tasks.classification import Classification
 
 BUILDER = "tests.trainer.support.builders:good"
 MODEL = ModelConfig(builder=BUILDER, image_size=8, classes=10)

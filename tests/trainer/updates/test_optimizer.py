@@ -9,10 +9,10 @@ import tf_keras as keras
 from trainer.training.gradients import LocalGradients, unscale
 
 from common.errors import ConfigError
+from trainer.classification.task import Classification, cross_entropy
 from trainer.config import DataConfig, OptimizerConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.presets import PRESETS
-from trainer.tasks.classification import Classification, cross_entropy
 from trainer.updates.optimizer import Momentum, build_optimizer, parameters
 
 NORMALIZATION = Normalization((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
