@@ -15,7 +15,7 @@ from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
 from trainer.config import OptimizerConfig
 from trainer.sharded.leaf import ShardedOptions
-from trainer.sharded.optimizer import cut, part_size
+from trainer.sharded.rule import cut, part_size
 
 
 def same(left, right):
