@@ -68,73 +68,79 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 .DELETE_ON_ERROR:
 .PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check clean
 
+# Those for users come last, where a terminal still shows them.
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' -v groups="Develop,Train,Data,Use a model,Platform,Foresee,Try without Azure" ' \
+		BEGIN { n = split(groups, names, ","); for (i in names) known[names[i]] = 1 } \
+		/^[a-z-]+:.*## / { text = $$2; group = substr(text, 1, index(text, ":") - 1); \
+			if (group in known) text = substr(text, length(group) + 3); else group = "Develop"; \
+			lines[group] = lines[group] sprintf("  %-17s %s\n", $$1, text) } \
+		END { for (i = 1; i <= n; i++) printf "%s%s:\n%s", (i > 1 ? "\n" : ""), names[i], lines[names[i]] }' $(MAKEFILE_LIST)
 
-setup: $(TRAINER) $(INFRA) ## Install both environments into this folder
+setup: $(TRAINER) $(INFRA) ## Train: Install both environments into this folder
 	@echo "ready: .venv-trainer (TensorFlow, Horovod) and .venv (Pulumi, Azure SDK)"
 
 setup-platform: $(INFRA) ## Install the platform's environment alone, to deploy and to submit jobs
 	@echo "ready: .venv (Pulumi, Azure SDK)"
 
-train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train here, or on Azure with STACK=dev NODES=2 CLUSTER=gpu: PRESET=digits, ARGS="--epochs 5"
+train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train: Train here, or on Azure with STACK=dev NODES=2: PRESET=digits, ARGS="--epochs 5"
 ifdef NAMED_STACK
 	@$(INFRA_PYTHON) -m jobs submit --stack $(STACK) $(if $(PRESET),--preset $(PRESET)) $(if $(NODES),--nodes $(NODES)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 else
 	@$(TRAINER_PYTHON) -m trainer train $(if $(PRESET),--preset $(PRESET)) $(ARGS)
 endif
 
-evaluate: $(TRAINER) ## Evaluate a run's newest checkpoint: RUN=runs/NAME (default: the latest run)
+evaluate: $(TRAINER) ## Train: Evaluate a run's newest checkpoint: RUN=runs/NAME (default: the latest run)
 	@$(TRAINER_PYTHON) -m trainer evaluate --run $(RUN) $(ARGS)
 
-export: $(TRAINER) ## Export a run's model as a SavedModel: RUN=runs/NAME, ARGS="--onnx True"
+export: $(TRAINER) ## Use a model: Export a run's model as a SavedModel: RUN=runs/NAME, ARGS="--onnx True"
 	@$(TRAINER_PYTHON) -m trainer export --run $(RUN) $(ARGS)
 
-predict: $(TRAINER) ## Classify images with a run's exported model: IMAGES="a.jpg b/", RUN=runs/NAME
+predict: $(TRAINER) ## Use a model: Classify images with a run's exported model: IMAGES="a.jpg b/", RUN=runs/NAME
 	@$(TRAINER_PYTHON) -m trainer predict --run $(RUN) $(ARGS) $(if $(IMAGES),-- $(IMAGES))
 
-score: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Write the classes of a folder's images as Parquet files: INPUT=photos OUTPUT=scores, RUN=runs/NAME, or on Azure with STACK=dev MODEL=digits:1 NODES=2
+score: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Use a model: Write the classes of a folder's images to files: INPUT=photos OUTPUT=scores; with STACK=dev MODEL=digits:1 on Azure
 ifdef NAMED_STACK
 	@$(INFRA_PYTHON) -m jobs score-batch "$(MODEL)" --stack $(STACK) --input "raw/$(INPUT)" --output "scores/$(OUTPUT)" $(if $(NODES),--nodes $(NODES)) $(ARGS)
 else
 	@$(TRAINER_PYTHON) -m trainer score --run $(RUN) --input "$(INPUT)" --output "$(OUTPUT)" $(ARGS)
 endif
 
-serve: $(TRAINER) $(SERVING) ## Answer requests for the classes of images, with a run's exported model: RUN=runs/NAME
+serve: $(TRAINER) $(SERVING) ## Use a model: Answer requests for the classes of images, with a run's exported model: RUN=runs/NAME
 	@$(TRAINER_PYTHON) -m trainer serve --run $(RUN) $(ARGS)
 
-report: $(TRAINER) ## Write the report of a run, or compare several: RUN="runs/A runs/B"
+report: $(TRAINER) ## Train: Write the report of a run, or compare several: RUN="runs/A runs/B"
 	@$(TRAINER_PYTHON) -m trainer report $(RUN) $(ARGS)
 
-prepare: $(TRAINER) ## Write a data set from a folder of images: INPUT=photos, DATA=data/images
+prepare: $(TRAINER) ## Data: Write a data set from a folder of images: INPUT=photos, DATA=data/images
 	@$(TRAINER_PYTHON) -m trainer prepare folder --input "$(INPUT)" --output $(DATA) $(ARGS)
 
-verify: $(TRAINER) ## Compare a data set with its manifest: DATA=data/images, ARGS=--deep
+verify: $(TRAINER) ## Data: Compare a data set with its manifest: DATA=data/images, ARGS=--deep
 	@$(TRAINER_PYTHON) -m trainer verify $(DATA) $(ARGS)
 
-inspect: $(TRAINER) ## Write a page about a data set: DATA=data/images
+inspect: $(TRAINER) ## Data: Write a page about a data set: DATA=data/images
 	@$(TRAINER_PYTHON) -m trainer inspect $(DATA) $(ARGS)
 
 benchmark: $(TRAINER) ## Measure the trainer: WHAT=loop, exchange, train, input, checkpoint
 	@$(TRAINER_PYTHON) -m benchmarks $(WHAT) $(ARGS)
 
-scaling: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Measure images/s by number of ranks here, or by number of nodes with STACK=dev NODES="1 2 4" SERIES="gpu" DATA_SET=imagenet:3 NAME=sweep
+scaling: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Foresee: Measure images/s by number of ranks here, or with STACK=dev by number of nodes: NODES="1 2 4"
 ifdef NAMED_STACK
 	@$(INFRA_PYTHON) -m jobs scaling --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(NODES),--nodes $(NODES)) $(if $(SERIES),--series $(SERIES)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(PRESET),--preset $(PRESET)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(YES),--yes) $(ARGS)
 else
 	@$(TRAINER_PYTHON) -m benchmarks scaling $(if $(NAME),--name $(NAME)) $(if $(REPEAT),--repeat $(REPEAT)) $(ARGS)
 endif
 
-commission: $(INFRA) ## Run what has never met Azure, ascending by cost, and write a page of facts: STACK=dev DATA_SET=imagenet:3 CAP=100
+commission: $(INFRA) ## Foresee: Run the checks of a new platform, the cheapest first, and write a page of facts: STACK=dev DATA_SET=imagenet:3 CAP=100
 	@$(INFRA_PYTHON) -m jobs commission --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(CAP),--cap $(CAP)) $(if $(YES),--yes) $(ARGS)
 
-chaos: $(TRAINER) ## Kill, stop and freeze a training many times: SEED=0 KILLS=20
-	@$(TRAINER_PYTHON) -m benchmarks chaos --seed $(SEED) --kills $(KILLS) $(ARGS)
+chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20
+	@CHAOS_SEED=$(SEED) CHAOS_KILLS=$(KILLS) CHAOS_TRAINING=$(TRAINING) CHAOS_JSON=$(JSON) $(TRAINER_PYTHON) -m pytest tests/trainer/test_chaos.py -m long -q -s $(ARGS)
 
 profile: $(XPROF) ## Serve a page of what --profile-steps recorded: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
-configure: ## Pin a stack to the subscription that the Azure CLI is signed in to: STACK=dev, DATA_OF, REGISTRY_OF, HUB_OF=another stack
+configure: ## Platform: Pin a stack to the subscription that the Azure CLI is signed in to: STACK=dev, DATA_OF, HUB_OF=another stack
 	@id=$$(az account show --query id --output tsv) && tenant=$$(az account show --query tenantId --output tsv) && \
 	$(if $(DATA_OF),data=$$(pulumi stack output data_account --stack $(DATA_OF)) &&) \
 	$(if $(REGISTRY_OF),registry=$$(pulumi stack output registry --stack $(REGISTRY_OF)) &&) \
@@ -154,28 +160,28 @@ configure: ## Pin a stack to the subscription that the Azure CLI is signed in to
 			$(if $(filter $(HUB_OF),$(DATA_OF)),--plaintext "ml-azure-horovod:network.existing_endpoints.data_storage=$$range")) && \
 	echo "Pulumi.$(STACK).yaml: subscription $$id, tenant $$tenant$(if $(DATA_OF),; data account $$data)$(if $(REGISTRY_OF),; registry $$registry)$(if $(HUB_OF),; hub $$hub)"
 
-plan: $(INFRA) ## Show what a training would take before anything is rented: PRESET=imagenet-ndv2, DEADLINE=2h or BUDGET=60, MODEL=resnet101, STACK=dev
+plan: $(INFRA) ## Foresee: Estimate hours and cost of a run before anything is rented: PRESET=imagenet-ndv2, DEADLINE=2h or BUDGET=60
 	@$(INFRA_PYTHON) -m jobs plan $(if $(PRESET),--preset $(PRESET)) $(if $(MODEL),--model $(MODEL)) $(if $(DEADLINE),--deadline $(DEADLINE)) $(if $(BUDGET),--budget $(BUDGET)) $(if $(NODES),--nodes $(NODES)) $(if $(NAMED_STACK),--stack $(STACK)) $(ARGS)
 
-preview: $(INFRA) ## Show what deploying the platform would change: STACK=dev
+preview: $(INFRA) ## Platform: Show what deploying the platform would change: STACK=dev
 	@$(INFRA_PYTHON) -m jobs preview --stack $(STACK) $(ARGS)
 
-up: $(INFRA) ## Deploy the platform, or its changes: STACK=dev
+up: $(INFRA) ## Platform: Deploy the platform, or its changes: STACK=dev
 	@$(INFRA_PYTHON) -m jobs up --stack $(STACK) $(ARGS)
 
-drift: $(INFRA) ## Show what somebody has changed in Azure outside of Pulumi: STACK=dev
+drift: $(INFRA) ## Show which resources were changed in Azure outside of Pulumi: STACK=dev
 	@$(INFRA_PYTHON) -m jobs drift --stack $(STACK) $(ARGS)
 
 backend: $(INFRA) ## Set up a place for Pulumi's state, after asking once: STACK=dev, ARGS="--repository ORGANISATION/REPOSITORY"
 	@$(INFRA_PYTHON) -m jobs backend --stack $(STACK) $(ARGS)
 
-status: $(INFRA) ## Show the Azure nodes that cost money now, and the runs: STACK=dev
+status: $(INFRA) ## Platform: Show the Azure nodes that cost money now, and the runs: STACK=dev
 	@$(INFRA_PYTHON) -m jobs status --stack $(STACK) $(ARGS)
 
-teardown: $(INFRA) ## Delete the platform and everything in it, after asking once, or only CLUSTER=gpu: STACK=dev, YES=1
+teardown: $(INFRA) ## Platform: Delete the platform and all that is in it, or only CLUSTER=gpu: STACK=dev
 	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(YES),--yes True) $(ARGS)
 
-rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Deploy, train and tear down without Azure: KEEP=1, UNTIL=up, IMAGE=cpu
+rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Try without Azure: Deploy, train and tear down on this machine: KEEP=1, UNTIL=up
 	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(IMAGE),--image localhost/trainer-$(IMAGE):latest) $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
 
 rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) $(SERVING) ## Rehearse failures, from a lost network to an interrupted teardown
@@ -205,17 +211,17 @@ faults: $(INFRA) $(AZURITE) ## Hold every request of the commands against every 
 	@$(INFRA_PYTHON) -m tests.jobs.faults $(ARGS)
 
 mutations: $(INFRA) ## Hold the security rules against changed stacks, and print what they catch
-	@$(INFRA_PYTHON) -m infra.offline.mutations $(ARGS)
+	@$(INFRA_PYTHON) -m tests.infra.mutations.run $(ARGS)
 
 render: $(INFRA) ## List what a stack declares, without Azure, and update all snapshots: STACK=dev
-	@$(INFRA_PYTHON) -m infra.offline.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
-	@$(INFRA_PYTHON) -m infra.offline.snapshot
+	@$(INFRA_PYTHON) -m infra.render.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
+	@$(INFRA_PYTHON) -m infra.render.snapshot
 
-diagram: $(INFRA) ## Draw what a stack declares, without Azure: STACK=dev
-	@$(INFRA_PYTHON) -m infra.offline.diagram $(STACK) $(ARGS)
+diagram: $(INFRA) ## Print a picture of what a stack declares, without Azure: STACK=dev
+	@$(INFRA_PYTHON) -m infra.render.diagram $(STACK) $(ARGS)
 
-costs: $(INFRA) ## Show the monthly cost of a stack while nobody trains: STACK=dev
-	@$(INFRA_PYTHON) -m infra.offline.costs $(STACK) $(ARGS)
+costs: $(INFRA) ## Show the monthly cost of a stack while no job runs: STACK=dev
+	@$(INFRA_PYTHON) -m infra.render.costs $(STACK) $(ARGS)
 
 # Runs both halves even if the first fails, so that the end of the output shows all failures.
 test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) $(SERVING) ## Run the tests (about 20 minutes on 2 cores)
@@ -230,7 +236,7 @@ LAST_FAILED = -v --last-failed --last-failed-no-failures none
 again = || { [ $$? = 1 ] && [ -n "$(AGAIN)" ] && echo "repeating the failed tests, one at a time" && \
 	$(1) -m pytest $(LAST_FAILED) $(2) && echo "warning: UNSTABLE, failed and then passed alone: the tests above"; }
 
-test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, the jobs and the stand-in for Azure
+test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, the jobs and the simulator of Azure
 	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS) \
 	$(call again,$(INFRA_PYTHON),tests/infra tests/jobs tests/rehearsal)
 

@@ -1,20 +1,17 @@
 """Parse the options of a command into a frozen dataclass, and report all problems at once.
 
-tyro reads options, positional arguments, types and help texts from the dataclass. Two things it
-does not do: list all problems of all kinds, and let a switch, or an option that has a value of its
-own for it, stand alone.
+The fields of the dataclass are the options and positional arguments; their types and docstrings are
+the help, which tyro lays out. tyro does not parse, as it ends at the first problem, and knows
+neither former names nor options that may stand alone.
 """
 
 import dataclasses
 from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
-import docstring_parser
-import tyro
-
-from common import annotations, fields
+from common import fields
+from common.annotations import Positional
 from common.errors import ConfigError
 
 T = TypeVar("T")
@@ -41,21 +38,12 @@ def parse(
     Raises:
         ConfigError: An option is unknown or a value is invalid; lists all of them.
     """
-    cls = type(default)
     named = args[: args.index("--")] if "--" in args else args
-    asks_help = "--help" in named or "-h" in named
-    args, problems = (["--help"], []) if asks_help else _normalized(args, list(fields.leaves(cls)))
+    if "--help" in named or "-h" in named:
+        _help(default, f"python -m {package} {command}", description)
+    given, problems, left = _given(args, list(fields.leaves(type(default))))
     try:
-        with _registry():
-            built, left = tyro.cli(
-                cls,
-                prog=f"python -m {package} {command}",
-                description=description or " ".join((cls.__doc__ or "").split()),
-                args=args,
-                default=default,
-                return_unknown_args=True,
-                config=(tyro.conf.FlagConversionOff,),
-            )
+        built = _replaced(default, given)
     except ConfigError as error:
         raise ConfigError([*problems, *error.problems]) from None
     problems += fields.problems(built)
@@ -66,19 +54,21 @@ def parse(
     return built
 
 
-def _normalized(args: Sequence[str], leaves: list[fields.Leaf]) -> tuple[list[str], list[str]]:
-    """Rewrite a command line for tyro: only known options, each with a value, and positional
-    arguments last.
+def _given(
+    args: Sequence[str], leaves: list[fields.Leaf]
+) -> tuple[dict[str, object], list[str], list[str]]:
+    """Read a command line.
 
     Returns:
-        The arguments, and the problems of those that were left out.
+        Values by key, `Unparsed` if a text is invalid; the problems of all other kinds; and the
+        positional arguments for which there is no field.
     """
     known = {leaf.flag: leaf for leaf in leaves if leaf.positional is None}
     former = {leaf.former_flag: leaf.flag for leaf in leaves if leaf.former_flag}
     former |= {
         f"--{leaf.key}": f"{leaf.flag}, without an option" for leaf in leaves if leaf.positional
     }
-    options: list[str] = []
+    given: dict[str, object] = {}
     positional: list[str] = []
     problems: list[str] = []
     remaining = deque(args)
@@ -98,18 +88,23 @@ def _normalized(args: Sequence[str], leaves: list[fields.Leaf]) -> tuple[list[st
         values = [value] if equals else _values(leaf, remaining)
         if leaf is None:
             problems.append(fields.unknown_key(flag, sorted([*known, "--help"]), former))
-        elif values or get_origin(leaf.type) is tuple:
-            options += [arg] if equals else [flag, *values]
+        elif values or _is_many(leaf):
+            given[leaf.key] = _read(leaf, values)
         elif leaf.alone is not None:
-            options += [flag, leaf.alone]
+            given[leaf.key] = _read(leaf, [leaf.alone])
         else:
             problems.append(f"{flag}: needs a value")
-    return [*options, "--", *positional], problems
+    for leaf in leaves:
+        if leaf.positional is not None and positional:
+            taken = len(positional) if _is_many(leaf) else 1
+            given[leaf.key] = _read(leaf, positional[:taken])
+            del positional[:taken]
+    return given, problems, positional
 
 
 def _values(leaf: fields.Leaf | None, remaining: deque[str]) -> list[str]:
     """Remove the values of an option, which may be unknown, from what follows it."""
-    many = leaf is not None and get_origin(leaf.type) is tuple
+    many = _is_many(leaf)
     choices = ["True", "False"]
     if leaf is not None and leaf.type is not bool:
         choices = [str(choice) for choice in get_args(leaf.type)]
@@ -122,74 +117,112 @@ def _values(leaf: fields.Leaf | None, remaining: deque[str]) -> list[str]:
     return values
 
 
-def _registry() -> tyro.constructors.ConstructorRegistry:
-    """Create the rules by which tyro reads our dataclasses and their values."""
-    registry = tyro.constructors.ConstructorRegistry()
+def _read(leaf: fields.Leaf, texts: list[str]) -> object:
+    if not _is_many(leaf):
+        return _read_one(leaf.type, texts[0])
+    values = tuple(_read_one(get_args(leaf.type)[0], text) for text in texts)
+    return next((value for value in values if isinstance(value, fields.Unparsed)), values)
+
+
+def _read_one(hint: Any, text: str) -> object:
+    """Parse a text as a value of a type; return `Unparsed` if it is invalid."""
+    candidates: list[object] = [text]
+    if text == "None":
+        candidates.insert(0, None)
+    if text in ("True", "False"):
+        candidates.insert(0, text == "True")
+    for number in (float, int):
+        try:
+            candidates.insert(0, number(text))
+        except ValueError:
+            continue
+    return next((c for c in candidates if fields.accepts(hint, c)), fields.Unparsed(text))
+
+
+def _is_many(leaf: fields.Leaf | None) -> bool:
+    return leaf is not None and get_origin(leaf.type) is tuple
+
+
+def _replaced(instance: T, given: Mapping[str, object]) -> T:
+    """Return a dataclass with other values for dotted keys."""
+    own: dict[str, Any] = {}
+    inner: dict[str, dict[str, object]] = {}
+    for key, value in given.items():
+        name, _, rest = key.partition(".")
+        if rest:
+            inner.setdefault(name, {})[rest] = value
+        else:
+            own[name] = value
+    own |= {name: _replaced(getattr(instance, name), each) for name, each in inner.items()}
+    return dataclasses.replace(instance, **own)  # type: ignore[type-var]
+
+
+def _help(default: object, program: str, description: str | None) -> NoReturn:
+    """Print the options of a dataclass, and exit."""
+    # tyro takes a tenth of a second, and only lays out the help.
+    import tyro  # noqa: PLC0415
+    from tyro import constructors  # noqa: PLC0415
+
+    registry = constructors.ConstructorRegistry()
 
     @registry.struct_rule
-    def dataclass(
-        info: tyro.constructors.StructTypeInfo,
-    ) -> tyro.constructors.StructConstructorSpec | None:
+    def dataclass(info: constructors.StructTypeInfo) -> constructors.StructConstructorSpec | None:
         if not dataclasses.is_dataclass(info.type):
             return None
-        return tyro.constructors.StructConstructorSpec(
+        texts = _texts(info.type)
+        hints = get_type_hints(info.type, include_extras=True)
+        return constructors.StructConstructorSpec(
             info.type,
             tuple(
-                tyro.constructors.StructFieldSpec(
-                    name,
-                    _with_markers(name, hint),
-                    getattr(info.default, name),
-                    # A function, as only a help needs the texts.
-                    helptext=partial(_help_text, info.type, name),
+                constructors.StructFieldSpec(
+                    name, marked(name, hint), getattr(info.default, name), helptext=texts.get(name)
                 )
-                for name, hint in get_type_hints(info.type, include_extras=True).items()
+                for name, hint in hints.items()
             ),
         )
 
     @registry.primitive_rule
     def value(
-        info: tyro.constructors.PrimitiveTypeInfo,
-    ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
-        """Parse a value without failing: an invalid value becomes `Unparsed`, so that it is
-        reported together with all other problems.
-        """
-        hint: Any = info.type
-        if get_origin(hint) is None and hint not in (int, float, bool, str):
+        info: constructors.PrimitiveTypeInfo,
+    ) -> constructors.PrimitiveConstructorSpec[Any] | None:
+        many = get_origin(info.type) is tuple
+        if get_origin(info.type) is None and info.type not in (int, float, bool, str):
             return None
-        many = get_origin(hint) is tuple
-        return tyro.constructors.PrimitiveConstructorSpec(
+        return constructors.PrimitiveConstructorSpec(
             nargs="*" if many else 1,
-            metavar=_metavar(hint),
-            instance_from_str=lambda texts: (
-                _read_many(hint, texts) if many else _read(hint, texts[0])
-            ),
-            is_instance=lambda value: (
-                fields.accepts(hint, value) or isinstance(value, fields.Unparsed)
-            ),
+            metavar=_metavar(info.type),
+            instance_from_str=tuple,
+            is_instance=lambda _: True,
             str_from_instance=lambda value: [str(v) for v in value] if many else [str(value)],
         )
 
-    return registry
+    def marked(name: str, hint: Any) -> Any:
+        if name.endswith("_"):
+            # A keyword of Python.
+            return Annotated[hint, tyro.conf.arg(name=name.rstrip("_"))]
+        names = [note.name for note in get_args(hint)[1:] if isinstance(note, Positional)]
+        if not names:
+            return hint
+        shown = tyro.conf.arg(metavar=names[0], help_behavior_hint="")
+        return Annotated[hint, tyro.conf.Positional, shown]
+
+    words = description or " ".join((type(default).__doc__ or "").split())
+    with registry:
+        tyro.cli(
+            type(default),
+            prog=program,
+            description=words,
+            args=["--help"],
+            default=default,
+            config=(tyro.conf.FlagConversionOff,),
+        )
+    raise SystemExit(0)
 
 
-def _with_markers(name: str, hint: Any) -> Any:
-    if name.endswith("_"):
-        # A keyword of Python.
-        return Annotated[hint, tyro.conf.arg(name=name.rstrip("_"))]
-    names = [note.name for note in get_args(hint)[1:] if isinstance(note, annotations.Positional)]
-    if not names:
-        return hint
-    shown = tyro.conf.arg(metavar=names[0], help_behavior_hint="")
-    return Annotated[hint, tyro.conf.Positional, shown]
-
-
-def _help_text(cls: type, name: str) -> str | None:
-    return _texts(cls).get(name)
-
-
-@cache
 def _texts(cls: type) -> Mapping[str, str]:
     """Return the docstrings of all fields, each as one paragraph: tyro would keep line breaks."""
+    import docstring_parser  # noqa: PLC0415 as tyro
+
     return {
         param.arg_name: " ".join((param.description or "").split())
         for parent in reversed(cls.__mro__)
@@ -206,24 +239,3 @@ def _metavar(hint: Any) -> str:
     if get_args(hint):
         return "|".join(map(_metavar, get_args(hint)))
     return {int: "INT", float: "NUMBER", bool: "True|False", str: "TEXT", type(None): "None"}[hint]
-
-
-def _read_many(hint: Any, texts: list[str]) -> object:
-    values = tuple(_read(get_args(hint)[0], text) for text in texts)
-    broken = [value for value in values if isinstance(value, fields.Unparsed)]
-    return broken[0] if broken else values
-
-
-def _read(hint: Any, text: str) -> object:
-    """Parse a text as a value of a type; return `Unparsed` if it is invalid."""
-    candidates: list[object] = [text]
-    if text == "None":
-        candidates.insert(0, None)
-    if text in ("True", "False"):
-        candidates.insert(0, text == "True")
-    for number in (float, int):
-        try:
-            candidates.insert(0, number(text))
-        except ValueError:
-            continue
-    return next((c for c in candidates if fields.accepts(hint, c)), fields.Unparsed(text))

@@ -122,7 +122,7 @@ def _examine(name: str, options: Any) -> None:
         case EvaluateOptions():
             from trainer.training.evaluator import evaluate_run
 
-            evaluate_run(options.run, options.checkpoint, options.data_dir)
+            evaluate_run(options.run, options.checkpoint, options.data_dir, as_json=options.json)
         case ReportOptions():
             from trainer.report.write import write_report
 

@@ -28,6 +28,9 @@ class TaskDescription:
     """Metrics of an evaluation. The first one decides which checkpoint is the best."""
     about: str
     """Explanation of the metrics, in one line for the report."""
+    report: str
+    """MODULE:FUNCTION that returns the sections of a run's report about its predictions, given the
+    `Run`."""
     dense: bool = False
     """Whether the network predicts a class for each pixel, instead of one for the image."""
 
@@ -41,6 +44,7 @@ DESCRIPTIONS: Final[Mapping[str, TaskDescription]] = {
         Metric("train_top1", "training top-1"),
         (Metric("top1", "top-1"), Metric("top5", "top-5")),
         "Fraction of images whose class is the most probable (top-1) or among five (top-5).",
+        "trainer.report.predictions:sections",
     ),
     "segmentation": TaskDescription(
         Metric("train_pixel_accuracy", "training pixel accuracy"),
@@ -50,6 +54,7 @@ DESCRIPTIONS: Final[Mapping[str, TaskDescription]] = {
             Metric("pixel_accuracy", "pixel accuracy"),
         ),
         "Intersection over union, averaged over the classes, and fraction of correct pixels.",
+        "trainer.report.segments:sections",
         dense=True,
     ),
 }

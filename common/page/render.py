@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from common import text
+from common.page.parts import Page
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -28,6 +29,11 @@ def render(package: str, template: str, **values: object) -> str:
         values: Variables of the template.
     """
     return _environment(package).get_template(template).render(values)
+
+
+def render_page(page: Page) -> str:
+    """Return the HTML of a page that needs no template of its own."""
+    return render("common.page", "base.html", page=page)
 
 
 def plain(value: object) -> str:

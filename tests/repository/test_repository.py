@@ -43,7 +43,13 @@ def test_help_lists_every_target_that_a_person_may_want():
     shown = subprocess.run(
         ["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert {line.split()[0] for line in shown.stdout.splitlines()} == set(phony)
+    targets = [line.split()[0] for line in shown.stdout.splitlines() if line.startswith("  ")]
+    assert sorted(targets) == sorted(phony)
+    assert [line for line in shown.stdout.splitlines() if line and not line.startswith(" ")] == [
+        *("Develop:", "Train:", "Data:", "Use a model:", "Platform:", "Foresee:"),
+        "Try without Azure:",
+    ]
+    assert len(shown.stdout.partition("\nTrain:")[2].split("\n  ")) - 1 == 20
 
 
 @pytest.mark.parametrize(

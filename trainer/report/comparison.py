@@ -1,12 +1,14 @@
 """The page that compares several runs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from common.page.parts import Table
+from common.page.parts import Block, Cell, Page, Section, Table, Text
+from common.page.plots import COLOURS
+from common.page.render import render_page
 from common.prices import money
-from trainer.report.curves import COLOURS, plot_comparison
-from trainer.report.page import ReportPage, count, duration, percent
+from trainer.report.curves import curves_section, plot_comparison
+from trainer.report.page import count, duration, percent
 from trainer.report.run_data import IDENTIFYING, Run, options, show_option
 from trainer.task_descriptions import Metric
 
@@ -32,46 +34,29 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class ResultRow:
-    """The results of one run."""
-
-    label: str
-    colour: int
-    """Number of the run's colour in the palette, from 1."""
-    cells: Sequence[tuple[str | None, bool]]
-    """Formatted value of each column, and whether it is the best one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComparisonPage(ReportPage):
-    """The content of the page."""
-
-    heads: Sequence[str]
-    rows: Sequence[ResultRow]
-    unreadable: Sequence[str]
-    """Labels of the runs whose configuration cannot be read."""
-    differing: Table | None
-    """Options that differ; None if there are not two configurations to compare."""
-
-
 def comparison_page(runs: Sequence[Run]) -> str:
     """Return an HTML page that compares several runs."""
     labels = distinct_labels(runs)
-    labelled = list(zip(runs, labels, strict=True))
-    columns = _columns(runs)
-    return ComparisonPage(
-        title=f"{', '.join(labels)} · comparison of runs",
-        heading=f"{len(runs)} runs",
-        lead=" · ".join(labels),
-        plots=plot_comparison(runs, labels),
-        hint="Each run has one colour; curves with markers are of held-out images. Drag with a"
-        " mouse to zoom, double-click to reset; click a name to hide its curves.",
-        heads=["run", *(column.title for column in columns)],
-        rows=_results(runs, labels, columns),
-        unreadable=[label for run, label in labelled if run.config is None],
-        differing=_options({label: options(run.config) for run, label in labelled if run.config}),
-    ).html("comparison.html")
+    known = {
+        label: options(run.config) for run, label in zip(runs, labels, strict=True) if run.config
+    }
+    hint = (
+        "Each run has one colour; curves with markers are of held-out images. Drag with a mouse to"
+        " zoom, double-click to reset; click a name to hide its curves."
+    )
+    return render_page(
+        Page(
+            title=f"{', '.join(labels)} · comparison of runs",
+            heading=f"{len(runs)} runs",
+            lead=" · ".join(labels),
+            sections=[
+                Section("results", "Results", [_results(runs, labels)]),
+                Section("options", "Options that differ", list(_options(labels, known))),
+                curves_section(plot_comparison(runs, labels), hint),
+            ],
+            command="python -m trainer report RUN RUN...",
+        )
+    )
 
 
 def distinct_labels(runs: Sequence[Run]) -> list[str]:
@@ -101,36 +86,48 @@ def _metric_column(metric: Metric) -> ResultColumn:
     )
 
 
-def _results(
-    runs: Sequence[Run], labels: Sequence[str], columns: Sequence[ResultColumn]
-) -> list[ResultRow]:
+def _results(runs: Sequence[Run], labels: Sequence[str]) -> Table:
     # An unfinished run has no final result and no total time to compare.
     finished = [run for run in runs if run.summary.final]
+    columns = _columns(runs)
     best: dict[str, float] = {}
     for column in columns:
         values = [value for run in finished if (value := column.get(run)) is not None]
         if column.better and len(values) > 1:
             best[column.title] = column.better(values)
+
+    def cell(run: Run, column: ResultColumn) -> str | Cell | None:
+        value = column.get(run)
+        shown = None if value is None else column.show(value)
+        is_best = run.summary.final and value is not None and best.get(column.title) == value
+        return Cell(shown, "best") if is_best else shown
+
     rows = []
     for number, (run, label) in enumerate(zip(runs, labels, strict=True)):
-        cells = []
-        for column in columns:
-            value = column.get(run)
-            is_best = run.summary.final and value is not None and best.get(column.title) == value
-            cells.append((None if value is None else column.show(value), is_best))
         state = "" if run.summary.final else f" ({run.state}: so far)"
-        rows.append(ResultRow(f"{label}{state}", number % COLOURS + 1, cells))
-    return rows
+        name = Cell(f"{label}{state}", "key", colour=number % COLOURS + 1)
+        rows.append([name, *(cell(run, column) for column in columns)])
+    reading = (
+        "The best finished run is bold: the highest accuracy and images/s, the lowest loss and"
+        " time. A single run per setting says little about small differences."
+    )
+    return Table(reading, ["run", *(column.title for column in columns)], rows, "numbers")
 
 
-def _options(known: Mapping[str, Mapping[str, object]]) -> Table | None:
-    """Return the options that differ between configurations by label."""
+def _options(labels: Sequence[str], known: Mapping[str, Mapping[str, object]]) -> Iterator[Block]:
+    """Yield the options that differ between configurations by label."""
+    unreadable = [label for label in labels if label not in known]
+    if unreadable:
+        yield Text(f"The configuration of {', '.join(unreadable)} cannot be read.")
     if len(known) < 2:
-        return None
+        return
     first, *others = known.values()
     rows = [
         [key, *(show_option(values[key]) for values in known.values())]
         for key in first
         if key not in IDENTIFYING and any(values[key] != first[key] for values in others)
     ]
-    return Table("As each run was first started", ["option", *known], rows)
+    if rows:
+        yield Table("As each run was first started", ["option", *known], rows, "facts", code=True)
+    else:
+        yield Text("None: the runs were started with the same options.")

@@ -1,14 +1,13 @@
 """The counts of a manifest as plots, tables and remarks: images by class and by size."""
 
 from collections.abc import Sequence
+from itertools import chain
 from statistics import median
 
-import plotly.graph_objects as go
-
-from common.page.parts import Table
+from common.page.parts import Block, Cell, Plots, Table, Tables
+from common.page.plots import LOGARITHMIC, Plot, Scale, Series, plot
 from common.text import plural
 from trainer.data.manifest import SIDES, Manifest, empty_classes
-from trainer.report.plots import AXIS, Plot, plain, styled, to_json
 
 MAX_BARS = 20
 """Most classes that are shown as bars; with more, the counts are a curve."""
@@ -17,7 +16,7 @@ EXTREMES = 10
 IMBALANCE = 10
 """Ratio of the largest to the smallest class from which the page remarks on it."""
 
-_NAMED, _LONG_NAME = 10, 24
+_NAMED = 10
 _TITLES = {"train": "training", "validation": "held-out"}
 
 
@@ -47,147 +46,99 @@ def remarks(manifest: Manifest) -> list[str]:
     return sentences
 
 
-def balance_plot(manifest: Manifest) -> Plot:
-    """Plot the images of each class: bars, or a curve of the sorted counts of many classes."""
-    many = len(manifest.classes) > MAX_BARS
-    figure = _curves(manifest) if many else _bars(manifest)
-    words = []
-    for name, split in manifest.splits.items():
-        if many:
-            ordered = _ordered(manifest, name)
-            (most, largest), (least, smallest) = ordered[0], ordered[-1]
-            middle = median(count for count, _ in ordered)
-            listed = f"from {most:,} ({largest}) to {least:,} ({smallest}), median {middle:,.0f}"
-        else:
-            pairs = zip(manifest.classes, split.class_counts, strict=True)
-            listed = ", ".join(f"{title} {count:,}" for title, count in pairs)
-        words.append(f"{split_title(name)} images: {listed}.")
-    if many:
-        scale = " The scale is logarithmic." if _is_steep(manifest) else ""
-        reading = f"Images of each class, sorted by number in each split.{scale}"
-        height = None
-    else:
-        reading = "Images of each class; much smaller classes are learned less well."
-        height = max(18, 1.4 * len(manifest.classes) + 5)
-    return Plot("balance", "Class balance", reading, " ".join(words), to_json(figure), height)
-
-
-def extremes(manifest: Manifest) -> list[Table]:
-    """Return tables of the largest and smallest classes if there are too many for bars."""
+def counts(manifest: Manifest) -> list[Block]:
+    """Return images by class and by size: bars, or curves of the sorted counts of many classes."""
+    sizes = _sizes(manifest)
     if len(manifest.classes) <= MAX_BARS:
+        return [Tables([_bars(manifest), *sizes])]
+    curve = _curves(manifest)
+    return [*([Plots([curve])] if curve else []), Tables([*sizes, *_extreme_classes(manifest)])]
+
+
+def _bars(manifest: Manifest) -> Table:
+    """Return the images of each class."""
+    columns = [split.class_counts for split in manifest.splits.values()]
+    return _amounts(
+        "Class balance: images of each class; much smaller classes are learned less well",
+        ["class", *map(split_title, manifest.splits)],
+        manifest.classes,
+        columns,
+    )
+
+
+def _sizes(manifest: Manifest) -> list[Table]:
+    """Return the number of images by their sides; empty if the manifest does not have them."""
+    known = {name: split.sides for name, split in manifest.splits.items() if split.sides.short}
+    by_side = [
+        [sum(n) for n in zip(*(getattr(s, side) for s in known.values()), strict=True)]
+        for side in ("short", "long")
+    ]
+    used = [index for counts in by_side for index, n in enumerate(counts) if n]
+    if not used:
         return []
+    shown = slice(min(used), max(used) + 1)
+    return [
+        _amounts(
+            "Image sizes: by the shorter and by the longer side, as stored;"
+            f" {' and '.join(map(split_title, known))} images together",
+            ["pixels", "short side", "long side"],
+            [_bin(index) for index in range(len(SIDES))][shown],
+            [counts[shown] for counts in by_side],
+        )
+    ]
+
+
+def _amounts(
+    caption: str, heads: Sequence[str], names: Sequence[str], columns: Sequence[Sequence[int]]
+) -> Table:
+    """Return a table of counts with a bar for each, in one colour a column."""
+    most = max(chain([1], *columns))
+    rows = [
+        [
+            name,
+            *(
+                Cell(f"{count:,}", "amount", count / most, colour)
+                for colour, count in enumerate(of_name, 1)
+            ),
+        ]
+        for name, *of_name in zip(names, *columns, strict=True)
+    ]
+    return Table(caption, heads, rows, "amounts")
+
+
+def _extreme_classes(manifest: Manifest) -> list[Table]:
     rows = [(name, f"{count:,}") for count, name in _ordered(manifest, "train")]
     heads = ("class", "training images")
     return [
-        Table(f"The {EXTREMES} largest classes", heads, rows[:EXTREMES]),
-        Table(f"The {EXTREMES} smallest classes", heads, rows[: -EXTREMES - 1 : -1]),
+        Table(f"The {EXTREMES} largest classes", heads, rows[:EXTREMES], "numbers"),
+        Table(f"The {EXTREMES} smallest classes", heads, rows[: -EXTREMES - 1 : -1], "numbers"),
     ]
 
 
-def sizes_plot(manifest: Manifest, height: float | None) -> Plot | None:
-    """Plot the number of images by their sides; return None if the manifest does not have them.
-
-    Args:
-        manifest: Manifest of the data set.
-        height: Height of the plot, in rem; None is that of the style sheet.
-    """
-    known = {name: split.sides for name, split in manifest.splits.items() if split.sides.short}
-    by_side = {
-        "short side": [sum(n) for n in zip(*(s.short for s in known.values()), strict=True)],
-        "long side": [sum(n) for n in zip(*(s.long for s in known.values()), strict=True)],
-    }
-    used = [index for counts in by_side.values() for index, n in enumerate(counts) if n]
-    if not used:
-        return None
-    # With an empty bin on each side, so that a single bin does not fill the plot.
-    shown = range(max(min(used) - 1, 0), min(max(used) + 2, len(SIDES)))
-    labels = [_bin(index) for index in shown]
-    traces = [
-        go.Bar(
-            x=labels,
-            y=[counts[index] for index in shown],
-            name=side,
-            marker={"color": f"var(--series-{number})"},
-            hovertemplate="%{x} pixels: %{y:,} images<extra>%{fullData.name}</extra>",
-        )
-        for number, (side, counts) in enumerate(by_side.items(), 1)
-    ]
-    figure = styled(traces)
-    figure.update_layout(
-        bargap=0.15,
-        xaxis=AXIS
-        | {
-            "type": "category",
-            "showgrid": False,
-            "tickfont": {"size": 11},
-            "title": {"text": "pixels", "standoff": 8},
-        },
-        yaxis=AXIS | {"tickformat": ",~d", "rangemode": "tozero"},
-    )
-    words = [_in_words(side, counts) for side, counts in by_side.items()]
-    which = " and ".join(split_title(name) for name in known)
-    reading = f"By the shorter and by the longer side, as stored; {which} images together."
-    return Plot("sizes", "Image sizes", reading, " ".join(words), to_json(figure), height)
-
-
-def _bars(manifest: Manifest) -> go.Figure:
-    numbers = list(range(len(manifest.classes)))
-    traces = [
-        go.Bar(
-            orientation="h",
-            x=split.class_counts,
-            y=numbers,
-            customdata=[plain(name) for name in manifest.classes],
-            name=plain(split_title(name)),
-            marker={"color": f"var(--series-{number})"},
-            hovertemplate="%{customdata}: %{x:,} images<extra>%{fullData.name}</extra>",
-        )
-        for number, (name, split) in enumerate(manifest.splits.items(), 1)
-    ]
-    figure = styled(traces)
-    figure.update_layout(
-        bargap=0.25,
-        hovermode="closest",
-        # Numbers instead of names, because two classes may have the same shortened name.
-        yaxis=AXIS
-        | {
-            "tickvals": numbers,
-            "ticktext": [plain(_shortened(name)) for name in manifest.classes],
-            "autorange": "reversed",
-            "showgrid": False,
-        },
-        xaxis=AXIS
-        | {"tickformat": ",~d", "rangemode": "tozero", "title": {"text": "images", "standoff": 8}},
-    )
-    return figure
-
-
-def _curves(manifest: Manifest) -> go.Figure:
-    # A logarithmic scale cannot show a class without images.
-    steep, traces = _is_steep(manifest), []
+def _curves(manifest: Manifest) -> Plot | None:
+    # A logarithmic scale cannot show a class without images, so its curve ends before it.
+    steep, shown, words = _is_steep(manifest), [], []
     for number, name in enumerate(manifest.splits, 1):
         ordered = _ordered(manifest, name)
-        traces.append(
-            go.Scatter(
-                x=list(range(1, len(ordered) + 1)),
-                y=[None if steep and not count else count for count, _ in ordered],
-                customdata=[plain(title) for _, title in ordered],
-                name=plain(split_title(name)),
-                mode="lines",
-                line={"color": f"var(--series-{number})", "width": 2},
-                hovertemplate="%{customdata}: %{y:,} images<extra>%{fullData.name}</extra>",
-            )
+        ranges = [(place, (count,) * 3) for place, (count, _) in enumerate(ordered, 1)]
+        notes = [title for _, title in ordered]
+        shown.append(Series(split_title(name), ranges, notes=notes, colour=number, marked=False))
+        (most, largest), (least, smallest) = ordered[0], ordered[-1]
+        middle = median(count for count, _ in ordered)
+        words.append(
+            f"{split_title(name)} images: from {most:,} ({largest}) to {least:,} ({smallest}),"
+            f" median {middle:,.0f}."
         )
-    figure = styled(traces)
-    figure.update_layout(
-        hovermode="x",
-        xaxis=AXIS
-        | {"showgrid": False, "title": {"text": "classes, the largest first", "standoff": 8}},
-        yaxis=AXIS
-        | {"tickformat": ",~d"}
-        | ({"type": "log", "dtick": 1} if steep else {"rangemode": "tozero"}),
+    scale = " The scale is logarithmic." if steep else ""
+    return plot(
+        "Class balance",
+        f"Images of each class, sorted by number in each split.{scale}",
+        "classes, the largest first",
+        shown,
+        scale=LOGARITHMIC if steep else Scale(from_zero=True),
+        from_zero=True,
+        summary=" ".join(words),
     )
-    return figure
 
 
 def _is_steep(manifest: Manifest) -> bool:
@@ -213,12 +164,3 @@ def _bin(index: int) -> str:
     if index + 1 == len(SIDES):
         return f"≥{SIDES[index]}"
     return f"{SIDES[index]}-{SIDES[index + 1] - 1}"
-
-
-def _in_words(side: str, counts: Sequence[int]) -> str:
-    listed = ", ".join(f"{_bin(index)} pixels {n:,}" for index, n in enumerate(counts) if n)
-    return f"{side}: {listed}."
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"

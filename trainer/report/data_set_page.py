@@ -3,15 +3,14 @@
 import csv
 import os
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from common.errors import ConfigError
 from common.files import write_atomically
-from common.page.parts import Stat, Table
-from common.page.render import moment
+from common.page.parts import Block, Page, Section, Stat, Table, Tables, Text
+from common.page.render import moment, render
 from common.text import plural, size
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
 from trainer.data.prepare.rejected import REJECTED
@@ -23,14 +22,8 @@ from trainer.report.contact_sheet import (
     samples_per_class,
     take_samples,
 )
-from trainer.report.data_set_counts import (
-    balance_plot,
-    extremes,
-    remarks,
-    sizes_plot,
-    split_title,
-)
-from trainer.report.page import ReportPage, count
+from trainer.report.data_set_counts import counts, remarks, split_title
+from trainer.report.page import count
 
 PAGE = "inspect.html"
 REJECTED_ROWS = 10
@@ -40,23 +33,17 @@ _COLUMNS = ("split", "name", "reason")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSetPage(ReportPage):
+class DataSetPage(Page):
     """The content of the page."""
 
-    extremes: Sequence[Table]
-    """The largest and smallest classes, if there are too many for a plot of all."""
     manifest: Manifest
     samples: Samples
     per_class: int
     """Samples that were looked for in each class."""
     searched: bool
     """Whether there are so many classes that the page needs a filter."""
-    facts: Table
-    """How the data set was made, and what its files contain."""
-    rejected: Table | str | None
-    """The first rejected files, or why they cannot be read; None if there are none."""
-    command: str
-    """The command that writes the page again."""
+    hint: str
+    """Which samples are shown."""
     split_title = staticmethod(split_title)
 
 
@@ -84,7 +71,7 @@ def write_inspection(folder: Path, options: InspectOptions) -> Path:
     per_class = samples_per_class(len(manifest.classes), options.per_class)
     samples = take_samples(folder, manifest, per_class)
     page = _page(folder, manifest, samples, per_class, options.per_class)
-    write_atomically(output, page.html("data_set.html"), errors="replace")
+    write_atomically(output, render("trainer.report", "data_set.html", page=page), errors="replace")
     return output
 
 
@@ -93,8 +80,6 @@ def _page(
 ) -> DataSetPage:
     classes = len(manifest.classes)
     fewer = f" Not {requested}, as there are {classes:,} classes." if per_class < requested else ""
-    balance = balance_plot(manifest)
-    sizes = sizes_plot(manifest, balance.height)
     name = folder.resolve().name
     return DataSetPage(
         title=f"{name} · data set",
@@ -102,17 +87,18 @@ def _page(
         lead=f"Data set · version {manifest.version} · {manifest.origin.command}",
         notes=_notes(folder, manifest, samples),
         stats=_stats(manifest),
-        plots=[balance, sizes] if sizes else [balance],
+        sections=[
+            Section("counts", "Classes and sizes", counts(manifest)),
+            Section("samples", "Samples"),
+            Section("origin", "Where it comes from", _origin(folder, manifest)),
+        ],
         hint=f"Up to {plural(per_class, 'training image')} of each class, found among"
         f" {plural(samples.looked_at, 'image')} from all parts of the shards.{fewer} Point at an"
         " image to see its file, its size and its record.",
-        extremes=extremes(manifest),
         manifest=manifest,
         samples=samples,
         per_class=per_class,
         searched=classes > FEW_CLASSES,
-        facts=_facts(folder, manifest),
-        rejected=_rejected(folder),
         command=f"python -m trainer inspect {shlex.quote(str(folder))}",
     )
 
@@ -132,8 +118,8 @@ def _notes(folder: Path, manifest: Manifest, samples: Samples) -> list[str]:
 def _stats(manifest: Manifest) -> list[Stat]:
     """Return the figures at the top of the page."""
     splits = manifest.splits.items()
-    counts = manifest.splits["train"].class_counts
-    smallest, largest = min(counts), max(counts)
+    of_classes = manifest.splits["train"].class_counts
+    smallest, largest = min(of_classes), max(of_classes)
     spread = f"{smallest:,} to " if smallest != largest else ""
     total = sum(split.bytes for _, split in splits)
     images = sum(split.examples for _, split in splits)
@@ -146,6 +132,24 @@ def _stats(manifest: Manifest) -> list[Stat]:
         Stat("size", size(total), f"{size(total / images)} per image"),
         Stat("encoded as", ", ".join(encodings)),
     ]
+
+
+def _origin(folder: Path, manifest: Manifest) -> list[Block]:
+    splits = [
+        [
+            *(name, f"{split.examples:,}", f"{len(split.shards):,}", size(split.bytes)),
+            ", ".join(split.encodings),
+        ]
+        for name, split in manifest.splits.items()
+    ]
+    tables = [
+        Table("Splits", ("split", "images", "shards", "size", "encoded as"), splits, "numbers")
+    ]
+    treated = [[name, f"{images:,}"] for name, images in manifest.origin.treatment.items()]
+    if treated:
+        heads = ("treatment", "images")
+        tables.append(Table("What was done to the images", heads, treated, "numbers"))
+    return [Tables(tables), _facts(folder, manifest), *_rejected(folder)]
 
 
 def _facts(folder: Path, manifest: Manifest) -> Table:
@@ -161,7 +165,7 @@ def _facts(folder: Path, manifest: Manifest) -> Table:
         ("their standard deviation", _colours(manifest.normalization.std)),
         ("first label", f"{manifest.first_label}"),
     ]
-    return Table("What the manifest says", ("entry", "value"), facts)
+    return Table("What the manifest says", ("entry", "value"), facts, "facts")
 
 
 def _colours(values: tuple[float, float, float]) -> str:
@@ -169,17 +173,18 @@ def _colours(values: tuple[float, float, float]) -> str:
     return f"red {red:.1f}, green {green:.1f}, blue {blue:.1f}, of 0 to 255"
 
 
-def _rejected(folder: Path) -> Table | str | None:
+def _rejected(folder: Path) -> list[Block]:
     """Return the first files that rejected.csv lists, if it exists."""
     path = folder / REJECTED
     if not path.is_file():
-        return None
+        return []
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             reader = csv.DictReader(file)
             rows = [[row[name] or "" for name in _COLUMNS] for row in islice(reader, REJECTED_ROWS)]
             total = len(rows) + sum(1 for _ in reader)
     except (OSError, KeyError, csv.Error) as error:
-        return f"{REJECTED} cannot be read ({type(error).__name__}: {error})."
+        return [Text(f"{REJECTED} cannot be read ({type(error).__name__}: {error}).")]
     which = f", the first {len(rows)}" if total > len(rows) else ""
-    return Table(f"{plural(total, 'file')} rejected{which}, as in {REJECTED}", _COLUMNS, rows)
+    caption = f"{plural(total, 'file')} rejected{which}, as in {REJECTED}"
+    return [Table(caption, _COLUMNS, rows, "facts")] if rows else []

@@ -1,29 +1,18 @@
-"""What the pages about runs and data sets have in common, and their formats."""
+"""What the sections of the pages about runs and data sets have in common, and their formats."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from plotly.offline import get_plotlyjs
+from pathlib import Path
 
 from common import text
-from common.page.parts import Page
-from common.page.render import render
-from trainer.report.plots import Plot
+from common.page.parts import Block, Figure, Section
+from common.page.render import data_url
 
+MAX_IMAGE_BYTES = 1 << 20
+"""Largest size of an image of a run, in bytes; a larger file was not written by a run."""
+SMALL = 64
+"""Width, in pixels, up to which an image is enlarged without smoothing."""
 
-@dataclass(frozen=True, kw_only=True)
-class ReportPage(Page):
-    """A page with plots."""
-
-    plots: Sequence[Plot]
-    hint: str = ""
-    """How to use and read the plots."""
-
-    def html(self, template: str) -> str:
-        """Return the page as HTML, laid out by a template of this package."""
-        # Nothing in plotly's code may end the script element around it.
-        plotly = get_plotlyjs().replace("</script", "<\\/script") if self.plots else ""
-        return render("trainer.report", template, page=self, plotly=plotly)
+_PNG, _PNG_WIDTH = b"\x89PNG", slice(16, 20)
 
 
 def count(value: float | None) -> str | None:
@@ -39,3 +28,51 @@ def percent(value: float | None) -> str | None:
 def duration(seconds: float | None) -> str | None:
     """Format a duration, if there is one."""
     return None if seconds is None else text.duration(seconds)
+
+
+def about_predictions(confused: Sequence[Block], mistakes: Sequence[Block]) -> list[Section]:
+    """Return the sections of a run's report about its predictions."""
+    return [
+        Section("confusion", "Which classes are confused", confused),
+        Section("mistakes", "Mistakes", mistakes),
+    ]
+
+
+def image_file(path: Path) -> bytes | None:
+    """Read an image that a run has kept as PNG or JPEG; None if there is none.
+
+    Args:
+        path: Path without its suffix.
+    """
+    for suffix in (".png", ".jpg"):
+        file = path.with_name(path.name + suffix)
+        try:
+            if file.stat().st_size <= MAX_IMAGE_BYTES:
+                return file.read_bytes()
+        except OSError:
+            continue
+    return None
+
+
+def kept_image(
+    image: bytes | None, index: int, shows: str, lines: Sequence[tuple[str, str, str]]
+) -> Figure:
+    """Return the figure of a held-out example.
+
+    Args:
+        image: PNG or JPEG; None if it was not kept.
+        index: Number of the example.
+        shows: What the image shows.
+        lines: Label, text and value of each line below it.
+    """
+    if image is None:
+        return Figure(None, f"held-out image {index:,} was not kept", lines)
+    is_png = image.startswith(_PNG)
+    small = is_png and int.from_bytes(image[_PNG_WIDTH]) <= SMALL
+    url = data_url(image, "image/png" if is_png else "image/jpeg")
+    return Figure(url, f"Held-out image {index}: {shows}", lines, pixelated=small)
+
+
+def missing(problem: str | None) -> str:
+    """Return a sentence on why images are missing, if one could not be read when the run ended."""
+    return f" Images are missing: {problem}." if problem else ""

@@ -6,20 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, sqrt
-from pathlib import Path
 
+from common.page.parts import Block, Cell, Figure, Gallery, Section, Table, Tables, Text
+from common.text import plural
+from trainer.report.page import about_predictions, image_file, kept_image, missing, percent
 from trainer.report.run_data import Run, mapping
 
 MISTAKES = 24
 """Largest number of mistakes that are shown."""
-MAX_IMAGE_BYTES = 1 << 20
-"""Largest size of a thumbnail, in bytes; a larger file was not written by a run."""
-
-_TYPES = {"png": "image/png", "jpg": "image/jpeg"}
-
-SMALL = 64
-"""Longest side, in pixels, of images that are enlarged without smoothing."""
-_PNG_WIDTH = slice(16, 20)
+MATRIX = 30
+"""Most classes that are shown as a matrix."""
+LONG = 4
+"""Longest names, in letters, that stand side by side above a matrix."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +31,7 @@ class Mistake:
     """Probability of the predicted class."""
     probability_of_label: float
     image: bytes | None
-    media_type: str
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the image is so small that it is enlarged without smoothing."""
-        if self.media_type != "image/png":
-            return False
-        return 0 < int.from_bytes((self.image or b"")[_PNG_WIDTH]) <= SMALL
+    """PNG or JPEG; None if it was not kept."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +56,6 @@ class PredictionCounts:
     def classes(self) -> list[int]:
         """Labels of all known classes."""
         return sorted(self.names)
-
-    @property
-    def class_names(self) -> list[str]:
-        """Names of all known classes, in the order of their labels."""
-        return [self.name(label) for label in self.classes]
 
     @property
     def examples(self) -> int:
@@ -131,7 +117,9 @@ def read_predictions(run: Run) -> PredictionCounts | str:
         return "predictions.csv is empty."
     # Probabilities that are NaN come last.
     wrong.sort(key=lambda row: (isnan(row[3]), -row[3], row[0]))
-    chosen = tuple(Mistake(*row, *_image(run.path, row[0])) for row in wrong[:MISTAKES])
+    chosen = tuple(
+        Mistake(*row, image_file(run.path / "mistakes" / str(row[0]))) for row in wrong[:MISTAKES]
+    )
     known = mapping(run.stored.get("meaning")).get("classes")
     if isinstance(known, list):
         names = dict(enumerate(map(str, known))) | names
@@ -141,12 +129,95 @@ def read_predictions(run: Run) -> PredictionCounts | str:
     )
 
 
-def _image(folder: Path, index: int) -> tuple[bytes | None, str]:
-    for suffix, media_type in _TYPES.items():
-        path = folder / "mistakes" / f"{index}.{suffix}"
-        try:
-            if path.stat().st_size <= MAX_IMAGE_BYTES:
-                return path.read_bytes(), media_type
-        except OSError:
-            continue
-    return None, ""
+def sections(run: Run) -> list[Section]:
+    """Return the sections of a run's report about its predictions."""
+    found = read_predictions(run)
+    if isinstance(found, str):
+        return about_predictions([Text(found)], [Text(found)])
+    facts = f"{plural(found.examples, 'held-out image')} after step {found.step:,};"
+    confused = [Text(f"{facts} {found.wrong:,} wrong.", hint=True)]
+    few = len(found.classes) <= MATRIX
+    return about_predictions([*confused, *(_matrix if few else _listed)(found)], _mistakes(found))
+
+
+def _matrix(found: PredictionCounts) -> list[Block]:
+    classes = found.classes
+    names = [found.name(label) for label in classes]
+
+    def cell(label: int, predicted: int) -> Cell:
+        count = found.counts.get((label, predicted), 0)
+        if not count:
+            return Cell("0", "none")
+        kind = "hit" if label == predicted else "miss"
+        return Cell(f"{count:,}", kind, found.strength(label, predicted))
+
+    rows: list[list[str | Cell | None]] = [
+        [
+            found.name(label),
+            *(cell(label, predicted) for predicted in classes),
+            Cell(percent(found.accuracy(label)) if label in found.totals else None, "total"),
+        ]
+        for label in classes
+    ]
+    reading = (
+        "Rows are the true classes, columns the predicted ones: blue is right, orange wrong, and a"
+        " stronger colour is a larger part of the row."
+    )
+    kind = "confusion long" if max(map(len, names)) > LONG else "confusion"
+    heads = ["", *names, "right"]
+    return [Text(reading, hint=True), Table("Confusion matrix, in images", heads, rows, kind)]
+
+
+def _listed(found: PredictionCounts) -> list[Block]:
+    pairs, weakest = found.most_confused(20), found.weakest(10)
+    return [
+        Tables(
+            [
+                Table(
+                    f"The {len(pairs)} most common confusions",
+                    ("true class", "predicted as", "images"),
+                    [[found.name(a), found.name(b), f"{count:,}"] for a, b, count in pairs],
+                ),
+                Table(
+                    f"The {len(weakest)} classes with the lowest accuracy",
+                    ("class", "right", "images"),
+                    [
+                        [found.name(label), percent(found.accuracy(label)), f"{total:,}"]
+                        for label in weakest
+                        for total in [found.totals[label]]
+                    ],
+                    "numbers",
+                ),
+            ]
+        )
+    ]
+
+
+def _mistakes(found: PredictionCounts) -> list[Block]:
+    shown, wrong = len(found.mistakes), found.wrong
+    if not wrong:
+        images = plural(found.examples, "held-out image")
+        return [Text(f"None: all predictions for {images} are correct.")]
+    of = f" of {wrong:,}" if shown < wrong else ""
+    which = f"The most confident mistakes, {'the' if of else 'all'} {shown}{of}:"
+    return [
+        Text(
+            f"{'The only mistake:' if wrong == 1 else which} the predicted class and the true"
+            f" class, each with its probability.{missing(found.problem)}",
+            hint=True,
+        ),
+        Gallery([_figure(found, mistake) for mistake in found.mistakes], "mistakes"),
+    ]
+
+
+def _figure(found: PredictionCounts, mistake: Mistake) -> Figure:
+    label, predicted = found.name(mistake.label), found.name(mistake.predicted)
+    return kept_image(
+        mistake.image,
+        mistake.index,
+        f"{label}, predicted as {predicted}",
+        [
+            ("predicted", predicted, f"{100 * mistake.probability:.1f}%"),
+            ("true", label, f"{100 * mistake.probability_of_label:.1f}%"),
+        ],
+    )

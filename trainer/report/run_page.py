@@ -2,20 +2,19 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain, repeat
 
-from common.page.parts import Share, Stat, Table
-from common.page.render import moment
+from common.page.parts import Block, Code, Details, Page, Section, Share, Stat, Table, Text
+from common.page.render import moment, render_page
 from common.prices import money
+from common.program import load
 from common.text import duration as in_words
 from common.text import plural
 from trainer.config import TrainConfig
 from trainer.model.description import describe as describe_network
 from trainer.presets import PRESETS, to_args
-from trainer.report.curves import plot_run
-from trainer.report.page import ReportPage, count, duration, percent
-from trainer.report.predictions import PredictionCounts, read_predictions
+from trainer.report.curves import curves_section, plot_run
+from trainer.report.page import count, duration, percent
 from trainer.report.run_data import (
     IDENTIFYING,
     POINTS,
@@ -26,8 +25,6 @@ from trainer.report.run_data import (
     options,
     show_option,
 )
-from trainer.report.segments import Segments, read_segments
-from trainer.task_descriptions import DESCRIPTIONS
 
 ATTEMPTS = 12
 """Largest number of attempts whose environments are shown."""
@@ -36,56 +33,30 @@ _PHASES = ("train", "compile", "evaluation", "checkpoint")
 """Phases in the order of the bar, which also determines their colours."""
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """The options of a run."""
-
-    preset: str
-    changed: Table
-    """Options that differ from the preset."""
-    command: str
-    every: Table
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunPage(ReportPage):
-    """The content of the page."""
-
-    phases: Sequence[Share]
-    predictions: PredictionCounts | str
-    """The predictions of a classification, or a sentence on why there are none."""
-    segments: Segments | str | None
-    """Those of a segmentation, or a sentence on why there are none; None for another task."""
-    configuration: Configuration | None
-    """The configuration; None if it cannot be read."""
-    environment: Table | None
-    """The environment of each attempt; None if no attempt is recorded."""
-    command: str
-    """The command that writes the page again."""
-
-
 def run_page(run: Run) -> str:
     """Return an HTML page about one run."""
     what = [describe(run.config), f"preset {run.config.preset}" if run.config else ""]
     if run.attempts:
         what.append(f"started {moment(run.attempts[0].time)}")
-    return RunPage(
-        title=f"{run.name} · training report",
-        heading=run.name,
-        lead=" · ".join(filter(None, what)),
-        state="not finished" if run.state == "unfinished" else run.state,
-        tone="" if run.state == "finished" else "warning",
-        notes=_notes(run),
-        stats=_stats(run),
-        phases=_phases(run.summary),
-        plots=plot_run(run),
-        hint=_hint(run),
-        predictions=read_predictions(run),
-        segments=read_segments(run) if run.task is DESCRIPTIONS["segmentation"] else None,
-        configuration=_configuration(run.config, run) if run.config else None,
-        environment=_environment(run.attempts) if run.attempts else None,
-        command=f"python -m trainer report {shlex.quote(str(run.path))}",
-    ).html("run.html")
+    return render_page(
+        Page(
+            title=f"{run.name} · training report",
+            heading=run.name,
+            lead=" · ".join(filter(None, what)),
+            state="not finished" if run.state == "unfinished" else run.state,
+            tone="" if run.state == "finished" else "warning",
+            notes=_notes(run),
+            stats=_stats(run),
+            shares=("Where the time went", _phases(run.summary)),
+            sections=[
+                curves_section(plot_run(run), _hint(run)),
+                *load(run.task.report)(run),
+                Section("configuration", "Configuration", _configuration(run)),
+                Section("environment", "Environment", [_environment(run.attempts)]),
+            ],
+            command=f"python -m trainer report {shlex.quote(str(run.path))}",
+        )
+    )
 
 
 def describe(config: TrainConfig | None) -> str:
@@ -146,14 +117,17 @@ def _phases(summary: Summary) -> list[Share]:
 
 
 def _hint(run: Run) -> str:
-    marks = " ▲ marks a saved checkpoint." if run.checkpoints else ""
+    marks = " A tick on the axis marks a saved checkpoint." if run.checkpoints else ""
     restarts = " A dotted line marks the start of an attempt." if len(run.attempts) > 1 else ""
     long = len(run.of("train")) > POINTS
     means = " A point is the mean of several lines of metrics.jsonl." if long else ""
     return f"Drag with a mouse to zoom, double-click to reset.{marks}{restarts}{means}"
 
 
-def _configuration(config: TrainConfig, run: Run) -> Configuration:
+def _configuration(run: Run) -> list[Block]:
+    config = run.config
+    if config is None:
+        return [Text("The configuration cannot be read.")]
     here, preset = options(config), options(PRESETS[config.preset])
     changed = [
         (key, show_option(value), show_option(preset[key]))
@@ -162,16 +136,22 @@ def _configuration(config: TrainConfig, run: Run) -> Configuration:
     ]
     every = [(key, show_option(value)) for key, value in here.items()]
     every += [(k, str(run.stored[k])) for k in ("global_batch", "data_version") if k in run.stored]
-    caption = f"Options that differ from the preset {config.preset}"
-    return Configuration(
-        config.preset,
-        Table(caption, ("option", "this run", "preset"), changed),
-        shlex.join(["python", "-m", "trainer", "train", *to_args(config)]),
-        Table("As the run was first started", ("option", "value"), every),
-    )
+    name = config.preset
+    heads = ("option", "this run", "preset")
+    command = shlex.join(["python", "-m", "trainer", "train", *to_args(config)])
+    first = "As the run was first started"
+    return [
+        Table(f"Options that differ from the preset {name}", heads, changed, "facts", code=True)
+        if changed
+        else Text(f"All options are those of the preset {name}."),
+        Details("The command", [Code(command)]),
+        Details("All options", [Table(first, ("option", "value"), every, "facts", code=True)]),
+    ]
 
 
-def _environment(attempts: Sequence[Attempt]) -> Table:
+def _environment(attempts: Sequence[Attempt]) -> Block:
+    if not attempts:
+        return Text("No attempt is recorded.")
     shown = attempts[-ATTEMPTS:]
     keys = dict.fromkeys(key for attempt in shown for key in mapping(attempt.environment))
     rows = [
@@ -186,7 +166,7 @@ def _environment(attempts: Sequence[Attempt]) -> Table:
     left_out = f" (the last {ATTEMPTS} of {len(attempts):,})" if len(attempts) > ATTEMPTS else ""
     caption = f"Environment of each attempt, as seen by rank 0{left_out}"
     heads = ["", *(f"attempt {attempt.number}" for attempt in shown)]
-    return Table(f"{caption}; {plural(len(attempts), 'attempt')}", heads, rows)
+    return Table(f"{caption}; {plural(len(attempts), 'attempt')}", heads, rows, "facts")
 
 
 def _fact(value: object) -> str | None:

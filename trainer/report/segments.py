@@ -1,14 +1,15 @@
 """The predictions of a segmentation: pixels by class, and overlays of the worst examples."""
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from common.page.parts import Gallery, Section, Table, Text
+from common.text import plural
+from trainer.report.page import about_predictions, image_file, kept_image, missing, percent
 from trainer.report.run_data import Run
 
 OVERLAYS = 12
 """Largest number of overlays that are shown."""
-MAX_IMAGE_BYTES = 1 << 20
-"""Largest size of an overlay, in bytes; a larger file was not written by a run."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,58 @@ def read_segments(run: Run) -> Segments | str:
             )
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         return f"The predictions cannot be read ({type(error).__name__}: {error})."
-    overlays = (Overlay(index, iou, _image(run, index)) for iou, index in sorted(rated)[:OVERLAYS])
+    overlays = (
+        Overlay(index, iou, image_file(run.path / "overlays" / str(index)))
+        for iou, index in sorted(rated)[:OVERLAYS]
+    )
     problem = noted[-1].get("problem")
     return Segments(
         noted[-1]["step"], len(rated), classes, tuple(overlays), str(problem) if problem else None
     )
 
 
-def _image(run: Run, index: int) -> bytes | None:
-    path = run.path / "overlays" / f"{index}.png"
-    try:
-        return path.read_bytes() if path.stat().st_size <= MAX_IMAGE_BYTES else None
-    except OSError:
-        return None
+def sections(run: Run) -> list[Section]:
+    """Return the sections of a run's report about its predictions."""
+    found = read_segments(run)
+    if isinstance(found, str):
+        return about_predictions([Text(found)], [Text(found)])
+    rows = [
+        [one.name, percent(one.iou), f"{one.right:,}", f"{one.true:,}", f"{one.predicted:,}"]
+        for one in found.classes
+    ]
+    figures = [
+        replace(
+            kept_image(
+                overlay.image,
+                overlay.index,
+                "the image, its mask and its prediction",
+                [("held-out image", f"{overlay.index:,}", f"mean IoU {overlay.mean_iou:.2%}")],
+            ),
+            pixelated=True,
+        )
+        for overlay in found.overlays
+    ]
+    return about_predictions(
+        [
+            Text(
+                f"{plural(found.examples, 'held-out image')} after step {found.step:,}. The"
+                " intersection over union (IoU) of a class is the number of pixels that are of it"
+                " and predicted as it, divided by those that are either.",
+                hint=True,
+            ),
+            Table(
+                "Pixels by class, over all held-out images",
+                ("class", "IoU", "right", "of the class", "predicted"),
+                rows,
+                "numbers",
+            ),
+        ],
+        [
+            Text(
+                "The images with the lowest mean IoU: the image, its mask, and the prediction."
+                f"{missing(found.problem)}",
+                hint=True,
+            ),
+            Gallery(figures, "mistakes wide"),
+        ],
+    )

@@ -1,5 +1,6 @@
 """An evaluation over a whole split: all ranks take part and every example counts exactly once."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
@@ -103,7 +104,9 @@ class Evaluator:
         return sums, weight, columns
 
 
-def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluation:
+def evaluate_run(
+    run: str, which: Which, data_dir: str | None = None, *, as_json: bool = False
+) -> Evaluation:
     """`python -m trainer evaluate`: evaluate a checkpoint in this process and print the result.
 
     Raises:
@@ -130,8 +133,9 @@ def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluat
     model = load_model(config, data_set.classes, precision, tensors, checkpoint.path)
     evaluator = Evaluator(task, model, world, data_set.normalization, xla=config.compute.xla)
     result = evaluator.run(rank_data.validation)
-    print(
-        f"{checkpoint.path}: {', '.join(task.description.words(result.metrics))}, loss"
-        f" {result.loss:.4f} on {result.examples:,} held-out images"
+    words = ", ".join(task.description.words(result.metrics))
+    sentence = (
+        f"{checkpoint.path}: {words}, loss {result.loss:.4f} on {result.examples:,} held-out images"
     )
+    print(json.dumps(result.to_json()) if as_json else sentence)
     return result

@@ -14,7 +14,7 @@ from infra import outputs
 from jobs.errors import SpecError
 from jobs.options import DataOptions, JobOptions, PreparationOptions, ServiceOptions
 from jobs.spec import kinds
-from jobs.spec.command_line import line
+from jobs.spec.builder import line
 from jobs.spec.job_spec import TENSORBOARD_DIR, Services
 from jobs.spec.run_key import RunAttempt
 from tests.jobs.support import samples
@@ -217,10 +217,6 @@ def test_a_smoke_test_runs_where_it_is_told_and_a_preparation_only_where_it_may_
         kinds.prepare(STACK, what, folders, on_gpus, FIRST, SOFTWARE)
 
 
-def test_a_run_that_is_named_after_its_key_is_sound():
-    assert training(replace(TRAINING, name=FIRST.run)).command == training().command
-
-
 def test_a_timeline_that_is_uploaded_is_sound():
     timeline = "outputs/timeline.json"
     spec = training(replace(TRAINING, exchange=replace(TRAINING.exchange, timeline=timeline)))
@@ -281,11 +277,6 @@ def test_what_is_allowed_but_perhaps_not_expected_is_noted():
     assert not any("--preset" in note for note in training(large, nodes=4).notes)
 
 
-def test_vs_code_is_offered_where_the_workspace_is_public():
-    public = platform(profile="allowlisted")
-    assert training(stack=public, services=ServiceOptions(vs_code=True)).services.vs_code
-
-
 @pytest.mark.parametrize(("profile", "vs_code"), [("private", False), ("allowlisted", True)])
 def test_debug_offers_all_services_that_the_workspace_has(profile, vs_code):
     key = ServiceOptions(ssh_public_key="ssh-ed25519 AAAA")
@@ -340,8 +331,8 @@ def test_a_preset_goes_by_its_name():
 
 
 def divided(stages, config=TRAINING):
-    stages_of = replace(config.stages, count=stages)
-    return replace(config, stages=stages_of, compute=replace(config.compute, xla=False))
+    model = replace(config.model, stages=stages)
+    return replace(config, model=model, compute=replace(config.compute, xla=False))
 
 
 @pytest.mark.parametrize(("stages", "processes"), [(1, 8), (2, 4), (4, 2), (8, 1)])
@@ -356,16 +347,16 @@ def test_stages_that_do_not_divide_the_gpus_of_a_node_are_the_only_problem():
     with pytest.raises(SpecError) as caught:
         training(divided(3))
     (problem,) = caught.value.problems
-    assert "GPUs per process: 3 does not divide the 8 GPUs" in problem
+    assert "processes: each uses 3 GPUs, which does not divide the 8 GPUs" in problem
 
 
 def test_ranks_that_cannot_form_head_groups_are_refused_before_a_node_starts():
     config = replace(TRAINING, compute=replace(TRAINING.compute, xla=False))
-    config = replace(config, head=replace(config.head, groups=16))
+    config = replace(config, model=replace(config.model, head_groups=16))
     with pytest.raises(SpecError) as caught:
         training(config, nodes=1)
     (problem,) = caught.value.problems
-    assert "--head.groups: 16 does not divide the number of ranks, 8" in problem
+    assert "--model.head-groups: 16 does not divide the number of ranks, 8" in problem
     assert training(config, nodes=2).ranks == 16
 
 

@@ -27,25 +27,19 @@ SCHEMES = pytest.mark.parametrize(
     ],
     ids=["light", "dark"],
 )
-"""Flags of the browser, and what is then the colour of the page and of a first curve or bar."""
+"""Flags of the browser, and what is then the colour of the page and of a first curve."""
 
 PROBE = """<script>addEventListener("load", () => setTimeout(() => {
-  const canvases = [...document.querySelectorAll(".canvas")];
-  const mark = (canvas) => canvas.querySelector(".scatterlayer .js-line, .barlayer path");
-  const colour = ({ style }) => (style.fill === "none" ? style.stroke : style.fill);
   parent.postMessage({
     name: NAME,
     width: innerWidth,
     needs: document.documentElement.scrollWidth,
     background: getComputedStyle(document.body).backgroundColor,
-    plots: Object.fromEntries(canvases.map((canvas) => [canvas.id, {
-      curves: [...canvas.querySelectorAll(".scatterlayer .js-line")]
-        .filter((path) => path.getAttribute("d").includes("L")).length,
-      bars: canvas.querySelectorAll(".barlayer .point").length,
-      colour: mark(canvas) && colour(mark(canvas)),
-      width: canvas.querySelector(".main-svg").getBoundingClientRect().width,
-      place: canvas.getBoundingClientRect().width,
-    }])),
+    plots: Object.fromEntries([...document.querySelectorAll(".plot")].map((plot) => [
+      plot.querySelector("h3").textContent, plot.querySelectorAll("polyline").length])),
+    overflow: Math.max(0, ...[...document.querySelectorAll(".plot")].map(
+      (plot) => plot.scrollWidth - plot.clientWidth)),
+    colour: getComputedStyle(document.querySelector("g.line") ?? document.body).color,
     loaded: performance.getEntriesByType("resource").map((entry) => entry.name)
       .filter((name) => !name.startsWith("data:")),
     images: [...document.images].map((image) => image.complete && image.naturalWidth),

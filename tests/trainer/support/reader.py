@@ -4,11 +4,6 @@ import re
 from html.parser import HTMLParser
 
 
-def without_library(page):
-    """The page less plotly's own code, which names many addresses that it never loads."""
-    return re.sub(r"<script>/\*\*\n\* plotly.*?</script>", "", page, count=1, flags=re.DOTALL)
-
-
 class Reader(HTMLParser):
     """What a browser makes of a page: elements, texts and headings."""
 
@@ -43,7 +38,7 @@ class Reader(HTMLParser):
 
 def loaded(page):
     """Elements that would load something, or the whole page if it does not forbid that."""
-    reader = Reader(without_library(page))
+    reader = Reader(page)
     found = [
         (tag, attrs)
         for tag, attrs in reader.elements

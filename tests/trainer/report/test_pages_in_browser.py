@@ -1,0 +1,92 @@
+"""The pages in a real browser: drawn, without an error, as wide as a phone, and with scripts that
+answer a pointer.
+"""
+
+import pytest
+
+from tests.trainer.support.browser import SCHEMES, look, needs_chromium
+from tests.trainer.support.data_sets.written_set import write_set
+from tests.trainer.support.written_run import HOSTILE, write_run
+from trainer.options import InspectOptions
+from trainer.report.data_set_page import write_inspection
+from trainer.report.write import write_report
+
+pytestmark = [pytest.mark.slow, needs_chromium]
+
+USED = """(() => {
+  const box = document.getElementById("filter");
+  if (box) {
+    const type = (text) => {
+      box.value = text;
+      box.dispatchEvent(new Event("input"));
+      return [[...document.querySelectorAll(".class")].filter((c) => c.getClientRects().length)
+        .length, document.getElementById("filtered").textContent];
+    };
+    return [type(" LASS 29"), type("none"), type("")];
+  }
+  const plot = document.querySelector(".plot");
+  if (!plot) return null;
+  const [ground, area] = [plot.querySelector(".ground"), plot.querySelector(".area")];
+  const { left, width } = ground.getBoundingClientRect();
+  const point = (type, share) => area.dispatchEvent(new PointerEvent(type,
+    { clientX: left + share * width, pointerType: "mouse", bubbles: true }));
+  point("pointermove", 0.4);
+  const told = [plot.querySelector(".at").textContent,
+    ...[...plot.querySelectorAll("output")].map((output) => output.textContent)];
+  point("pointerdown", 0.5);
+  point("pointerup", 1);
+  const enlarged = [...plot.querySelectorAll("text.x")].map((text) => text.textContent);
+  area.dispatchEvent(new MouseEvent("dblclick"));
+  const reset = [...plot.querySelectorAll("text.x")].map((text) => text.textContent);
+  plot.querySelector(".legend li").click();
+  return { told, enlarged, reset, hidden: plot.querySelectorAll("g[hidden]").length };
+})()"""
+"""Types into the filter, or points at the first plot, and tells what is then shown."""
+
+
+@SCHEMES
+def test_a_browser_draws_every_page_and_its_scripts_answer(tmp_path, flags, background, colour):
+    names = [HOSTILE, *(f"a rather long name of class {number}" for number in range(29))]
+    runs = [
+        write_run(tmp_path / "run", names=names, wrong=[(0, 1), (1, 0), (2, 9)], runs_dir=HOSTILE),
+        write_run(tmp_path / ("<b>long" * 20), wrong=[(1, 2)]),
+    ]
+
+    def data_set(name, counts, names=None):
+        write_set(tmp_path / name, counts, [1] * len(counts), names=names)
+        return write_inspection(tmp_path / name, InspectOptions())
+
+    one, both = write_report(runs[:1]), write_report(runs)
+    few = data_set("few", [30, 9, 0], [HOSTILE, "x" * 80, "a name of several words that is long"])
+    many = data_set("many" * 20, [max(1, 200 // (n + 1)) for n in range(300)])
+    pages = {
+        "phone": (one, 360),
+        "wide": (one, 1280),
+        "compared": (both, 360),
+        "few": (few, 360),
+        "many": (many, 360),
+    }
+    seen, console = look(tmp_path, pages, *flags, more=USED)
+    assert console == []
+    for name, page in seen.items():
+        assert page["width"] == pages[name][1]
+        assert page["needs"] <= page["width"], name
+        assert page["background"] == background
+        assert page["loaded"] == []
+        assert all(page["images"])
+        assert page["overflow"] == 0
+        assert name == "few" or page["colour"] == colour
+    single = ("Learning rate", "Throughput", "Data wait", "Gradient norm")
+    assert seen["phone"]["plots"] == {"Loss": 2, "Accuracy": 3, **dict.fromkeys(single, 1)}
+    assert seen["compared"]["plots"] == {"Loss": 4, "Accuracy": 4, **dict.fromkeys(single, 2)}
+    assert seen["many"]["plots"] == {"Class balance": 2}
+    assert [len(seen[name]["images"]) for name in ("phone", "few")] == [3, 16]
+
+    used = seen["wide"]["more"]
+    assert used["told"] == ["step 40 (epoch 2.00)", "2.2", "1.333"]
+    assert used["reset"] == ["0", "20", "40", "60", "80", "100"]
+    assert used["enlarged"][0] == "51"
+    assert used["hidden"] == 1
+    assert seen["compared"]["more"]["told"][1:] == ["training 2.2, held-out 1.333"] * 2
+    everything = [[11, "11 of 300 classes"], [0, "0 of 300 classes"], [300, ""]]
+    assert seen["many"]["more"] == everything
