@@ -39,7 +39,7 @@ JOBS_TAKE_FROM_TRAINER = {
 
 ONLY = {
     "horovod": {"trainer/distributed/horovod.py"},
-    "mlflow": {"trainer/loggers/mlflow.py"},
+    "mlflow": {"trainer/mlflow/logger.py"},
     "pyspark": {
         f"trainer/spark/{name}.py"
         for name in ("classifier", "job", "preparation", "ranks", "runner", "session")
@@ -62,10 +62,10 @@ STANDARD_LIBRARY_ONLY = [
         "common.page.plots",
     ),
     *("trainer.combinations", "trainer.model_config", "trainer.networks"),
-    *("trainer.classification.description", "trainer.leaf", "trainer.leaves", "trainer.workers"),
+    *("trainer.classification.leaf", "trainer.leaf", "trainer.leaves", "trainer.workers"),
     *("trainer.onnx.leaf", "trainer.parquet.leaf", "trainer.segmentation.leaf"),
     *("trainer.parquet.options", "trainer.spark.leaf"),
-    *("trainer.tasks.description", "trainer.tasks.table"),
+    *("trainer.task_descriptions", "trainer.task_table"),
     *("trainer.data.prepare.options", "trainer.data.builtin.options", "trainer.export.options"),
     *("trainer.report.options", "trainer.scoring.options", "trainer.segmentation.options"),
     "trainer.training.options",
