@@ -63,6 +63,36 @@ LEAVES = {
         ("trainer/spark", "benchmarks/data/spark_prepare.py"),
         ("trainer/leaves.py", "benchmarks/__main__.py", "benchmarks/documents.py"),
     ),
+    "head groups": Leaf(
+        r"head.groups|HeadOptions|DividedHead|DividedClassification",
+        ("trainer/head",),
+        ("trainer/leaves.py", "benchmarks/faults/chaos.py"),
+    ),
+    "stages": Leaf(
+        r"stages.count|StagesOptions|stage_devices|build_divided|ColocatedTape|pipelined\(",
+        ("trainer/stages",),
+        ("trainer/leaves.py",),
+    ),
+    "periodic averaging": Leaf(
+        r"averaging[._](every|until|rule)|AveragingOptions|periodic averag|local SGD",
+        ("trainer/averaging",),
+        ("trainer/leaves.py", "benchmarks/faults/chaos.py"),
+    ),
+    "sharded state": Leaf(
+        r"sharded[._](state|optimizer)|ShardedO|ShardedState",
+        ("trainer/sharded",),
+        ("trainer/leaves.py", "benchmarks/faults/chaos.py"),
+    ),
+    "MLflow": Leaf(
+        r"MlflowLogger|mlflow_logger|\bfrom mlflow\b|trainer\.mlflow",
+        ("trainer/mlflow",),
+        ("trainer/leaves.py",),
+    ),
+    "profiler": Leaf(
+        r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",
+        ("trainer/profiler", "jobs/inspection/profile.py"),
+        ("trainer/leaves.py", "jobs/cli.py"),
+    ),
 }
 
 
