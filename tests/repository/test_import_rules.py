@@ -65,16 +65,8 @@ STANDARD_LIBRARY_ONLY = [
         "common.page.plots",
     ),
     *("trainer.combinations", "trainer.model_config", "trainer.networks"),
-    *("trainer.classification.description", "trainer.leaf", "trainer.leaves", "trainer.workers"),
-    *("trainer.onnx.leaf", "trainer.parquet.leaf", "trainer.segmentation.leaf"),
-    *("trainer.parquet.options", "trainer.spark.leaf"),
-    *("trainer.tasks.description", "trainer.tasks.table"),
-    *("trainer.data.prepare.options", "trainer.data.builtin.options", "trainer.export.options"),
-    *("trainer.report.options", "trainer.scoring.options", "trainer.segmentation.options"),
-    "trainer.training.options",
-    *("trainer.head.leaf", "trainer.stages.leaf"),
-    *("trainer.averaging.leaf", "trainer.sharded.leaf", "trainer.mlflow.leaf"),
-    "trainer.profiler.leaf",
+    *("trainer.leaf", "trainer.leaves", "trainer.task_descriptions", "trainer.task_table"),
+    "trainer.workers",
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),
     *("trainer.data.manifest", "trainer.data.order"),
@@ -129,6 +121,12 @@ def name_of(path):
 
 
 MODULES = {name_of(path) for world in WORLDS for path in files(world)}
+
+STANDARD_LIBRARY_ONLY += sorted(
+    name
+    for name in MODULES - set(STANDARD_LIBRARY_ONLY)
+    if name.startswith("trainer.") and name.endswith((".leaf", ".options"))
+)
 
 
 def imported(tree):
