@@ -88,8 +88,10 @@ def _given(
         values = [value] if equals else _values(leaf, remaining)
         if leaf is None:
             problems.append(fields.unknown_key(flag, sorted([*known, "--help"]), former))
-        elif values or _is_many(leaf) or leaf.alone is not None:
-            given[leaf.key] = _read(leaf, values or [leaf.alone or ""])
+        elif values or _is_many(leaf):
+            given[leaf.key] = _read(leaf, values)
+        elif leaf.alone is not None:
+            given[leaf.key] = _read(leaf, [leaf.alone])
         else:
             problems.append(f"{flag}: needs a value")
     for leaf in leaves:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from common.program import Command
-from trainer.tasks.description import Network, TaskDescription
+from trainer.task_descriptions import Network, TaskDescription
 
 DIVIDED_NETWORK: Final = "divided network"
 """Kind of the features that divide a network over ranks or devices."""
@@ -23,9 +23,9 @@ class Feature:
     """What a configuration may ask for, and what it cannot be combined with."""
 
     name: str
-    """Its name, such as head groups."""
+    """Its name, a noun."""
     words: str
-    """The option that asks for it, such as `--head.groups above 1`."""
+    """The option that asks for it, such as `--compute.xla True`."""
     wanted: Callable[[Any], bool]
     """Whether a `TrainConfig` asks for it."""
     excludes: Mapping[tuple[str, ...], str] = field(default_factory=dict)
@@ -100,10 +100,9 @@ class Leaf:
     fits: Callable[[Any, int, int | None], list[str]] | None = None
     """Lists why a `TrainConfig` does not fit a number of ranks, and of classes if that is known."""
     devices: str = ""
-    """Key of the option that says how many devices each rank has, such as `stages.count`."""
+    """Key of the option that says how many devices each rank has."""
     neighbours: str = ""
-    """Key of the option that says how many consecutive ranks exchange among themselves, such as
-    `head.groups`."""
+    """Key of the option that says how many consecutive ranks exchange among themselves."""
     exchanges: Callable[[Any, int], Exchanges] | None = None
     """Returns the `Exchanges` of a `TrainConfig`, given the steps of the whole run."""
     step_rule: str = ""
@@ -111,7 +110,7 @@ class Leaf:
     division: str = ""
     """MODULE:NAME of its `Division`."""
     task: TaskDescription | None = None
-    """A task, besides classification."""
+    """A task; the first one is the default."""
     networks: Mapping[str, Network] = field(default_factory=dict)
     """Networks by name."""
     presets: Mapping[str, str] = field(default_factory=dict)

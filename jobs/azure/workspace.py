@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """The clients that a command uses. Modules outside `jobs.commands` receive single clients.
+    """The clients that a command uses.
 
     Args:
         outputs: Outputs of the stack.

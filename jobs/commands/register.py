@@ -190,7 +190,7 @@ def _read(storage: Storage, run: str) -> TrainedRun:
     if config is None:
         raise MissingError(
             f"run {run}: there is no folder {folder} in container {store.container} of"
-            f" {store.account}; `python -m jobs list` lists the jobs"
+            f" {store.account}; `python -m jobs status` shows the runs"
         )
     if result is None or written is None:
         raise UserError(

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from jobs.job_kinds import kind_of
+
 _WORDS: Final[Mapping[str, str]] = {
     "NotStarted": "accepted",
     "Queued": "queued, waiting for {nodes} of {cluster}",
@@ -24,11 +26,6 @@ WAITING: Final = ("NotStarted", "Queued", "Provisioning", "Preparing", "Starting
 
 _OLD: Final = ("Running", "Finalizing")
 
-_CONTINUES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("prepare", "score"), "which skips what it has written"),
-    "check": "which begins anew",
-}
-
 HINT_SECONDS: Final = (300.0, 1800.0, 7200.0)
 """Seconds in the queue after which the reason is looked up; repeated at the last interval."""
 
@@ -46,8 +43,8 @@ def words(status: str, nodes: int, cluster: str) -> str:
 
 
 def continues(kind: str) -> str:
-    """Say where a job of a kind begins after a restart; one of an unknown kind is a training."""
-    return _CONTINUES.get(kind, "which resumes from its newest checkpoint")
+    """Say where a job of a kind begins after a restart."""
+    return f"which {kind_of(kind).continues or 'begins anew'}"
 
 
 def restarted(before: str, now: str) -> bool:

@@ -9,9 +9,7 @@ from typing import Any
 
 from common.errors import UserError
 from common.text import plural
-from jobs.azure.job_records import Jobs
-from jobs.azure.resource_manager import ResourceManager
-from jobs.console import Console, confirm, next_command
+from jobs.console import confirm, next_command
 from jobs.pulumi.state import StackResource, clusters
 from jobs.pulumi.teardown_steps import Teardown
 
@@ -19,11 +17,8 @@ from jobs.pulumi.teardown_steps import Teardown
 def remove(
     name: str,
     stack: str,
-    manager: ResourceManager,
-    jobs: Jobs,
     stack_resources: Sequence[StackResource],
     teardown: Teardown,
-    console: Console,
     *,
     ask: bool,
 ) -> int:
@@ -32,11 +27,8 @@ def remove(
     Args:
         name: Name of the cluster in the stack's settings, such as gpu, or in Azure.
         stack: Name of the stack.
-        manager: Resource Manager of the stack.
-        jobs: Jobs of the stack's workspace.
         stack_resources: Resources in Pulumi's state.
         teardown: Deletes the cluster.
-        console: Prints what is done.
         ask: Whether to ask for confirmation.
 
     Returns:
@@ -45,11 +37,12 @@ def remove(
     Raises:
         UserError: There is no such cluster, Pulumi does not know it, or jobs run on it.
     """
+    manager, console = teardown.manager, teardown.console
     existing = [str(compute["name"]) for compute in manager.items("computes")]
     cluster = find(name, stack_resources, existing)
     check_removable(f"{manager.workspace_id}/computes/{cluster}", stack_resources, stack)
     if cluster in existing:
-        check_idle(cluster, jobs.running(cluster))
+        check_idle(cluster, teardown.jobs.running(cluster))
         if ask:
             warning = (
                 f"cluster {cluster} of stack {stack} will be deleted with its nodes; everything"

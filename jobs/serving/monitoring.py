@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from infra.outputs import PlatformOutputs
-from jobs.serving.spec import serving_of
+from jobs.serving.bodies import serving_of
 
 AUTOSCALE: Final = "2022-10-01"
 DIAGNOSTICS: Final = "2021-05-01-preview"

@@ -30,7 +30,7 @@ class RunOptions(JobOptions):
     """What to run, and how."""
 
     kind: Literal["train", "smoke", "benchmark", "check"] = "train"
-    """train: a training; smoke: a short training with built-in data; benchmark: images/s on
+    """train: a run to its last step; smoke: a short run with built-in data; benchmark: images/s on
     synthetic data, or on the data set that is named; check: bandwidth of the network and of reading
     data, before an expensive job."""
 

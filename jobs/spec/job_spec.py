@@ -16,8 +16,6 @@ from jobs.errors import SpecError
 from jobs.options import ASSET, FOLDER, NAME
 from jobs.spec.run_key import RunAttempt
 
-Kind = Literal["train", "smoke", "benchmark", "prepare", "score", "check"]
-
 TENSORBOARD_DIR: Final = "outputs/tblogs"
 """Folder of TensorBoard files in the working directory, uploaded while the job runs."""
 
@@ -64,7 +62,8 @@ class JobSpec:
         SpecError: The job would fail in Azure or run differently than intended; lists all reasons.
     """
 
-    kind: Kind
+    kind: str
+    """Name of the kind of job, from `jobs.job_kinds`."""
     name: str
     run: str
     """Key of the run that the job is an attempt of."""

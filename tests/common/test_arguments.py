@@ -71,6 +71,10 @@ def test_after_two_dashes_every_argument_is_positional():
     assert parse(Copy(), "copy", args) == Copy("t", ("--deep", "-h", "--nosuch"), sizes=(1, 2))
 
 
+def test_a_list_may_be_empty():
+    assert parse(Copy(sizes=(1, 2)), "copy", ["--sizes", "--deep", "t"]) == Copy("t", deep=True)
+
+
 def test_a_switch_takes_only_true_or_false_as_its_value():
     assert parse(Copy(), "copy", ["--deep", "t"]) == Copy("t", deep=True)
     assert parse(Copy(deep=True), "copy", ["--deep", "False", "t"]) == Copy("t", deep=False)

@@ -16,7 +16,7 @@ from trainer.loggers.observer import Observer
 from trainer.loggers.tensorboard import Curves, rewind_curves
 from trainer.model.description import describe
 from trainer.run_folder import decisive
-from trainer.tasks.table import TASKS
+from trainer.task_table import TASKS
 from trainer.tasks.task import Evaluation
 from trainer.training.setup import RunSetup
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from jobs.batch.spec import BatchOptions, score
 from jobs.errors import SpecError
 from jobs.options import (
-    BatchOptions,
     DataOptions,
     JobOptions,
     PreparationOptions,
@@ -74,7 +74,7 @@ def folder_preparation(stack):
 
 
 def scoring(stack, nodes=1, what=None, **options):
-    return kinds.score(
+    return score(
         stack,
         what or ScoreOptions(),
         BatchOptions("flowers:2", "raw/photos/2026", "scores/photos"),

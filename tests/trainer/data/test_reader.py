@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from benchmarks.data.slow_storage import compile_library
 from common.waiting import wait_until
 from tests import ROOT
 from tests.trainer.support.command import SMALL, TIMEOUT, TINY, start_trainer
+from tests.trainer.support.slow_reads import compile_library
 from trainer.config import DataConfig
 from trainer.data import cache, reader
 from trainer.data.cache import ShardCache

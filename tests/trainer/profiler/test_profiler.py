@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.profiles.timeline import phases, read_events
+from benchmarks.timeline import phases, read_events
 from common.errors import ConfigError
 from tests.trainer.support.command import TINY, final_state
 from tests.trainer.support.forked import fork_trainer

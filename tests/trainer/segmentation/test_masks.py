@@ -16,7 +16,7 @@ from trainer.data.source import Source
 from trainer.segmentation.leaf import MASK
 from trainer.segmentation.mask_files import IGNORED, features
 from trainer.segmentation.masks import Masks
-from trainer.segmentation.scenes import CLASSES, SIZE, prepare_scenes, scenes
+from trainer.segmentation.scenes import CLASSES, SIZE, scenes
 
 MASKS = Masks()
 PALETTE = np.array([[0, 0, 0], [250, 0, 0], [0, 250, 0], [0, 0, 250]], np.uint8)
@@ -134,14 +134,3 @@ def test_the_embedded_scenes_show_what_their_masks_say(tmp_path):
         assert present <= set(range(1, len(CLASSES)))
         # One or two digits, drawn in strokes, leave most of the photograph visible.
         assert 0.02 < (pixels > 0).mean() < 0.6
-
-
-@pytest.mark.slow
-def test_the_embedded_scenes_are_prepared_once(tmp_path, capsys):
-    manifest = prepare_scenes(str(tmp_path / "scenes"))
-    assert manifest.classes == CLASSES
-    assert (manifest.splits["train"].examples, manifest.splits["validation"].examples) == (
-        2400,
-        240,
-    )
-    assert prepare_scenes(str(tmp_path / "scenes")) == manifest

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from tests.trainer.support.command import final_state, result, run_trainer
+from trainer.data.manifest import load_manifest
+from trainer.segmentation.leaf import SEGMENTATION
 
 LEAST = 0.75
 """Mean IoU without background on the held-out images."""
@@ -36,6 +38,8 @@ def test_a_segmentation_that_is_stopped_and_continued_ends_with_the_same_bits(tm
 
     code, err = train("whole")
     assert code == 0, err
+    manifest = load_manifest(tmp_path / "data/scenes")
+    assert manifest.splits["train"].examples == SEGMENTATION.embedded.examples
     assert train("parts", "--max-seconds", "0.001")[0] == 8
     assert result(tmp_path / "runs/whole")["steps"] == 30
     code, err = train("parts")
