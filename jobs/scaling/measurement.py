@@ -88,7 +88,7 @@ def wanted_points(
         most = max(nodes)
         if most > cluster.max_nodes:
             problems.append(f"--nodes: {most}, but {key} has at most {cluster.max_nodes}")
-        ranks = cluster.gpus_per_node // config.model.stages or cpu_processes
+        ranks = cluster.gpus_per_node // config.devices or cpu_processes
         found += [
             (key, cluster, throughput.wanted(config, cluster.size, count, count * ranks, one))
             for count in sorted(set(nodes))
@@ -140,12 +140,11 @@ def benchmark_config(config: TrainConfig, steps: int, repeat: int, data: str) ->
         else replace(config.data, source="tfrecords", dir=DATA)
     )
     return replace(
-        config,
+        config.unobserved(),
         max_steps=steps * (repeat + 1),
         max_seconds=None,
         epochs=_EPOCHS,
         export=False,
-        profile_steps=None,
         data=source,
         evaluation=replace(config.evaluation, every_epochs=0),
         checkpoint=replace(

@@ -153,13 +153,8 @@ def check(
     return builder.build(["trainer.diagnostics.cluster_check", *words], builder.processes)
 
 
-def gpus_per_process(config: TrainConfig) -> int:
-    """Return the number of GPUs that the network is divided over."""
-    return config.model.stages
-
-
 def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
-    builder.gpus_per_process = gpus_per_process(config)
+    builder.gpus_per_process = config.devices
     named = builder.options.data.asset or builder.options.data.path
     data = config.data
     if data.source == "tfrecords":
@@ -174,7 +169,7 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
             )
     _check(builder, config, builder.cluster)
     ranks = builder.options.nodes * builder.processes
-    builder.problems += config.model.group_problems(ranks)
+    builder.problems += config.misfits(ranks)
     warning = batch_warning(config, ranks)
     if warning is not None:
         builder.notes.append(warning)

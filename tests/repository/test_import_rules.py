@@ -42,7 +42,7 @@ JOBS_TAKE_FROM_TRAINER = {
 
 ONLY = {
     "horovod": {"trainer/distributed/horovod.py"},
-    "mlflow": {"trainer/loggers/mlflow.py"},
+    "mlflow": {"trainer/mlflow/logger.py"},
     "pyspark": {
         f"trainer/spark/{name}.py"
         for name in ("classifier", "job", "preparation", "ranks", "runner", "session")
@@ -65,7 +65,8 @@ STANDARD_LIBRARY_ONLY = [
         "common.page.plots",
     ),
     *("trainer.combinations", "trainer.model_config", "trainer.networks"),
-    "trainer.task_descriptions",
+    *("trainer.leaf", "trainer.leaves", "trainer.task_descriptions", "trainer.task_table"),
+    "trainer.workers",
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),
     *("trainer.data.manifest", "trainer.data.order"),
@@ -75,7 +76,7 @@ STANDARD_LIBRARY_ONLY = [
     "trainer.distributed.run_requests",
     *("trainer.export.image_files", "trainer.export.layout", "trainer.loggers.metrics_file"),
     "trainer.report.run_data",
-    "trainer.spark.place",
+    "trainer.spark.world",
     "trainer.training.plan",
     *("infra.catalog.dns_zones", "infra.catalog.network_rules", "infra.catalog.resource_ids"),
     *("infra.catalog.roles", "infra.catalog.vm_sizes", "infra.errors", "infra.naming"),
@@ -120,6 +121,12 @@ def name_of(path):
 
 
 MODULES = {name_of(path) for world in WORLDS for path in files(world)}
+
+STANDARD_LIBRARY_ONLY += sorted(
+    name
+    for name in MODULES - set(STANDARD_LIBRARY_ONLY)
+    if name.startswith("trainer.") and name.endswith((".leaf", ".options"))
+)
 
 
 def imported(tree):

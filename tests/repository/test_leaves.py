@@ -48,6 +48,40 @@ LEAVES = {
         ("jobs/leaves.py",),
     ),
     "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
+    "segmentation": Leaf(
+        r"segmentation(?! fault)|\bmasks?\b|\bunet\b|\bdilated\b|\bscenes\b",
+        ("trainer/segmentation", "serving/segmentation.py"),
+        (
+            "trainer/leaves.py",
+            "serving/score.py",
+            # The values at which its preset is measured, and what is disturbed.
+            "benchmarks/training/batches.py",
+            "benchmarks/documents.py",
+        ),
+    ),
+    "ONNX": Leaf(
+        r"onnx",
+        ("trainer/onnx",),
+        # A recorded benchmark compared it with the SavedModel.
+        ("trainer/leaves.py", "benchmarks/tables.py"),
+    ),
+    "Parquet": Leaf(
+        r"parquet|pyarrow",
+        (
+            "trainer/parquet",
+            # Scores are written as Parquet by default, and read by other tools.
+            "trainer/scoring",
+            # Spark's own format, in which the classifier hands over the images of a DataFrame.
+            "trainer/spark",
+        ),
+        # The benchmarks of the input compare it with TFRecords.
+        ("trainer/leaves.py", "benchmarks/input.py", "benchmarks/photos.py"),
+    ),
+    "Spark": Leaf(
+        r"\bspark\b|pyspark",
+        ("trainer/spark",),
+        ("trainer/leaves.py", "benchmarks/tables.py", "benchmarks/documents.py"),
+    ),
     "estimate": Leaf(r"jobs[./]estimate|Forecaster|Workload\b|back_test", ("jobs/estimate",)),
     "scaling": Leaf(
         r"jobs[./ ]scaling|ScalingPage|wanted_points",
@@ -84,6 +118,36 @@ LEAVES = {
         r"alert_rules|AlertSettings|ScheduledQueryRule|preempted_nodes|infra.alerts",
         ("infra/alerts",),
         (PLATFORM, SIMULATED),
+    ),
+    "head groups": Leaf(
+        r"head.groups|HeadOptions|DividedHead|DividedClassification",
+        ("trainer/head",),
+        ("trainer/leaves.py",),
+    ),
+    "stages": Leaf(
+        r"stages.count|StagesOptions|stage_devices|build_divided|ColocatedTape|pipelined\(",
+        ("trainer/stages",),
+        ("trainer/leaves.py",),
+    ),
+    "periodic averaging": Leaf(
+        r"averaging[._](every|until|rule)|AveragingOptions|periodic averag|local SGD",
+        ("trainer/averaging",),
+        ("trainer/leaves.py",),
+    ),
+    "sharded state": Leaf(
+        r"sharded[._](state|optimizer)|ShardedO|ShardedState",
+        ("trainer/sharded",),
+        ("trainer/leaves.py",),
+    ),
+    "MLflow": Leaf(
+        r"MlflowLogger|mlflow_logger|\bfrom mlflow\b|trainer\.mlflow",
+        ("trainer/mlflow",),
+        ("trainer/leaves.py",),
+    ),
+    "profiler": Leaf(
+        r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",
+        ("trainer/profiler", "jobs/inspection"),
+        ("trainer/leaves.py",),
     ),
 }
 

@@ -95,7 +95,7 @@ def tuned(stack):
     """Build a second attempt with non-default options."""
     return kinds.train(
         stack,
-        replace(TRAINING, profile_steps="20:25"),
+        replace(TRAINING, profile=replace(TRAINING.profile, steps="20:25")),
         JobOptions(
             nodes=2,
             cluster="gpu_dedicated",

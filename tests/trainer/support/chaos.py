@@ -40,9 +40,12 @@ OPTIONS = (
 TRAININGS = {
     "digits": ("--preset", "digits"),
     "segmentation": ("--preset", "scenes", "--model.width", "8"),
-    "head-groups": ("--preset", "digits", "--model.head-groups", str(RANKS)),
-    "averaging": ("--preset", "digits", "--exchange.every", "4", "--exchange.together-until", "0"),
-    "sharded": ("--preset", "digits", "--optimizer.sharded", "True"),
+    "head-groups": ("--preset", "digits", "--head.groups", str(RANKS)),
+    "averaging": (
+        *("--preset", "digits", "--averaging.every", "4"),
+        *("--averaging.together-until", "0"),
+    ),
+    "sharded": ("--preset", "digits", "--sharded.state", "True"),
 }
 """Options of what is trained, by name."""
 WAKE_SECONDS = 3.0
