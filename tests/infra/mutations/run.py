@@ -1,7 +1,7 @@
 """Check the rules on changed stacks: `python -m tests.infra.mutations.run`.
 
 For every input that matters for security, cost or recovery, the run removes it, flips it, widens it
-or sets it to that of another team; it adds inputs, entries and resources that open something; and it
+or sets it to another team's; it adds inputs, entries and resources that open something; and it
 removes resources that guard something. Each mutation names the rule that must catch it. The table
 that it prints is the one in docs/platform.md; the exit status is 1 if too few are caught.
 """
