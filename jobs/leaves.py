@@ -6,7 +6,6 @@ from typing import Final
 from jobs.leaf import Leaf
 
 _ROWS: Final[tuple[str, ...]] = (
-    "jump_machine",
     "serving",
     "batch",
     "inspection",

@@ -145,7 +145,7 @@ def _status(
     costly: list[Found] = [
         load(leaf.costs_now)(workspace, outputs) for leaf in LEAVES if leaf.costs_now
     ]
-    lines = cost_lines(clusters, datetime.now(UTC))
+    lines = [*cost_lines(clusters, datetime.now(UTC)), *outputs.standing_costs]
     lines += [line for found in costly for line in found.lines]
     lines += ["", *_run_lines(runs, cost)]
     if older:

@@ -44,7 +44,7 @@ _IDENTITY: Final = "azure-native:managedidentity:UserAssignedIdentity"
 _UNKNOWN: Final = Size("", "", 0)
 _VAULT: Final = "Microsoft.KeyVault/vaults"
 _MONTHS_AHEAD: Final = 12
-"""Months that a budget may begin ahead (Azure Cost Management)."""
+"""Months that something may begin ahead (Azure Cost Management, budgets)."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,12 @@ def look(needs: Prerequisites, state: Sequence[StackResource]) -> Iterator[Check
         "region": lambda: _region(manager, needs),
         "sizes": lambda: _sizes(manager, needs),
         "names": lambda: _names(manager, needs, state),
-        "budget": lambda: _budget(needs, state, datetime.now(UTC)),
+        **{
+            one.check: partial(
+                _beginning, one.setting, one.day, one.resource, state, datetime.now(UTC)
+            )
+            for one in needs.beginnings
+        },
     }
     for name, ask in questions.items():
         yield check(name, partial(_if_allowed, ask))
@@ -256,14 +261,16 @@ def _other_names(stack: str) -> str:
     return f"choose other names: pulumi config set name_seed TEXT --stack {stack}"
 
 
-def _budget(needs: Prerequisites, state: Sequence[StackResource], now: datetime) -> str:
-    if any(resource.kind == "azure-native:consumption:Budget" for resource in state):
+def _beginning(
+    setting: str, day: str, resource: str, state: Sequence[StackResource], now: datetime
+) -> str:
+    if any(one.kind == resource for one in state):
         return "exists"
-    year, month, _ = map(int, needs.budget_start.split("-"))
+    year, month, _ = map(int, day.split("-"))
     ahead = (year - now.year) * 12 + month - now.month
     if not 0 <= ahead <= _MONTHS_AHEAD:
         raise UserError(
-            f"budget.start: {needs.budget_start} is {'past' if ahead < 0 else 'too far ahead'};"
+            f"{setting}: {day} is {'past' if ahead < 0 else 'too far ahead'};"
             f" Azure accepts {now:%Y-%m}-01 or the first of one of the next {_MONTHS_AHEAD} months"
         )
-    return f"begins {needs.budget_start}"
+    return f"begins {day}"

@@ -97,7 +97,7 @@ def test_a_key_that_is_missing_says_what_to_give():
         load(values)
     assert caught.value.problems == (
         "location: is missing; give a region's short name, such as westeurope",
-        "budget: is missing; give a group of keys with amount, start, emails",
+        "budget: is missing; give a group of keys with emails, amount, start",
     )
 
 

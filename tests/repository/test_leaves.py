@@ -25,6 +25,10 @@ class Leaf:
     """Modules of tables that have a row of it."""
 
 
+PLATFORM = "infra/leaves.py"
+SIMULATED = "rehearsal/pulumi/provider/types.py"
+"""Azure's own types of resource, in the simulator."""
+
 LEAVES = {
     "endpoints": Leaf(
         r"undeploy|EndpointState|jobs[./]serving|onlineEndpoints",
@@ -50,6 +54,37 @@ LEAVES = {
         ("jobs/scaling", "benchmarks/scaling.py"),
     ),
     "commission": Leaf(r"commission", ("jobs/commission",), ("jobs/leaves.py",)),
+    "jump machine": Leaf(
+        r"jump.?(machine|subnet|access|host|users)|bastion",
+        ("infra/jump_machine",),
+        # The contract with jobs/ has a field for it.
+        (
+            PLATFORM,
+            "infra/outputs.py",
+            "rehearsal/resources/networks.py",
+            SIMULATED,
+        ),
+    ),
+    "monitor's private link": Leaf(
+        r"monitor_?(link|scope)|monitoring.private_link|PrivateLinkScope",
+        ("infra/monitor_link",),
+        (PLATFORM, SIMULATED),
+    ),
+    "customer-managed keys": Leaf(
+        r"customer.?(managed|key)|EncryptionSettings|KeyEncryption",
+        ("infra/customer_keys",),
+        (PLATFORM,),
+    ),
+    "budget of the platform": Leaf(
+        r"consumption.budget|BudgetSettings|forecast_percent|infra.budget",
+        ("infra/budget",),
+        (PLATFORM, SIMULATED),
+    ),
+    "alerts": Leaf(
+        r"alert_rules|AlertSettings|ScheduledQueryRule|preempted_nodes|infra.alerts",
+        ("infra/alerts",),
+        (PLATFORM, SIMULATED),
+    ),
     "head groups": Leaf(
         r"head.groups|HeadOptions|DividedHead|DividedClassification",
         ("trainer/head",),

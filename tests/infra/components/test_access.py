@@ -5,7 +5,7 @@ import re
 import pytest
 
 from infra.catalog import role_conditions, roles
-from infra.offline.mocks import guid
+from infra.render.mocks import guid
 from infra.resources import COMPUTE, IDENTITY, WORKSPACE, of_kind, requirements
 from tests.infra.support.production import WRITES_BLOBS
 from tests.infra.support.stacks import ran, rendered
@@ -177,23 +177,6 @@ def test_only_the_build_identity_pushes_images():
     assert [who[one.inputs["principalId"]] for one in pushing] == ["build"]
 
 
-def test_the_build_identity_has_no_role_on_training_data():
-    resources = rendered("dev")
-    assert "build" not in on_data(resources, data_account(resources).id)
-
-
-def test_each_cluster_acts_as_the_identity_of_its_duty():
-    for cluster, identity in {
-        "gpu": "training",
-        "gpu-dedicated": "training",
-        "preparation": "preparation",
-        "build": "build",
-    }.items():
-        [one] = [one for one in rendered("prod") if one.name == f"cluster-{cluster}"]
-        [given] = one.inputs["identity"]["userAssignedIdentities"]
-        assert given.endswith(f"-id-{identity}")
-
-
 def test_a_cluster_of_any_name_acts_as_the_identity_of_its_duty_in_the_subnet_of_its_duty():
     resources = rendered("dev", **OPTIONS["other clusters"])
     given = {
@@ -252,13 +235,6 @@ def test_names_of_assignments_differ_and_stay_the_same():
 def test_a_principal_that_is_made_anew_gives_up_its_old_assignment_first():
     for one in assignments(rendered("dev")):
         assert one.options["deleteBeforeReplace"]
-
-
-def test_clients_of_the_exported_identities_are_those_of_the_declared_ones():
-    stack = ran("dev")
-    exported = stack.platform["identities"]
-    assert set(exported) == {"workspace", "training", "preparation", "build"}
-    assert len(set(exported.values())) == 4
 
 
 def test_roles_on_taken_services_are_the_same_as_on_declared_ones():

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from infra.offline.snapshot import snapshot
+from infra.render.snapshot import snapshot
 from infra.resources import (
     COMPUTE,
     WORKSPACE,

@@ -33,12 +33,6 @@ def of_azure(resources):
     return [one for one in resources if one.type.startswith("azure-native:")]
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_is_declared_within_the_rules(option):
-    overrides = OPTIONS[option]
-    assert check(rendered("dev", **overrides), settings_of("dev", **overrides)) == []
-
-
 def test_the_stack_that_prepares_data_is_declared_once_it_has_an_account_for_them():
     with pytest.raises(pulumi.RunError, match=r"storage\.existing_data: '' must be a resource id"):
         rendered("dev-prep")

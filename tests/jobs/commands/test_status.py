@@ -1,11 +1,9 @@
 """`status` shows runs with their attempts, and the nodes that cost money now."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from infra.outputs import JumpMachine
 from jobs.azure.job_records import Jobs, read_job
 from jobs.commands import status
 from jobs.commands.status import (
@@ -15,8 +13,7 @@ from jobs.commands.status import (
     group_by_run,
     shown_runs,
 )
-from jobs.jump_machine.leaf import costs_now
-from tests.jobs.support.platform import cluster_nodes, platform
+from tests.jobs.support.platform import cluster_nodes
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -47,13 +44,6 @@ def test_a_cluster_that_changes_says_to_what():
     changing = cluster_nodes(allocated=1, target=4, preparing=1, steady=False, since=NOW)
     text = cost_lines([changing], NOW)[1]
     assert "1 being prepared; Azure is scaling to 4" in text
-
-
-def test_a_jump_machine_is_named_with_its_costs():
-    machine = JumpMachine("/subscriptions/s/x/hvd-dev-jump", "/subscriptions/s/x/b", "19:00 UTC")
-    [line] = costs_now(None, replace(platform(), jump_machine=machine)).lines
-    assert line.startswith("jump machine hvd-dev-jump: costs money while it runs, off at 19:00 UTC")
-    assert costs_now(None, platform()).lines == ()
 
 
 def test_jobs_are_grouped_by_their_runs_and_those_of_others_left_out():

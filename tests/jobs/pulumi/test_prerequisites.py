@@ -175,11 +175,15 @@ def test_a_group_that_should_exist_is_looked_up(needs, put):
     assert results(needs)["resource group"].good
 
 
+def beginnings(needs, day):
+    return tuple(replace(one, day=day) for one in needs.beginnings)
+
+
 @pytest.mark.parametrize(
     ("start", "said"), [("2020-01-01", "is past"), ("2099-01-01", "is too far ahead")]
 )
 def test_a_new_budget_begins_in_the_months_that_azure_accepts(needs, start, said):
-    stale = replace(needs, budget_start=start)
+    stale = replace(needs, beginnings=beginnings(needs, start))
     assert f"budget.start: {start} {said}" in problem(stale)
     budget = held(needs, "azure-native:consumption:Budget", "budget")
     assert results(stale, [budget])["budget"].good
@@ -200,7 +204,7 @@ def test_all_problems_are_told_at_once_and_nothing_is_changed(needs, monkeypatch
     class Stack:
         stack = "dev"
 
-    wrong = replace(needs, region="x", budget_start="2020-01-01")
+    wrong = replace(needs, region="x", beginnings=beginnings(needs, "2020-01-01"))
     monkeypatch.setattr(prerequisites, "of_stack", lambda _: wrong)
     with pytest.raises(UserError) as caught:
         up.require_prerequisites(Stack(), [], Console())

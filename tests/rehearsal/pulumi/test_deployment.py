@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from infra.offline import render
 from infra.outputs import from_dict
+from infra.render import render
 from rehearsal.pulumi.deployment import ROOT, SUBSCRIPTION, Deployment
 from tests.infra.support.variants import OPTIONS
 from tests.rehearsal.support.engine import exported, ran, resource_count
@@ -55,7 +55,7 @@ def previewed(deployment):
 @pytest.fixture
 def tenant(empty_azure, monkeypatch):
     """Let rendering make identities in this tenant."""
-    monkeypatch.setattr("infra.offline.mocks.TENANT", empty_azure.options.tenant_id)
+    monkeypatch.setattr("infra.render.mocks.TENANT", empty_azure.options.tenant_id)
 
 
 def test_jobs_read_the_outputs_which_lead_to_the_simulator(empty_azure, deployed):

@@ -8,11 +8,11 @@ import threading
 from dataclasses import replace
 
 import pytest
+from jobs.processing import score_batch
 
 from common.waiting import wait_until
-from jobs.options import ResubmitOptions
-from jobs.processing import score_batch
 from jobs.batch.command import ScoreBatchOptions
+from jobs.options import ResubmitOptions
 from jobs.serving import deploy, score, traffic
 from jobs.serving.deploy import DeployOptions
 from jobs.serving.score import ScoreOptions
