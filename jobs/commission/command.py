@@ -25,7 +25,7 @@ from jobs.azure import costs, node_prices, results
 from jobs.azure.job_records import Job, exit_code
 from jobs.azure.workspace import Workspace, connect
 from jobs.cli import COMMANDS
-from jobs.commission.facts import Fact, Record, page_of, rows_of
+from jobs.commission.facts import Fact, Record, State, page_of, rows_of
 from jobs.commission.steps import (
     CANCEL,
     PREEMPTION,
@@ -130,7 +130,7 @@ class Commissioning:
             begun = time.monotonic()
             output = self._with_files(step, self._output(step, unseen=unseen))
             finding = step.find(output)
-            state = "as expected" if finding.good else "different"
+            state: State = "as expected" if finding.good else "different"
             seconds, notes = round(time.monotonic() - begun, 1), output.text.splitlines()[-_NOTES:]
             found = finding.text, finding.guess, output.status, seconds, "\n".join(notes)
             self._record.set(step.name, Fact(state, _now(), *found))
@@ -169,9 +169,12 @@ class Commissioning:
             return submitted
 
         def trains_or_ended() -> bool:
+            job = self._workspace.jobs.attempts(run)[-1]
+            # An earlier attempt may have left events.
+            since = job.created.timestamp() if job.created else 0.0
             events = results.read_events(self._workspace.storage, run)
-            trains = any(event["event"] == "train" for event in events)
-            return trains or self._workspace.jobs.attempts(run)[-1].ended
+            trains = any(one["event"] == "train" and one["time"] > since for one in events)
+            return trains or job.ended
 
         minutes = self._options.wait_minutes
         if not wait_until(trains_or_ended, minutes * 60, 5.0):

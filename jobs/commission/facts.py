@@ -14,6 +14,7 @@ from common.text import duration, plural
 from jobs.commission.steps import PREEMPTION, Step
 from jobs.errors import FateUnknownError, RequestError
 
+State = Literal["begun", "as expected", "different"]
 NOT_SEEN: Final = "not seen"
 _GUESSES: Final[Mapping[bool | None, str]] = {True: "right", False: "wrong", None: NOT_SEEN}
 _TAKEN: Final = Step(
@@ -31,7 +32,7 @@ _TAKEN: Final = Step(
 class Fact:
     """What a step has found, and when."""
 
-    state: Literal["begun", "as expected", "different"]
+    state: State
     at: str
     """Time in UTC as in ISO 8601."""
     found: str = ""

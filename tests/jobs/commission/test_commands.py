@@ -135,7 +135,7 @@ def test_a_job_that_does_not_train_in_time_is_cancelled_and_not_left_running(
 def test_a_run_is_cancelled_once_it_trains_and_continued_by_the_same_submit(commissioning, answers):
     found, called = answers
     found |= {"submit": COMPLETED, "cancel": Output(0, {})}
-    events = [{"event": "start", "step": 0}, {"event": "train", "step": 5}]
+    events = [{"event": "start", "step": 0}, {"event": "train", "step": 5, "time": 1.0}]
     commissioning(Workspace("Running", events)).run([STEPS["cancel"]])
     assert verbs(called) == ["cancel", "submit"]
 
