@@ -1,4 +1,4 @@
-"""The training that fits a data set, as the command line with which a newcomer can begin."""
+"""The run that fits a data set, as the command line with which a newcomer can begin."""
 
 import os
 import shlex
@@ -25,7 +25,7 @@ _SIZES: Final = {1: 16, 16: 32}
 """Input sizes, in pixels, for images of the smallest bins of `SIDES`; above these a bin's own lower
 bound. Images of 28 pixels are enlarged to 32 rather than shrunk to 16."""
 _FULL_SIZES: Final = (128, 160, 192, 224)
-"""Input sizes, in pixels, of trainings on a GPU; 224 is ImageNet's."""
+"""Input sizes, in pixels, of runs on a GPU; 224 is ImageNet's."""
 _STEPS: Final = 8
 """Steps that an epoch should have at least; the batch is halved until it has."""
 _SMALLEST_BATCH: Final = 4
@@ -57,12 +57,12 @@ def print_suggestion(folder: Path) -> None:
 
 
 def command(config: TrainConfig) -> str:
-    """Return the command line of a training."""
+    """Return the command line of a run."""
     return shlex.join(["python", "-m", "trainer", "train", *to_args(config)])
 
 
 def suggest(sides: Sides, examples: int, folder: str, task: TaskDescription) -> list[TrainConfig]:
-    """Return a training that is a first look on a CPU and, if images are large enough, one of all
+    """Return a run that is a first look on a CPU and, if images are large enough, one of all
     their detail on a GPU.
 
     Small images are trained on as the preset of the task's embedded data set does: whole and moved
@@ -92,7 +92,7 @@ def suggest(sides: Sides, examples: int, folder: str, task: TaskDescription) -> 
 
 
 def _fitted(config: TrainConfig, examples: int, folder: str) -> TrainConfig:
-    """Return a training on a folder, with a batch that is small beside its images."""
+    """Return a run on a folder, with a batch that is small compared with its images."""
     batch = config.batch_size
     while batch > _SMALLEST_BATCH and examples < _STEPS * batch * config.ranks:
         batch //= 2

@@ -133,10 +133,10 @@ def _encode(rows: Sequence[tuple[str, Any]], unit: Unit) -> bytes:
     columns: dict[str, Any] = {"image": pa.array(names, pa.string())}
     types = {"class_id": pa.int64(), "class_name": pa.string(), "probability": pa.float32()}
     classes = [None if isinstance(outcome, str) else outcome for _, outcome in rows]
-    for place in range(unit.top):
+    for number in range(unit.top):
         for key, kind in types.items():
-            values = [None if found is None else found[place][key] for found in classes]
-            columns[key if place == 0 else f"{key}_{place + 1}"] = pa.array(values, kind)
+            values = [None if found is None else found[number][key] for found in classes]
+            columns[key if number == 0 else f"{key}_{number + 1}"] = pa.array(values, kind)
     errors = [outcome if isinstance(outcome, str) else None for _, outcome in rows]
     columns["error"] = pa.array(errors, pa.string())
     encoded, table = BytesIO(), pa.table(columns)

@@ -27,7 +27,7 @@ SHOWN: Final = 12
 SIDE: Final = 192
 """Shortest side of an overlay, in pixels; smaller inputs are enlarged by a whole factor."""
 _OPACITY: Final = 0.6
-"""Part of a class's colour in an overlay, beside the image."""
+"""Part of a class's colour in an overlay; the rest is the image."""
 
 
 def write_predictions(

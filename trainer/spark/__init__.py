@@ -1,4 +1,4 @@
-"""Trainings and preparations on a Spark cluster; the only folder that imports pyspark.
+"""Runs and preparations on a Spark cluster; the only folder that imports pyspark.
 
     from trainer.spark import run
     run(spark, ["--preset", "images", "--data.dir", "/mnt/images"], num_proc=8)

@@ -1,4 +1,4 @@
-"""A training whose ranks are the tasks of a barrier stage of Spark.
+"""A run whose ranks are the tasks of a barrier stage of Spark.
 
 check the session and the run  ->  start the stage: all ranks at once  ->  collect how they ended
    ->  by the launcher's policy, restart from the newest checkpoint, or end
@@ -46,11 +46,11 @@ _ASKED_FIRST: Final = 2
 _SHOWN: Final = 3
 """Failed ranks whose last lines are printed: others may have failed because of the first."""
 _CANCELLED: Final = 128 + signal.SIGTERM
-"""Exit status if somebody else has cancelled the job; its ranks have received SIGTERM."""
+"""Exit status if the job was cancelled in Spark; its ranks have received SIGTERM."""
 
 
 class TrainingError(UserError):
-    """A training on Spark that did not end successfully; has the exit status of its rank."""
+    """A run on Spark that did not end successfully; has the exit status of its rank."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ def run(
         ConfigError: The configuration is invalid, or the cluster cannot start all ranks at once.
         DataError: The data are missing, or do not match their manifest.
         CheckpointError: The run exists and may not be continued with this configuration.
-        TrainingError: The training failed, or was stopped.
+        TrainingError: The run failed, or was stopped.
     """
     from trainer.training.setup import set_up_for_launch
 
@@ -191,7 +191,7 @@ def _lost(error: Exception, *, stopped: bool) -> AttemptResult:
 
     Raises:
         UserError: An executor could not run the ranks at all.
-        TrainingError: Somebody has cancelled the job.
+        TrainingError: The job was cancelled in Spark.
     """
     message = str(error)
     if stopped:

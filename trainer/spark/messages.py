@@ -1,4 +1,4 @@
-"""Messages between the driver and rank 0 of a training on Spark: files in the run's folder.
+"""Messages between the driver and rank 0 of a run on Spark: files in the run's folder.
 
 The folder may be on a mount that caches what it knows of a file, or cannot append to one, so no
 file is ever changed or read again: each has a name of its own, and is found by listing the folder.

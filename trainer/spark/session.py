@@ -72,7 +72,7 @@ def get_context(spark: Any) -> Any:
 
 
 def check_allocation(context: Any) -> None:
-    """Check that executors stay while a training runs.
+    """Check that executors stay as long as a run.
 
     Raises:
         ConfigError: Dynamic allocation is on, which barrier stages refuse.

@@ -137,7 +137,7 @@ def lost_executor(message: str) -> bool:
 
 
 def cancelled(message: str) -> bool:
-    """Return whether somebody has cancelled a job of Spark, given its message."""
+    """Return whether a job of Spark was cancelled, given its message."""
     return re.search(r"\bJob( \d+)? cancelled", message) is not None
 
 

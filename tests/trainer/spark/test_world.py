@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from common.errors import ConfigError
-from trainer.data.prepare.options import PrepareFolderOptions
+from trainer.data.prepare.options import PrepareFolderOptions, PrepareWebdatasetOptions
 from trainer.distributed.failures import Failure
 from trainer.distributed.rank import launched_as
 from trainer.distributed.restart_policy import decide_restart
 from trainer.presets import PRESETS, parse_train, to_args
-from trainer.segmentation.options import PrepareSegmentationOptions
 from trainer.spark.world import (
     LOST,
     RankEnd,
@@ -31,22 +30,22 @@ def tasks(*nodes):
     return [TaskNode(task, f"10.0.0.{node}", f"node {node}") for task, node in enumerate(nodes)]
 
 
-def places(*nodes):
+def ranks(*nodes):
     found = [rank_of(tasks(*nodes), task) for task in range(len(nodes))]
-    return [(place.rank, place.local_rank, place.node) for place in found]
+    return [(own.rank, own.local_rank, own.node) for own in found]
 
 
-# 1. TaskRanks.
+# 1. Ranks.
 
 
 def test_ranks_fill_one_node_after_the_other():
-    assert places(7, 7, 3, 3) == [(0, 0, 0), (1, 1, 0), (2, 0, 1), (3, 1, 1)]
-    assert places(7, 3, 3, 7) == [(0, 0, 0), (2, 0, 1), (3, 1, 1), (1, 1, 0)]
+    assert ranks(7, 7, 3, 3) == [(0, 0, 0), (1, 1, 0), (2, 0, 1), (3, 1, 1)]
+    assert ranks(7, 3, 3, 7) == [(0, 0, 0), (2, 0, 1), (3, 1, 1), (1, 1, 0)]
 
 
 @pytest.mark.parametrize("nodes", [(1,), (1, 1), (1, 2), (2, 1, 1, 2), (3, 1, 2, 1, 2, 3)])
 def test_task_0_is_rank_0_and_every_rank_is_there_once(nodes):
-    found = places(*nodes)
+    found = ranks(*nodes)
     assert found[0] == (0, 0, 0)
     assert sorted(rank for rank, *_ in found) == list(range(len(nodes)))
 
@@ -57,8 +56,7 @@ def test_unequal_numbers_of_ranks_are_refused_with_the_nodes():
 
 
 def test_the_environment_is_one_that_the_trainer_knows():
-    place = rank_of(tasks(1, 2, 1, 2), 3)
-    env = place.environment(4000)
+    env = rank_of(tasks(1, 2, 1, 2), 3).environment(4000)
     launched = launched_as(env)
     assert (launched.rank, launched.size) == (3, 4)
     assert (launched.local_rank, launched.local_size) == (1, 2)
@@ -172,5 +170,6 @@ def test_absolute_folders_and_other_options_stay():
 def test_paths_of_a_preparation_become_absolute():
     options = absolute_paths(PrepareFolderOptions(input="photos", seed=3), Path("/work"))
     assert options == PrepareFolderOptions(input="/work/photos", output="/work/data/images", seed=3)
-    masks = absolute_paths(PrepareSegmentationOptions(masks="/m", classes=("a", "b")), Path("/w"))
-    assert (masks.masks, masks.images, masks.classes) == ("/m", "", ("a", "b"))
+    archives = absolute_paths(PrepareWebdatasetOptions(input=("a", "/b")), Path("/w"))
+    assert (archives.input, archives.class_names) == (("/w/a", "/b"), None)
+    assert archives.label_field == PrepareWebdatasetOptions().label_field
