@@ -164,14 +164,10 @@ def test_streams_are_rounded_up_to_a_multiple_of_the_ranks(streams, ranks, effec
     assert Order((100,), streams, 8, 0, ranks).effective_streams == effective
 
 
-def test_epochs_have_different_orders():
+def test_epochs_and_seeds_have_different_orders():
     order = Order((50, 50), streams=4, window=10, seed=0, ranks=2)
     records = read_all(order, 0, 300)
     assert len({tuple(records[begin : begin + 100]) for begin in (0, 100, 200)}) == 3
-
-
-def test_seeds_have_different_orders():
-    order = Order((50, 50), streams=4, window=10, seed=0, ranks=2)
     assert len({tuple(read_all(replace(order, seed=seed), 0, 100)) for seed in range(5)}) == 5
 
 

@@ -10,16 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
-from PIL import Image
 
 from common.errors import ConfigError
-from tests.trainer.support.data_sets.image_files import gradients, saved
 from tests.trainer.support.data_sets.image_folders import content
 from tests.trainer.support.data_sets.parquet_files import (
     CLASSES,
-    IMAGE,
     describe,
-    features,
     pictures,
     table,
     write_file,
@@ -156,37 +152,12 @@ def test_columns_and_names_can_be_given(tmp_path):
     assert sum(manifest.splits["train"].class_counts) == 20
 
 
-def test_equal_names_of_classes_are_told_apart(tmp_path):
-    put(tmp_path, table(pictures(9), ("crane", "crane", "cat")))
-    assert describe(tmp_path).classes == ("crane (0)", "crane (1)", "cat")
-
-
-def test_pngs_are_read_too(tmp_path):
-    png = saved(Image.fromarray(gradients()), "PNG")
-    records = pictures(9)
-    images = [{"bytes": png, "path": None}] + [{"bytes": r.encoded} for r in records[1:]]
-    schema = pa.schema({"image": IMAGE, "label": pa.int64()}, metadata=features(CLASSES))
-    put(tmp_path, pa.table([images, [r.label for r in records]], schema=schema))
-    assert describe(tmp_path).splits["train"].encodings == ("JPEG", "PNG")
-
-
 # What is refused.
 
 
 def test_a_folder_must_be_named():
     with pytest.raises(ConfigError, match="--input: name the folder"):
         prepare_parquet(PrepareParquetOptions(), "")
-
-
-def test_a_missing_split_is_told_with_the_names_that_are_expected(tmp_path):
-    write_file(tmp_path / "data" / "train-00000-of-00001.parquet", table(pictures(9)))
-    refused(
-        tmp_path,
-        r"no files \*.parquet of the validation split; files are named such as",
-    )
-    refused(tmp_path / "data", "validation")
-    with pytest.raises(DataError, match="there is no such folder"):
-        describe(tmp_path / "nowhere")
 
 
 def test_an_unknown_column_is_told_with_those_that_are_there(files):
@@ -248,11 +219,6 @@ def test_a_row_that_cannot_be_trained_on_is_named(tmp_path, fault):
     content, words = FAULTY[fault]
     put(tmp_path, content)
     refused(tmp_path, rf"train.parquet, row group 1, row 17: {words}")
-
-
-def test_images_that_are_not_decoded_are_named(tmp_path):
-    put(tmp_path, with_row(117, image={"bytes": b"GIF89a", "path": "a.gif"}))
-    refused(tmp_path, r"neither JPEG nor PNG \(train.parquet, row group 1, row 17: begins with")
 
 
 def test_row_groups_that_are_too_large_are_refused_with_their_size(files, monkeypatch):

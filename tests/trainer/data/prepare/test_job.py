@@ -214,13 +214,6 @@ def test_another_data_set_is_refused_and_stays(cats_and_dogs, tmp_path, change):
     assert stamps(tmp_path / "out") == before
 
 
-def test_a_data_set_of_another_command_is_refused_and_stays(cats_and_dogs, digits_folder):
-    before = content(digits_folder)
-    with pytest.raises(DataError, match="contains another data set"):
-        prepare(cats_and_dogs, digits_folder)
-    assert content(digits_folder) == before
-
-
 def test_the_hash_of_inputs_is_that_of_earlier_versions(tmp_path, monkeypatch):
     # Else a complete data set would be taken for another one, and an unfinished one not continued.
     def files():
@@ -260,21 +253,6 @@ def test_a_file_of_another_size_than_listed_is_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"a\.jpg: has changed since it was listed"):
         FileReader().read(entry)
-
-
-def test_a_file_that_grows_while_others_are_written_is_refused(
-    cats_and_dogs, tmp_path, monkeypatch
-):
-    read = os.pread
-
-    def grow(*args):
-        with (cats_and_dogs / "cat" / "3.jpg").open("ab") as file:
-            file.write(b"x")
-        return read(*args)
-
-    monkeypatch.setattr(os, "pread", grow)
-    with pytest.raises(DataError, match=r"cat/3\.jpg: has changed since it was listed"):
-        prepare(cats_and_dogs, tmp_path / "out")
 
 
 def test_a_file_that_may_not_be_read_is_rejected(cats_and_dogs, tmp_path, monkeypatch):

@@ -61,14 +61,6 @@ def test_the_limit_is_a_number_or_a_part_of_all_files(with_faults, tmp_path, lim
             prepare(with_faults, tmp_path / "out", max_rejected=limit)
 
 
-def test_hidden_files_alone_reject_nothing(tmp_path):
-    root = write_images(tmp_path / "in", {"cat": 3})
-    for number in range(9):
-        (root / "cat" / f"._{number}").write_text("x")
-    prepare(root, tmp_path / "out", max_rejected="0")
-    assert len(rejected(tmp_path / "out")) == 10
-
-
 def test_too_many_end_the_command_with_a_list_and_more_may_be_allowed(with_faults, tmp_path):
     # By one process, so that the shard of the training images comes first.
     command = ["prepare", "folder", "--input", "in", "--output", "out", "--processes", "1"]
@@ -140,13 +132,3 @@ def test_a_side_and_a_quality_are_read(text, side, quality):
 def test_other_sides_and_qualities_are_refused(text):
     with pytest.raises(ConfigError, match="--reencode"):
         make_rules(WriteOptions(reencode=text))
-
-
-def test_all_options_that_cannot_be_read_are_listed(cats_and_dogs, tmp_path):
-    done = run_trainer("prepare", "folder", "--input", "in", "--reencode", "big", "--max-rejected",
-                       "some", cwd=tmp_path)  # fmt: skip
-    assert done.returncode == ConfigError.exit_code
-    assert "2 problems" in done.stderr
-    assert "--reencode: 'big' must be SHORT_SIDE[:QUALITY]" in done.stderr
-    assert "--max-rejected: 'some' must be a number of files" in done.stderr
-    assert not (tmp_path / "data").exists()
