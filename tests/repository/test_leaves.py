@@ -82,6 +82,12 @@ LEAVES = {
         ("trainer/spark",),
         ("trainer/leaves.py", "benchmarks/tables.py", "benchmarks/documents.py"),
     ),
+    "estimate": Leaf(r"jobs[./]estimate|Forecaster|Workload\b|back_test", ("jobs/estimate",)),
+    "scaling": Leaf(
+        r"jobs[./ ]scaling|ScalingPage|wanted_points",
+        ("jobs/scaling", "benchmarks/scaling.py"),
+    ),
+    "commission": Leaf(r"commission", ("jobs/commission",), ("jobs/leaves.py",)),
     "jump machine": Leaf(
         r"jump.?(machine|subnet|access|host|users)|bastion",
         ("infra/jump_machine",),
