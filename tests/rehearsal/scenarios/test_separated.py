@@ -14,11 +14,10 @@ from PIL import Image
 from infra.outputs import from_dict, to_dict
 from rehearsal.loopback import Loopback
 from rehearsal.pulumi.deployment import SUBSCRIPTION, Deployment
-from rehearsal.resources.roles import ASSIGNMENT, CONTRIBUTOR, Roles
+from rehearsal.resources.roles import ASSIGNMENT, Roles
 from tests.rehearsal.scenarios.cloud import OPTIONS, QUICK, TINY
 from tests.rehearsal.support.newcomer import Newcomer, blocks
-from tests.rehearsal.support.raw_runs import Runs, failure
-from tests.rehearsal.support.small_platform import Client, error, give
+from tests.rehearsal.support.small_platform import Client, error
 
 pytestmark = pytest.mark.rehearse_all
 
@@ -140,17 +139,6 @@ def test_only_the_identity_that_prepares_can_write_prepared_data(separated):
     store = separated.stacks["dev"].datastores.prepared
     assert may_write(separated, store) == {"hvd-dev-prep-id-preparation"}
     assert may_write(separated, replace(store, container="raw")) == set()
-
-
-def test_a_job_of_the_stack_that_trains_cannot_write_prepared_data(separated):
-    where = workspace(separated, "dev")
-    azure, outputs = separated.azure, separated.stacks["dev"]
-    give(azure, azure.environment["AZURE_CLIENT_ID"], CONTRIBUTOR, where)
-    azure.put(f"{where}/environments/image/versions/1", "", {"properties": {"image": "x:1"}})
-    runs = Runs(azure, SimpleNamespace(outputs=outputs, workspace=where))
-    for cluster in outputs.clusters:
-        said = failure(runs.job(cluster, "true", writes_data="prepared"))
-        assert "to write the job's output writes_data, container prepared" in said
 
 
 @pytest.mark.parametrize(
