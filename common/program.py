@@ -42,11 +42,13 @@ class Command:
 
     def load_run(self) -> Callable[..., Any]:
         """Import what runs the command."""
-        return load(self.run)
+        run: Callable[..., Any] = load(self.run)
+        return run
 
     def load_options(self) -> type:
         """Import the class of the command's options."""
-        return load(self.options)
+        options: type = load(self.options)
+        return options
 
 
 def load(path: str) -> Any:

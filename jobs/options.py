@@ -1,7 +1,7 @@
 """JobOptions: how a configuration is run on the platform, as plain data.
 
 The fields follow the rules of `common.fields`, so a command line and a file are read in the same
-way. Options of the training itself, such as `--epochs`, belong to TrainConfig.
+way. Options of the training itself, such as `--profile-steps`, belong to TrainConfig.
 """
 
 import re

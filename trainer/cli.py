@@ -4,12 +4,17 @@ TensorFlow is not imported before the options have been validated.
 """
 
 import os
+import shlex
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
 
+from common import fields
 from common.arguments import parse
 from common.program import REPORTED, Command, Program, report
 from trainer.leaves import LEAVES
+from trainer.workers import with_workers
 
 _DATA: Final = "data"
 _RUNS: Final = "look at runs"
@@ -165,9 +170,35 @@ def _run(command: Command, args: list[str]) -> int:
         return status
     options = parse(command.load_options()(), command.name, args)
     if command.name.startswith("prepare "):
-        from trainer.data.prepare.command_line import run_preparation
-
-        run_preparation(command, options)
+        _prepare(command, options)
     else:
         command.load_run()(options)
     return 0
+
+
+def _prepare(command: Command, options: Any) -> None:
+    """Run a preparation, and print with which run to begin.
+
+    Args:
+        command: Its row, whose function takes the options, the command line for the manifest, and
+            a function with the arguments of `trainer.data.prepare.pool.work_through`.
+        options: Its options. The data set is in the folder `folder`, or else `output`, or else
+            `input`.
+    """
+    from trainer.suggestion import print_suggestion
+
+    changed, work_through = with_workers(options)
+    command.load_run()(changed, _recorded(command.name, options), work_through)
+    names = ("folder", "output", "input")
+    print_suggestion(Path(next(path for name in names if (path := getattr(options, name, None)))))
+
+
+def _recorded(name: str, options: Any) -> str:
+    """Return a preparation's command line for the manifest, which must not depend on the output
+    folder or on what does the work.
+    """
+    default = type(options)()
+    left_out = {"output", "processes", "max_rejected", "with_"} & vars(default).keys()
+    shaping = replace(options, **{key: getattr(default, key) for key in left_out})
+    words = fields.to_flags(shaping, default)
+    return shlex.join(["python", "-m", "trainer", *name.split(), *words])

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from trainer.leaf import DIVIDED_NETWORK, Feature
 from trainer.leaves import LEAVES
-from trainer.tasks.table import TASKS
+from trainer.task_table import TASKS
 
 _DENSE = "/".join(name for name, task in TASKS.items() if task.per != "image")
 

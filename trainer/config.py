@@ -23,8 +23,8 @@ from trainer.model_config import (
     rate_problems,
 )
 from trainer.networks import network_problems
-from trainer.tasks.description import Metric, TaskDescription
-from trainer.tasks.table import EMBEDDED, TASKS, metrics_in
+from trainer.task_descriptions import Metric, TaskDescription
+from trainer.task_table import EMBEDDED, TASKS, metrics_in
 
 __all__ = [
     "DEVICE_KEYS",

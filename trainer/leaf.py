@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from common.program import Command
-from trainer.tasks.description import Network, TaskDescription
+from trainer.task_descriptions import Network, TaskDescription
 
 DIVIDED_NETWORK: Final = "divided network"
 """Kind of the features that divide a network over ranks or devices."""
@@ -110,7 +110,7 @@ class Leaf:
     division: str = ""
     """MODULE:NAME of its `Division`."""
     task: TaskDescription | None = None
-    """A task, besides classification."""
+    """A task; the first one is the default."""
     networks: Mapping[str, Network] = field(default_factory=dict)
     """Networks by name."""
     presets: Mapping[str, str] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from typing import Any, Final, Self, TypeVar
 from trainer.leaf import Leaf
 
 _ROWS: Final[tuple[str, ...]] = (
+    "classification",
     "head",
     "stages",
     "averaging",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from trainer.leaves import LEAVES
-from trainer.tasks.description import Network
+from trainer.task_descriptions import Network
 
 APPLICATIONS: Final = (
     *("ConvNeXtBase", "ConvNeXtLarge", "ConvNeXtSmall", "ConvNeXtTiny", "ConvNeXtXLarge"),

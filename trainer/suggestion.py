@@ -15,8 +15,8 @@ from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import SIDES, Manifest, Sides, check_trainable, read_manifest
 from trainer.errors import DataError
 from trainer.presets import PRESETS, to_args
-from trainer.tasks.description import TaskDescription
-from trainer.tasks.table import TASKS
+from trainer.task_descriptions import TaskDescription
+from trainer.task_table import TASKS
 
 _SMALL: Final = 64
 """Short side, in pixels, below which images are taken whole, and networks do not shrink them at

@@ -13,15 +13,17 @@ from typing import Annotated, Any
 import numpy as np
 import psutil
 import tensorflow as tf
-from trainer.updates.allreduce import SUMS, AllReduce
 
 from benchmarks.measure import BenchmarkOptions, columns, ratio, read_samples, table, take_turns
 from benchmarks.processes import in_world, join_world
+from benchmarks.training.given_network import summed
 from common.annotations import Bounds
 from common.errors import UserError
 from trainer.config import ModelConfig, Positive
 from trainer.distributed.horovod import Horovod
 from trainer.model.build import build_model
+from trainer.presets import PRESETS
+from trainer.updates.step_rule import SUMS, Flags, LocalStep
 
 BARE, OURS = "bare grouped all-reduce", "ours, 1 group"
 CLASSES = 1000
@@ -71,7 +73,7 @@ def take_turns_in_world(rounds: int, exchanges: int) -> dict[str, Any]:
     assert isinstance(world, Horovod)
     model = build_model(ModelConfig(), CLASSES)
     weights, moving = model.trainable_variables, model.non_trainable_variables
-    allreduce = AllReduce(world, moving, unscale_after=False)
+    rule = summed(model, PRESETS["synthetic"], world)
 
     def gradients() -> list[tf.Tensor]:
         return [variable.read_value() for variable in weights]
@@ -82,9 +84,11 @@ def take_turns_in_world(rounds: int, exchanges: int) -> dict[str, Any]:
 
     def ours() -> list[tf.Tensor]:
         # No overflow and no stop request, which would check all gradients.
-        sums, scale = [tf.constant(0.0) for _ in SUMS], tf.constant(1.0)
-        reduced = allreduce.reduce(gradients(), sums, scale, tf.constant(value=False))
-        allreduce.assign_moving(reduced.moving)
+        sums = [tf.constant(0.0) for _ in SUMS]
+        local = LocalStep(gradients(), sums, tf.constant(1.0), [])
+        reduced = rule.reduce(local, Flags(tf.constant(0, tf.int64), tf.constant(value=False)))
+        for variable, mean in zip(moving, reduced.moving, strict=True):
+            variable.assign(mean)
         return [*reduced.gradients, reduced.norm, reduced.finite]
 
     def repeated(exchange: Callable[[], list[tf.Tensor]]) -> Callable[[], int]:

@@ -15,23 +15,25 @@ from typing import Annotated, Any, Final
 
 import tensorflow as tf
 import tf_keras as keras
-from trainer.task_descriptions import DESCRIPTIONS
-from trainer.tasks.classification import Classification
-from trainer.training.gradients import LocalGradients
 
 from benchmarks.measure import BenchmarkOptions, ratio, read_samples, table, take_turns
 from benchmarks.processes import in_world, join_world
+from benchmarks.training.given_network import GivenNetwork, make_loop, summed
 from common.text import plural
+from trainer.classification.task import Classification
 from trainer.config import DataConfig, Positive, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import Horovod
-from trainer.training.loop import Loop
+from trainer.task_table import TASKS
 from trainer.training.metrics import Interval
 from trainer.training.reporter import Reporter
 from trainer.training.setup import run_name, set_up
-from trainer.updates.optimizer import Momentum, parameters
+from trainer.updates.gradients import LocalGradients
+from trainer.updates.loss_scale import LossScale
+from trainer.updates.optimizer import Optimizer
+from trainer.updates.step_rule import Summed
 
 OURS, BARE_LOOP, CALLS = "our loop", "bare in-graph loop", "tf.function a step"
 GOALS: Final = {BARE_LOOP: 1.10, CALLS: 0.70}
@@ -119,14 +121,17 @@ def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Calla
         batch_size=BATCH,
         data=DataConfig(source="synthetic"),
     )
-    optimizer = Momentum(parameters(model.trainable_variables), config.optimizer)
+    rule = summed(model, config, world)
     data = tf.data.Dataset.from_tensors(
         synthetic_batch(BATCH, PIXELS, CLASSES, seed=world.rank)
     ).repeat()
     task = Classification(CLASSES)
-    local = LocalGradients(task, model, NORMALIZATION, config, BATCH * world.size)
-    bare = Bare(local, optimizer, world, iter(data), config.compute.steps_per_loop)
-    ours = Ours(model, optimizer, world, config, iter(data))
+    local = LocalGradients(
+        task, GivenNetwork(model, config, world), NORMALIZATION, config, LossScale(config),
+        BATCH * world.size,
+    )  # fmt: skip
+    bare = Bare(local, rule.optimizer, world, iter(data), config.compute.steps_per_loop)
+    ours = Ours(model, rule, world, config, iter(data))
     return {
         OURS: lambda: ours.take(steps),
         BARE_LOOP: lambda: bare.in_graph(steps),
@@ -149,26 +154,17 @@ class Ours:
     def __init__(
         self,
         model: keras.Model,
-        optimizer: Momentum,
+        rule: Summed,
         world: Communicator,
         config: TrainConfig,
         iterator: Any,
     ) -> None:
         setup = set_up(config, world.size, run_name(config))
         self._config, self._global_batch = config, setup.plan.global_batch
-        self._loop = Loop(
-            Classification(CLASSES),
-            model,
-            optimizer,
-            world,
-            NORMALIZATION,
-            config,
-            self._global_batch,
-            lambda: next(iterator),
-        )
+        self._loop = make_loop(model, rule, config, world, NORMALIZATION, lambda: next(iterator))
         self._reporter = Reporter(setup, chief=world.rank == 0)
         self._reporter.open(0, {})
-        self._interval = Interval(world.size, DESCRIPTIONS["classification"].training.key)
+        self._interval = Interval(world.size, TASKS["classification"].training.key)
 
     def take(self, steps: int) -> int:
         """Take steps in calls of `steps_per_loop`, and report once per call."""
@@ -195,7 +191,7 @@ class Bare:
     def __init__(
         self,
         local: LocalGradients,
-        optimizer: Momentum,
+        optimizer: Optimizer,
         world: Communicator,
         iterator: Any,
         steps_per_loop: int,

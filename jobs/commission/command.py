@@ -24,6 +24,7 @@ from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import costs, node_prices, results
 from jobs.azure.job_records import Job, exit_code
 from jobs.azure.workspace import Workspace, connect
+from jobs.cli import COMMANDS
 from jobs.commission.facts import Fact, Record, page_of, rows_of
 from jobs.commission.steps import (
     CANCEL,
@@ -63,7 +64,9 @@ def run(
         return _tear_down(console, workspace, options)
     folder = Path(options.folder).absolute() / outputs.stack / options.name
     record = Record.read(folder / "facts.json")
-    all_steps = steps(options, program, record.tries())
+    # Without the leaf that brings its command, a step is left out.
+    known = steps(options, program, record.tries())
+    all_steps = [step for step in known if step.command[0] in COMMANDS]
     due = [step for step in all_steps if record.is_due(step)]
     if due:
         _agree(console, outputs, options, due)

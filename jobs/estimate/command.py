@@ -83,7 +83,7 @@ class PlanOptions:
         if self.model is not None and self.model.lower() not in _DEPTHS:
             problems.append(
                 f"--model: throughput of {self.model!r} was not measured, only of"
-                f" {', '.join(_DEPTHS)}; `python -m jobs scaling` measures it"
+                f" {', '.join(_DEPTHS)}; measure it first (docs/plan.md)"
             )
         if self.deadline is not None and self.budget is not None:
             problems.append("--deadline and --budget: pass one of them")

@@ -233,6 +233,6 @@ def footer(plan: Plan) -> Iterator[str]:
             " --prices live asks Azure's price list. Spot is another market and does not replace it"
         )
     yield (
-        "to narrow a range: measure images/s on one and two nodes (`python -m jobs scaling --stack"
-        " STACK --nodes 1 2`); a plan of that stack then uses the points"
+        "to narrow a range: measure images/s on one and two nodes (docs/plan.md, Measure it); a"
+        " plan of that stack then uses the points"
     )

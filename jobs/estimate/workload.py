@@ -52,7 +52,7 @@ class Workload:
             raise ConfigError(
                 [
                     f"--model: throughput is known of {', '.join(RESNETS)} at 224 pixels alone, not"
-                    f" of {self.model}; `python -m jobs scaling` measures it"
+                    f" of {self.model}; measure it first (docs/plan.md)"
                 ]
             )
 

@@ -65,16 +65,8 @@ STANDARD_LIBRARY_ONLY = [
         "common.page.plots",
     ),
     *("trainer.combinations", "trainer.model_config", "trainer.networks"),
-    *("trainer.classification.description", "trainer.leaf", "trainer.leaves", "trainer.workers"),
-    *("trainer.onnx.leaf", "trainer.parquet.leaf", "trainer.segmentation.leaf"),
-    *("trainer.parquet.options", "trainer.spark.leaf"),
-    *("trainer.tasks.description", "trainer.tasks.table"),
-    *("trainer.data.prepare.options", "trainer.data.builtin.options", "trainer.export.options"),
-    *("trainer.report.options", "trainer.scoring.options", "trainer.segmentation.options"),
-    "trainer.training.options",
-    *("trainer.head.leaf", "trainer.stages.leaf"),
-    *("trainer.averaging.leaf", "trainer.sharded.leaf", "trainer.mlflow.leaf"),
-    "trainer.profiler.leaf",
+    *("trainer.leaf", "trainer.leaves", "trainer.task_descriptions", "trainer.task_table"),
+    "trainer.workers",
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),
     *("trainer.data.manifest", "trainer.data.order"),
@@ -100,12 +92,10 @@ STANDARD_LIBRARY_ONLY = [
     *("jobs.errors", "jobs.exit_status", "jobs.following.cluster_check_result"),
     *("jobs.following.job_states", "jobs.following.resubmit_policy"),
     *("jobs.following.supervision_policy", "jobs.options"),
-    *("jobs.planning.forecast", "jobs.planning.limits", "jobs.planning.measurements"),
-    *("jobs.planning.back_test", "jobs.planning.points", "jobs.planning.recommendation"),
-    *("jobs.planning.scaling", "jobs.planning.throughput", "jobs.planning.values"),
-    "jobs.planning.workload",
-    *("jobs.commission.page", "jobs.commission.record", "jobs.commission.steps"),
-    *("jobs.scaling.expectation", "jobs.scaling.report", "jobs.scaling.sweep"),
+    *("jobs.estimate.advice", "jobs.estimate.back_test", "jobs.estimate.forecast"),
+    *("jobs.estimate.published", "jobs.estimate.rates", "jobs.estimate.workload"),
+    *("jobs.commission.steps", "jobs.scaling.measurement", "jobs.scaling.report"),
+    "jobs.throughput",
     *("jobs.pulumi.changes", "jobs.pipelines.runner_policy"),
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
     *("jobs.serving.monitoring", "jobs.serving.bodies", "jobs.serving.traffic_policy"),
@@ -131,6 +121,12 @@ def name_of(path):
 
 
 MODULES = {name_of(path) for world in WORLDS for path in files(world)}
+
+STANDARD_LIBRARY_ONLY += sorted(
+    name
+    for name in MODULES - set(STANDARD_LIBRARY_ONLY)
+    if name.startswith("trainer.") and name.endswith((".leaf", ".options"))
+)
 
 
 def imported(tree):

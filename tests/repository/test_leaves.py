@@ -41,6 +41,12 @@ LEAVES = {
         r"jobs[./]inspection|RunBlobs|find_running|DebugOptions",
         ("jobs/inspection",),
     ),
+    "pipelines": Leaf(
+        r"jobs[./]pipelines|\"pipelines\"|runner_policy|github-hosted|RUNNER_INSIDE|StateNames"
+        r"|BackendOptions|CommentOptions|DriftOptions",
+        ("jobs/pipelines",),
+        ("jobs/leaves.py",),
+    ),
     "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
     "segmentation": Leaf(
         r"segmentation(?! fault)|\bmasks?\b|\bunet\b|\bdilated\b|\bscenes\b",
@@ -76,6 +82,12 @@ LEAVES = {
         ("trainer/spark",),
         ("trainer/leaves.py", "benchmarks/tables.py", "benchmarks/documents.py"),
     ),
+    "estimate": Leaf(r"jobs[./]estimate|Forecaster|Workload\b|back_test", ("jobs/estimate",)),
+    "scaling": Leaf(
+        r"jobs[./ ]scaling|ScalingPage|wanted_points",
+        ("jobs/scaling", "benchmarks/scaling.py"),
+    ),
+    "commission": Leaf(r"commission", ("jobs/commission",), ("jobs/leaves.py",)),
     "jump machine": Leaf(
         r"jump.?(machine|subnet|access|host|users)|bastion",
         ("infra/jump_machine",),

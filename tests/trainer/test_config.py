@@ -85,34 +85,16 @@ def test_the_text_none_is_refused_or_survives_the_command_line(key):
 
 @settings(deadline=None)
 @given(configs())
-def test_plain_data_of_a_configuration_gives_it_back(wanted):
-    assert fields.from_dict(TrainConfig, fields.to_dict(wanted)) == wanted
-
-
-@settings(deadline=None)
-@given(configs())
 def test_json_of_a_configuration_gives_it_back(wanted):
     text = json.dumps(fields.to_dict(wanted))
     assert fields.from_dict(TrainConfig, json.loads(text)) == wanted
 
 
-def test_keys_that_are_missing_take_their_defaults():
-    built = fields.from_dict(TrainConfig, {"data": {"source": "synthetic"}})
-    assert built.model == config.ModelConfig()
-    assert built.data.streams == config.DataConfig().streams
-
-
-def test_without_options_the_digits_are_trained():
-    assert presets.parse_train([]) == PRESETS["digits"]
-
-
 def test_options_change_the_preset_wherever_it_stands():
+    assert presets.parse_train([]) == PRESETS["digits"]
+    assert presets.parse_train(["--preset=synthetic"]) == PRESETS["synthetic"]
     after = presets.parse_train(["--batch-size", "3", "--preset", "synthetic"])
     assert after == changed(PRESETS["synthetic"], {"batch_size": 3})
-
-
-def test_a_preset_may_be_given_with_an_equals_sign():
-    assert presets.parse_train(["--preset=synthetic"]) == PRESETS["synthetic"]
 
 
 # 2. Refusals.
@@ -140,26 +122,6 @@ def test_plain_data_list_every_problem_at_once():
     assert "data.source: 'web' is not one of digits, scenes, tfrecords, synthetic" in problems
 
 
-def test_unknown_key_names_the_one_that_was_meant():
-    with pytest.raises(ConfigError, match=r"did you mean --optimizer\.learning-rate\?"):
-        presets.parse_train(["--optimizer.lerning-rate", "0.1"])
-
-
-def test_an_unknown_key_with_an_equals_sign_is_named_without_its_value():
-    with pytest.raises(ConfigError, match=r"--epoch: unknown key; did you mean --epochs"):
-        presets.parse_train(["--epoch=3"])
-
-
-def test_a_value_in_place_of_a_group_is_refused():
-    with pytest.raises(ConfigError, match="model: 50 is not a group of keys"):
-        fields.from_dict(TrainConfig, {"model": 50, "data": {"source": "synthetic"}})
-
-
-def test_an_argument_without_a_place_is_refused():
-    with pytest.raises(ConfigError, match="runs/x: unexpected argument"):
-        presets.parse_train(["runs/x"])
-
-
 def test_unknown_preset_is_refused_with_those_that_exist():
     with pytest.raises(ConfigError) as caught:
         presets.parse_train(["--preset", "digit"])
@@ -171,21 +133,10 @@ def test_a_preset_without_its_name_is_refused():
         presets.parse_train(["--preset"])
 
 
-@pytest.mark.parametrize("leaf", INTEGERS, ids=lambda leaf: leaf.key)
-def test_a_bool_is_not_a_whole_number(leaf):
-    with pytest.raises(ConfigError, match=f"{leaf.flag}: True is not"):
-        changed(PRESETS["digits"], {leaf.key: True})
-
-
-@pytest.mark.parametrize("leaf", NUMBERS, ids=lambda leaf: leaf.key)
+@pytest.mark.parametrize("leaf", [*INTEGERS, *NUMBERS], ids=lambda leaf: leaf.key)
 def test_a_bool_is_not_a_number(leaf):
     with pytest.raises(ConfigError, match=f"{leaf.flag}: True is not"):
         changed(PRESETS["digits"], {leaf.key: True})
-
-
-def test_a_fraction_is_not_a_whole_number():
-    with pytest.raises(ConfigError, match=r"--epochs: '2\.0' is not a whole number"):
-        presets.parse_train(["--epochs", "2.0"])
 
 
 def test_a_whole_number_is_a_number():
@@ -203,11 +154,6 @@ def test_numbers_that_are_not_finite_are_refused(leaf, value):
 def test_numbers_that_are_not_finite_are_refused_on_the_command_line(text):
     with pytest.raises(ConfigError, match=r"--optimizer\.learning-rate"):
         presets.parse_train([f"--optimizer.learning-rate={text}"])
-
-
-def test_numbers_inside_a_list_must_be_finite():
-    with pytest.raises(ConfigError, match=r"--optimizer\.decay-epochs"):
-        presets.parse_train(["--optimizer.decay-epochs", "30", "nan"])
 
 
 def test_a_whole_number_too_large_for_a_float_is_refused_as_a_number():
@@ -282,13 +228,6 @@ def test_a_contradiction_is_refused_with_its_keys(case):
     with pytest.raises(ConfigError) as caught:
         changed(PRESETS["digits"], values_of_case)
     assert caught.value.problems == (message,)
-
-
-def test_all_contradictions_are_listed_at_once():
-    together = {"data.flip": True, "data.shift_pixels": 16, "optimizer.warmup_epochs": 20.0}
-    with pytest.raises(ConfigError) as caught:
-        changed(PRESETS["digits"], together)
-    assert len(caught.value.problems) == 3
 
 
 @pytest.mark.parametrize("name", ["", "latest", "a/b", "../x", "-x", ".x", "a b", "a" * 101, "a\n"])

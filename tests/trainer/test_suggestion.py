@@ -14,12 +14,12 @@ from tests.trainer.support.data_sets.imagenet_files import (
     tar,
 )
 from tests.trainer.support.data_sets.parquet_files import pictures, write_split
-from trainer.classification.description import CLASSIFICATION
+from trainer.classification.leaf import CLASSIFICATION
 from trainer.cli import main
 from trainer.data.manifest import SIDES, Sides
 from trainer.presets import parse_train
 from trainer.suggestion import command, suggest
-from trainer.tasks.table import TASKS
+from trainer.task_table import TASKS
 
 
 def sides(short, others=()):

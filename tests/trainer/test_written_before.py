@@ -11,8 +11,8 @@ runs of 18 steps that saved after steps 9 and 18:
         --data.streams 2 --data.shuffle-window 8 --log.every-steps 2 --optimizer.warmup-epochs 0.5
         --log.report False --export False
 
-`parquet_run` differs in --data.dir parquet; `head_run` in --ranks 2 --batch-size 2 and two groups
-of ranks for the last layer, then called --model.head-groups 2.
+`parquet_run` differs in --data.dir parquet; `head_run` in --ranks 2 --batch-size 2 and a last layer
+that two ranks share, then called --model.head-groups 2.
 """
 
 import json

@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Final
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.classification.description import CLASSIFICATION
 from trainer.classification.files import write_predictions
+from trainer.classification.leaf import CLASSIFICATION
 from trainer.classification.serving import serving_module
-from trainer.tasks.description import TaskDescription
+from trainer.task_descriptions import TaskDescription
 from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
 
 COLUMNS: Final = ("label", "predicted", "probability", "probability_of_label")

@@ -16,7 +16,7 @@ from trainer.data.manifest import (
     load_manifest,
 )
 from trainer.errors import DataError
-from trainer.tasks.table import EMBEDDED
+from trainer.task_table import EMBEDDED
 
 SYNTHETIC_CLASSES = 1000
 

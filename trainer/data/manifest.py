@@ -12,7 +12,7 @@ from common.errors import ConfigError
 from common.files import write_atomically
 from common.text import listing
 from trainer.errors import DataError
-from trainer.tasks.description import TaskDescription
+from trainer.task_descriptions import TaskDescription
 
 FILE_NAME = "manifest.json"
 SCHEMA, FORMAT_SCHEMA = 2, 3

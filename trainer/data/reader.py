@@ -26,6 +26,7 @@ import tensorflow as tf
 
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import Values
+from trainer.data.manifest import INDEX_EVERY
 from trainer.data.order import Order, Segment, Window
 from trainer.data.source import CHUNK, READS, Source
 
@@ -235,7 +236,8 @@ def _find_fault(source: Source, segments: Sequence[Segment]) -> str:
     """Describe the first record of some segments that cannot be read, and why."""
     for segment in segments:
         block, end = segment.block, segment.first + segment.count
-        index = source.format.begin(segment.first)
+        # From where reading can begin, as the records before it are read as well.
+        index = segment.first - segment.first % INDEX_EVERY
         reason: Exception = BrokenRecordError("the shard ends before it")
         try:
             for _ in source.records(Segment(block, index, end - index), source.origin(block)):

@@ -61,65 +61,24 @@ class Observer:
         del step
         return nullcontext()
 
-    def after(self, step: int, *, paused: bool) -> None:
-        """Act after a call of the loop; see `urgent` about `paused`."""
-
-    def close(self, step: int) -> None:
-        """Note that no other step follows."""
+    def after(self, step: int, *, paused: bool, last: bool) -> None:
+        """Act after a call of the loop, in which the ranks may have paused, as `urgent` asks, and
+        which may have been the last.
+        """
 
     def end(self, status: int, *, failed: bool) -> None:
         """Note that the attempt ends, with this exit status, and whether by an error."""
 
 
-class Observers(Observer):
-    """Several observers as one."""
-
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        self._all = observers
-
-    def begin(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
-        """See `Observer`."""
-        for one in self._all:
-            one.begin(parameters, tags)
-
-    def add(self, event: str, step: int, values: Mapping[str, float]) -> None:
-        """See `Observer`."""
-        for one in self._all:
-            one.add(event, step, values)
-
-    def limit_steps(self, step: int, count: int) -> int:
-        """See `Observer`."""
-        return min([count, *(one.limit_steps(step, count) for one in self._all)])
-
-    @property
-    def urgent(self) -> bool:
-        """See `Observer`."""
-        return any(one.urgent for one in self._all)
-
-    @contextmanager
-    def around(self, step: int) -> Iterator[None]:
-        """See `Observer`."""
-        with ExitStack() as stack:
-            for one in self._all:
-                stack.enter_context(one.around(step))
-            yield
-
-    def after(self, step: int, *, paused: bool) -> None:
-        """See `Observer`."""
-        for one in self._all:
-            one.after(step, paused=paused)
-
-    def close(self, step: int) -> None:
-        """See `Observer`."""
-        for one in self._all:
-            one.close(step)
-
-    def end(self, status: int, *, failed: bool) -> None:
-        """See `Observer`."""
-        for one in self._all:
-            one.end(status, failed=failed)
-
-
-def observers(observed: Observed) -> Observer:
+def observers(observed: Observed) -> list[Observer]:
     """Return the observers of all leaves for an attempt of a run."""
-    return Observers([load(leaf.observer)(observed) for leaf in LEAVES if leaf.observer])
+    return [load(leaf.observer)(observed) for leaf in LEAVES if leaf.observer]
+
+
+@contextmanager
+def around(observed_by: Sequence[Observer], step: int) -> Iterator[None]:
+    """Enter the contexts of all observers; see `Observer.around`."""
+    with ExitStack() as stack:
+        for one in observed_by:
+            stack.enter_context(one.around(step))
+        yield

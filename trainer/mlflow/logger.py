@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from trainer.errors import EXIT_STATUS_TAG, RUNNING
 from trainer.loggers.observer import Observed, Observer
-from trainer.tasks.table import TASKS
+from trainer.task_table import TASKS
 
 CAPACITY: Final = 10_000
 """Points to buffer for a server that does not respond; further points are dropped."""

@@ -9,7 +9,7 @@ from trainer.model.layers import freeze
 from trainer.model.own_builder import build_own
 from trainer.model.randomness import use_keys
 from trainer.networks import NETWORKS, find_network
-from trainer.tasks.table import TASKS
+from trainer.task_table import TASKS
 
 
 def build_model(

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import Path
 from zlib import crc32
 
@@ -84,14 +84,15 @@ def copy_parquet(
     folder, output = Path(options.input), Path(options.output or COPIED)
     if output.resolve() == folder.resolve():
         raise ConfigError([f"--output: {output} is --input; choose another folder for the copy"])
-    paths = find_files(folder, divide=True)
-    columns, layout = agreed_columns([*chain.from_iterable(paths.values())], options)
+    found = find_files(folder, divide=True)
+    paths = [path for of_split in found.values() for path in of_split.values()]
+    columns, layout = agreed_columns(paths, options)
     names = class_names(layout, columns, options)
-    count, known = sum(map(len, paths.values())), 0
-    files: dict[str, list[ParquetFile]] = {split: [] for split in paths}
-    for split, of_split in paths.items():
-        for path in of_split:
-            files[split].append(_labelled(path, folder, columns))
+    count, known = len(paths), 0
+    files: dict[str, list[ParquetFile]] = {split: [] for split in found}
+    for split, of_split in found.items():
+        for name, path in of_split.items():
+            files[split].append(_labelled(path, name, columns))
             known += 1
             if known % _LABELS_TOLD_EVERY == 0:
                 print(f"reading labels: {known:,} of {count:,} files so far", flush=True)
@@ -99,7 +100,7 @@ def copy_parquet(
     return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
-def _labelled(path: Path, folder: Path, columns: Columns) -> ParquetFile:
+def _labelled(path: Path, name: str, columns: Columns) -> ParquetFile:
     """Read the labels of a file.
 
     Raises:
@@ -111,7 +112,7 @@ def _labelled(path: Path, folder: Path, columns: Columns) -> ParquetFile:
         raise DataError(f"{path}: {error}") from error
     except BrokenRecordError as error:
         raise DataError(f"{path}: labels cannot be read ({error}); copy the file again") from error
-    return ParquetFile(path.resolve(), path.relative_to(folder).as_posix(), labels, size)
+    return ParquetFile(path.resolve(), name, labels, size)
 
 
 def row_inputs(

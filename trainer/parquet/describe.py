@@ -33,7 +33,7 @@ from trainer.parquet.format import Columns, ParquetFormat
 from trainer.parquet.leaf import FORMAT
 from trainer.parquet.options import PrepareParquetOptions
 
-SUFFIX: Final = ".parquet"
+_SUFFIX: Final = ".parquet"
 _OF_COPIES = ("reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out", "with_")
 """Options that a description in place has no use for."""
 _LARGE_ROW_GROUP = 32_000_000
@@ -64,18 +64,18 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
         raise ConfigError(problems)
     folder = Path(options.input)
     output = Path(options.output or folder)
-    paths = find_files(folder)
+    found = find_files(folder)
     output.mkdir(parents=True, exist_ok=True)
     existing = existing_manifest(output)
-    everything = [path for of_split in paths.values() for path in of_split]
+    everything = [path for paths in found.values() for path in paths.values()]
     columns, layout = agreed_columns(everything, options)
     names = class_names(layout, columns, options)
     rows = sum(_checked(path, columns) for path in everything)
     files, classes = ParquetFormat(columns), len(names) or MAX_CLASSES
     shards = [
-        ForeignShard(split, path, path.relative_to(folder).as_posix(), files, classes)
-        for split, of_split in paths.items()
-        for path in of_split
+        ForeignShard(split, path, name, files, classes)
+        for split, paths in found.items()
+        for name, path in paths.items()
     ]
     scanned = scan_all(shards, rows, options.processes)
     labels = labels_by_split(folder, scanned)
@@ -108,8 +108,8 @@ def _note_row_groups(manifest: Manifest) -> None:
         )
 
 
-def find_files(folder: Path, *, divide: bool = False) -> dict[str, list[Path]]:
-    """Return the files of each split, in their order; see `files_by_split`.
+def find_files(folder: Path, *, divide: bool = False) -> dict[str, dict[str, Path]]:
+    """Return the files of each split by their names, in their order; see `files_by_split`.
 
     Raises:
         DataError: There is no such folder, a split has no files or lacks some, or has files of
@@ -119,12 +119,11 @@ def find_files(folder: Path, *, divide: bool = False) -> dict[str, list[Path]]:
         raise DataError(f"{folder}: there is no such folder")
     found = {
         path.relative_to(folder).as_posix(): path
-        for path in sorted(folder.rglob(f"*{SUFFIX}"))
+        for path in sorted(folder.rglob(f"*{_SUFFIX}"))
         if path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     }
-    used = files_by_split(found, str(folder), SUFFIX, divide=divide)
-    return {split: [*paths.values()] for split, paths in used.items()}
+    return files_by_split(found, str(folder), _SUFFIX, divide=divide)
 
 
 def agreed_columns(paths: list[Path], options: PrepareParquetOptions) -> tuple[Columns, Layout]:

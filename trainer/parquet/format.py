@@ -4,8 +4,6 @@ A row is an image and its label, as Arrow holds them. Nothing here imports Tenso
 """
 
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,18 +17,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
+from trainer.data.cache import file_hash
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import (
     BrokenBlockError,
     Entry,
+    Kept,
     Stored,
     StoredTarget,
     Values,
 )
 from trainer.data.manifest import Manifest, Shard
-
-_CHUNK: Final = 4 << 20
-"""Bytes read at once to compute the checksum of a file."""
 
 UNFIT: Final = "its images and labels do not match their checksum"
 """Fault of a row group of which bytes were changed."""
@@ -127,10 +124,6 @@ class ParquetFormat:
         """See `RecordFormat.entries`."""
         return [Entry(number, 0, rows) for number, rows in enumerate(shard.blocks)]
 
-    def begin(self, first: int) -> int:
-        """See `RecordFormat.begin`: the row itself."""
-        return first
-
     def where(self, block: int, record: int | None) -> str:
         """See `RecordFormat.where`."""
         return f"row group {block}" + ("" if record is None else f", row {record}")
@@ -179,25 +172,19 @@ class ParquetReader:
     """
 
     def __init__(self, layout: ParquetFormat, streams: int) -> None:
-        self._format, self._most = layout, streams
-        self._kept: OrderedDict[tuple[str, int], RowGroup] = OrderedDict()
-        self._lock = threading.Lock()
+        self._format, self._kept = layout, Kept[RowGroup](streams)
 
     def records(
         self, path: str, shard: Shard, block: int, first: int, count: int
     ) -> Iterator[Values]:
         """See `RecordReader.records`."""
-        with self._lock:
-            group = self._kept.pop((path, block), None)
+        group = self._kept.take((path, block))
         if group is None:
             group = self._format.read(path, block)
             if len(group) != shard.blocks[block] or group.digest() != shard.block_hashes[block]:
                 raise BrokenBlockError(UNFIT)
         if first + count < len(group):
-            with self._lock:
-                self._kept[path, block] = group
-                while len(self._kept) > self._most:
-                    self._kept.popitem(last=False)
+            self._kept.keep((path, block), group)
         return group.rows(first, count)
 
 
@@ -211,7 +198,7 @@ class ParquetScan:
 
     def __iter__(self) -> Iterator[Stored]:
         # First, so that the row groups are then read from the system's cache.
-        self._xxh128 = _hash(self._path)
+        self._xxh128 = file_hash(Path(self._path))
         with explained():
             footer = pq.read_metadata(self._path)
         for number in range(footer.num_row_groups):
@@ -255,26 +242,12 @@ class ParquetScan:
         rows, digests = tuple(self._rows), tuple(self._digests)
         return Shard(self._file, sum(rows), size, self._xxh128, blocks=rows, block_hashes=digests)
 
-    def index_fault(self, shard: Shard) -> str | None:
-        """See `Scan.index_fault`."""
-        if tuple(self._rows) != shard.blocks:
-            return "its row groups have other numbers of rows than those in the manifest"
-        return None
-
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)
-
-
-def _hash(path: str) -> str:
-    digest = xxhash.xxh3_128()
-    with Path(path).open("rb", buffering=0) as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 @contextmanager

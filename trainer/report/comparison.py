@@ -10,7 +10,7 @@ from common.prices import money
 from trainer.report.curves import curves_section, plot_comparison
 from trainer.report.page import count, duration, percent
 from trainer.report.run_data import IDENTIFYING, Run, options, show_option
-from trainer.tasks.description import Metric
+from trainer.task_descriptions import Metric
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.errors import CheckpointError
 from trainer.loggers.metrics_file import MetricsFile
-from trainer.tasks.description import TaskDescription
-from trainer.tasks.table import TASKS
+from trainer.task_descriptions import TaskDescription
+from trainer.task_table import TASKS
 
 POINTS = 1000
 """Largest number of points of a curve; a longer curve is averaged."""

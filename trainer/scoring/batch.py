@@ -34,7 +34,7 @@ from trainer.scoring.listing import (
 )
 from trainer.scoring.options import ScoreOptions
 from trainer.scoring.unit import Unit, description_of, read_description, score_unit
-from trainer.tasks.table import TASKS
+from trainer.task_table import TASKS
 from trainer.workers import with_workers
 
 SCHEMA: Final = 1

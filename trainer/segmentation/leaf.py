@@ -4,7 +4,7 @@ from typing import Final
 
 from common.program import Command
 from trainer.leaf import Leaf
-from trainer.tasks.description import (
+from trainer.task_descriptions import (
     Answers,
     EmbeddedDataSet,
     Metric,

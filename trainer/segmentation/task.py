@@ -16,7 +16,7 @@ from trainer.segmentation.files import (
 )
 from trainer.segmentation.leaf import SEGMENTATION
 from trainer.segmentation.mask_files import IGNORED
-from trainer.tasks.description import TaskDescription
+from trainer.task_descriptions import TaskDescription
 from trainer.tasks.serving import decoded, module_of, pixels_signature
 from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
 

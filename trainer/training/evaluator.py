@@ -1,5 +1,6 @@
 """An evaluation over a whole split: all ranks take part and every example counts exactly once."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
@@ -130,8 +131,9 @@ def evaluate_run(options: EvaluateOptions) -> Evaluation:
     model = load_model(config, data_set.classes, precision, tensors, checkpoint.path)
     evaluator = Evaluator(task, model, world, data_set.normalization, xla=config.compute.xla)
     result = evaluator.run(rank_data.validation)
-    print(
-        f"{checkpoint.path}: {', '.join(task.description.words(result.metrics))}, loss"
-        f" {result.loss:.4f} on {result.examples:,} held-out images"
+    words = ", ".join(task.description.words(result.metrics))
+    sentence = (
+        f"{checkpoint.path}: {words}, loss {result.loss:.4f} on {result.examples:,} held-out images"
     )
+    print(json.dumps(result.to_json()) if options.json else sentence)
     return result

@@ -16,3 +16,6 @@ class EvaluateOptions:
 
     data_dir: str | None = None
     """Folder of the data set, if it has moved since the training."""
+
+    json: bool = False
+    """Print one JSON object: the loss, the metrics and the number of images."""

@@ -16,7 +16,7 @@ from trainer.loggers.observer import Observer
 from trainer.loggers.tensorboard import Curves, rewind_curves
 from trainer.model.description import describe
 from trainer.run_folder import decisive
-from trainer.tasks.table import TASKS
+from trainer.task_table import TASKS
 from trainer.tasks.task import Evaluation
 from trainer.training.setup import RunSetup
 
@@ -30,7 +30,7 @@ class Reporter:
         self._metrics = TASKS[setup.config.task]
         self.console = Console(setup.plan.last_step, silent=not chief)
         self._curves: Curves | None = None
-        self.observers = Observer()
+        self.observers: Sequence[Observer] = ()
         """What is told of metrics as well."""
         self.attempt = 1
 
@@ -78,7 +78,8 @@ class Reporter:
             "data_version": record.data_version,
         }
         # The prefix separates these tags from those that Azure Machine Learning sets on its jobs.
-        self.observers.begin(chosen, {f"trainer.{name}": value for name, value in named.items()})
+        for observer in self.observers:
+            observer.begin(chosen, {f"trainer.{name}": value for name, value in named.items()})
 
     def training(self, step: int, values: dict[str, float]) -> None:
         """Report an interval of training steps."""
@@ -225,4 +226,5 @@ class Reporter:
         self._folder.metrics.append(event, step, values)
         assert self._curves is not None
         self._curves.add(event, step, values)
-        self.observers.add(event, step, values)
+        for observer in self.observers:
+            observer.add(event, step, values)

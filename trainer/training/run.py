@@ -38,7 +38,7 @@ from trainer.distributed.request_listener import RequestListener
 from trainer.distributed.watchdog import Watchdog
 from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS, NonFiniteError
 from trainer.export.exporter import export_model, exported_step
-from trainer.loggers.observer import Observed, observers
+from trainer.loggers.observer import Observed, around, observers
 from trainer.tasks.task import make_task
 from trainer.training.checkpointing import Saver
 from trainer.training.evaluator import Evaluator
@@ -184,9 +184,11 @@ class Attempt:
                 status = self._run(stop)
         except BaseException as error:
             failure = getattr(error, "exit_code", UserError.exit_code)
-            self._observers.end(failure, failed=True)
+            for observer in self._observers:
+                observer.end(failure, failed=True)
             raise
-        self._observers.end(status, failed=False)
+        for observer in self._observers:
+            observer.end(status, failed=False)
         return status
 
     def _run(self, stop: signals.StopRequest) -> int:
@@ -227,9 +229,9 @@ class Attempt:
                     ended = epoch = epoch + 1
                     self._end_epoch(epoch, step)
                 self._save_if_due(step, ended, report.steps)
-                self._observers.after(step, paused=report.paused)
+                self._observe(step, paused=report.paused)
                 report = self._take_steps(step, epoch)
-            self._observers.close(step)
+            self._observe(step, last=True)
             if not stopped:
                 self._validation.evaluate(step)
                 self._save_now(step)
@@ -245,6 +247,10 @@ class Attempt:
         reporter.finished(step, self._result(step))
         self._export(step)
         return 0
+
+    def _observe(self, step: int, *, paused: bool = False, last: bool = False) -> None:
+        for observer in self._observers:
+            observer.after(step, paused=paused, last=last)
 
     def _restore(self) -> int:
         """Restore the newest valid checkpoint, if there is one; return its step, else 0."""
@@ -291,7 +297,7 @@ class Attempt:
 
     def _compile(self, step: int) -> LoopReport:
         report, seconds = self._stepper.take(
-            step, 1, "compile", self._tick, self._observers.around(step)
+            step, 1, "compile", self._tick, around(self._observers, step)
         )
         first = "step" if report.steps == 1 else plural(report.steps, "step")
         self._reporter.console.say(f"compiled and took the first {first} in {seconds:.1f} s")
@@ -305,10 +311,12 @@ class Attempt:
         to_log = config.log.every_steps - step % config.log.every_steps
         end = min(plan.epoch_end(epoch + 1), plan.last_step)
         count = min(config.compute.steps_per_loop, to_log, end - step)
-        count = self._observers.limit_steps(step, self._saver.limit_steps(step, count))
+        count = self._saver.limit_steps(step, count)
+        for observer in self._observers:
+            count = observer.limit_steps(step, count)
         self._pause_if_urgent()
-        around = self._observers.around(step)
-        report, _ = self._stepper.take(step, count, "train", self._tick, around)
+        context = around(self._observers, step)
+        report, _ = self._stepper.take(step, count, "train", self._tick, context)
         return report
 
     def _tick(self, step: int) -> None:
@@ -325,7 +333,7 @@ class Attempt:
             self._stepper.loop.request_stop()
 
     def _pause_if_urgent(self) -> None:
-        if self._saver.urgent or self._observers.urgent:
+        if self._saver.urgent or any(one.urgent for one in self._observers):
             self._stepper.loop.request_pause()
 
     def _roll_back(self, step: int) -> int:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from jobs.estimate.back_test import (
     CLASSES,
     DOCUMENT,
-    Range,
     back_test,
     cases,
     filled,
@@ -15,8 +14,6 @@ from jobs.estimate.back_test import (
     published,
     quantile,
     ranges,
-    scores,
-    table,
     unseen,
 )
 from jobs.estimate.published import (
@@ -32,26 +29,6 @@ from jobs.estimate.published import (
 
 LARGEST = st.integers(2, 512)
 LOSS = st.floats(0, 2)
-
-
-def test_a_whole_node_is_predicted_from_one_gpu():
-    score = scores()["gpu-node"]
-    assert score.rows > 400
-    assert score.median <= 0.03
-    assert score.ninth_decile <= 0.11
-
-
-def test_many_nodes_are_predicted_from_one_and_two_over_infiniband():
-    score = scores()["two-InfiniBand"]
-    assert score.rows > 60
-    assert score.median <= 0.04
-    assert score.ninth_decile <= 0.13
-
-
-def test_a_cluster_of_which_nothing_is_known_is_predicted_badly():
-    """Which is why such figures are ranges, and networks without RDMA are not predicted."""
-    assert scores()["InfiniBand"].ninth_decile > 0.4
-    assert scores()["TCP"].ninth_decile > 0.8
 
 
 def test_a_publisher_has_no_part_in_the_prediction_of_its_own_rows():
@@ -82,13 +59,6 @@ def test_ranges_hold_nine_tenths_of_the_rows_that_they_are_made_of():
         held = sum(bounds.holds(case) for case in own) / len(own)
         assert 0.85 <= held <= 0.95, name
         assert bounds.low < 1 < bounds.high
-
-
-def test_every_class_has_a_coverage_or_says_that_one_publisher_is_too_few():
-    for name, score in scores().items():
-        assert name in CLASSES
-        assert score.coverage is None or 0 <= score.coverage <= 1
-    assert "one publisher" in table(scores())
 
 
 def test_the_table_of_the_document_is_that_of_the_shipped_measurements():
@@ -143,12 +113,6 @@ def test_deeper_networks_take_longer_by_less_than_their_multiply_adds():
     for model, macs in RESNETS.items():
         assert work(model) <= macs / RESNETS["ResNet-50"]
     assert work("ResNet-152") > work("ResNet-101") > 1
-
-
-def test_a_range_holds_its_ends():
-    bounds = Range(0.5, 2.0, 3)
-    case = cases(shipped())[0]
-    assert bounds.holds(case) == (0.5 <= case.ratio <= 2)
 
 
 def test_rows_of_a_file_are_predicted_from_the_others(tmp_path, capsys):

@@ -18,7 +18,6 @@ from jobs.following.supervisor import RunResult
 from jobs.scaling.command import Measuring, ScalingOptions, make_tasks
 from tests import ROOT
 from tests.jobs.support.platform import platform
-from tests.jobs.support.tiny import interrupt, meanwhile, read_until, running, started
 from trainer.presets import PRESETS
 
 TINY = (
@@ -51,54 +50,6 @@ def test_nothing_is_submitted_unless_somebody_agrees(live, outputs, tmp_path, ca
     assert "nothing was submitted" in capsys.readouterr().err
     assert not [job for job in connect(outputs).jobs.newest_first() if job.run.startswith("sweep-")]
     assert not list(tmp_path.rglob("*.jsonl"))
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_measurement_continues_after_ctrl_c_and_a_pre_emption(live, outputs, tmp_path, capsys):
-    options = command(tmp_path, "--nodes", "1", "--yes")
-    with started(live, *options) as child:
-        first = read_until(child, "-r1: submitted").split(":")[0]
-        assert "the same command" in interrupt(child).lower()
-    # Its ranks are none of the VM size, so the point is kept but not used.
-    assert main(options) == 1
-    shown = capsys.readouterr()
-    assert f"{first}: was submitted before" in shown.out
-    assert "1 rank instead of 8" in shown.out
-    (marked,) = measured(tmp_path)
-    assert not marked.usable
-    assert len(marked.rates) == 2
-
-    jobs = {job.name for job in connect(outputs).jobs.newest_first()}
-
-    def lose_two_nodes():
-        names = []
-        while not names:
-            new = (job.name for job in connect(outputs).jobs.newest_first() if job.nodes == 2)
-            names = [name for name in new if name.startswith("sweep-gpu-2-") and name not in jobs]
-        job = f"{live.workspace}/jobs/{names[0]}"
-        running(live, job)()
-        live.azure.admin.preempt(job=job)
-
-    meanwhile(lose_two_nodes)
-    again = command(tmp_path, "--nodes", "1", "2", "--yes", "--even-if-poor")
-    assert main(again) == 0
-    shown = capsys.readouterr()
-    assert "gpu, 2 nodes, synthetic: used although" in shown.out
-    one, two = measured(tmp_path)[1:]
-    assert [one.nodes, two.nodes] == [1, 2]
-    assert two.environment["attempts"] == "2"
-    assert two.environment["stack"] == "dev"
-    assert two.environment["image"].startswith("trainer-gpu:")
-    assert "<svg" in (tmp_path / "dev" / "sweep" / "scaling.html").read_text()
-
-    before = {job.name for job in connect(outputs).jobs.newest_first()}
-    assert main([*again[:1], "--json", *again[1:]]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert [one["nodes"] for one in document["points"]] == [1, 2]
-    assert before == {job.name for job in connect(outputs).jobs.newest_first()}
-    assert throughput.newest(tmp_path, "dev") == tmp_path / "dev" / "sweep" / throughput.FILE
-    assert throughput.newest(tmp_path, "prod") is None
 
 
 @pytest.mark.slow

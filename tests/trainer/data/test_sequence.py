@@ -58,10 +58,10 @@ SEQUENCES = {
 @pytest.mark.parametrize("position", [0, 57, 700])
 def test_the_sequence_is_the_one_that_all_versions_have_read(tmp_path, write, position):
     source = write(tmp_path)
-    found = {ranks: sequence(source, ranks, position) for ranks in (1, 2, 3, 8)}
+    found = {ranks: sequence(source, ranks, position) for ranks in (1, 2, 3)}
     # Three ranks do not divide eight streams, so that they read in an order of their own.
     assert (found[1], found[3]) == SEQUENCES[write.__name__, position]
-    assert found[1] == found[2] == found[8]
+    assert found[1] == found[2]
 
 
 @pytest.mark.parametrize("write", [tfrecords, parquet])

@@ -91,14 +91,11 @@ def assert_close(found: Tensors, wanted: Tensors, tolerance: float = 1e-5) -> No
 @pytest.mark.parametrize(
     ("kind", "ranks", "head_groups"),
     [
-        ("momentum", 2, 1),
-        ("momentum", 2, 2),
         ("momentum", 4, 2),
-        ("lars", 2, 2),
         ("lars", 4, 2),
         ("adamw", 2, 2),
-        ("accumulation", 4, 2),
-        ("frozen-body", 4, 2),
+        pytest.param("accumulation", 4, 2, marks=pytest.mark.long),
+        pytest.param("frozen-body", 4, 2, marks=pytest.mark.long),
     ],
 )
 def test_real_steps_equal_those_of_the_undivided_network(
@@ -147,11 +144,10 @@ def test_an_evaluation_equals_that_of_the_undivided_network(folder, undivided):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ranks", "head_groups"), [(2, 2), (4, 2)])
-def test_ranks_with_uneven_shares_evaluate_as_one(ranks, head_groups):
-    counts = [[4, 4, 3], [4, 0, 0], [0, 0, 0], [4, 4, 1]][:ranks]
+def test_ranks_with_uneven_shares_evaluate_as_one():
+    counts = [[4, 4, 3], [4, 0, 0], [0, 0, 0], [4, 4, 1]]
     (wanted,) = run_world(head_scenarios.evaluate_unevenly, 1, 0, counts)
-    found = run_world(head_scenarios.evaluate_unevenly, ranks, head_groups, counts)
+    found = run_world(head_scenarios.evaluate_unevenly, 4, 2, counts)
     assert {one["result"]["examples"] for one in found} == {sum(map(sum, counts))}
     for one in found:
         assert one["result"] == pytest.approx(wanted["result"], abs=1e-6)
@@ -194,7 +190,7 @@ def cases() -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ranks", "head_groups"), [(2, 2), (3, 3), (6, 3)])
+@pytest.mark.parametrize(("ranks", "head_groups"), [(2, 2), (6, 3)])
 def test_losses_gradients_and_predictions_equal_the_undivided_ones(ranks, head_groups):
     found = run_world(head_scenarios.losses_and_predictions, ranks, head_groups, cases())
     for number, (wanted, of_ranks) in enumerate(
@@ -235,7 +231,7 @@ def test_a_run_goes_on_with_other_groups_and_undivided(folder, undivided):
     assert_close(go_on("there-and-back", (1, 1, 5), (2, 2, 10), (2, 1, 15), (2, 2, STEPS)), wanted)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_checkpoint_restores_the_bits_of_every_part(folder):
     straight = train(folder, "straight", 4, 2)
     train(folder, "in-two-legs", 4, 2, 10)
@@ -308,7 +304,9 @@ def test_mixed_precision_skips_the_same_steps_as_undivided(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
+@pytest.mark.parametrize(
+    "precision", ["float32", pytest.param("mixed_float16", marks=pytest.mark.long)]
+)
 def test_all_ranks_leave_after_the_same_step_if_one_part_is_spoilt(precision):
     found = run_world(head_scenarios.spoil, 4, 2, precision, 3)
     assert [(one["steps"], one["bad_step"]) for one in found] == [(1, 3)] * 4
@@ -356,7 +354,7 @@ def test_groups_exchange_among_their_ranks_only():
 def test_the_memory_of_a_hundred_thousand_classes_falls_with_the_ranks_that_share_them():
     features, classes = 16, 100_000
     rest = 2 * 4 * (features * features + features)
-    for ranks in (1, 2, 4):
+    for ranks in (1, 4):
         found = run_world(head_scenarios.bytes_of_a_rank, ranks, classes, features, ranks)
         # Kernel and bias, each with its momentum.
         layer = 2 * 4 * classes * (features + 1)
@@ -418,7 +416,7 @@ def test_networks_that_end_in_something_else_are_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["resnet", "EfficientNetB0", "MobileNetV2"])
+@pytest.mark.parametrize("name", ["resnet", "EfficientNetB0"])
 def test_networks_are_cut_before_their_last_layer(name):
     config = ModelConfig(network=name, depth=18, width=4, stem="3x3", image_size=32)
     model = build_model(config, 6)

@@ -229,10 +229,16 @@ def test_nulls_of_columns_that_are_not_read_do_no_harm(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_training_of_two_ranks_resumes_to_the_bit(noise, tmp_path):
-    """In the middle of an epoch of 150 images."""
+def test_files_described_from_the_command_line_are_trained_on_and_resumed_to_the_bit(
+    noise, tmp_path
+):
+    """By two ranks, in the middle of an epoch of 150 images, with a manifest elsewhere."""
+    said = ("prepare", "parquet", "--input", str(noise), "--output", "described")
+    done = run_trainer(*said, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "150 training images, 30 held-out images, 3 classes" in done.stdout
     options = [
-        *("train", *TINY, "--data.source", "tfrecords", "--data.dir", str(noise)),
+        *("train", *TINY, "--data.source", "tfrecords", "--data.dir", "described"),
         *("--ranks", "2", "--batch-size", "8", "--data.shuffle-window", "16"),
     ]
 

@@ -10,7 +10,7 @@ from tests.trainer.support.command import TINY, final_state
 from tests.trainer.support.forked import fork_trainer
 from trainer.presets import PRESETS
 from trainer.profiler.leaf import ProfileOptions
-from trainer.profiler.trace import Profiler
+from trainer.profiler.observer import Profiler
 
 
 @pytest.mark.parametrize("text", ["5", "5:5", "7:5", "0:5", "a:b", ":", "1:", "-1:5", "1:5:9", ""])

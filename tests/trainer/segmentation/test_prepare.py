@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from common.errors import ConfigError
-from trainer.classification.description import CLASSIFICATION
+from trainer.classification.leaf import CLASSIFICATION
 from trainer.data.example import from_example
 from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import check_trainable

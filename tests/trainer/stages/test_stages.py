@@ -123,7 +123,8 @@ def test_a_network_that_cannot_be_divided_is_refused(builder, stages, told):
     "name",
     [
         "dropout",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS if name != "dropout"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("resnet", "unet", "nested")),
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("subclassed", "EfficientNetB0")),
     ],
 )
 def test_loss_and_gradients_are_those_of_the_undivided_network(name):

@@ -11,7 +11,7 @@ from common import annotations, fields
 from trainer.config import TrainConfig
 from trainer.networks import NETWORKS
 from trainer.presets import PRESETS
-from trainer.tasks.table import TASKS
+from trainer.task_table import TASKS
 
 LEAVES = {leaf.key: leaf for leaf in fields.leaves(TrainConfig)}
 

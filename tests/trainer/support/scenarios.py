@@ -28,7 +28,7 @@ from trainer.data.manifest import Normalization
 from trainer.data.rank_data import RankData
 from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
-from trainer.distributed.communicator import Communicator
+from trainer.distributed.communicator import Alone, Communicator
 from trainer.distributed.horovod import connect
 from trainer.leaf import Exchanges
 from trainer.model.weights import variables_by_name
@@ -38,6 +38,7 @@ from trainer.training.loop import Loop
 from trainer.training.stepper import divide, step_rule
 from trainer.updates import loss_scale
 from trainer.updates.division import Division
+from trainer.updates.gradients import LocalGradients
 from trainer.updates.loss_scale import LossScale
 from trainer.updates.step_rule import StepContext, StepRule
 
@@ -156,6 +157,18 @@ def make_loop(
     taken = rule(StepContext(config, world, division, scale, exchanges or Exchanges()))
     task = division.task(Classification(int(division.model.output_shape[-1])))
     return Loop(task, division, taken, scale, world, normalization, config, next_batch), taken
+
+
+def local_gradients(
+    model: keras.Model,
+    normalization: Normalization,
+    config: TrainConfig,
+    global_batch: int,
+    rank: int = 0,
+) -> LocalGradients:
+    """Forward and backward pass of a classifier on one rank."""
+    task, given = Classification(int(model.output_shape[-1])), Given(model, config, Alone())
+    return LocalGradients(task, given, normalization, config, LossScale(config), global_batch, rank)
 
 
 def values(variables: Any) -> list[Any]:

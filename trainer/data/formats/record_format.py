@@ -3,15 +3,19 @@
 No TensorFlow, except where records are parsed in a graph.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from common.program import load
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.manifest import Manifest, Shard
 from trainer.errors import DataError
 from trainer.leaves import LEAVES
+
+T = TypeVar("T")
 
 Values: TypeAlias = tuple[Any, ...]
 """A record as it is read, a value for each of its format's `fields`; in a graph tensors of them."""
@@ -78,8 +82,26 @@ class Scan(Protocol):
     def shard(self) -> Shard:
         """Return the description of the file, after all records."""
 
-    def index_fault(self, shard: Shard) -> str | None:
-        """Return how offsets or blocks in a manifest differ from those of the file, or None."""
+
+class Kept(Generic[T]):
+    """What a reader was last at in each of its streams, to begin there again. Safe to use from any
+    thread.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._values, self._lock = most, OrderedDict[Hashable, T](), threading.Lock()
+
+    def take(self, key: Hashable) -> T | None:
+        """Return what was kept, which then no longer is."""
+        with self._lock:
+            return self._values.pop(key, None)
+
+    def keep(self, key: Hashable, value: T) -> None:
+        """Keep something in place of what was kept first, if there is too much."""
+        with self._lock:
+            self._values[key] = value
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
 
 
 class RecordReader(Protocol):
@@ -134,9 +156,6 @@ class RecordFormat(Protocol):
 
     def entries(self, shard: Shard) -> list[Entry]:
         """Return where reading can begin."""
-
-    def begin(self, first: int) -> int:
-        """Return the record from which a block is read in order to read one of its records."""
 
     def where(self, block: int, record: int | None) -> str:
         """Return the name of a record of a block, or of the whole block."""

@@ -2,8 +2,6 @@
 
 import os
 import struct
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,7 +13,7 @@ import google_crc32c
 import xxhash
 
 from trainer.data.example import BrokenRecordError, Record, example_parts, from_example
-from trainer.data.formats.record_format import Entry, Scan, Stored, StoredTarget, Values
+from trainer.data.formats.record_format import Entry, Kept, Scan, Stored, StoredTarget, Values
 from trainer.data.manifest import INDEX_EVERY, Manifest, Shard, Split, SplitCounts
 
 _HEADER = struct.Struct("<QI")
@@ -206,10 +204,6 @@ class TFRecordFormat:
         firsts = range(0, len(shard.offsets) * INDEX_EVERY, INDEX_EVERY)
         return [Entry(0, first, min(INDEX_EVERY, shard.examples - first)) for first in firsts]
 
-    def begin(self, first: int) -> int:
-        """See `RecordFormat.begin`: the indexed record at or before it."""
-        return first - first % INDEX_EVERY
-
     def where(self, block: int, record: int | None) -> str:
         """See `RecordFormat.where`."""
         del block
@@ -240,17 +234,14 @@ class TFRecordReader:
     """
 
     def __init__(self, streams: int) -> None:
-        self._most = streams
-        self._ends: OrderedDict[tuple[str, int], int] = OrderedDict()
-        self._lock = threading.Lock()
+        self._ends = Kept[int](streams)
 
     def records(
         self, path: str, shard: Shard, block: int, first: int, count: int
     ) -> Iterator[Values]:
         """See `RecordReader.records`."""
         del block
-        with self._lock:
-            start, skipped = self._ends.pop((shard.file, first), None), 0
+        start, skipped = self._ends.take((shard.file, first)), 0
         if start is None:
             start, skipped = shard.offsets[first // INDEX_EVERY], first % INDEX_EVERY
         frame = None
@@ -259,10 +250,7 @@ class TFRecordReader:
         ):
             yield (frame.checked(),)
         if frame is not None:
-            with self._lock:
-                self._ends[shard.file, first + count] = frame.end
-                while len(self._ends) > self._most:
-                    self._ends.popitem(last=False)
+            self._ends.keep((shard.file, first + count), frame.end)
 
 
 class _TFRecordScan:
@@ -289,12 +277,6 @@ class _TFRecordScan:
         """See `Scan.shard`."""
         size = self._path.stat().st_size
         return Shard(self._file, self._records, size, self._hash.hexdigest(), tuple(self._offsets))
-
-    def index_fault(self, shard: Shard) -> str | None:
-        """See `Scan.index_fault`."""
-        if tuple(self._offsets) == shard.offsets:
-            return None
-        return f"its index in the manifest is not that of every {INDEX_EVERY}th record"
 
 
 def write_shard(path: Path, records: Iterable[Record], counts: SplitCounts) -> Shard:

@@ -93,7 +93,7 @@ class PrepareTfrecordsOptions:
     """
 
     input: str = ""
-    """Folder of the shards: train-* and validation-* (or val-*)."""
+    """Folder of the shards: train-* and validation-* (or valid, val, test)."""
 
     first_label: Literal["auto", "0", "1"] = "auto"
     """Label of the first class in the records; auto takes the smallest label, if it is 0 or 1."""

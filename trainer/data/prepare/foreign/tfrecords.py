@@ -4,7 +4,6 @@ find the shards  ->  scan each, in parallel  ->  determine the labels  ->  stati
                  ->  write manifest.json beside them; the shards are not changed
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -25,13 +24,11 @@ from trainer.data.prepare.foreign.in_place import (
     save_described,
     scan_all,
 )
-from trainer.data.prepare.foreign.names import check_series
+from trainer.data.prepare.foreign.names import files_by_split
 from trainer.data.prepare.options import PrepareTfrecordsOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.errors import DataError
 
-_SPLITS = {"train": "train", "validation": "validation", "val": "validation"}
-_NAME = re.compile(rf"({'|'.join(_SPLITS)})[-_.].+")
 _NO_SHARD = {".csv", ".idx", ".index", ".json", ".md5", ".partial", ".sha256", ".txt"}
 """Extensions of files that other tools put beside their shards."""
 _GZIP = b"\x1f\x8b"
@@ -50,10 +47,12 @@ def prepare_tfrecords(
     if not options.input:
         raise ConfigError(["--input: name the folder of the shards"])
     folder = Path(options.input)
-    paths = find_shards(folder)
+    found = find_shards(folder)
     existing = existing_manifest(folder)
     shards = [
-        ForeignShard(split, path, path.name, TFRECORDS) for split in paths for path in paths[split]
+        ForeignShard(split, path, name, TFRECORDS)
+        for split, paths in found.items()
+        for name, path in paths.items()
     ]
     for shard in shards:
         _check_uncompressed(shard.path)
@@ -140,26 +139,18 @@ def _class_names(names: Mapping[int, tuple[str, str]], labels: range) -> tuple[s
     )
 
 
-def find_shards(folder: Path) -> dict[str, list[Path]]:
-    """Return the shards of each split, in their order.
+def find_shards(folder: Path) -> dict[str, dict[str, Path]]:
+    """Return the shards of each split by their names, in their order; see `files_by_split`.
 
     Raises:
-        DataError: A split has no shards, lacks some, or has shards of several series.
+        DataError: There is no such folder, a split has no shards or lacks some, or has shards of
+            several series.
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder")
-    shards: dict[str, list[Path]] = {"train": [], "validation": []}
-    for path in sorted(folder.iterdir()):
-        match = _NAME.fullmatch(path.name)
-        if match and path.is_file() and path.suffix not in _NO_SHARD:
-            shards[_SPLITS[match[1]]].append(path)
-    empty = [name for name, paths in shards.items() if not paths]
-    if empty:
-        names = {"train": "train-*", "validation": "validation-* or val-*"}
-        raise DataError(
-            f"{folder}: has no shards named {', nor '.join(names[name] for name in empty)};"
-            " training images and held-out images must both be in this folder"
-        )
-    for name, paths in shards.items():
-        check_series(folder, name, [path.name for path in paths])
-    return shards
+    files = {
+        path.name: path
+        for path in sorted(folder.iterdir())
+        if path.is_file() and path.suffix not in _NO_SHARD and not path.name.startswith(".")
+    }
+    return files_by_split(files, str(folder), "", divide=False)

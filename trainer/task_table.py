@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trainer.classification.description import CLASSIFICATION
 from trainer.leaves import LEAVES
-from trainer.tasks.description import EmbeddedDataSet, Metric, TaskDescription
+from trainer.task_descriptions import EmbeddedDataSet, Metric, TaskDescription
 
 TASKS: Final[Mapping[str, TaskDescription]] = {
-    task.name: task for task in (CLASSIFICATION, *(leaf.task for leaf in LEAVES if leaf.task))
+    leaf.task.name: leaf.task for leaf in LEAVES if leaf.task
 }
 """All tasks by name; the first one is the default."""
 

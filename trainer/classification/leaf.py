@@ -1,8 +1,9 @@
-"""What is known of classification without its code. Standard library only."""
+"""The default task, which is declared as any other. Standard library only."""
 
 from typing import Final
 
-from trainer.tasks.description import (
+from trainer.leaf import Leaf
+from trainer.task_descriptions import (
     Answers,
     EmbeddedDataSet,
     Metric,
@@ -29,3 +30,5 @@ CLASSIFICATION: Final = TaskDescription(
     embedded=EmbeddedDataSet("digits", "trainer.data.builtin.digits:prepare_digits", 1437),
     suggestion=Suggestion("digits", "resnet", "imagenet-1gpu"),
 )
+
+LEAF: Final = Leaf(task=CLASSIFICATION)

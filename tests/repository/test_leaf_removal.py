@@ -1,0 +1,137 @@
+"""A leaf can be removed: without its folders and its row, what is left is imported and passes its
+tests.
+
+Each leaf here stands for another interface of the trunk. The tests of a leaf are those in its
+folders, and those that import it; they are removed as well.
+"""
+
+import ast
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from tests import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What has to be deleted so that a leaf is gone."""
+
+    row: str
+    """Its row in the leaves of its world, which is the name of its folder there as well."""
+    world: str = "trainer"
+    places: tuple[str, ...] = ()
+    """Its modules and folders elsewhere."""
+    lines: tuple[tuple[str, str], ...] = ()
+    """Its other rows: a module, and a regular expression that finds the row."""
+
+    @property
+    def package(self):
+        return f"{self.world}.{self.row}"
+
+    def remove_from(self, root):
+        """Delete the leaf, and the tests that import it, from a copy of the repository."""
+        home = f"{self.world}/{self.row}"
+        for place in (home, f"tests/{home}", *self.places):
+            path = root / place
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        own = (f"{self.world}/leaves.py", rf'\n? *"{self.row}",?')
+        for module, row in (own, *self.lines):
+            text, found = re.subn(row, "", (root / module).read_text(), count=1)
+            assert found, f"{module} has no row of {self.package}"
+            (root / module).write_text(text)
+        gone = {self.package}
+        while tests := [path for path in (root / "tests").rglob("*.py") if imports(path, gone)]:
+            for path in tests:
+                gone.add(".".join(path.relative_to(root).with_suffix("").parts))
+                path.unlink()
+
+
+REMOVALS = {
+    "averaging": Removal("averaging"),
+    "ONNX": Removal("onnx", places=("benchmarks/serving/engines.py",)),
+    "MLflow": Removal("mlflow"),
+    "sharded state": Removal("sharded"),
+    "profiler": Removal("profiler"),
+}
+
+IMPORTED = """
+import importlib, pathlib, sys
+world = sys.argv[1]
+for path in sorted(pathlib.Path(world).rglob("*.py")):
+    if path.name != "__main__.py":
+        try:
+            importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
+        except ModuleNotFoundError as error:
+            # A package of another environment, such as pyspark.
+            if pathlib.Path(error.name.partition(".")[0]).is_dir():
+                raise
+"""
+"""Imports every module of a world."""
+
+NEEDED = {"trainer": "tensorflow", "jobs": "azure.ai"}
+"""What the environment of a world has, and those of others have not."""
+
+
+def imports(path, modules):
+    """Whether a file imports one of some modules, or from within it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return any(name == one or name.startswith(f"{one}.") for name in names for one in modules)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the files that git knows."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def run(copy, *arguments):
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=copy, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def needs(world):
+    if importlib.util.find_spec(NEEDED[world].partition(".")[0]) is None:
+        pytest.skip(f"the environment is not that of {world}/")
+
+
+@pytest.mark.parametrize("name", REMOVALS)
+def test_without_a_leaf_every_module_is_imported(copy, name):
+    removal = REMOVALS[name]
+    needs(removal.world)
+    removal.remove_from(copy)
+    run(copy, "-c", IMPORTED, removal.world)
+
+
+@pytest.mark.parametrize("world", sorted({removal.world for removal in REMOVALS.values()}))
+def test_without_all_these_leaves_the_fast_tests_of_a_world_pass(copy, world):
+    needs(world)
+    for removal in REMOVALS.values():
+        if removal.world == world:
+            removal.remove_from(copy)
+    fast = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow and not long")
+    passed = re.search(r"(\d+) passed", run(copy, *fast, f"tests/{world}"))
+    assert passed
+    assert int(passed[1]) > 100
