@@ -331,8 +331,8 @@ def test_a_preset_goes_by_its_name():
 
 
 def divided(stages, config=TRAINING):
-    model = replace(config.model, stages=stages)
-    return replace(config, model=model, compute=replace(config.compute, xla=False))
+    compute = replace(config.compute, xla=False)
+    return replace(config, stages=replace(config.stages, count=stages), compute=compute)
 
 
 @pytest.mark.parametrize(("stages", "processes"), [(1, 8), (2, 4), (4, 2), (8, 1)])
@@ -352,11 +352,11 @@ def test_stages_that_do_not_divide_the_gpus_of_a_node_are_the_only_problem():
 
 def test_ranks_that_cannot_form_head_groups_are_refused_before_a_node_starts():
     config = replace(TRAINING, compute=replace(TRAINING.compute, xla=False))
-    config = replace(config, model=replace(config.model, head_groups=16))
+    config = replace(config, head=replace(config.head, groups=16))
     with pytest.raises(SpecError) as caught:
         training(config, nodes=1)
     (problem,) = caught.value.problems
-    assert "--model.head-groups: 16 does not divide the number of ranks, 8" in problem
+    assert "--head.groups: 16 does not divide the number of ranks, 8" in problem
     assert training(config, nodes=2).ranks == 16
 
 
