@@ -32,12 +32,11 @@ from common.errors import UserError
 from trainer.config import DataConfig, NotNegative, Positive
 from trainer.data import images
 from trainer.data.builtin.synthetic import prepare_noise
-from trainer.data.formats.table import record_format
-from trainer.data.formats.tfrecord import READ_BUFFER
+from trainer.data.formats.record_format import LABEL, record_format
+from trainer.data.formats.tfrecord import READ_BUFFER, TFRECORDS
 from trainer.data.images import normalize
 from trainer.data.manifest import load_manifest
 from trainer.data.pipeline import training_batches, training_examples
-from trainer.data.reader import parse
 from trainer.data.source import Source
 from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Alone
@@ -257,12 +256,12 @@ class Contenders:
         """Return a contender that decodes and resizes the first images, which stay in memory."""
         count = min(count, _IN_MEMORY)
         examples = training_examples(self._source, 0, 1, 0).rebatch(count).take(1)
-        places, serialized = examples.get_single_element()
-        encoded, _ = parse(serialized)
+        positions, values = examples.get_single_element()
+        encoded, _ = self._source.format.parse(values, LABEL)
 
-        def decode(encoded: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+        def decode(encoded: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
             def body(number: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-                image = images.training_image(encoded[number], self._source, places[number])
+                image = images.training_image(encoded[number], self._source, positions[number])
                 # One pixel is enough to have the image computed.
                 return number + 1, total + tf.cast(image[0, 0, 0], tf.int32)
 
@@ -276,7 +275,7 @@ class Contenders:
         graph = tf.function(decode, autograph=False)
 
         def work() -> int:
-            graph(encoded, places).numpy()
+            graph(encoded, positions).numpy()
             return count
 
         return work
@@ -287,7 +286,7 @@ class Contenders:
         normalization = manifest.normalization
 
         def decode(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            encoded, label = parse(serialized)
+            encoded, label = TFRECORDS.parse((serialized,), LABEL)
             image = tf.io.decode_jpeg(encoded, channels=3)
             shape = tf.cast(tf.shape(image)[:2], tf.float32)
             scale = tf.math.ceil(_RESIZED * shape / tf.reduce_min(shape))

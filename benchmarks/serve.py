@@ -25,7 +25,7 @@ from common.errors import UserError
 from trainer.config import Positive
 from trainer.data.builtin.digits import VALIDATION_PER_CLASS, load_records, split
 from trainer.export.layout import exported_model
-from trainer.options import ServeOptions
+from trainer.scoring.options import ServeOptions
 from trainer.scoring.server import command, variables
 
 CLIENTS: Final = (1, 4, 16)

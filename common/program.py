@@ -34,18 +34,21 @@ class Command:
     """One sentence of the help, without a full stop."""
     run: str
     """MODULE:FUNCTION that runs it."""
-    options: str
-    """MODULE:CLASS of its options, a frozen dataclass; importing it must be cheap."""
+    options: str = ""
+    """MODULE:CLASS of its options, a frozen dataclass; importing it must be cheap. Empty if `run`
+    takes the arguments as they are."""
     former: tuple[str, ...] = ()
     """Former names, which still work for a version."""
 
     def load_run(self) -> Callable[..., Any]:
         """Import what runs the command."""
-        return load(self.run)
+        run: Callable[..., Any] = load(self.run)
+        return run
 
     def load_options(self) -> type:
         """Import the class of the command's options."""
-        return load(self.options)
+        options: type = load(self.options)
+        return options
 
 
 def load(path: str) -> Any:

@@ -5,7 +5,7 @@ import importlib
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from infra.leaf import Leaf
 from infra.settings import Settings
@@ -35,7 +35,7 @@ def _composed() -> type[Settings]:
     for leaf in LEAVES:
         for key, group in leaf.groups.items():
             parts.setdefault(key, []).append(group)
-    added = []
+    added: list[tuple[str, type, Any]] = []
     for key, groups in parts.items():
         bases = (*reversed(groups), *([own[key]] if key in own else []))
         group = groups[0] if len(bases) == 1 else _merged(key, bases)
@@ -45,8 +45,11 @@ def _composed() -> type[Settings]:
         )
         default = dataclasses.field(default_factory=group, kw_only=True)
         added.append((key, group, default if optional else dataclasses.field(kw_only=True)))
-    return dataclasses.make_dataclass(
-        "StackSettings", added, bases=(Settings,), frozen=True, namespace={"leaves": LEAVES}
+    return typing.cast(
+        "type[Settings]",
+        dataclasses.make_dataclass(
+            "StackSettings", added, bases=(Settings,), frozen=True, namespace={"leaves": LEAVES}
+        ),
     )
 
 

@@ -142,8 +142,7 @@ class ResourceOptions:
     if the stack has none of that name."""
 
     nodes: Annotated[int, Bounds(at_least=1)] = 1
-    """Number of nodes; each runs one process per GPU, or per as many GPUs as the network is divided
-    over."""
+    """Number of nodes; each runs one process per GPU, or per as many GPUs as a rank has."""
 
     cpu_processes: Annotated[int, Bounds(at_least=1)] = 2
     """Processes per node without GPUs."""

@@ -16,6 +16,7 @@ from typing import Final
 from common import fields
 from common.errors import UserError
 from trainer.config import ModelConfig, TrainConfig
+from trainer.presets import PRESETS
 
 FILE: Final = "points.jsonl"
 """Name of a file of points."""
@@ -176,7 +177,10 @@ def wanted(
 def model_name(config: TrainConfig) -> str:
     """Return the network as points call it: ResNet-50, or all options that make it another one."""
     model = config.model
-    changed = [feature.words for feature in config.features if feature.kinds]
+    # Ways to divide a network or to exchange updates change its throughput as well.
+    given = fields.to_flags(config, PRESETS["digits"])
+    flags = [feature.words.partition(" ")[0] for feature in config.features if feature.kinds]
+    changed = [word for flag in flags for word in (flag, given[given.index(flag) + 1])]
     resnet = config.task == "classification" and not model.builder and model.network == "resnet"
     plain = (model.width, model.stem, model.image_size) == _PLAIN and model.depth in _DEPTHS
     if resnet and plain and not changed:

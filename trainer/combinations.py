@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from trainer.leaf import DIVIDED_NETWORK, Feature
 from trainer.leaves import LEAVES
-from trainer.task_descriptions import DESCRIPTIONS
+from trainer.task_table import TASKS
 
-_DENSE = "/".join(name for name, task in DESCRIPTIONS.items() if task.dense)
+_DENSE = "/".join(name for name, task in TASKS.items() if task.per != "image")
 
 FEATURES: Final[tuple[Feature, ...]] = (
     *(feature for leaf in LEAVES for feature in leaf.features),
-    Feature("dense", f"--task {_DENSE}", lambda config: config.dense),
+    Feature("dense", f"--task {_DENSE}", lambda config: config.described_task.per != "image"),
     Feature(
         "float16 exchange",
         "--exchange.compression fp16",

@@ -7,7 +7,7 @@ and every problem is reported at once.
 
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from common import fields
 from common.annotations import Bounds, Formerly
@@ -23,11 +23,11 @@ from trainer.model_config import (
     rate_problems,
 )
 from trainer.networks import network_problems
-from trainer.task_descriptions import DESCRIPTIONS, Metric, metrics_in
+from trainer.task_descriptions import Metric, TaskDescription
+from trainer.task_table import EMBEDDED, TASKS, metrics_in
 
 __all__ = [
     "DEVICE_KEYS",
-    "EMBEDDED_TASKS",
     "CheckpointConfig",
     "ComputeConfig",
     "DataConfig",
@@ -44,8 +44,27 @@ __all__ = [
     "metrics_in",
 ]
 
-EMBEDDED_TASKS = {"digits": "classification", "scenes": "segmentation"}
-"""Tasks of the embedded data sets, by source."""
+if TYPE_CHECKING:
+    PresetName: TypeAlias = str
+    TaskName: TypeAlias = str
+    SourceName: TypeAlias = str
+else:
+    PresetName = Literal[
+        (
+            "digits",
+            *(name for leaf in LEAVES for name in leaf.presets),
+            "images",
+            "synthetic",
+            "imagenet-1gpu",
+            "imagenet-ndv2",
+            "imagenet-lars-4096",
+            "imagenet-lars-8192",
+            "imagenet-lars-13056",
+            "imagenet-lars-32768",
+        )
+    ]
+    TaskName = Literal[tuple(TASKS)]
+    SourceName = Literal[(*EMBEDDED, "tfrecords", "synthetic")]
 DEVICE_KEYS = tuple(leaf.devices for leaf in LEAVES if leaf.devices)
 """Keys of the options that give each rank several devices."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -55,14 +74,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class DataConfig:
     """What is read, in which order, and how an image becomes an input."""
 
-    source: Literal["digits", "scenes", "tfrecords", "synthetic"] = "tfrecords"
-    """digits: scikit-learn's handwritten digits; scenes: these digits on its photographs, with
-    masks; both are prepared on first use. tfrecords: shards, or Parquet files, with a manifest in
-    `dir`; synthetic: one random batch that stays on the device, for measuring."""
+    source: SourceName = "tfrecords"
+    """tfrecords: shards, or files of another format, with a manifest in `dir`; synthetic: one
+    random batch that stays on the device, for measuring; others are embedded, such as digits,
+    scikit-learn's handwritten digits, and are prepared on first use."""
 
     dir: str | None = None
-    """Folder with manifest.json and its shards. digits and scenes default to data/digits
-    and data/scenes."""
+    """Folder with manifest.json and its shards. Embedded data sets default to data/SOURCE."""
 
     cache_dir: str | None = None
     """Folder on the node's own disk in which copies of shards are kept: the first epoch fills it,
@@ -240,23 +258,12 @@ class LogConfig:
 class TrainConfig(WithLeaves):
     """One training run. Its last groups are the options of the leaves; see `of`."""
 
-    preset: Literal[
-        "digits",
-        "scenes",
-        "images",
-        "synthetic",
-        "imagenet-1gpu",
-        "imagenet-ndv2",
-        "imagenet-lars-4096",
-        "imagenet-lars-8192",
-        "imagenet-lars-13056",
-        "imagenet-lars-32768",
-    ] = "digits"
+    preset: PresetName = "digits"
     """Preset whose values the other options change."""
 
-    task: Literal["classification", "segmentation"] = "classification"
-    """classification: one class per image; segmentation: one class per pixel, from records with a
-    mask, by a network whose output has the size of its input."""
+    task: TaskName = "classification"
+    """What the network learns to predict, of what records hold besides an image. classification:
+    one class per image."""
 
     name: str | None = None
     """Name of the run and its folder; None makes one of preset and time. An existing run is
@@ -314,14 +321,14 @@ class TrainConfig(WithLeaves):
             raise ConfigError(problems)
 
     @property
-    def dense(self) -> bool:
-        """Whether the task has a class for each pixel, instead of one for the image."""
-        return DESCRIPTIONS[self.task].dense
+    def described_task(self) -> TaskDescription:
+        """What is known of the task without its code."""
+        return TASKS[self.task]
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Metrics of an evaluation; the first one says how good a run is."""
-        return DESCRIPTIONS[self.task].evaluation
+        return TASKS[self.task].evaluation
 
     @property
     def features(self) -> list[Feature]:
@@ -386,19 +393,18 @@ def _optimizer_contradictions(config: TrainConfig) -> list[str]:
 
 def _data_problems(config: TrainConfig) -> list[str]:
     data, problems = config.data, list[str]()
-    described = EMBEDDED_TASKS.get(data.source, config.task)
-    if config.task != described:
-        problems.append(
-            f"--task: {config.task} does not fit --data.source {data.source}, which is for"
-            f" {described}"
-        )
+    problems += [
+        f"--task: {config.task} does not fit --data.source {data.source}, which is for {task.name}"
+        for task in TASKS.values()
+        if task.embedded.source == data.source and task.name != config.task
+    ]
     if data.source == "tfrecords" and data.dir is None:
         problems.append("--data.dir: name the folder with the shards and their manifest.json")
     if data.source == "synthetic" and data.dir is not None:
         problems.append("--data.dir: synthetic data is not read from a folder; leave it out")
     if data.source == "synthetic" and data.cache_dir is not None:
         problems.append("--data.cache-dir: synthetic data has no shards to keep; leave it out")
-    if data.source in ("digits", "scenes") and data.flip:
+    if data.source in EMBEDDED and data.flip:
         problems.append("--data.flip: a mirrored digit is a different symbol; set it to False")
     if data.augment == "shift" and data.shift_pixels >= config.model.image_size:
         problems.append(
@@ -409,7 +415,9 @@ def _data_problems(config: TrainConfig) -> list[str]:
 
 def _model_problems(config: TrainConfig) -> list[str]:
     model = config.model
-    problems = network_problems(model.network, model.builder, model.image_size, dense=config.dense)
+    problems = network_problems(
+        model.network, model.builder, model.image_size, TASKS[config.task].per
+    )
     if not all(model.frozen):
         problems.append("--model.frozen: an empty text begins every name; name a layer")
     if model.weights == "":

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from common.program import Command
+from trainer.task_descriptions import Network, TaskDescription
 
 DIVIDED_NETWORK: Final = "divided network"
 """Kind of the features that divide a network over ranks or devices."""
@@ -52,6 +53,36 @@ class Exchanges:
 
 
 @dataclass(frozen=True)
+class Expectation:
+    """Expected result of a preset, and who measured it."""
+
+    result: str
+    source: str
+    global_batch: int | None = None
+    """Images per step that the preset is for; None if it fits every number of ranks."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A preset of a leaf."""
+
+    config: Any
+    """Its `TrainConfig`."""
+    expectation: Expectation
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """Writes an exported model in one more format."""
+
+    options: type
+    """Frozen dataclass with one option, whether to write it."""
+    write: str
+    """MODULE:FUNCTION that writes it into the folder of an export, which has the SavedModel, and
+    returns what to tell."""
+
+
+@dataclass(frozen=True)
 class Leaf:
     """What a feature adds to the trunk. Everything is optional."""
 
@@ -78,14 +109,22 @@ class Leaf:
     """MODULE:NAME of what makes its `StepRule` of a `StepContext`."""
     division: str = ""
     """MODULE:NAME of its `Division`."""
-    task: str = ""
-    """MODULE:NAME of a task."""
-    record_format: str = ""
-    """MODULE:NAME of a `RecordFormat`."""
+    task: TaskDescription | None = None
+    """A task; the first one is the default."""
+    networks: Mapping[str, Network] = field(default_factory=dict)
+    """Networks by name."""
+    presets: Mapping[str, str] = field(default_factory=dict)
+    """MODULE:NAME of a `Preset`, by name."""
+    record_formats: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a format of files in manifests, MODULE:FUNCTION that makes the `RecordFormat`
+    of a `Manifest`."""
     observer: str = ""
     """MODULE:NAME of what makes its `Observer` of an `Observed` run; used in every run."""
-    exporter: str = ""
-    """MODULE:NAME of what writes a model in one more format."""
+    exporter: Exporter | None = None
+    """Writes a model in one more format."""
+    workers: Mapping[str, str] = field(default_factory=dict)
+    """By a choice of the option `--with`, MODULE:NAME of a `Workers` that does the work of a
+    preparation or of scoring in place of processes of this machine."""
     commands: tuple[Command, ...] = ()
     """Its commands."""
 

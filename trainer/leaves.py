@@ -7,7 +7,19 @@ from typing import Any, Final, Self, TypeVar
 
 from trainer.leaf import Leaf
 
-_ROWS: Final[tuple[str, ...]] = ("head", "stages", "averaging", "sharded", "profiler", "mlflow")
+_ROWS: Final[tuple[str, ...]] = (
+    "classification",
+    "head",
+    "stages",
+    "averaging",
+    "sharded",
+    "profiler",
+    "mlflow",
+    "parquet",
+    "onnx",
+    "segmentation",
+    "spark",
+)
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(
     importlib.import_module(f"trainer.{row}.leaf").LEAF for row in _ROWS

@@ -16,25 +16,25 @@ class ModelConfig:
     network: str = "resnet"
     """resnet: ResNet v1.5 (the stride of a bottleneck in its 3x3 convolution); or a network of
     tf_keras.applications by its name there, such as EfficientNetB0, with an average pool and one
-    dense layer for the data set's classes. For segmentation: unet, a U-Net on that ResNet; dilated:
-    dilated convolutions at full resolution, for small images."""
+    dense layer for the data set's classes. Other tasks than classification have networks of their
+    own, which an unknown name lists."""
 
     depth: Literal[18, 34, 50, 101, 152] = 50
-    """Layers with weights of `resnet`, also in `unet`; 50 and more use bottleneck blocks."""
+    """Layers with weights of a ResNet; 50 and more use bottleneck blocks."""
 
     width: Annotated[int, Positive] = 64
-    """Channels of the first stage of `resnet` and `unet`, with which all stages scale; ResNet50's
-    is 64. Channels of all layers of `dilated`."""
+    """Channels of the first stage of a ResNet, with which all stages scale; ResNet50's is 64. Of
+    networks without stages, channels of all layers."""
 
     stem: Literal["7x7", "3x3"] = "7x7"
-    """Stem of `resnet` and `unet`. 7x7: stride 2 and a max-pool, for large images; 3x3: stride 1
+    """Stem of a ResNet. 7x7: stride 2 and a max-pool, for large images; 3x3: stride 1
     without a pool, for small ones."""
 
     builder: str | None = None
     """Your own network in place of `network`, as package.module:function. The function takes
     image_size and outputs, and returns a tf_keras model from images [b, size, size, 3] to float32
-    logits [b, outputs], for segmentation [b, size, size, outputs]. Jobs take the Python files of
-    the package with them."""
+    logits [b, outputs], or of the shape of another task. Jobs take the Python files of the package
+    with them."""
 
     weights: str | None = None
     """File of initial weights, on the nodes of a job: state.safetensors of a checkpoint, or the .h5

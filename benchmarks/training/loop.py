@@ -20,13 +20,13 @@ from benchmarks.measure import BenchmarkOptions, ratio, read_samples, table, tak
 from benchmarks.processes import in_world, join_world
 from benchmarks.training.given_network import GivenNetwork, make_loop, summed
 from common.text import plural
+from trainer.classification.task import Classification
 from trainer.config import DataConfig, Positive, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import Horovod
-from trainer.task_descriptions import DESCRIPTIONS
-from trainer.tasks.classification import Classification
+from trainer.task_table import TASKS
 from trainer.training.metrics import Interval
 from trainer.training.reporter import Reporter
 from trainer.training.setup import run_name, set_up
@@ -164,7 +164,7 @@ class Ours:
         self._loop = make_loop(model, rule, config, world, NORMALIZATION, lambda: next(iterator))
         self._reporter = Reporter(setup, chief=world.rank == 0)
         self._reporter.open(0, {})
-        self._interval = Interval(world.size, DESCRIPTIONS["classification"].training.key)
+        self._interval = Interval(world.size, TASKS["classification"].training.key)
 
     def take(self, steps: int) -> int:
         """Take steps in calls of `steps_per_loop`, and report once per call."""

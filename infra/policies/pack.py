@@ -10,7 +10,7 @@ that a policy could not run, and the following update runs it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from pulumi_policy import (
     EnforcementLevel,
@@ -31,7 +31,7 @@ from infra.policies import (
     own_services,
     service_rules,
 )
-from infra.policies.expected import table_rule
+from infra.policies.expected import Expected, Table, table_rule
 from infra.policies.facts import of_leaves
 from infra.policies.reviewed import only_reviewed
 from infra.policies.rule import ResourceRule, Rule, StackRule, Violation
@@ -61,7 +61,9 @@ def _with_rows(rule: Rule) -> Rule:
     added = [facts.tables[rule.name] for facts in of_leaves() if rule.name in facts.tables]
     if not added:
         return rule
-    table: dict[str, dict[str, Any]] = {kind: dict(rule.inputs[kind]) for kind in rule.inputs}
+    # A rule that leaves add rows to is made of a table.
+    own = cast("Table", rule.inputs)
+    table: dict[str, dict[str, Expected]] = {kind: dict(own[kind]) for kind in own}
     for rows in added:
         for kind, paths in rows.items():
             table.setdefault(kind, {}).update(paths)

@@ -148,7 +148,7 @@ def plan(config: TrainConfig, ranks: int, manifest: Manifest | None) -> Plan:
         own = EMBEDDED_EXAMPLES.get(config.data.source, config.data.synthetic_examples)
         return make_plan(config, ranks, own)
     try:
-        check_trainable(manifest, config.model.classes, "the data set", dense=config.dense)
+        check_trainable(manifest, config.model.classes, "the data set", config.described_task)
     except (ConfigError, DataError) as error:
         raise UserError(str(error)) from error
     return make_plan(config, ranks, manifest.splits["train"].examples)

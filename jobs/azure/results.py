@@ -63,12 +63,6 @@ def is_trained(storage: Storage, job: Job, details: Details) -> bool:
 def read_artifact(manager: ResourceManager, storage: Storage, job: str, name: str) -> Any:
     """Read a JSON file that a job wrote to outputs/.
 
-    Args:
-        manager: Resource Manager of the job's workspace.
-        storage: Storage of the stack.
-        job: Name of the job.
-        name: Path of the file, beginning with outputs/.
-
     Raises:
         RequestError: The file does not exist, or storage cannot be read from here.
     """

@@ -23,12 +23,7 @@ _MICROSOFT: Final = (
 
 
 class PinnedCredential:
-    """A credential that refuses tokens of another tenant, before they are used.
-
-    Args:
-        inner: Credential of the user.
-        tenant: Id of the tenant of the stack.
-    """
+    """A credential that refuses tokens of another tenant, before they are used."""
 
     def __init__(self, inner: TokenCredential, tenant: str) -> None:
         self._inner, self._tenant = inner, tenant

@@ -160,12 +160,7 @@ def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult 
 
 
 def notes(job: Job, *, resubmits: bool) -> list[str]:
-    """Return what does not happen while no command follows a job.
-
-    Args:
-        job: Job that is queued or runs.
-        resubmits: Whether the run would be submitted again if it were followed.
-    """
+    """Return what does not happen while no command follows a job."""
     kind = KINDS.get(job.kind)
     owed = [kind.unfollowed] if kind and kind.unfollowed else []
     return [*([_UNATTENDED] if resubmits else []), *owed]
@@ -173,11 +168,6 @@ def notes(job: Job, *, resubmits: bool) -> list[str]:
 
 def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = None) -> int:
     """Print how to return to a job that is no longer followed.
-
-    Args:
-        name: Key of the run or name of the job.
-        supervisor: Supervisor that followed the job.
-        job: Attempt of the run, or None if it is unknown.
 
     Returns:
         Exit status.
@@ -194,14 +184,7 @@ def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = 
 def _tell_end(
     console: Console, result: RunResult, found: Found | None, cost: Sequence[Cost]
 ) -> None:
-    """Print how a run ended, and what to do next.
-
-    Args:
-        console: Output of the command.
-        result: Result of the run.
-        found: What is to be said of a completed job of its kind, or None.
-        cost: Costs of the run's attempts.
-    """
+    """Print how a run ended, and what to do next."""
     job = result.job
     time, amount = costs.words(cost)
     lines = [

@@ -126,12 +126,6 @@ def describe(
 ) -> Model:
     """Describe the model to register. Pure.
 
-    Args:
-        options: Options of the command.
-        outputs: Outputs of the stack.
-        trained: Files of the run.
-        code: Digest of the code snapshot that trained it, or None if unknown.
-
     Raises:
         UserError: The export is not from the run's last step, or there is no valid name.
     """

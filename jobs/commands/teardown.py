@@ -155,10 +155,6 @@ def check_protected(stack: str, resources: Sequence[StackResource]) -> None:
 def check_same(group: str, resources: Sequence[StackResource]) -> None:
     """Check that outputs and state belong to the same platform.
 
-    Args:
-        group: Id of the resource group in the outputs.
-        resources: Resources in the state.
-
     Raises:
         UserError: The state has another resource group.
     """

@@ -43,11 +43,6 @@ class PreviewOptions:
 def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None) -> int:
     """Run Pulumi in the terminal.
 
-    Args:
-        options: Options of the command.
-        as_json: Whether to print the result as JSON.
-        stack: Name of the stack; None is dev.
-
     Returns:
         Exit status: 0, or 130 after Ctrl-C.
 

@@ -31,13 +31,7 @@ HINT_SECONDS: Final = (300.0, 1800.0, 7200.0)
 
 
 def words(status: str, nodes: int, cluster: str) -> str:
-    """Describe a state in words.
-
-    Args:
-        status: Name of the state in Azure.
-        nodes: Number of nodes that the job requests.
-        cluster: Name of the cluster.
-    """
+    """Describe a state in words."""
     count = "1 node" if nodes == 1 else f"{nodes} nodes"
     return _WORDS.get(status, status).format(nodes=count, cluster=cluster)
 
@@ -53,12 +47,7 @@ def restarted(before: str, now: str) -> bool:
 
 
 def hint_due(waited: float, given: int) -> bool:
-    """Whether it is time to print why a job is still queued.
-
-    Args:
-        waited: Seconds in the queue.
-        given: Number of hints printed so far.
-    """
+    """Whether it is time to print why a job is still queued."""
     last = HINT_SECONDS[-1]
     if given < len(HINT_SECONDS):
         return waited >= HINT_SECONDS[given]

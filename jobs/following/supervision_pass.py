@@ -64,30 +64,18 @@ def runs_to_supervise(jobs: Iterable[Job], since: datetime) -> list[list[Job]]:
     return [own for own in ordered if own[-1].created is None or own[-1].created >= since]
 
 
+@dataclass(frozen=True)
 class SupervisionPass:
-    """Looks once at each run that asks for supervision.
+    """Looks once at each run that asks for supervision."""
 
-    Args:
-        workspace: Clients of the workspace.
-        clusters: Clusters of the stack.
-        console: Prints what happens.
-        notifier: Sends notices.
-        days: Age in days of the oldest attempt to look at.
-        dry_run: Whether to print what would be done, and do nothing.
-    """
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        clusters: Mapping[str, Cluster],
-        console: Console,
-        notifier: Notifier,
-        *,
-        days: float,
-        dry_run: bool = False,
-    ) -> None:
-        self._workspace, self._clusters, self._console = workspace, clusters, console
-        self._notifier, self._days, self._dry_run = notifier, days, dry_run
+    workspace: Workspace
+    clusters: Mapping[str, Cluster]
+    console: Console
+    notifier: Notifier
+    days: float
+    """Age in days of the oldest attempt to look at."""
+    dry_run: bool = False
+    """Whether to print what would be done, and do nothing."""
 
     def run(self) -> list[Seen]:
         """Look at all runs, and do what is due.
@@ -98,8 +86,8 @@ class SupervisionPass:
             RequestError: The runs cannot be listed.
         """
         now = datetime.now(UTC)
-        jobs = self._workspace.jobs.newest_first(tag=SUPERVISE)
-        since = now - timedelta(days=self._days)
+        jobs = self.workspace.jobs.newest_first(tag=SUPERVISE)
+        since = now - timedelta(days=self.days)
         return [self._try(own) for own in runs_to_supervise(jobs, since)]
 
     def _try(self, attempts: list[Job]) -> Seen:
@@ -108,47 +96,47 @@ class SupervisionPass:
             seen = self._look(attempts)
         except UserError as error:
             seen = Seen(newest.run, newest.name, "error", str(error))
-        self._console.say(f"{seen.run}: {seen.text}")
+        self.console.say(f"{seen.run}: {seen.text}")
         return seen
 
     def _look(self, attempts: list[Job]) -> Seen:
         job = attempts[-1]
-        notified = False if self._dry_run else self._tell_earlier(attempts[:-1])
+        notified = False if self.dry_run else self._tell_earlier(attempts[:-1])
         if not job.ended:
             return Seen(job.run, job.name, "running", f"{job.name} {job.status}", notified)
-        if self._notifier.is_told(job):
+        if self.notifier.is_told(job):
             return Seen(job.run, job.name, "concluded", f"{job.name} {job.status}", notified)
         supervisor = self._supervisor(job)
         details = supervisor.details(job)
         history = supervisor.history(job, details)
         decision = supervisor.decide(job, history)
         found = look(decision, details.ended, datetime.now(UTC))
-        if found.action == "wait" or self._dry_run:
+        if found.action == "wait" or self.dry_run:
             return Seen(job.run, job.name, "waiting", found.text, notified)
         following = job
         if isinstance(decision, Resubmit):
-            following, by_us = resubmit(self._workspace.jobs, job, _budget(job, details, history))
+            following, by_us = resubmit(self.workspace.jobs, job, _budget(job, details, history))
             done = "submitted" if by_us else "was submitted by another supervisor"
             text = f"{following.name} {done}: {found.text}"
         else:
             text = f"{job.name}: {found.text}"
         assert found.event is not None
-        notified = self._notifier.tell(job, found.event, found.text) or notified
+        notified = self.notifier.tell(job, found.event, found.text) or notified
         did = "concluded" if following is job else "submitted"
         return Seen(job.run, following.name, did, text, notified)
 
     def _tell_earlier(self, attempts: list[Job]) -> bool:
         """Send the notices that a supervisor which ended too soon still owes."""
-        owed = [job for job in attempts if job.ended and not self._notifier.is_told(job)]
+        owed = [job for job in attempts if job.ended and not self.notifier.is_told(job)]
         reason = "submitted again"
-        sent = [self._notifier.tell(job, "resubmitted", reason) for job in owed]
+        sent = [self.notifier.tell(job, "resubmitted", reason) for job in owed]
         return any(sent)
 
     def _supervisor(self, job: Job) -> Supervisor:
         return Supervisor(
-            self._workspace,
-            self._clusters,
-            self._console,
+            self.workspace,
+            self.clusters,
+            self.console,
             FollowSettings(poll_seconds=1.0, retry_timeout_seconds=RETRY_SECONDS),
             marked_options(job.tags),
             resubmits=True,

@@ -248,14 +248,7 @@ def remaining_budget(job: Job, last: AttemptResult) -> Budget | None:
 def attempt_result(
     job: Job, details: Details, *, trained: bool | None, trains: bool = True
 ) -> AttemptResult:
-    """Return how an attempt ended, for the policy. Pure.
-
-    Args:
-        job: Job that has ended.
-        details: Details of the same job.
-        trained: Whether the result of its run exists; None if it could not be checked.
-        trains: Whether the job trains.
-    """
+    """Return how an attempt ended, for the policy. Pure."""
     seconds = 0.0
     if details.started and details.ended:
         seconds = max((details.ended - details.started).total_seconds(), 0.0)

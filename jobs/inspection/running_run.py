@@ -60,12 +60,7 @@ def ranks_of(job: Job) -> int:
 
 
 class RunBlobs:
-    """The folder of a running job's run in the container of results.
-
-    Args:
-        workspace: Workspace of the job.
-        job: A job that runs.
-    """
+    """The folder of a running job's run in the container of results."""
 
     def __init__(self, workspace: Workspace, job: Job) -> None:
         self._jobs, self._job = workspace.jobs, job

@@ -62,11 +62,6 @@ def find(name: str, stack_resources: Sequence[StackResource], existing: Sequence
 
     The stack's outputs are not used: after a failed `up` they name the planned cluster.
 
-    Args:
-        name: Either name of the cluster.
-        stack_resources: Resources in Pulumi's state.
-        existing: Names of the clusters in the workspace.
-
     Raises:
         UserError: No cluster has this name.
     """
@@ -105,10 +100,6 @@ def check_removable(identifier: str, stack_resources: Sequence[StackResource], s
 
 def check_idle(cluster: str, jobs: Sequence[str]) -> None:
     """Check that no jobs run on a cluster. Pure.
-
-    Args:
-        cluster: Name of the cluster.
-        jobs: Names of its jobs that have not ended.
 
     Raises:
         UserError: Some jobs have not ended.

@@ -85,12 +85,7 @@ def of_stack(pulumi: Pulumi) -> Prerequisites:
 
 
 def look(needs: Prerequisites, state: Sequence[StackResource]) -> Iterator[Check]:
-    """Check what a stack asks of Azure, beginning with what the others depend on.
-
-    Args:
-        needs: What the stack asks.
-        state: Resources in Pulumi's state.
-    """
+    """Check what a stack asks of Azure, beginning with what the others depend on."""
     requests = Requests(needs, credential(needs.tenant_id))
     manager = ResourceManager(requests, needs)
     pinned = check("subscription", lambda: _subscription(manager, needs, state))

@@ -43,9 +43,6 @@ class Teardown:
     def run(self, stack_resources: Sequence[StackResource]) -> None:
         """Delete everything that still exists.
 
-        Args:
-            stack_resources: Resources in Pulumi's state.
-
         Raises:
             UserError: A step failed; the steps before it are done.
         """

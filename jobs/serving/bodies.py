@@ -92,11 +92,6 @@ def endpoint_body(
 
     Callers need an Entra token, as there are no keys. In a private stack the endpoint is reachable
     through the workspace's private endpoint only.
-
-    Args:
-        outputs: Outputs of the stack.
-        traffic: Which deployment gets which part of the requests.
-        tags: Tags of the endpoint.
     """
     return {
         "location": outputs.region,
@@ -126,11 +121,6 @@ def deployment_body(
 
     In a private stack the deployment has no way out but private endpoints of its own to the
     workspace, its default storage account and its registry. This cannot be changed afterwards.
-
-    Args:
-        outputs: Outputs of the stack.
-        workspace_id: Resource id of the workspace.
-        deployment: What to deploy.
     """
     model, version = deployment.model.split(":")
     image, image_version = deployment.environment.split(":")
@@ -176,13 +166,7 @@ def inference_config() -> dict[str, Any]:
 def violations(
     outputs: PlatformOutputs, endpoint: Mapping[str, Any], deployments: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Return how an endpoint breaks the security rules of the stack.
-
-    Args:
-        outputs: Outputs of the stack.
-        endpoint: The endpoint as Azure returns it.
-        deployments: Its deployments, likewise.
-    """
+    """Return how an endpoint breaks the security rules of the stack."""
     properties, name = endpoint.get("properties", {}), endpoint.get("name", "?")
     problems = []
     mode = str(properties.get("authMode"))

@@ -156,13 +156,6 @@ def check_attempt(run: str) -> RunAttempt:
 def check_spec(
     outputs: PlatformOutputs, options: RunOptions, attempt: RunAttempt, software: SoftwareVersions
 ) -> JobSpec:
-    """Build the check of an expensive job's nodes and data.
-
-    Args:
-        outputs: Outputs of the stack.
-        options: Options of the expensive job.
-        attempt: Attempt of the check.
-        software: Versions of images and code.
-    """
+    """Build the check of an expensive job's nodes and data."""
     short = replace(options, timeout_hours=None, hold_on_failure=None, debug="no")
     return kinds.check(outputs, short, attempt, software)

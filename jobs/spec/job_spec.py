@@ -151,8 +151,8 @@ def _shape(spec: JobSpec) -> list[str]:
     gpus, each = cluster.gpus_per_node, spec.gpus_per_process
     if gpus and gpus % each:
         problems.append(
-            f"processes: each uses {each} GPUs, which does not divide the {gpus} GPUs of"
-            f" {cluster.size}; choose a number that does"
+            f"GPUs per process: {each} does not divide the {gpus} GPUs of {cluster.size}; choose a"
+            " number of devices per rank that does"
         )
     elif gpus and processes != gpus // each:
         need = "each needs its own process" if each == 1 else f"a process uses {each} of them"

@@ -17,12 +17,6 @@ _SCHEMA: Final = "https://azuremlschemas.azureedge.net/latest/sweepJob.schema.js
 def sweep_job(spec: JobSpec, code: Path, sweep: Sweep, concurrent: int) -> SweepJob:
     """Convert a job that trains to a sweep of the SDK's type, whose trials vary its options.
 
-    Args:
-        spec: Job of one trial.
-        code: Folder of the code snapshot.
-        sweep: What varies.
-        concurrent: Maximum number of trials at the same time.
-
     Raises:
         SpecError: The job cannot be a trial.
     """

@@ -13,11 +13,14 @@ from common import fields
 from common.errors import ConfigError
 from jobs.errors import SpecError
 from jobs.spec.job_spec import JobSpec, Services
-from trainer.config import TrainConfig
+from trainer.config import DEVICE_KEYS, TrainConfig
 from trainer.presets import parse_train, to_args
 
-_FIXED: Final = ("preset", "name", "runs_dir", "resume", "ranks", "restarts", "max_seconds")
-"""Options that identify a run, or that the job decides."""
+_FIXED: Final = (
+    *("preset", "name", "runs_dir", "resume", "ranks", "restarts", "max_seconds"),
+    *DEVICE_KEYS,
+)
+"""Options that identify a run, or that the job decides, or that decide the job's processes."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,9 @@ def _refused(config: TrainConfig, flag: str, values: Sequence[str]) -> list[str]
     problems = []
     for value in values:
         try:
-            varied = parse_train([*to_args(config), flag, value])
+            parse_train([*to_args(config), flag, value])
         except ConfigError as error:
             problems += [f"{flag} {value}: {problem}" for problem in error.problems]
-        else:
-            if varied.devices != config.devices:
-                problems.append(f"{flag} {value}: changes the processes of a job, which must not")
     return problems
 
 

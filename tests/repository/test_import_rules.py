@@ -65,10 +65,8 @@ STANDARD_LIBRARY_ONLY = [
         "common.page.plots",
     ),
     *("trainer.combinations", "trainer.model_config", "trainer.networks"),
-    *("trainer.leaf", "trainer.leaves", "trainer.head.leaf", "trainer.stages.leaf"),
-    *("trainer.averaging.leaf", "trainer.sharded.leaf", "trainer.mlflow.leaf"),
-    "trainer.profiler.leaf",
-    "trainer.task_descriptions",
+    *("trainer.leaf", "trainer.leaves", "trainer.task_descriptions", "trainer.task_table"),
+    "trainer.workers",
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),
     *("trainer.data.manifest", "trainer.data.order"),
@@ -78,7 +76,7 @@ STANDARD_LIBRARY_ONLY = [
     "trainer.distributed.run_requests",
     *("trainer.export.image_files", "trainer.export.layout", "trainer.loggers.metrics_file"),
     "trainer.report.run_data",
-    "trainer.spark.place",
+    "trainer.spark.world",
     "trainer.training.plan",
     *("infra.catalog.dns_zones", "infra.catalog.network_rules", "infra.catalog.resource_ids"),
     *("infra.catalog.roles", "infra.catalog.vm_sizes", "infra.errors", "infra.naming"),
@@ -123,6 +121,12 @@ def name_of(path):
 
 
 MODULES = {name_of(path) for world in WORLDS for path in files(world)}
+
+STANDARD_LIBRARY_ONLY += sorted(
+    name
+    for name in MODULES - set(STANDARD_LIBRARY_ONLY)
+    if name.startswith("trainer.") and name.endswith((".leaf", ".options"))
+)
 
 
 def imported(tree):

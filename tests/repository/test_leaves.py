@@ -48,6 +48,40 @@ LEAVES = {
         ("jobs/leaves.py",),
     ),
     "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
+    "segmentation": Leaf(
+        r"segmentation(?! fault)|\bmasks?\b|\bunet\b|\bdilated\b|\bscenes\b",
+        ("trainer/segmentation", "serving/segmentation.py"),
+        (
+            "trainer/leaves.py",
+            "serving/score.py",
+            # The values at which its preset is measured, and what is disturbed.
+            "benchmarks/training/batches.py",
+            "benchmarks/documents.py",
+        ),
+    ),
+    "ONNX": Leaf(
+        r"onnx",
+        ("trainer/onnx",),
+        # A recorded benchmark compared it with the SavedModel.
+        ("trainer/leaves.py", "benchmarks/tables.py"),
+    ),
+    "Parquet": Leaf(
+        r"parquet|pyarrow",
+        (
+            "trainer/parquet",
+            # Scores are written as Parquet by default, and read by other tools.
+            "trainer/scoring",
+            # Spark's own format, in which the classifier hands over the images of a DataFrame.
+            "trainer/spark",
+        ),
+        # The benchmarks of the input compare it with TFRecords.
+        ("trainer/leaves.py", "benchmarks/input.py", "benchmarks/photos.py"),
+    ),
+    "Spark": Leaf(
+        r"\bspark\b|pyspark",
+        ("trainer/spark",),
+        ("trainer/leaves.py", "benchmarks/tables.py", "benchmarks/documents.py"),
+    ),
     "estimate": Leaf(r"jobs[./]estimate|Forecaster|Workload\b|back_test", ("jobs/estimate",)),
     "scaling": Leaf(
         r"jobs[./ ]scaling|ScalingPage|wanted_points",
@@ -112,8 +146,8 @@ LEAVES = {
     ),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",
-        ("trainer/profiler", "jobs/inspection/profile.py"),
-        ("trainer/leaves.py", "jobs/cli.py"),
+        ("trainer/profiler", "jobs/inspection"),
+        ("trainer/leaves.py",),
     ),
 }
 

@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from trainer.classification.task import COLUMNS, Classification
 from trainer.head.last_layer import DividedHead
-from trainer.tasks.classification import COLUMNS, Classification
 
 
 class DividedClassification(Classification):

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from trainer.errors import EXIT_STATUS_TAG, RUNNING
 from trainer.loggers.observer import Observed, Observer
-from trainer.task_descriptions import DESCRIPTIONS
+from trainer.task_table import TASKS
 
 CAPACITY: Final = 10_000
 """Points to buffer for a server that does not respond; further points are dropped."""
@@ -31,7 +31,7 @@ FLUSH_SECONDS: Final = 10.0
 
 _SENT: Final = {
     *("loss", "learning_rate", "images_per_second", "data_wait_percent", "validation_loss"),
-    *(metric.key for task in DESCRIPTIONS.values() for metric in (task.training, *task.evaluation)),
+    *(metric.key for task in TASKS.values() for metric in (task.training, *task.evaluation)),
 }
 """Metrics sent to MLflow; metrics.jsonl and TensorBoard have all."""
 

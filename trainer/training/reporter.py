@@ -16,7 +16,7 @@ from trainer.loggers.observer import Observer
 from trainer.loggers.tensorboard import Curves, rewind_curves
 from trainer.model.description import describe
 from trainer.run_folder import decisive
-from trainer.task_descriptions import DESCRIPTIONS
+from trainer.task_table import TASKS
 from trainer.tasks.task import Evaluation
 from trainer.training.setup import RunSetup
 
@@ -27,7 +27,7 @@ class Reporter:
     def __init__(self, setup: RunSetup, *, chief: bool) -> None:
         self._setup, self._chief = setup, chief
         self._config, self._plan, self._folder = setup.config, setup.plan, setup.folder
-        self._metrics = DESCRIPTIONS[setup.config.task]
+        self._metrics = TASKS[setup.config.task]
         self.console = Console(setup.plan.last_step, silent=not chief)
         self._curves: Curves | None = None
         self.observers: Sequence[Observer] = ()

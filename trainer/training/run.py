@@ -39,7 +39,7 @@ from trainer.distributed.watchdog import Watchdog
 from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS, NonFiniteError
 from trainer.export.exporter import export_model, exported_step
 from trainer.loggers.observer import Observed, around, observers
-from trainer.tasks.table import make_task
+from trainer.tasks.task import make_task
 from trainer.training.checkpointing import Saver
 from trainer.training.evaluator import Evaluator
 from trainer.training.loop import LoopReport
@@ -142,7 +142,7 @@ class Attempt:
         threads = setup.config.data.decode_threads or share_of_cores(communicator)
         task = make_task(setup.config, setup.data_set.classes)
         data_set = setup.data_set
-        self._rank_data = RankData(setup.config, data_set, communicator, threads, task.targets)
+        self._rank_data = RankData(setup.config, data_set, communicator, threads)
         self._stepper = Stepper(setup, task, communicator, self._rank_data, self._totals, watchdog)
         self._startup = StartupReport.gather(communicator, setup.folder.path)
         self._reporter = reporter = Reporter(setup, chief=self._chief)

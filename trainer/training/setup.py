@@ -119,8 +119,8 @@ def warn(setup: RunSetup, local_ranks: int) -> None:
             f"{local_ranks} ranks share {cores()} cores and will take turns; with --ranks"
             f" {cores()} each has a core of its own"
         )
-    # Masks are not counted by class.
-    if data_set.manifest and not setup.config.dense:
+    # A manifest counts labels only.
+    if data_set.manifest and not setup.config.described_task.features:
         empty = empty_classes(data_set.manifest, "train")
         if empty:
             shown = ", ".join(empty[:5]) + (", ..." if len(empty) > 5 else "")

@@ -69,7 +69,7 @@ class Division:
     def _build(self, classes: int) -> keras.Model:
         config = self._config
         return build_model(
-            config.model, classes, config.compute.precision, config.seed, dense=config.dense
+            config.model, classes, config.compute.precision, config.seed, config.task
         )
 
     def task(self, task: Task) -> Task:

@@ -48,14 +48,6 @@ def test_every_size_that_can_be_deployed_makes_a_cluster_of_it(size):
     assert cluster.inputs["properties"]["properties"]["vmSize"] == size
 
 
-def test_every_endpoint_has_one_zone_group():
-    resources = rendered("dev", **OPTIONS["everything on"])
-    grouped = [one.inputs["privateEndpointName"] for one in of_kind(resources, ZONE_GROUP)]
-    assert sorted(grouped) == sorted(
-        one.inputs["privateEndpointName"] for one in of_kind(resources, ENDPOINT)
-    )
-
-
 def test_images_are_built_by_a_declared_cpu_cluster_that_is_not_taken_back():
     for stack in ("dev", "prod"):
         resources = rendered(stack)

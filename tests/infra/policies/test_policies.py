@@ -80,25 +80,6 @@ def test_a_versioned_type_is_held_to_the_same_rules():
     assert found(stack) == [("tls-1-2", "storage-data")]
 
 
-def test_every_address_of_a_network_rule_with_several_is_held_to_the_settings():
-    inbound = {
-        "name": "allow-many",
-        "priority": 300,
-        "direction": "Inbound",
-        "access": "Allow",
-        "protocol": "Tcp",
-        "sourceAddressPrefixes": ["10.68.0.0/28", "20.0.0.0/8"],
-        "destinationAddressPrefix": "10.68.1.0/28",
-        "destinationPortRange": "22",
-    }
-    [group] = [one for one in STACK if one.name == "nsg-build"]
-    rules = [inbound, *group.inputs["securityRules"]]
-    messages = [
-        one.message for one in pack.check(changed("nsg-build", "securityRules", rules), SETTINGS)
-    ]
-    assert any("allows traffic with 20.0.0.0/8 on ports 22" in one for one in messages)
-
-
 def test_the_allowlisted_profile_opens_workspace_and_listed_addresses_only():
     settings, stack = settings_of("dev", **OPEN), rendered("dev", **OPEN)
     assert found(stack, settings) == []
@@ -175,26 +156,6 @@ def test_a_writer_too_many_is_found_in_an_account_that_the_stack_takes():
     writes = f"/roleDefinitions/{roles.BLOB_DATA_CONTRIBUTOR}"
     stack = changed(reads, "roleDefinitionId", writes, rendered("dev", **theirs))
     assert found(stack, settings_of("dev", **theirs)) == [("least-privilege", reads)]
-
-
-def test_a_gpu_cluster_may_not_act_as_the_preparation_identity():
-    preparation = next(one.id for one in STACK if one.name == "identity-preparation")
-    stack = changed("cluster-gpu", "identity.userAssignedIdentities", [preparation])
-    assert found(stack) == [("identity-of-duty", "cluster-gpu")]
-
-
-@pytest.mark.parametrize("name", ["storage-data", "vault", "registry", "workspace"])
-def test_production_protects_what_cannot_be_made_again(name):
-    kinds = {"vault": "keyvault:Vault", "registry": "containerregistry:Registry"}
-    stack = [
-        dataclasses.replace(one, options={})
-        if one.name == name and one.kind == kinds.get(name, one.kind)
-        else one
-        for one in STACK
-    ]
-    assert found(stack) == [("protected", name)]
-    dev = [dataclasses.replace(one, options={}) for one in rendered("dev")]
-    assert "protected" not in {rule for rule, _ in found(dev, settings_of("dev"))}
 
 
 def test_the_stack_called_prod_is_production_whatever_it_says():

@@ -69,7 +69,7 @@ def test_the_batch_of_an_update_is_that_of_the_trainer_however_it_is_divided(pie
         (("--model.depth", "18"), "not of classification --depth 18"),
         (("--model.image-size", "64"), "--image-size 64"),
         (("--model.width", "32"), "--width 32"),
-        (("--averaging.every", "4"), "not of classification --averaging.every above 1"),
+        (("--averaging.every", "4"), "not of classification --averaging.every 4"),
     ],
 )
 def test_a_training_of_which_nothing_was_measured_is_refused(program, words):

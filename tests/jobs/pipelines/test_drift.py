@@ -8,7 +8,7 @@ from common.errors import UserError
 from jobs.cli import main
 from jobs.errors import NotDeployedError
 from jobs.exit_status import DRIFT
-from tests.jobs.pipelines.test_changes import STEPS, step
+from tests.jobs.pulumi.test_changes import STEPS, step
 
 EXPORTED = {"out": json.dumps({"deployment": {"resources": []}})}
 CHANGED = {"out": json.dumps({"steps": [step("update", "data", differ=["tags.owner"])]})}

@@ -347,7 +347,7 @@ def test_stages_that_do_not_divide_the_gpus_of_a_node_are_the_only_problem():
     with pytest.raises(SpecError) as caught:
         training(divided(3))
     (problem,) = caught.value.problems
-    assert "processes: each uses 3 GPUs, which does not divide the 8 GPUs" in problem
+    assert "GPUs per process: 3 does not divide the 8 GPUs" in problem
 
 
 def test_ranks_that_cannot_form_head_groups_are_refused_before_a_node_starts():

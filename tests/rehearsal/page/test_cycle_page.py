@@ -2,13 +2,11 @@
 
 import dataclasses
 import re
-import sys
 
 import pytest
 
-from common.page.render import plain
 from rehearsal.__main__ import main
-from rehearsal.page.cycle_page import address, draw, write_page
+from rehearsal.page.cycle_page import address, write_page
 from rehearsal.page.record import Attempt, Cycle, Link, NodePool, StepResult, to_json
 from rehearsal.page.request_kinds import RequestKind
 from rehearsal.page.timeline import clock
@@ -38,23 +36,16 @@ def hostile():
 @pytest.mark.parametrize(
     "cycle", [recorded_cycles.whole(), recorded_cycles.failed(), hostile(), EMPTY]
 )
-def test_every_element_is_closed_and_every_id_is_there_once(cycle):
+def test_a_page_is_well_formed_and_runs_and_loads_nothing(cycle):
     page = Page(cycle)
     assert page.open == []
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     for _, attributes in page.elements:
-        for name in ("aria-labelledby",):
-            assert attributes.get(name) in {None, *ids}
+        assert attributes.get("aria-labelledby") in {None, *ids}
         if (attributes.get("href") or "").startswith("#"):
             assert attributes["href"][1:] in ids
 
-
-@pytest.mark.parametrize(
-    "cycle", [recorded_cycles.whole(), recorded_cycles.failed(), hostile(), EMPTY]
-)
-def test_the_page_runs_and_loads_nothing(cycle):
-    page = Page(cycle)
     tags = {tag for tag, _ in page.elements}
     assert not tags & {"script", "link", "img", "iframe", "object", "form", "base"}
     assert not any(name.startswith("on") for _, found in page.elements for name in found)
@@ -70,10 +61,6 @@ def test_texts_of_the_record_are_seen_and_not_taken_for_markup():
     assert "\x1b" not in page.source
     assert "\x00" not in page.source
     page.source.encode("utf-8")
-
-
-def test_a_terminals_colours_are_left_out():
-    assert plain("\x1b[1;31mred\x1b[0m\r\n<") == "red\n<"
 
 
 def test_a_link_stays_beside_the_page():
@@ -128,16 +115,6 @@ def test_a_failure_is_in_the_headline_and_says_where_to_look():
     assert len(page.of("span", "class", "skipped")) == len(skipped)
     # The timeline has no bar of what was not done.
     assert len(page.of("span", "class", "step")) == len(cycle.steps) - len(skipped)
-
-
-def test_only_the_first_failure_is_the_headline():
-    steps = tuple(
-        StepResult(name, name.upper(), "", 1000.0, 1.0, "failed", (f"because {name}",))
-        for name in "ab"
-    )
-    cycle = dataclasses.replace(EMPTY, steps=steps)
-    assert cycle.failed == steps[0]
-    assert "Failed at “A”" in Page(cycle).seen
 
 
 def test_an_empty_record_is_a_page_too():
@@ -204,27 +181,3 @@ def test_the_command_says_what_is_wrong_with_a_record(tmp_path, capsys):
     errors = capsys.readouterr().err
     assert "cannot read the record" in errors
     assert f"error: {record}: the record: began: is missing" in errors
-
-
-def calls_to_draw(samples):
-    """Calls of functions that drawing a record of so many samples takes."""
-    counts = tuple((1000.0 + n, n % 3) for n in range(samples))
-    cycle = dataclasses.replace(
-        EMPTY, seconds=float(samples), pools=(NodePool("c", "s", "p", counts),)
-    )
-    calls = 0
-
-    def count(_frame, event, _argument):
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        draw(cycle, "docs")
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
-def test_the_work_for_a_long_record_grows_with_its_length_only():
-    assert calls_to_draw(5000) < 6 * calls_to_draw(1000)

@@ -24,19 +24,11 @@ def edited(change):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda d: d.update(colour="red"), "the record: colour: unknown key"),
         (lambda d: d["steps"][1].update(colour="red"), r"steps\[1\]\.colour: unknown key"),
         (lambda d: d["attempts"][0].pop("job"), r"attempts\[0\]\.job: is missing"),
-        (lambda d: d.update(seconds="long"), r"seconds: 'long' is not a number"),
-        (lambda d: d.update(seconds=True), "seconds: True is not a number"),
-        (lambda d: d.update(seconds=float("nan")), "seconds: nan is not a number"),
-        (lambda d: d["attempts"][0].update(nodes=1.5), "nodes: 1.5 is not a whole number"),
-        (lambda d: d["steps"][0].update(outcome="good"), "outcome: 'good' is not one of ok, fail"),
         (lambda d: d["kinds"][0].update(service=[]), "service: .* is not one of resource manager"),
-        (lambda d: d["pools"][0].update(samples=[[1, 2, 3]]), r"samples\[0\]: .* is not a list of"),
-        (lambda d: d.update(steps={}), "steps: {} is not a list"),
     ],
-)  # fmt: skip
+)
 def test_a_record_with_wrong_values_is_refused_by_their_keys(change, complaint):
     with pytest.raises(RehearsalError, match=complaint):
         from_json(edited(change))

@@ -8,9 +8,9 @@ import threading
 from dataclasses import replace
 
 import pytest
-from jobs.processing import score_batch
 
 from common.waiting import wait_until
+from jobs.batch import command as score_batch
 from jobs.batch.command import ScoreBatchOptions
 from jobs.options import ResubmitOptions
 from jobs.serving import deploy, score, traffic

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tests.trainer.support.scenarios import Given, make_loop, start, tiny_config
+from trainer.classification.task import Classification
 from trainer.config import CheckpointConfig, ComputeConfig, DataConfig, ModelConfig, TrainConfig
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone, Communicator
@@ -21,7 +22,6 @@ from trainer.head.last_layer import DividedHead
 from trainer.head.leaf import HeadOptions
 from trainer.leaf import Exchanges
 from trainer.model.weights import variables_by_name
-from trainer.tasks.classification import Classification
 from trainer.tasks.task import Task
 from trainer.updates import loss_scale
 from trainer.updates.division import Division
@@ -142,9 +142,10 @@ def _poison(number: int) -> None:
 def evaluate_saved(run: str) -> dict[str, Any]:
     """What `python -m trainer evaluate` finds for the newest checkpoint of a run."""
     from trainer.training.evaluator import evaluate_run
+    from trainer.training.options import EvaluateOptions
 
     use_plain()
-    return evaluate_run(run, "last").to_json()
+    return evaluate_run(EvaluateOptions(run)).to_json()
 
 
 def world_of(head_groups: int) -> Communicator:

@@ -11,7 +11,7 @@ from tests.trainer.support.scenarios import NORMALIZATION, make_loop, start, val
 from trainer.checkpoints.snapshot import stored_name
 from trainer.config import TrainConfig
 from trainer.distributed.communicator import Alone
-from trainer.tasks.table import make_task
+from trainer.tasks.task import make_task
 from trainer.training.stepper import divide
 from trainer.updates.gradients import LocalGradients
 from trainer.updates.loss_scale import LossScale
@@ -96,7 +96,9 @@ def placement(config: TrainConfig) -> list[tuple[str, int]]:
 
 def _batch(config: TrainConfig, rank: int = 0) -> dict[str, tf.Tensor]:
     noise, count, size = np.random.default_rng(rank), config.batch_size, config.model.image_size
-    shape, dtype = ([count, size, size], tf.uint8) if config.dense else ([count], tf.int32)
+    shape, dtype = (
+        ([count, size, size], tf.uint8) if config.task == "segmentation" else ([count], tf.int32)
+    )
     return {
         "image": tf.constant(noise.integers(0, 256, [count, size, size, 3]), tf.uint8),
         "target": tf.constant(noise.integers(0, CLASSES, shape), dtype),

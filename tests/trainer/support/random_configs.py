@@ -8,10 +8,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 from hypothesis import strategies as st
 
 from common import annotations, fields
-from trainer.config import EMBEDDED_TASKS, TrainConfig
+from trainer.config import TrainConfig
 from trainer.networks import NETWORKS
 from trainer.presets import PRESETS
-from trainer.task_descriptions import DESCRIPTIONS
+from trainer.task_table import TASKS
 
 LEAVES = {leaf.key: leaf for leaf in fields.leaves(TrainConfig)}
 
@@ -91,11 +91,11 @@ def values(leaf, hint=None):
 
 def mend_network(picked, value):
     """Choose a network that fits the task, and no other one beside a builder."""
-    dense = DESCRIPTIONS[value("task")].dense
+    per = TASKS[value("task")].per
     if value("model.builder") is not None:
         picked["model.network"] = "resnet"
-    elif NETWORKS[value("model.network")].dense != dense:
-        picked["model.network"] = "unet" if dense else "resnet"
+    elif NETWORKS[value("model.network")].per != per:
+        picked["model.network"] = TASKS[value("task")].suggestion.network
 
 
 PARALLEL = {
@@ -116,7 +116,7 @@ def mend_combination(picked, value):
         picked["exchange.compression"] = "none"
         picked["compute.xla"] = False
         picked["compute.precision"] = "float32"
-        if value("task") == "segmentation":
+        if TASKS[value("task")].per != "image":
             picked["head.groups"] = 1
 
 
@@ -134,9 +134,10 @@ def configs(draw):
         picked["data.dir"] = draw(texts("data.dir"))
     if value("data.source") == "synthetic":
         picked["data.dir"] = picked["data.cache_dir"] = None
-    if value("data.source") in EMBEDDED_TASKS:
-        picked["data.flip"] = False
-        picked["task"] = EMBEDDED_TASKS[value("data.source")]
+    for task in TASKS.values():
+        if value("data.source") == task.embedded.source:
+            picked["data.flip"] = False
+            picked["task"] = task.name
     mend_network(picked, value)
     smallest = NETWORKS[value("model.network")].smallest
     picked["model.image_size"] = max(value("model.image_size"), smallest)

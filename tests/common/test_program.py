@@ -1,0 +1,89 @@
+"""The entry of a program with several commands: which command runs, and what the help shows."""
+
+import textwrap
+
+import pytest
+
+from common.errors import INTERRUPTED, ConfigError, UserError
+from common.program import Command, Program, UnknownCommandError, report
+
+PROGRAM = Program(
+    "tools",
+    (
+        Command("copy", "files", "copy a file " * 12, "shutil:copy", "common.text:str"),
+        Command("prepare folder", "data", "write images", "os:listdir", "os:PathLike"),
+        Command("prepare tars", "data", "write tars", "tarfile:open", "os:PathLike", ("pack",)),
+    ),
+    ("data", "files"),
+    "COMMAND [OPTIONS]",
+    "Exit status: 0 is success.",
+)
+
+
+def run(*args):
+    """The command that runs, and the arguments after it."""
+    ran = []
+    PROGRAM.run(args, lambda command, rest: ran.append((command.name, rest)) or 0)
+    return ran[0]
+
+
+def test_a_command_has_one_word_or_two_and_its_arguments_follow():
+    assert run("copy", "a", "--help") == ("copy", ["a", "--help"])
+    assert run("prepare", "folder", "--input", "x") == ("prepare folder", ["--input", "x"])
+
+
+def test_a_former_name_still_works_and_is_told(capsys):
+    assert run("pack", "x") == ("prepare tars", ["x"])
+    assert capsys.readouterr().err == "note: pack is now `python -m tools prepare tars`\n"
+
+
+def test_the_help_lists_the_commands_by_group(capsys):
+    assert PROGRAM.run(["--help"], lambda *_: 7) == 0
+    shown = capsys.readouterr().out
+    start = textwrap.dedent("""\
+        usage: python -m tools COMMAND [OPTIONS]
+
+        data:
+          prepare folder  write images
+          prepare tars    write tars
+
+        files:
+          copy            copy a file""")
+    assert shown.startswith(start)
+    assert all(len(line) < 100 for line in shown.splitlines())
+    assert shown.endswith("Exit status: 0 is success.\n")
+    assert "pack" not in shown
+    assert PROGRAM.run(["prepare", "-h"], lambda *_: 7) == 0
+
+
+@pytest.mark.parametrize("args", [[], ["prepare"]])
+def test_without_a_command_the_help_is_an_error(args, capsys):
+    assert PROGRAM.run(args, lambda *_: 7) == ConfigError.exit_code
+    assert capsys.readouterr().err == PROGRAM.usage
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["coppy"], "unknown command 'coppy'; did you mean copy?"),
+        (["prepare", "foldr"], "unknown command 'prepare foldr'; did you mean prepare folder?"),
+        (["xyz"], "unknown command 'xyz'\n`python -m tools --help` lists the commands"),
+    ],
+)
+def test_an_unknown_command_is_told_with_the_nearest(args, said):
+    with pytest.raises(UnknownCommandError) as caught:
+        PROGRAM.run(args, lambda *_: 7)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_command_is_imported_when_it_runs():
+    import shutil
+
+    assert PROGRAM.commands[0].load_run() is shutil.copy
+
+
+def test_an_error_is_one_line_with_the_status_of_its_class(capsys):
+    assert report(ConfigError(["a: is wrong"])) == ConfigError.exit_code
+    assert report(OSError("no space")) == UserError.exit_code
+    assert report(KeyboardInterrupt()) == INTERRUPTED
+    assert capsys.readouterr().err.splitlines()[-2:] == ["error: no space", "interrupted"]
