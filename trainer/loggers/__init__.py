@@ -1,1 +1,1 @@
-"""Outputs of a run's metrics: terminal, files, TensorBoard; the interface of what else follows a run."""
+"""Outputs of a run's metrics: terminal, files, TensorBoard; the interface of observers."""

@@ -1,1 +1,1 @@
-"""A step: from gradients to new weights, over all ranks, and the interfaces of leaves that change it."""
+"""A step: from gradients to new weights, over all ranks, and its interfaces."""
