@@ -1,1 +1,1 @@
-"""The environment of a run: machine, devices and network; and the profiler."""
+"""The environment of a run: machine, devices and network."""

@@ -1,1 +1,1 @@
-"""Outputs of a run's metrics: terminal, files, TensorBoard, MLflow."""
+"""Outputs of a run's metrics: terminal, files, TensorBoard; the interface of observers."""

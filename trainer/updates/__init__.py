@@ -1,1 +1,1 @@
-"""From gradients to new weights, over all ranks."""
+"""A step: from gradients to new weights, over all ranks, and its interfaces."""

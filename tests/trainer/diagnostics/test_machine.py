@@ -160,7 +160,3 @@ def test_a_machine_without_a_place_for_temporary_files_has_no_such_disk(monkeypa
     assert machine.free_scratch() is None
     monkeypatch.undo()
     assert machine.free_scratch() > 0
-
-
-def test_shared_memory_that_cannot_be_asked_is_unknown(tmp_path):
-    assert machine.shared_memory(tmp_path) is None
