@@ -135,7 +135,7 @@ commission: $(INFRA) ## Foresee: Run the checks of a new platform, the cheapest 
 	@$(INFRA_PYTHON) -m jobs commission --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(CAP),--cap $(CAP)) $(if $(YES),--yes) $(ARGS)
 
 chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20
-	@$(TRAINER_PYTHON) -m benchmarks chaos --seed $(SEED) --kills $(KILLS) $(ARGS)
+	@CHAOS_SEED=$(SEED) CHAOS_KILLS=$(KILLS) CHAOS_TRAINING=$(TRAINING) CHAOS_JSON=$(JSON) $(TRAINER_PYTHON) -m pytest tests/trainer/test_chaos.py -m long -q -s $(ARGS)
 
 profile: $(XPROF) ## Serve a page of what --profile-steps recorded: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
@@ -211,17 +211,17 @@ faults: $(INFRA) $(AZURITE) ## Hold every request of the commands against every 
 	@$(INFRA_PYTHON) -m tests.jobs.faults $(ARGS)
 
 mutations: $(INFRA) ## Hold the security rules against changed stacks, and print what they catch
-	@$(INFRA_PYTHON) -m infra.offline.mutations $(ARGS)
+	@$(INFRA_PYTHON) -m tests.infra.mutations.run $(ARGS)
 
 render: $(INFRA) ## List what a stack declares, without Azure, and update all snapshots: STACK=dev
-	@$(INFRA_PYTHON) -m infra.offline.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
-	@$(INFRA_PYTHON) -m infra.offline.snapshot
+	@$(INFRA_PYTHON) -m infra.render.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
+	@$(INFRA_PYTHON) -m infra.render.snapshot
 
-diagram: $(INFRA) ## Draw what a stack declares, without Azure: STACK=dev
-	@$(INFRA_PYTHON) -m infra.offline.diagram $(STACK) $(ARGS)
+diagram: $(INFRA) ## Print a picture of what a stack declares, without Azure: STACK=dev
+	@$(INFRA_PYTHON) -m infra.render.diagram $(STACK) $(ARGS)
 
 costs: $(INFRA) ## Show the monthly cost of a stack while no job runs: STACK=dev
-	@$(INFRA_PYTHON) -m infra.offline.costs $(STACK) $(ARGS)
+	@$(INFRA_PYTHON) -m infra.render.costs $(STACK) $(ARGS)
 
 # Runs both halves even if the first fails, so that the end of the output shows all failures.
 test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) $(SERVING) ## Run the tests (about 20 minutes on 2 cores)

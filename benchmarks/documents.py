@@ -11,21 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.data import input as input_
-from benchmarks.data import (
-    memory,
-    mount_cache,
-    prepare,
-    reencode,
-    resume,
-    slow_storage,
-    spark_prepare,
-)
-from benchmarks.data.input_names import FLOOR, PIPELINE, TEXTBOOK
-from benchmarks.faults import chaos
-from benchmarks.measure import columns, ratio, read_samples, spread
-from benchmarks.serving import engines, score, serve
-from benchmarks.training import batches, checkpoint, exchange, loop, optimizers, train
+from benchmarks import input as input_
+from benchmarks import prepare, serve
+from benchmarks.measure import columns, ratio, read_samples, spread, table
+from benchmarks.tables import DECIDED
+from benchmarks.training import batches, exchange, loop, train
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = tuple(
@@ -34,28 +24,22 @@ DOCUMENTS = tuple(
 )
 RESULTS = ROOT / "benchmarks" / "results"
 SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    **DECIDED,
     "loop": loop.show,
     "exchange": exchange.show,
     "train": train.show,
     "input": input_.show,
-    "input-breakdown": input_.show,
-    "reencode": reencode.show,
-    "memory": memory.show,
+    "input-default-memory": lambda data: table(
+        read_samples(data["default_samples"]), "image", [input_.FLOOR, input_.PIPELINE]
+    ),
     "prepare": prepare.show,
-    "spark-prepare": spark_prepare.show,
-    "slow-storage": slow_storage.show,
-    "mount": mount_cache.show,
-    "resume": resume.show,
-    "checkpoint": checkpoint.show,
-    "chaos": chaos.show,
     "batches": batches.show,
     "batches-scenes": batches.show,
-    "optimizers": optimizers.show,
     "serve": serve.show,
-    "score": score.show,
-    "engines": engines.show,
 }
-"""Functions that format a benchmark's results as tables, by name."""
+"""Functions that format results as tables, by the name of the table."""
+OF_PARTS = {"input-default-memory": "input"}
+"""Files of results by the names of tables that are a part of another one's."""
 TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -75,17 +59,17 @@ def run(_: Options) -> None:
 def filled(text: str) -> str:
     """Return a document with all tables updated."""
 
-    def table(marked: re.Match[str]) -> str:
+    def table_of(marked: re.Match[str]) -> str:
         name = marked[1]
         text = summary() if name == "summary" else SHOW[name](result(name))
         return f"<!-- {name} -->\n{text}\n<!-- end -->"
 
-    return TABLE.sub(table, text)
+    return TABLE.sub(table_of, text)
 
 
 def result(name: str) -> dict[str, Any]:
-    """Read the results of a benchmark."""
-    data: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    """Read the results behind a table."""
+    data: dict[str, Any] = json.loads((RESULTS / f"{OF_PARTS.get(name, name)}.json").read_text())
     return data
 
 
@@ -95,56 +79,53 @@ def summary() -> str:
     exchanged = read_samples(result("exchange")["samples"])
     read = read_samples(result("input")["samples"])
     prepared = read_samples(result("prepare")["samples"])
-
-    rows = [
-        ["what", "compared with", "1 rank", "2 ranks"],
-        [
-            "CPU time of a step of the loop, on a network so small that little else is left",
-            "one `tf.function` call a step",
-            ratio(alone, loop.OURS, loop.CALLS).text(),
-            ratio(paired, loop.OURS, loop.CALLS).text(),
-        ],
-        [
-            "the same",
-            "a loop in the graph without any bookkeeping",
-            ratio(alone, loop.OURS, loop.BARE_LOOP).text(),
-            ratio(paired, loop.OURS, loop.BARE_LOOP).text(),
-        ],
-        [
-            "CPU time of an exchange of ResNet50's gradients",
-            "one bare grouped all-reduce",
-            "",
-            ratio(exchanged, exchange.ours(1), exchange.BARE).text(),
-        ],
-        [
-            "images/s of two ranks, ResNet50, 224 pixels, 16 a rank",
-            "two independent trainings on the same two cores",
-            "",
-            _scaling("224"),
-        ],
-        [
-            "CPU time of an image from shard to batch, 224 pixels",
-            "decoding and resizing alone",
-            ratio(read, PIPELINE, FLOOR).text(),
-            "",
-        ],
-        [
-            "the same",
-            "a textbook pipeline: decode all, resize, crop, float32",
-            ratio(read, PIPELINE, TEXTBOOK).text(),
-            "",
-        ],
-        [
-            "CPU time of an image from file to shard, all processes",
-            "the usual converter, which decodes it",
-            ratio(prepared, prepare.OURS, prepare.USUAL).text(),
-            "",
-        ],
-    ]
-    return columns(rows)
-
-
-def _scaling(size: str) -> str:
-    rounds = result("train")["rounds"][size]
+    rounds = result("train")["rounds"]["224"]
     name = train.together(train.SHIPPED_CYCLE_MS)
-    return spread([rates[name] / rates[train.APART] for rates in rounds]).text()
+    scaling = spread([rates[name] / rates[train.APART] for rates in rounds]).text()
+    return columns(
+        [
+            ["what", "compared with", "1 rank", "2 ranks"],
+            [
+                "CPU time of a step of the loop, on a network so small that little else is left",
+                "one `tf.function` call a step",
+                ratio(alone, loop.OURS, loop.CALLS).text(),
+                ratio(paired, loop.OURS, loop.CALLS).text(),
+            ],
+            [
+                "the same",
+                "a loop in the graph without any bookkeeping",
+                ratio(alone, loop.OURS, loop.BARE_LOOP).text(),
+                ratio(paired, loop.OURS, loop.BARE_LOOP).text(),
+            ],
+            [
+                "CPU time of an exchange of ResNet50's gradients",
+                "one bare grouped all-reduce",
+                "",
+                ratio(exchanged, exchange.OURS, exchange.BARE).text(),
+            ],
+            [
+                "images/s of two ranks, ResNet50, 224 pixels, 16 a rank",
+                "two independent trainings on the same two cores",
+                "",
+                scaling,
+            ],
+            [
+                "CPU time of an image from shard to batch, 224 pixels",
+                "decoding and resizing alone",
+                ratio(read, input_.PIPELINE, input_.FLOOR).text(),
+                "",
+            ],
+            [
+                "the same",
+                "a textbook pipeline: decode all, resize, crop, float32",
+                ratio(read, input_.PIPELINE, input_.TEXTBOOK).text(),
+                "",
+            ],
+            [
+                "CPU time of an image from file to shard, all processes",
+                "the usual converter, which decodes it",
+                ratio(prepared, prepare.OURS, prepare.USUAL).text(),
+                "",
+            ],
+        ]
+    )

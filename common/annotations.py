@@ -57,6 +57,8 @@ class Formerly:
     """The former name of a field: a user who still uses it is told the current name."""
 
     name: str
+    moved: bool = False
+    """Whether the name is a whole dotted key, because the field was in another group."""
 
 
 @dataclasses.dataclass(frozen=True)

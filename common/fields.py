@@ -10,6 +10,7 @@ Standard library only.
 `problems` checks an existing tree, such as one built from a command line.
 """
 
+import copy
 import dataclasses
 import difflib
 import sys
@@ -87,12 +88,15 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
             yield from leaves(typing.cast("type", hint), key + ".")
             continue
         bounds = next((rule for rule in _rules(hint) if isinstance(rule, Bounds)), None)
-        former = _former_name(hint)
+        former = next((note for note in _notes(hint) if isinstance(note, Formerly)), None)
+        former_key = None
+        if former is not None:
+            former_key = former.name if former.moved else prefix + former.name
         name = next((note.name for note in _notes(hint) if isinstance(note, Positional)), None)
         alone = next((note.value for note in _notes(hint) if isinstance(note, Alone)), None)
         if _bare(hint) is bool:
             alone = "True"
-        yield Leaf(key, _bare(hint), bounds, former and prefix + former, name, alone)
+        yield Leaf(key, _bare(hint), bounds, former_key, name, alone)
 
 
 def get(instance: object, key: str) -> Any:
@@ -235,15 +239,24 @@ def with_current_keys(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
     """Replace former keys by current ones in nested plain data: for files of earlier versions,
     which users need not edit.
     """
-    current = dict(data)
-    for field, hint in _hints(cls):
-        former, group = _former_name(hint), _bare(hint)
-        if former in current and field.name not in current:
-            current[field.name] = current.pop(former)
-        value = current.get(field.name)
-        if dataclasses.is_dataclass(group) and isinstance(value, Mapping):
-            current[field.name] = with_current_keys(typing.cast("type", group), value)
+    current = copy.deepcopy(dict(data))
+    for leaf in leaves(cls):
+        if leaf.former_key is not None:
+            before, former = _inner(current, leaf.former_key)
+            group, name = _inner(current, leaf.key)
+            if isinstance(before, dict) and isinstance(group, dict) and former in before:
+                group.setdefault(name, before.pop(former))
     return current
+
+
+def _inner(data: Any, key: str) -> tuple[Any, str]:
+    """Return the group of a dotted key inside nested plain data, and the key's last part. A group
+    that is missing is added.
+    """
+    *groups, name = key.split(".")
+    for group in groups:
+        data = data.setdefault(group, {}) if isinstance(data, dict) else None
+    return data, name
 
 
 class _Reader:
@@ -385,7 +398,8 @@ def _rules(hint: Any) -> tuple[Bounds | Pattern, ...]:
 
 
 def _former_name(hint: Any) -> str | None:
-    return next((note.name for note in _notes(hint) if isinstance(note, Formerly)), None)
+    notes = (note for note in _notes(hint) if isinstance(note, Formerly) and not note.moved)
+    return next((note.name for note in notes), None)
 
 
 def _notes(hint: Any) -> tuple[Any, ...]:

@@ -34,8 +34,9 @@ class Command:
     """One sentence of the help, without a full stop."""
     run: str
     """MODULE:FUNCTION that runs it."""
-    options: str
-    """MODULE:CLASS of its options, a frozen dataclass; importing it must be cheap."""
+    options: str = ""
+    """MODULE:CLASS of its options, a frozen dataclass; importing it must be cheap. Empty if `run`
+    takes the arguments as they are."""
     former: tuple[str, ...] = ()
     """Former names, which still work for a version."""
 

@@ -3,9 +3,10 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from common.errors import UserError
-from environments import base, build
+from environments import base, build, inventory
 from environments.build import Order
 from environments.builders import find_builder
 from environments.stand_in import cuda_compiler
@@ -44,6 +45,11 @@ def _parser() -> argparse.ArgumentParser:
         help="compile for GPUs with Debian's CUDA, if NVIDIA's image cannot be pulled",
     )
     built.add_argument("--fresh", action="store_true", help="do not use cached steps")
+    read = commands.add_parser("inventory", help="write the bill of materials of any image")
+    read.set_defaults(run=_inventory)
+    read.add_argument("root", type=Path, help="root folder of the image")
+    read.add_argument("--to", type=Path, required=True, help="folder for the files")
+    read.add_argument("--name", help="name of the image (default: name of the folder in --to)")
     named = commands.add_parser("builder", help="print the container engine that builds images")
     named.set_defaults(run=_builder)
     removed = commands.add_parser("remove", help="remove the images that were built here")
@@ -64,6 +70,13 @@ def _build(options: argparse.Namespace) -> int:
     if options.stand_in:
         order = cuda_compiler.stand_in_order(builder, order, _tell)
     build.build(builder, order, _tell)
+    return 0
+
+
+def _inventory(options: argparse.Namespace) -> int:
+    name = options.name or options.to.name
+    inventory.write(build.SYFT, options.root, options.to, name)
+    _tell(f"{options.to / inventory.SBOM}, {options.to / inventory.LICENCES}")
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from common.errors import UserError
 from common.files import write_atomically
-from environments import base
+from environments import base, inventory
 from environments.builders import Builder, Recipe
 from jobs.errors import SnapshotError
 from jobs.spec.build_context import Image, build_context
@@ -20,8 +20,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 BUDGET: Final[Mapping[Image, int]] = {"cpu": 2_200_000_000, "gpu": 5_800_000_000}
 """Maximum bytes of an image: each node pulls it before it starts, and costs money meanwhile."""
 
-SBOM: Final = ROOT / ".tools" / "sbom" / "bin" / "python"
-"""Python with the packages that read an image; `make images` installs it."""
+SYFT: Final = ROOT / ".tools" / "sbom" / "bin" / "syft"
+"""The program that reads an image; `make images` installs it."""
 
 _PROGRESS_SECONDS: Final = 30.0
 _SHOWN_LINES: Final = 25
@@ -140,32 +140,13 @@ def build(builder: Builder, order: Order, tell: Callable[[str], None]) -> Built:
 
 
 def _describe(builder: Builder, order: Order, tell: Callable[[str], None]) -> bool:
-    """Write the bill of materials; return whether its tools are installed."""
-    if not SBOM.exists():
-        tell("no bill of materials: its tools are missing; run `make .tools/sbom/.ready`")
+    """Write the bill of materials; return whether its program is installed."""
+    if not SYFT.exists():
+        tell("no bill of materials: its program is missing; run `make .tools/sbom/.ready`")
         return False
     tell("writing the bill of materials")
     with builder.root(order.name) as root:
-        command = [
-            str(SBOM),
-            "-m",
-            "environments.inventory.sbom",
-            str(root),
-            "--to",
-            str(order.beside),
-        ]
-        completed = subprocess.run(
-            [*command, "--name", order.name.removeprefix("localhost/")],
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    if completed.returncode:
-        raise UserError(
-            f"{order.name}: no bill of materials:"
-            f" {completed.stderr.removeprefix('error: ').strip()}"
-        )
+        inventory.write(SYFT, root, order.beside, order.name.removeprefix("localhost/"))
     return True
 
 

@@ -1,6 +1,6 @@
 """The Pulumi program: reads the settings of the stack and declares the platform.
 
-Run by `pulumi up`; without Azure, `python -m infra.offline.render STACK` shows what it declares.
+Run by `pulumi up`; without Azure, `python -m infra.render.render STACK` shows what it declares.
 """
 
 import sys

@@ -10,15 +10,19 @@ Nothing is truncated: a name that is too long is an error.
 import hashlib
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Final, Literal
+from typing import Final
 
 from infra.errors import NamingError
 from infra.outputs import Duty, Priority
 
-SubnetRole = Literal["training", "build", "endpoints", "jump", "bastion"]
-IdentityRole = Literal["workspace", "training", "preparation", "build", "serving", "encryption"]
+SubnetRole = str
+"""Short name of a subnet in the stack: training, build, endpoints, or one of a leaf."""
+IdentityRole = str
+"""Short name of an identity: workspace, training, preparation, build, serving, or one of a leaf."""
+IDENTITIES: Final = ("workspace", "training", "preparation", "build", "serving")
+"""Identities of the trunk."""
 
 DUTY_IDENTITIES: Final[Mapping[Duty, IdentityRole]] = {
     "train": "training",
@@ -45,8 +49,6 @@ CLUSTER_KEY = r"(?=.{1,17}$)[a-z][a-z0-9]*(_[a-z0-9]+)*"
 characters."""
 GLOBAL = ("default_storage", "data_storage", "registry", "vault")
 """Properties of `Names` with names that no two resources in Azure share."""
-BASTION_SUBNET = "AzureBastionSubnet"
-"""Name that Azure demands of the subnet of a Bastion (Azure Bastion, "Configuration settings")."""
 RAW_CONTAINER = "raw"
 PREPARED_CONTAINER = "prepared"
 RESULTS_CONTAINER = "results"
@@ -65,26 +67,26 @@ class Limit:
         return fits and re.fullmatch(self.pattern, name) is not None
 
 
+ANY = Limit(r"[\w().-]*[\w()-]", 1, 260)
+"""Names of action groups and of Application Insights."""
+IN_NETWORK = Limit(r"[a-zA-Z0-9][\w.-]*\w", 1, 80)
+"""Names of most resources of networks."""
+
+
 LIMITS = {
     "resource_group": Limit(r"[\w().-]*[\w()-]", 1, 90),
     "virtual_network": Limit(r"[a-zA-Z0-9][\w.-]*\w", 2, 64),
-    "nat_gateway": Limit(r"[a-zA-Z0-9][\w.-]*\w", 1, 80),
-    "nat_address": Limit(r"[a-zA-Z0-9][\w.-]*\w", 1, 80),
-    "service_endpoint_policy": Limit(r"[a-zA-Z0-9][\w.-]*\w", 1, 80),
+    "nat_gateway": IN_NETWORK,
+    "nat_address": IN_NETWORK,
+    "service_endpoint_policy": IN_NETWORK,
     "log_workspace": Limit(r"[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]", 4, 63),
-    "insights": Limit(r"[\w().-]*[\w()-]", 1, 260),
-    "monitor_scope": Limit(r"[a-zA-Z0-9][\w.-]*\w", 1, 80),
-    "action_group": Limit(r"[\w().-]*[\w()-]", 1, 260),
-    "action_group_short": Limit(r"[a-zA-Z0-9-]+", 1, 12),
-    "budget": Limit(r"[\w-]+", 1, 63),
+    "insights": ANY,
     "default_storage": Limit(r"[a-z0-9]+", 3, 24),
     "data_storage": Limit(r"[a-z0-9]+", 3, 24),
     "registry": Limit(r"[a-zA-Z0-9]+", 5, 50),
     "vault": Limit(r"[a-zA-Z](?!.*--)[a-zA-Z0-9-]*[a-zA-Z0-9]", 3, 24),
     "workspace": Limit(r"[a-zA-Z0-9][\w-]*", 3, 33),
     "build_cluster": Limit(CLUSTER, 3, 24),
-    "jump_machine": Limit(r"[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]", 1, 64),
-    "bastion": Limit(r"[a-zA-Z0-9][\w.-]*\w", 1, 80),
 }
 """Rules by property of `Names`; from Azure's naming rules and, for vault, registry, storage
 accounts and workspace, the ARM schemas of the API versions in use."""
@@ -134,11 +136,19 @@ class Names:
         ]
         if problems:
             return problems
-        names = {kind: str(getattr(self, kind)) for kind in LIMITS}
+        return self.too_long({kind: (getattr(self, kind), LIMITS[kind]) for kind in LIMITS})
+
+    def too_long(self, limited: Mapping[str, tuple[str, Limit]]) -> list[str]:
+        """Return the problem of the name that is most over its limit; empty if none is.
+
+        Args:
+            limited: names with their limits, by kind of resource.
+        """
+        names = {kind: name for kind, (name, _) in limited.items()}
         over = {
-            kind: len(name) - LIMITS[kind].longest
-            for kind, name in names.items()
-            if not LIMITS[kind].allows(name)
+            kind: len(names[kind]) - limit.longest
+            for kind, (_, limit) in limited.items()
+            if not limit.allows(names[kind])
         }
         if not over:
             return []
@@ -150,7 +160,7 @@ class Names:
         return [
             f"prefix: {self.prefix!r} with stack {self.stack!r} makes the {worst} name "
             f"{names[worst]!r} {len(names[worst])} characters long, but Azure allows "
-            f"{LIMITS[worst].longest}; {cure}"
+            f"{limited[worst][1].longest}; {cure}"
         ]
 
     def hash(self, *more: str) -> str:
@@ -180,7 +190,7 @@ class Names:
         return f"{self.base}-vnet"
 
     def subnet(self, role: SubnetRole) -> str:
-        return BASTION_SUBNET if role == "bastion" else f"snet-{role}"
+        return f"snet-{role}"
 
     def network_security_group(self, role: SubnetRole) -> str:
         return f"{self.base}-nsg-{role}"
@@ -214,23 +224,6 @@ class Names:
         """Name of the link from a private DNS zone to the network; the same in every zone."""
         return f"{self.base}-link"
 
-    @property
-    def jump_machine(self) -> str:
-        return f"{self.base}-jump"
-
-    @property
-    def shutdown_schedule(self) -> str:
-        """Name of the machine's shutdown schedule, which Azure finds by this form only."""
-        return f"shutdown-computevm-{self.jump_machine}"
-
-    @property
-    def bastion(self) -> str:
-        return f"{self.base}-bastion"
-
-    @property
-    def bastion_address(self) -> str:
-        return f"{self.base}-bastion-ip"
-
     def identity(self, role: IdentityRole) -> str:
         return f"{self.base}-id-{role}"
 
@@ -241,26 +234,6 @@ class Names:
     @property
     def insights(self) -> str:
         return f"{self.base}-appi"
-
-    @property
-    def monitor_scope(self) -> str:
-        return f"{self.base}-ampls"
-
-    @property
-    def action_group(self) -> str:
-        return f"{self.base}-alerts"
-
-    @property
-    def action_group_short(self) -> str:
-        """Sender of text messages and subject of e-mails."""
-        return self.prefix
-
-    def alert(self, about: str) -> str:
-        return f"{self.base}-alert-{about}"
-
-    @property
-    def budget(self) -> str:
-        return f"{self.base}-budget"
 
     def diagnostics(self, service: str) -> str:
         return f"{self.base}-diag-{service}"
@@ -286,11 +259,6 @@ class Names:
     @property
     def workspace(self) -> str:
         return f"{self.base}-ml-{self.hash()}"
-
-    @property
-    def encryption_key(self) -> str:
-        """Name of the customer-managed key in the vault."""
-        return f"{self.base}-cmk"
 
     def cluster(self, key: str, duty: Duty, size: str, priority: Priority) -> str:
         """Return the name in Azure of the cluster that the settings call `key`, unique in the
@@ -332,11 +300,33 @@ class Names:
         return f"{self.prefix}{self.stack.replace('-', '')}"
 
 
-def problems(prefix: str, stack: str, region: str, seed: str = "") -> tuple[str, ...]:
-    """Return why these parts give no valid names; empty if they do."""
+@dataclass(frozen=True)
+class Name:
+    """The name of a leaf's resource; called with the names of a stack, it returns that name."""
+
+    kind: str
+    form: Callable[[Names], str]
+    limit: Limit
+
+    def __call__(self, names: Names) -> str:
+        return self.form(names)
+
+
+def problems(
+    prefix: str, stack: str, region: str, seed: str = "", more: Sequence[Name] = ()
+) -> tuple[str, ...]:
+    """Return why these parts give no valid names; empty if they do.
+
+    Args:
+        prefix: as for `Names`, like the next three.
+        stack: the Pulumi stack.
+        region: Azure's short name of the region.
+        seed: any text.
+        more: names of the leaves' resources.
+    """
     try:
         # The subscription changes letters of names, and never their form or length.
-        Names(prefix, stack, region, seed, subscription="")
+        names = Names(prefix, stack, region, seed, subscription="")
     except NamingError as error:
         return error.problems
-    return ()
+    return tuple(names.too_long({one.kind: (one(names), one.limit) for one in more}))

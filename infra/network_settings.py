@@ -42,14 +42,6 @@ class NetworkSettings:
     build_nodes: Annotated[int, Bounds(0, 1000)] = 11
     """Number of nodes that the build subnet has room for, for the same reason."""
 
-    jump_subnet: bool = False
-    """Declare a subnet for a machine to work from (a CI runner, a Bastion target), without the
-    machine. `access.jump_machine` declares both."""
-
-    jump_access: tuple[str, ...] = ()
-    """Private address ranges that may open SSH and RDP to the jump subnet, such as that of a hub's
-    Bastion."""
-
     peer_with: tuple[NetworkId, ...] = ()
     """Ids of virtual networks to peer with. Their owners must create the peering of the other
     side."""

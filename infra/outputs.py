@@ -155,6 +155,17 @@ class PlatformOutputs:
     """None if the stack declares none."""
     schema_version: int = SCHEMA_VERSION
 
+    @property
+    def standing_costs(self) -> tuple[str, ...]:
+        """Sentences about what costs money while no node runs and no model is served."""
+        machine = self.jump_machine
+        if machine is None:
+            return ()
+        return (
+            f"jump machine {machine.name}: costs money while it runs, off at {machine.off_at}; its "
+            "Bastion costs money all the time",
+        )
+
 
 def to_dict(outputs: PlatformOutputs) -> dict[str, Any]:
     """Convert to nested plain data that JSON can hold and `from_dict` reads."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from infra import stack_config
 from infra.catalog import roles
+from infra.leaf import Beginning
 from infra.naming import GLOBAL
 from infra.outputs import Access, Priority
 from infra.settings import Settings
@@ -55,8 +56,8 @@ class Prerequisites:
     """VM size and priority by the setting of each cluster."""
     zonal: tuple[str, ...]
     """Settings that need a region with availability zones."""
-    budget_start: str
-    """First day of a month, as YYYY-MM-01."""
+    beginnings: tuple[Beginning, ...]
+    """Months that Azure must still accept."""
     prefix: str
     """Common beginning of all names of the project."""
     tags: Mapping[str, str]
@@ -129,7 +130,7 @@ def of(settings: Settings) -> Prerequisites:
             for key, cluster in settings.clusters.items()
         },
         zonal=tuple(key for key, needed in zonal.items() if needed),
-        budget_start=settings.budget.start,
+        beginnings=tuple(one for leaf in settings.leaves for one in leaf.beginnings(settings)),
         prefix=settings.prefix,
         tags=dict(settings.tags),
         roles=tuple(sorted(roles.NAMES)),

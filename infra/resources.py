@@ -24,11 +24,6 @@ INSIGHTS = "applicationinsights:Component"
 IDENTITY = "managedidentity:UserAssignedIdentity"
 ASSIGNMENT = "authorization:RoleAssignment"
 NETWORK = "network:VirtualNetwork"
-BASTION = "network:BastionHost"
-INTERFACE = "network:NetworkInterface"
-MACHINE = "compute:VirtualMachine"
-EXTENSION = "compute:VirtualMachineExtension"
-SCHEDULE = "devtestlab:GlobalSchedule"
 GROUP = "resources:ResourceGroup"
 
 
@@ -86,6 +81,14 @@ def input_at(resource: Resource, path: str) -> Any:
 def entries_at(resource: Resource, path: str) -> Sequence[Any]:
     """Return the list at a dotted path; empty if it is missing."""
     return input_at(resource, path) or ()
+
+
+def texts_at(rule: Mapping[str, Any], key: str) -> list[str]:
+    """Return the values of a property that Azure has once as a text and once as a list, such as the
+    ports of a security rule.
+    """
+    several = f"{key}es" if key.endswith("x") else f"{key}s"
+    return [str(one) for one in (rule.get(key), *(rule.get(several) or ())) if one]
 
 
 def to_json(resources: Iterable[Resource]) -> str:

@@ -7,32 +7,29 @@ configuration, and their docstrings state effect, unit, and what cannot be chang
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from dataclasses import dataclass, field, fields
+from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
-from common.annotations import Bounds, Formerly, Pattern
+from common.annotations import Bounds, Formerly
 from infra import subnets
+from infra.catalog.dns_zones import ENDPOINTS, Endpoint
+from infra.leaf import Leaf, Subnet
 from infra.naming import DUTY_SUBNETS, Names, SubnetRole
 from infra.network_settings import NetworkSettings
 from infra.outputs import Duty, Priority, Profile
 from infra.setting_types import (
-    BastionId,
     Email,
     GroupId,
     Guid,
-    KeyUri,
     LogWorkspaceId,
-    PublicKey,
     Region,
     RegistryId,
-    RepositoryUrl,
-    Revision,
     StorageId,
     SubscriptionGuid,
-    TimeOfDay,
-    TimeZone,
     VaultId,
 )
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -164,18 +161,6 @@ class VaultSettings:
 
 
 @dataclass(frozen=True)
-class EncryptionSettings:
-    """Keys for encryption at rest."""
-
-    customer_managed_keys: bool = False
-    """Encrypt workspace, registry and storage accounts with a key of the vault. Cannot be disabled
-    later, and the workspace then keeps paid resources in a second resource group."""
-
-    key_uri: KeyUri | None = None
-    """Existing key in `vault.existing`; None declares one."""
-
-
-@dataclass(frozen=True)
 class PeopleSettings:
     """Entra groups by object id; their members are managed in Entra."""
 
@@ -190,58 +175,8 @@ class PeopleSettings:
 
 
 @dataclass(frozen=True)
-class AccessSettings:
-    """A machine inside the network to work from, which Bastion leads to."""
-
-    jump_machine: bool = False
-    """Declare the machine, its subnet, and a Bastion unless `existing_bastion` is given. It has no
-    public address, and turns itself off at night; Bastion is billed by the hour, day and night."""
-
-    users: Guid | None = None
-    """Entra group whose members may sign in to the machine and start it. Required with the
-    machine."""
-
-    administrators: Guid | None = None
-    """Entra group whose members may also become root on it."""
-
-    public_key: PublicKey | None = None
-    """SSH public key that Azure demands of a Linux machine without a password. Required with the
-    machine, though nobody signs in with it: cloud-init makes no account for it. Delete the private
-    half."""
-
-    repository: RepositoryUrl | None = None
-    """Git repository, readable without signing in, that the machine clones to /opt/platform and
-    sets up when it is created. None leaves it to its users. A change replaces the machine."""
-
-    revision: Revision = "main"
-    """Branch, tag or commit of `repository`."""
-
-    size: Literal["Standard_D2as_v5", "Standard_D4as_v5", "Standard_D2s_v5", "Standard_D4s_v5"] = (
-        "Standard_D2as_v5"
-    )
-    """Virtual machine size: those of series that support trusted launch (Azure Virtual Machines,
-    "Trusted launch")."""
-
-    off_at: TimeOfDay = "1900"
-    """Time of day at which the machine is turned off, whoever works on it."""
-
-    time_zone: TimeZone = "UTC"
-    """Time zone of `off_at`, such as "W. Europe Standard Time"."""
-
-    bastion_allowed_addresses: tuple[str, ...] = ()
-    """Public IPv4 addresses or ranges that may open HTTPS to the declared Bastion; empty means the
-    whole internet, where an Entra sign-in is all that is in the way."""
-
-    existing_bastion: BastionId | None = None
-    """Use this Bastion (Standard or Premium, with native client support) of a peered network
-    instead of declaring one. `network.jump_access` lists its subnet's range, and its owner gives
-    `users` and `administrators` Reader on it. They also need Reader on this stack's network, which
-    the stack does not assign."""
-
-
-@dataclass(frozen=True)
 class MonitoringSettings:
-    """Logs and alerts."""
+    """Logs."""
 
     retention_days: Annotated[int, Bounds(30, 730)] = 30
     """Days that logs are kept."""
@@ -253,10 +188,6 @@ class MonitoringSettings:
     """Declare Application Insights for the workspace. Only online endpoints report to it; training
     and its alerts need only the log workspace."""
 
-    private_link: bool = False
-    """Send logs and metrics through a private link scope. It overrides Azure Monitor's names in the
-    whole network and in every network that shares its DNS."""
-
     storage_reads: bool = False
     """Log reads of blobs and files too. Training reads every shard in every epoch, and these logs
     can use up `daily_cap_gb` and displace all others."""
@@ -264,52 +195,21 @@ class MonitoringSettings:
     existing_log_workspace: LogWorkspaceId | None = None
     """Use this Log Analytics workspace instead of declaring one."""
 
-    preempted_nodes: Annotated[int, Bounds(1)] = 1
-    """Alert when this many nodes were pre-empted within an hour."""
-
-    idle_minutes: Annotated[int, Bounds(5, 1440)] = 60
-    """Alert when a cluster keeps idle nodes for this many minutes."""
-
-    failed_jobs: Annotated[int, Bounds(1)] = 1
-    """Alert when this many jobs failed within an hour."""
-
-    waiting_minutes: Annotated[int, Bounds(15, 1440)] = 60
-    """Alert when a run has failed or was cancelled, and nobody has submitted it again for this many
-    minutes, which no supervisor takes to do so."""
-
-    ended_runs: bool = False
-    """Alert of every run that ends, for teams without a webhook."""
-
-    quota_percent: Annotated[int, Bounds(1, 100)] = 90
-    """Alert when this percentage of the quota is in use."""
-
 
 @dataclass(frozen=True)
-class BudgetSettings:
-    """A monthly budget. It notifies people; it stops nothing."""
-
-    amount: Annotated[float, Bounds(1)]
-    """Amount in the billing currency of the subscription."""
-
-    start: Annotated[
-        str, Pattern(r"20\d\d-(0[1-9]|1[0-2])-01", "the first day of a month, such as 2026-12-01")
-    ]
-    """First month of the budget. Azure accepts the current month or up to 12 months ahead, and no
-    past month, so set it once and leave it."""
+class Contacts:
+    """The people whom a stack notifies."""
 
     emails: tuple[Email, ...]
-    """Recipients of budget notifications and alerts."""
-
-    actual_percent: tuple[Annotated[float, Bounds(0.01, 1000)], ...] = (80.0, 100.0)
-    """Percentages of the amount at which actual spending is reported."""
-
-    forecast_percent: tuple[Annotated[float, Bounds(0.01, 1000)], ...] = (100.0,)
-    """Percentages of the amount at which forecast spending for the month is reported."""
+    """Recipients of all notifications."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of one stack."""
+    """Settings of one stack. `leaves.SETTINGS` adds those of the leaves."""
+
+    leaves: ClassVar[tuple[Leaf, ...]] = ()
+    """The leaves of the platform."""
 
     stack: str
     """Name of the Pulumi stack; comes from the engine and is not a key of the configuration."""
@@ -320,7 +220,8 @@ class Settings:
     location: Region
     """Azure region of all resources."""
 
-    budget: BudgetSettings
+    budget: Contacts
+    """Whom the stack notifies. The key is that of the feature which needed it first."""
 
     subscription: SubscriptionSettings
 
@@ -356,9 +257,7 @@ class Settings:
     storage: StorageSettings = field(default_factory=StorageSettings)
     registry: RegistrySettings = field(default_factory=RegistrySettings)
     vault: VaultSettings = field(default_factory=VaultSettings)
-    encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
     people: PeopleSettings = field(default_factory=PeopleSettings)
-    access: AccessSettings = field(default_factory=AccessSettings)
     monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
     serving: bool = False
     """Declare the identity that endpoints of models act as; `python -m jobs deploy` needs it."""
@@ -397,10 +296,45 @@ class Settings:
         nodes: Counter[SubnetRole] = Counter()
         for cluster in self.clusters.values():
             nodes[DUTY_SUBNETS[cluster.duty]] += cluster.max_nodes
+        addresses = {
+            "training": max(self.network.training_nodes, nodes["training"]),
+            "build": max(self.network.build_nodes, nodes["build"]),
+            "endpoints": subnets.ENDPOINT_ADDRESSES,
+        }
+        more = self.leaf_subnets.values()
         return subnets.plan(
             self.network.address_space,
-            max(self.network.training_nodes, nodes["training"]),
-            max(self.network.build_nodes, nodes["build"]),
-            jump=self.network.jump_subnet or self.access.jump_machine,
-            bastion=self.access.jump_machine and self.access.existing_bastion is None,
+            addresses | {one.role: one.addresses for one in more if not one.last},
+            {one.role: one.addresses for one in more if one.last},
         )
+
+    @property
+    def leaf_subnets(self) -> dict[SubnetRole, Subnet]:
+        """The subnets of the leaves in the declared network, by role."""
+        return {one.role: one for leaf in self.leaves for one in leaf.subnets(self)}
+
+    @property
+    def subnet_names(self) -> dict[SubnetRole, str]:
+        """The names of the declared subnets, by role."""
+        more = self.leaf_subnets
+        return {role: self.names.subnet(role) for role in ("training", "build", "endpoints")} | {
+            role: one.name or self.names.subnet(role) for role, one in more.items()
+        }
+
+    @property
+    def endpoint_kinds(self) -> dict[str, Endpoint]:
+        """The kinds of private endpoints that the stack has, of the trunk and of the leaves."""
+        more = {kind: one for leaf in self.leaves for kind, one in leaf.endpoints(self).items()}
+        return ENDPOINTS | more
+
+    def of(self, kind: type[T]) -> T:
+        """Return the group of settings of a class: how a leaf reads its own settings.
+
+        Raises:
+            LookupError: no group has this class.
+        """
+        for one in fields(self):
+            group = getattr(self, one.name)
+            if isinstance(group, kind):
+                return group
+        raise LookupError(f"the settings have no {kind.__name__}")

@@ -11,6 +11,7 @@ import pulumi
 import yaml
 from pulumi.runtime.config import CONFIG, get_config_env
 
+from infra.leaves import SETTINGS
 from infra.settings import Settings
 from infra.validation import load
 
@@ -86,7 +87,7 @@ def decode(config: Mapping[str, Any], project: str) -> dict[str, object]:
     objects, numbers and booleans. Text that should be one of these and is not stays text, so that
     `load` can report what is wrong with it.
     """
-    hints = typing.get_type_hints(Settings)
+    hints = typing.get_type_hints(SETTINGS)
     values: dict[str, object] = {}
     for key, value in config.items():
         namespace, _, name = key.rpartition(":")

@@ -1,5 +1,6 @@
 """The address plan: subnets of a virtual network with room for every node of the clusters."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
@@ -15,9 +16,6 @@ Machine Learning, "Secure a workspace with virtual networks")."""
 ENDPOINT_ADDRESSES = 27
 """Room for private endpoints. The workspace's takes 3, the registry's 2, each other 1 per group;
 Azure Monitor's private link scope takes more than ten."""
-JUMP_ADDRESSES = 11
-BASTION_ADDRESSES = 59
-"""Azure refuses a Bastion in a subnet smaller than a /26 (Azure Bastion, "FAQ")."""
 PRIVATE = tuple(
     map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 )
@@ -28,25 +26,8 @@ class AddressPlan:
     """Disjoint subnets inside one address space."""
 
     space: IPv4Network
-    training: IPv4Network
-    build: IPv4Network
-    endpoints: IPv4Network
-    jump: IPv4Network | None
-    bastion: IPv4Network | None = None
-
-    @property
-    def subnets(self) -> dict[SubnetRole, IPv4Network]:
-        """The declared subnets by role."""
-        subnets: dict[SubnetRole, IPv4Network] = {
-            "training": self.training,
-            "build": self.build,
-            "endpoints": self.endpoints,
-        }
-        optional: dict[SubnetRole, IPv4Network | None] = {
-            "jump": self.jump,
-            "bastion": self.bastion,
-        }
-        return subnets | {role: subnet for role, subnet in optional.items() if subnet is not None}
+    subnets: Mapping[SubnetRole, IPv4Network]
+    """The declared subnets by role."""
 
 
 def usable(subnet: IPv4Network) -> int:
@@ -58,6 +39,23 @@ def prefix_length(addresses: int) -> int:
     """Return the prefix length of the smallest subnet with this many usable addresses."""
     needed = addresses + RESERVED_BY_AZURE
     return min(SMALLEST_SUBNET, 32 - (needed - 1).bit_length())
+
+
+def address_range(text: str) -> IPv4Network | None:
+    """Return an IPv4 address or range; None if the text is neither."""
+    try:
+        return IPv4Network(text)
+    except ValueError:
+        return None
+
+
+def private_range_problems(key: str, text: str) -> Iterator[str]:
+    """Yield what is wrong with a private range that the settings have at a key."""
+    range_ = address_range(text)
+    if range_ is None:
+        yield f"{key}: {text!r} is not a range like 10.0.0.0/16"
+    elif not any(range_.subnet_of(private) for private in PRIVATE):
+        yield f"{key}: {text} is not private; list private ranges only"
 
 
 def space_problems(space: str, others: tuple[str, ...] = ()) -> list[str]:
@@ -91,21 +89,15 @@ def space_problems(space: str, others: tuple[str, ...] = ()) -> list[str]:
 
 
 def plan(
-    space: str,
-    training_nodes: int,
-    build_nodes: int,
-    *,
-    jump: bool = False,
-    bastion: bool = False,
+    space: str, addresses: Mapping[SubnetRole, int], last: Mapping[SubnetRole, int] | None = None
 ) -> AddressPlan:
-    """Lay out the subnets, the largest first and that of a Bastion last, each aligned.
+    """Lay out the subnets, the largest first, each aligned.
 
     Args:
         space: address range of the virtual network, in CIDR notation.
-        training_nodes: nodes that may run in the training subnet at once, over all its clusters.
-        build_nodes: nodes that may build images at once.
-        jump: whether to include a subnet for a machine to work from.
-        bastion: whether to include the subnet of a Bastion.
+        addresses: number of addresses that each subnet has room for, by role.
+        last: the same for subnets that come after all others, though they are large: Azure cannot
+            move the subnets of a stack that is deployed.
 
     Raises:
         AddressError: the space is not a private range, overlaps that of the containers, or is too
@@ -115,20 +107,11 @@ def plan(
     if problems:
         raise AddressError(problems)
     network = IPv4Network(space)
-    addresses: dict[SubnetRole, int] = {
-        "training": training_nodes,
-        "build": build_nodes,
-        "endpoints": ENDPOINT_ADDRESSES,
-    }
-    if jump:
-        addresses["jump"] = JUMP_ADDRESSES
     lengths = {role: prefix_length(count) for role, count in addresses.items()}
     order = sorted(lengths, key=lambda role: lengths[role])
-    if bastion:
-        # Last, although it is large: Azure cannot move the subnets of a stack that is deployed.
-        addresses["bastion"] = BASTION_ADDRESSES
-        lengths["bastion"] = prefix_length(BASTION_ADDRESSES)
-        order.append("bastion")
+    order += last or {}
+    addresses = {**addresses, **(last or {})}
+    lengths = {role: prefix_length(count) for role, count in addresses.items()}
     starts: dict[SubnetRole, int] = {}
     total = 0
     for role in order:
@@ -139,19 +122,12 @@ def plan(
         raise AddressError([_too_small(network, addresses, lengths, total)])
     first = int(network.network_address)
     placed = {role: IPv4Network((first + at, lengths[role])) for role, at in starts.items()}
-    return AddressPlan(
-        network,
-        placed["training"],
-        placed["build"],
-        placed["endpoints"],
-        placed.get("jump"),
-        placed.get("bastion"),
-    )
+    return AddressPlan(network, {role: placed[role] for role in addresses})
 
 
 def _too_small(
     network: IPv4Network,
-    addresses: dict[SubnetRole, int],
+    addresses: Mapping[SubnetRole, int],
     lengths: dict[SubnetRole, int],
     total: int,
 ) -> str:

@@ -6,19 +6,20 @@ reported already.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 from common import fields
 from common.fields import Reading
 from infra import naming
 from infra.catalog import vm_sizes
-from infra.checks import access as access_checks
 from infra.checks import network as network_checks
 from infra.errors import SettingsError
+from infra.leaf import Check
+from infra.leaves import LEAVES, SETTINGS
 from infra.naming import CLUSTER, CLUSTER_KEY
 from infra.settings import Settings
+from infra.subnets import address_range
 
 REQUIRED_TAGS = ("owner", "cost-center")
 OWN_TAGS = ("stack", "managed-by")
@@ -27,8 +28,6 @@ MOST_TAGS = 50
 """Tags per resource (Azure Resource Manager, "Use tags"), with the stack's own."""
 LONGEST_TAG, LONGEST_TAG_VALUE, UNTAGGABLE = 128, 256, set("<>%&\\?/")
 """Limits of tags (Azure Resource Manager, "Use tags"); names are shortest for storage accounts."""
-MOST_NOTIFICATIONS = 5
-"""Notifications per budget (Azure Cost Management)."""
 MOST_STORAGE_RULES = 400
 """Address rules per storage account (Azure Storage, "Configure firewalls")."""
 WIDEST_ALLOWED = 16
@@ -45,19 +44,11 @@ def load(values: Mapping[str, object]) -> Settings:
         SettingsError: with every unknown or missing key, wrong type, value out of bounds,
             contradiction, and name, size, address space or quota that Azure would reject.
     """
-    reading = fields.read(Settings, values)
+    reading = fields.read(SETTINGS, values)
     problems = [*reading.problems, *contradictions(reading)]
     if problems:
         raise SettingsError(problems)
     return reading.value
-
-
-@dataclass(frozen=True)
-class Check:
-    """One rule over several fields."""
-
-    reads: tuple[str, ...]
-    find: Callable[[Settings], Iterator[str]]
 
 
 def contradictions(reading: Reading[Settings]) -> list[str]:
@@ -80,7 +71,11 @@ def _repeated(values: Iterable[str]) -> dict[str, list[str]]:
 
 def _names(settings: Settings) -> Iterator[str]:
     yield from naming.problems(
-        settings.prefix, settings.stack, settings.location, settings.name_seed
+        settings.prefix,
+        settings.stack,
+        settings.location,
+        settings.name_seed,
+        [name for leaf in LEAVES for name in leaf.names],
     )
 
 
@@ -254,7 +249,7 @@ def _profile(settings: Settings) -> Iterator[str]:
 
 
 def _allowed(text: str) -> Iterator[str]:
-    network = network_checks.address_range(text)
+    network = address_range(text)
     if network is None:
         yield f"{text!r} is not an IPv4 address or range, such as 203.0.113.7 or 203.0.113.0/24"
     elif not network.is_global:
@@ -274,60 +269,10 @@ def _storage(settings: Settings) -> Iterator[str]:
         )
 
 
-def _encryption(settings: Settings) -> Iterator[str]:
-    encryption, vault = settings.encryption, settings.vault
-    if encryption.key_uri is not None and vault.existing is None:
-        yield "vault.existing: is missing; give the id of the vault that holds encryption.key_uri"
-    if encryption.key_uri is not None and not encryption.customer_managed_keys:
-        yield "encryption.key_uri: has no effect; set encryption.customer_managed_keys to true"
-    if (
-        encryption.customer_managed_keys
-        and vault.existing is not None
-        and encryption.key_uri is None
-    ):
-        yield (
-            "encryption.key_uri: is missing; the stack adds no key to vault.existing, so give the "
-            "URI of a key in it"
-        )
-    if encryption.key_uri is not None and vault.existing is not None:
-        key_vault = encryption.key_uri.removeprefix("https://").partition(".")[0]
-        name = vault.existing.rpartition("/")[2]
-        if key_vault.lower() != name.lower():
-            yield (
-                f"encryption.key_uri: is a key in vault {key_vault!r}, but vault.existing is "
-                f"{name!r}; use one vault in both"
-            )
-    if vault.existing is not None or vault.purge_protection:
-        return
-    if encryption.customer_managed_keys:
-        yield (
-            "vault.purge_protection: must be true with encryption.customer_managed_keys; if the "
-            "key is purged, the data can never be read again"
-        )
-    if settings.protect:
+def _purge_protection(settings: Settings) -> Iterator[str]:
+    vault = settings.vault
+    if settings.protect and vault.existing is None and not vault.purge_protection:
         yield "vault.purge_protection: must be true when protect is true"
-
-
-def _budget_emails(settings: Settings) -> Iterator[str]:
-    if not settings.budget.emails:
-        yield "budget.emails: is empty; give at least one e-mail address to notify"
-    for email in _repeated(settings.budget.emails):
-        yield f"budget.emails: contains {email} twice; Azure refuses two receivers of one address"
-
-
-def _budget_percentages(settings: Settings) -> Iterator[str]:
-    actual, forecast = settings.budget.actual_percent, settings.budget.forecast_percent
-    for name, shares in (("actual_percent", actual), ("forecast_percent", forecast)):
-        if not shares:
-            yield f"budget.{name}: is empty; give at least one percentage, such as 100"
-        if len(set(shares)) < len(shares):
-            yield f"budget.{name}: {list(shares)} contains a percentage twice"
-    count = len(actual) + len(forecast)
-    if count > MOST_NOTIFICATIONS:
-        yield (
-            f"budget.actual_percent: {count} percentages together with budget.forecast_percent, "
-            f"but a budget accepts at most {MOST_NOTIFICATIONS}"
-        )
 
 
 def _tags(settings: Settings) -> Iterator[str]:
@@ -376,7 +321,7 @@ CHECKS = (
     Check(("clusters", "subscription"), _cores),
     Check(("network",), network_checks.address_space),
     Check(("network",), network_checks.existing_network),
-    Check(("network", "access"), network_checks.connections),
+    Check(("network",), network_checks.connections),
     Check(("network",), network_checks.private_dns),
     Check(("network", "storage", "registry", "vault"), network_checks.existing_endpoints),
     Check(
@@ -384,12 +329,9 @@ CHECKS = (
         _resource_group,
     ),
     Check(("network", "clusters"), network_checks.address_plan),
-    Check(("access", "network", "clusters"), access_checks.jump_machine),
-    Check(("access", "network", "resource_group"), access_checks.bastion),
     Check(("profile", "allowed_addresses"), _profile),
     Check(("storage.existing_default", "storage.existing_data"), _storage),
-    Check(("encryption", "vault", "protect"), _encryption),
-    Check(("budget.emails",), _budget_emails),
-    Check(("budget.actual_percent", "budget.forecast_percent"), _budget_percentages),
+    Check(("vault", "protect"), _purge_protection),
     Check(("tags",), _tags),
+    *(check for leaf in LEAVES for check in leaf.checks),
 )

@@ -1,74 +1,28 @@
-"""The command line: `python -m jobs COMMAND`.
+"""The command line: `python -m jobs COMMAND`, a table of commands.
 
 A command's module is imported only when the command runs: some need libraries that take seconds to
 import.
 """
 
-import importlib
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from common import commands
 from common.arguments import parse
 from common.errors import UserError
+from common.program import REPORTED, Command, Program, load, report
 from jobs.console import PLATFORM
 from jobs.errors import AccessError, NotDeployedError
 from jobs.exit_status import BROKEN_PIPE
-from jobs.pipelines import runner_policy
+from jobs.leaf import JobCommand
+from jobs.leaves import LEAVES
 from jobs.pulumi.stack_outputs import read_outputs
 from jobs.spec.from_options import REPOSITORY
 
-USAGE = """\
-usage: python -m jobs COMMAND [NAME] [options] [-- options of the trainer]
-
-  preview      show what deploying the platform would change
-  up           deploy the platform, or the changes to it
-  drift        show which resources somebody has changed outside of Pulumi
-  backend      set up a storage account for Pulumi's state, and identities for GitHub's workflows
-  comment      write a preview as a comment on a pull request, as a step of a workflow
-  preflight    check whether a run could start: sign-in, network, cluster, quota, image, data
-  plan         show what a training would take on each choice of nodes, before any is rented:
-               plan --preset imagenet-ndv2 --deadline 2h
-  scaling      measure images/s by number of nodes with short jobs; `plan` then uses the points:
-               scaling --nodes 1 2 4
-  commission   run what has never met Azure, ascending by cost, and write a page of facts
-  submit       run a training (or --kind smoke, benchmark, check) and follow it to its end:
-               submit --preset imagenet-ndv2 --nodes 2 --data.asset imagenet:VERSION -- --epochs 90
-  prepare      convert raw images into shards, as a job:
-               prepare imagenet --raw ilsvrc2012 --prepared imagenet -- --train FILE ...
-  spec         print the job as YAML for `az ml job create`, without submitting it
-  follow       show the output of a run until it ends; --supervise submits the run again if its
-               nodes are pre-empted
-  supervise    submit all interrupted runs of the workspace again, and send notices of those that
-               ended: supervise --once, from any machine
-  status       show what costs money now, and the runs with their attempts
-  list         list the jobs of the workspace
-  cost         estimate what jobs have cost, by run, week or tag: cost --by tag:data
-  compare      compare runs by configuration, curves, time and cost: compare RUN RUN
-  logs         print the logs of a job's processes: logs NAME --rank all
-  stacks       print where the ranks of a running training are, and what they wait for
-  profile      record some steps of a running training, and download the profile
-  debug        show how to get into the nodes of a job that was submitted with --debug
-  cancel       cancel a run
-  tensorboard  show the training curves of a run, live from blob storage
-  upload       upload a folder to a container and register it as a data set:
-               upload DIR --to prepared/imagenet
-  download     download the results of a run: model, report, curves, logs
-  register     register the model of a run as a versioned model
-  deploy       let a registered model answer requests: deploy MODEL:VERSION --endpoint NAME
-  score        ask an endpoint for the classes of images: score --endpoint NAME IMAGE...
-  score-batch  write the classes of all images in a folder of storage to files, as a job:
-               score-batch MODEL:VERSION --input raw/photos --output scores/photos --nodes 8
-  traffic      promote a deployment of an endpoint, divide the requests, or roll back:
-               traffic --endpoint NAME --to green
-  endpoints    list the endpoints, and what they cost while idle
-  undeploy     delete an endpoint, or one deployment of it
-  teardown     delete the platform of a stack; --cluster NAME deletes only one cluster
-
+_NOTES: Final = """\
 NAME is the key of a run, which stands for its newest job, or the name of a job.
 
 options of every command:
@@ -89,65 +43,172 @@ with Ctrl-C (jobs keep running in Azure); 141 stdout was closed. A failed job re
 status of its program.
 """
 
+GROUPS: Final = ("platform", "train", "data", "look at runs", "use a model", "foresee")
 
-@dataclass(frozen=True)
-class Command:
-    """Where a command is implemented, and which arguments it takes."""
-
-    module: str
-    options: str
-    """Name of the dataclass of the command's options."""
-    program: bool = False
-    """Whether options of the trainer may follow after `--`."""
-    outputs: Literal["required", "optional", "named", "made"] = "required"
-    """Whether the command needs the outputs of a stack. optional: it also works on a stack that no
-    longer has outputs; named: it reads them only if the command line names a stack; made: it
-    works on the stack itself."""
-    data: bool = False
-    """Whether the command moves data, for which it must be inside the network of a private
-    stack."""
-
-
-COMMANDS: Final = {
-    "preview": Command("jobs.commands.deploy", "PreviewOptions", outputs="made"),
-    "up": Command("jobs.commands.deploy", "UpOptions", outputs="made"),
-    "drift": Command("jobs.pipelines.drift", "DriftOptions", outputs="made"),
-    "backend": Command("jobs.pipelines.backend", "BackendOptions", outputs="made"),
-    "comment": Command("jobs.pipelines.comment", "CommentOptions", outputs="made"),
-    "preflight": Command(
-        "jobs.commands.preflight", "PreflightOptions", program=True, outputs="optional"
+_TRUNK: Final = (
+    JobCommand(
+        "preview",
+        "platform",
+        "show what deploying the platform would change",
+        "jobs.commands.up:run",
+        "jobs.commands.up:PreviewOptions",
+        outputs="made",
     ),
-    "plan": Command("jobs.planning.command", "PlanOptions", program=True, outputs="named"),
-    "scaling": Command("jobs.scaling.command", "ScalingOptions", program=True, data=True),
-    "commission": Command("jobs.commission.command", "CommissionOptions", program=True, data=True),
-    "submit": Command("jobs.commands.submit", "SubmitOptions", program=True, data=True),
-    "prepare": Command("jobs.processing.prepare", "PrepareOptions", program=True, data=True),
-    "spec": Command("jobs.commands.spec", "SpecOptions", program=True),
-    "follow": Command("jobs.commands.follow", "FollowOptions"),
-    "supervise": Command("jobs.commands.runs.supervise", "SuperviseOptions"),
-    "status": Command("jobs.commands.status", "StatusOptions"),
-    "list": Command("jobs.commands.status", "ListOptions"),
-    "cost": Command("jobs.commands.runs.cost", "CostOptions"),
-    "compare": Command("jobs.commands.runs.compare", "CompareOptions", data=True),
-    "logs": Command("jobs.commands.logs", "LogsOptions"),
-    "stacks": Command("jobs.inspection.stacks", "StacksOptions", data=True),
-    "profile": Command("jobs.inspection.profile", "ProfileOptions", data=True),
-    "debug": Command("jobs.inspection.debug", "DebugOptions"),
-    "cancel": Command("jobs.commands.cancel", "CancelOptions"),
-    "tensorboard": Command("jobs.commands.tensorboard", "TensorboardOptions", data=True),
-    "upload": Command("jobs.commands.upload", "UploadOptions", data=True),
-    "download": Command("jobs.commands.download", "DownloadOptions", data=True),
-    "register": Command("jobs.commands.register", "RegisterOptions", data=True),
-    "deploy": Command("jobs.serving.deploy", "DeployOptions", data=True),
-    "score": Command("jobs.serving.score", "ScoreOptions"),
-    "score-batch": Command(
-        "jobs.processing.score_batch", "ScoreBatchOptions", program=True, data=True
+    JobCommand(
+        "up",
+        "platform",
+        "deploy the platform, or the changes to it",
+        "jobs.commands.up:run",
+        "jobs.commands.up:UpOptions",
+        outputs="made",
     ),
-    "traffic": Command("jobs.serving.traffic", "TrafficOptions"),
-    "endpoints": Command("jobs.serving.listing", "EndpointsOptions"),
-    "undeploy": Command("jobs.serving.undeploy", "UndeployOptions"),
-    "teardown": Command("jobs.commands.teardown", "TeardownOptions", outputs="optional"),
+    JobCommand(
+        "preflight",
+        "platform",
+        "check whether a run could start: sign-in, network, cluster, quota, image, data",
+        "jobs.commands.preflight:run",
+        "jobs.commands.preflight:PreflightOptions",
+        program=True,
+        outputs="optional",
+    ),
+    JobCommand(
+        "teardown",
+        "platform",
+        "delete the platform of a stack; --cluster NAME deletes only one cluster",
+        "jobs.commands.teardown:run",
+        "jobs.commands.teardown:TeardownOptions",
+        outputs="optional",
+    ),
+    JobCommand(
+        "submit",
+        "train",
+        "start a run (or --kind smoke, benchmark, check) and follow it to its end: submit "
+        "--preset imagenet-ndv2 --nodes 2 --data.asset imagenet:VERSION -- --epochs 90",
+        "jobs.commands.submit:run",
+        "jobs.commands.submit:SubmitOptions",
+        program=True,
+        data=True,
+    ),
+    JobCommand(
+        "spec",
+        "train",
+        "print the job as YAML for `az ml job create`, without submitting it",
+        "jobs.commands.spec:run",
+        "jobs.commands.spec:SpecOptions",
+        program=True,
+    ),
+    JobCommand(
+        "supervise",
+        "train",
+        "submit all interrupted runs of the workspace again, and send notices of those that "
+        "ended: supervise --once, from any machine",
+        "jobs.commands.runs.supervise:run",
+        "jobs.commands.runs.supervise:SuperviseOptions",
+    ),
+    JobCommand(
+        "cancel",
+        "train",
+        "cancel a run",
+        "jobs.commands.cancel:run",
+        "jobs.commands.cancel:CancelOptions",
+    ),
+    JobCommand(
+        "upload",
+        "data",
+        "upload a folder to a container and register it as a data set: upload DIR --to "
+        "prepared/imagenet",
+        "jobs.commands.upload:run",
+        "jobs.commands.upload:UploadOptions",
+        data=True,
+    ),
+    JobCommand(
+        "prepare",
+        "data",
+        "convert raw images into shards, as a job: prepare imagenet --raw ilsvrc2012 "
+        "--prepared imagenet -- --train FILE ...",
+        "jobs.commands.prepare:run",
+        "jobs.commands.prepare:PrepareOptions",
+        program=True,
+        data=True,
+    ),
+    JobCommand(
+        "status",
+        "look at runs",
+        "show what costs money now, and the runs with their attempts; --jobs lists jobs instead",
+        "jobs.commands.status:run",
+        "jobs.commands.status:StatusOptions",
+    ),
+    JobCommand(
+        "follow",
+        "look at runs",
+        "show the output of a run until it ends; --supervise submits the run again if its "
+        "nodes are pre-empted",
+        "jobs.commands.follow:run",
+        "jobs.commands.follow:FollowOptions",
+    ),
+    JobCommand(
+        "logs",
+        "look at runs",
+        "print the logs of a job's processes: logs NAME --rank all",
+        "jobs.commands.logs:run",
+        "jobs.commands.logs:LogsOptions",
+    ),
+    JobCommand(
+        "cost",
+        "look at runs",
+        "estimate what jobs have cost, by run, week or tag: cost --by tag:data",
+        "jobs.commands.runs.cost:run",
+        "jobs.commands.runs.cost:CostOptions",
+    ),
+    JobCommand(
+        "compare",
+        "look at runs",
+        "compare runs by configuration, curves, time and cost: compare RUN RUN",
+        "jobs.commands.runs.compare:run",
+        "jobs.commands.runs.compare:CompareOptions",
+        data=True,
+    ),
+    JobCommand(
+        "tensorboard",
+        "look at runs",
+        "show the training curves of a run, live from blob storage",
+        "jobs.commands.tensorboard:run",
+        "jobs.commands.tensorboard:TensorboardOptions",
+        data=True,
+    ),
+    JobCommand(
+        "download",
+        "use a model",
+        "download the results of a run: model, report, curves, logs",
+        "jobs.commands.download:run",
+        "jobs.commands.download:DownloadOptions",
+        data=True,
+    ),
+    JobCommand(
+        "register",
+        "use a model",
+        "register the model of a run as a versioned model",
+        "jobs.commands.register:run",
+        "jobs.commands.register:RegisterOptions",
+        data=True,
+    ),
+)
+
+COMMANDS: Final[Mapping[str, JobCommand]] = {
+    command.name: command
+    for command in (*_TRUNK, *(command for leaf in LEAVES for command in leaf.commands))
 }
+
+PROGRAM: Final = Program(
+    "jobs",
+    tuple(COMMANDS.values()),
+    GROUPS,
+    "COMMAND [NAME] [options] [-- options of the trainer]",
+    _NOTES,
+)
+
+_FORMER: Final[Mapping[str, tuple[str, ...]]] = {"list": ("status", "--jobs", "True")}
+"""Former commands that are now options of another one."""
 
 
 @dataclass(frozen=True)
@@ -183,16 +244,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Azure's libraries log warnings that our own errors express better, and warn about their
     # experimental classes.
     logging.getLogger("azure").setLevel(logging.ERROR)
+    args = list(sys.argv[1:] if argv is None else argv)
     try:
-        status = commands.run("jobs", COMMANDS, USAGE, _run, argv)
+        status = PROGRAM.run([*_FORMER.get(args[0], args[:1]), *args[1:]] if args else args, _run)
         # Now, as a closed pipe cannot be handled while the interpreter exits.
         sys.stdout.flush()
     except BrokenPipeError:
         # Discard what is still buffered, so that the interpreter also exits without an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
-    except commands.REPORTED as error:
-        return commands.report(error)
+    except REPORTED as error:
+        return report(error)
     return status
 
 
@@ -202,8 +264,7 @@ def read_options(name: str, args: Sequence[str]) -> Any:
     Raises:
         ConfigError: An option is unknown or a value is invalid; lists all of them.
     """
-    command = COMMANDS[name]
-    own = getattr(importlib.import_module(command.module), command.options)
+    own = COMMANDS[name].load_options()
     both = make_dataclass(
         own.__name__,
         (),
@@ -214,22 +275,22 @@ def read_options(name: str, args: Sequence[str]) -> Any:
     return parse(both(), name, args, package="jobs")
 
 
-def _run(name: str, args: list[str]) -> int:
-    command = COMMANDS[name]
+def _run(found: Command, args: list[str]) -> int:
+    command = COMMANDS[found.name]
     end = args.index("--") if "--" in args else len(args)
     program = tuple(args[end + 1 :])
     if program and not command.program:
-        raise UserError(f"{name}: this command accepts no trainer options after '--'")
-    options = read_options(name, args[:end])
+        raise UserError(f"{command.name}: this command accepts no trainer options after '--'")
+    options = read_options(command.name, args[:end])
     token = PLATFORM.set(options.given)
     try:
-        return _run_on_platform(name, command, options, program)
+        return _run_on_platform(command, options, program)
     finally:
         PLATFORM.reset(token)
 
 
-def _run_on_platform(name: str, command: Command, options: Any, program: tuple[str, ...]) -> int:
-    run = importlib.import_module(command.module).run
+def _run_on_platform(command: JobCommand, options: Any, program: tuple[str, ...]) -> int:
+    run = command.load_run()
     if command.outputs == "made":
         return int(run(options, as_json=options.json, stack=options.stack))
     outputs = None
@@ -240,9 +301,10 @@ def _run_on_platform(name: str, command: Command, options: Any, program: tuple[s
         if command.outputs == "required":
             raise
     if command.data and outputs is not None:
-        problem = runner_policy.refusal(name, outputs.access, os.environ)
-        if problem is not None:
-            raise AccessError(problem)
+        for refuses in (load(leaf.refuses) for leaf in LEAVES if leaf.refuses):
+            problem = refuses(command.name, outputs.access, os.environ)
+            if problem is not None:
+                raise AccessError(problem)
     more: dict[str, Any] = {"program": program} if command.program else {}
     if command.outputs == "optional":
         more["stack"] = options.stack

@@ -57,11 +57,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def confirm(name: str, warning: str, console: Console) -> None:
     """Ask the user to confirm a deletion by typing a name.
 
-    Args:
-        name: Name of what is to be deleted.
-        warning: What is deleted with it.
-        console: Prints the warning.
-
     Raises:
         UserError: stdin is not a terminal, or something else was typed.
     """
@@ -78,10 +73,6 @@ def confirm(name: str, warning: str, console: Console) -> None:
 
 def agree(warning: str, console: Console) -> None:
     """Ask the user once whether to go on with what costs money.
-
-    Args:
-        warning: What it costs.
-        console: Prints the warning.
 
     Raises:
         UserError: stdin is not a terminal, or the answer is not yes.

@@ -132,7 +132,7 @@ class AttemptOptions:
 
 
 @dataclass(frozen=True)
-class PlacementOptions:
+class ResourceOptions:
     """Where a job is run, and on which data."""
 
     cluster: str | None = None
@@ -142,7 +142,7 @@ class PlacementOptions:
     if the stack has none of that name."""
 
     nodes: Annotated[int, Bounds(at_least=1)] = 1
-    """Number of nodes; each runs one process per GPU, or per `model.stages` GPUs."""
+    """Number of nodes; each runs one process per GPU, or per as many GPUs as a rank has."""
 
     cpu_processes: Annotated[int, Bounds(at_least=1)] = 2
     """Processes per node without GPUs."""
@@ -155,11 +155,11 @@ class PlacementOptions:
 
 
 @dataclass(frozen=True)
-class JobOptions(AttemptOptions, PlacementOptions):
+class JobOptions(AttemptOptions, ResourceOptions):
     """How a job is run on the platform."""
 
     hold_on_failure: Annotated[float | None, Bounds(at_least=1, at_most=1440)] = None
-    """Minutes for which a training that fails keeps its nodes, at their price, so that you can look
+    """Minutes for which a run that fails keeps its nodes, at their price, so that you can look
     into it; None releases them at once. `debug NAME --release`, `cancel` and the timeout end it."""
 
     debug: Annotated[Literal["no", "services", "paused"], Alone("services")] = "no"
@@ -168,7 +168,7 @@ class JobOptions(AttemptOptions, PlacementOptions):
     before its first step until a debugger attaches."""
 
     def _contradictions(self) -> list[str]:
-        return super()._contradictions() + _placement_contradictions(self)
+        return super()._contradictions() + _resource_contradictions(self)
 
 
 @dataclass(frozen=True)
@@ -191,35 +191,7 @@ class PreparationOptions:
             raise ConfigError(problems)
 
 
-@dataclass(frozen=True)
-class BatchOptions:
-    """What a scoring in batch reads and writes."""
-
-    model: str = ""
-    """MODEL:VERSION of a registered model."""
-
-    input: str = ""
-    """Folder of the images after the container, raw or prepared."""
-
-    output: str = ""
-    """Folder to write in the container of prepared data, below scores/."""
-
-    def __post_init__(self) -> None:
-        container, _, images = self.input.partition("/")
-        problems = fields.problems(self)
-        if not re.fullmatch(ASSET, self.model):
-            problems.append(f"MODEL: {self.model!r} must be NAME:VERSION of a registered model")
-        if container not in ("raw", "prepared") or not re.fullmatch(FOLDER, images):
-            problems.append(
-                f"--input: {self.input!r} must be raw/FOLDER or prepared/FOLDER, such as raw/photos"
-            )
-        if not re.fullmatch(f"scores/{FOLDER}", self.output):
-            problems.append(f"--output: {self.output!r} must be scores/NAME, such as scores/photos")
-        if problems:
-            raise ConfigError(problems)
-
-
-def _placement_contradictions(options: JobOptions) -> list[str]:
+def _resource_contradictions(options: JobOptions) -> list[str]:
     data = options.data
     problems = []
     if not _SHM.fullmatch(options.shm_size):

@@ -1,1 +1,1 @@
-"""A stand-in for Azure on loopback: Resource Manager, Azure Machine Learning and blob storage."""
+"""A simulator of Azure: Resource Manager, Azure Machine Learning and blob storage."""

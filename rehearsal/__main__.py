@@ -1,4 +1,4 @@
-"""`python -m rehearsal`: Azure on loopback, and a rehearsal of a platform's whole life cycle."""
+"""`python -m rehearsal`: the simulator of Azure, and a rehearsal of a platform's life cycle."""
 
 import argparse
 import contextlib
@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from rehearsal.cycle import environment_file, runner
 from rehearsal.errors import RehearsalError
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m rehearsal",
-        description="Rehearse the platform against a stand-in for Azure on this machine.",
+        description="Rehearse the platform against a simulator of Azure on this machine.",
     )
     commands = parser.add_subparsers(required=True)
 
@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     serve = command(
         "serve",
         _serve,
-        "start the stand-in, print the environment variables for its clients, run until Ctrl-C",
+        "start the simulator, print the environment variables for its clients, run until Ctrl-C",
     )
     serve.add_argument("--state", type=Path, required=True, help="folder for all state")
     serve.add_argument(
@@ -57,7 +57,6 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         help="most processes of a job per node, for machines with few cores",
     )
-    serve.add_argument("--most-processes-per-node", action=_Renamed, help=argparse.SUPPRESS)
     serve.add_argument(
         "--mean-node-seconds",
         type=_positive_seconds,
@@ -97,20 +96,6 @@ def _parser() -> argparse.ArgumentParser:
         "--to", type=Path, help="file to write; without it, rehearsal.html beside the record"
     )
     return parser
-
-
-class _Renamed(argparse.Action):
-    """An option that was renamed: `most` became `max`."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,  # noqa: ARG002
-        values: object,  # noqa: ARG002
-        option_string: str | None = None,
-    ) -> NoReturn:
-        name = str(option_string)
-        parser.error(f"{name} was renamed to {name.replace('most', 'max')}")
 
 
 def _positive_seconds(text: str) -> float:
@@ -156,7 +141,7 @@ def _serve(options: argparse.Namespace) -> int:
         for name, value in azure.environment.items():
             print(f"export {name}={shlex.quote(value)}")
         sys.stdout.flush()
-        print(f"Azure on loopback: {azure.url}; press Ctrl-C to stop", file=sys.stderr)
+        print(f"Simulator of Azure: {azure.url}; press Ctrl-C to stop", file=sys.stderr)
         while True:
             signal.pause()
     return 0

@@ -1,4 +1,4 @@
-"""Azure on loopback: composes the services, starts and stops them, and configures their clients."""
+"""The simulator: composes its services, starts and stops them, and configures their clients."""
 
 import contextlib
 import os
@@ -38,7 +38,7 @@ from rehearsal.serving.servers import Servers
 
 
 class Loopback(contextlib.AbstractContextManager["Loopback"]):
-    """Azure on this machine's loopback, as a context manager.
+    """The simulator of Azure on this machine, as a context manager.
 
     Everything that it starts ends with it, and with the process that owns it.
     """

@@ -1,4 +1,4 @@
-"""Options of Azure on loopback."""
+"""Options of the simulator."""
 
 from dataclasses import dataclass
 from pathlib import Path

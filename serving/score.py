@@ -23,12 +23,13 @@ import io
 import json
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import segmentation
 import tensorflow as tf
 from azureml_inference_server_http.api.aml_request import AMLRequest, rawhttp
 from azureml_inference_server_http.api.aml_response import AMLResponse
@@ -109,7 +110,7 @@ def init() -> None:
     exported = tf.saved_model.load(str(file.parent))
     signature = exported.signatures.get("serving_default")
     outputs = set(signature.structured_outputs) if signature else set()
-    if "class_names" not in outputs or not outputs & {"probabilities", "shares"}:
+    if "class_names" not in outputs or not outputs & ANSWERS.keys():
         raise RuntimeError(f"{file}: is not a model that `python -m trainer export` wrote")
     description = file.parent.parent / "export.json"
     facts = json.loads(description.read_text()) if description.is_file() else {}
@@ -246,7 +247,7 @@ def answer(signature: Any, question: Question) -> dict[str, Any]:
         return {"outputs": {name: value.tolist() for name, value in values.items()}}
     if question.form == "predictions":
         return {"predictions": [row_of(values, row) for row in range(len(question.images))]}
-    results = segmented(values) if "shares" in values else classified(values)
+    results = next(read(values) for output, read in ANSWERS.items() if output in values)
     if question.form == "image":
         return results[0]
     named = zip(question.names, results, strict=True)
@@ -254,9 +255,11 @@ def answer(signature: Any, question: Question) -> dict[str, Any]:
 
 
 def row_of(values: dict[str, Any], row: int) -> dict[str, Any]:
-    """Return the outputs of one image; the class names of a segmentation are those of all."""
+    """Return the outputs of one image, of which class names that are not an image's own are those
+    of all.
+    """
     return {
-        name: (value if name == "class_names" and "shares" in values else value[row]).tolist()
+        name: (value if name == "class_names" and value.ndim == 1 else value[row]).tolist()
         for name, value in values.items()
     }
 
@@ -275,21 +278,11 @@ def classified(values: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def segmented(values: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the classes in each image with their parts of its pixels, largest first, and its mask
-    as a grey PNG in base64.
-    """
-    results = []
-    for shares, mask in zip(values["shares"], values["masks"], strict=True):
-        order = (-shares).argsort(kind="stable")
-        classes = [
-            {"class_id": int(number), "class_name": name, "share": float(shares[number])}
-            for number, name in zip(order, values["class_names"][order].tolist(), strict=True)
-            if shares[number] > 0
-        ]
-        png = tf.io.encode_png(mask[..., None]).numpy()
-        results.append({"classes": classes, "mask": base64.b64encode(png).decode()})
-    return results
+ANSWERS: Final[Mapping[str, Callable[[dict[str, Any]], list[dict[str, Any]]]]] = {
+    "probabilities": classified,
+    "shares": segmentation.answers,
+}
+"""What reads the outputs of a model of each task, by the output that only its models have."""
 
 
 def decodes(signature: Any, image: bytes) -> bool:

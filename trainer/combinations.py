@@ -1,66 +1,62 @@
 """The combinations of features that are not supported, each with its reason.
 
-Standard library only: a configuration is refused before anything is rented.
+A feature of a leaf says what it excludes, by name or by kind, so no leaf names another. Standard
+library only: a configuration is refused before anything is rented.
 """
 
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
-from typing import Final
+from collections.abc import Iterator
+from itertools import combinations, product
+from typing import Any, Final
 
-FEATURES: Final[Mapping[str, str]] = {
-    "head groups": "--model.head-groups above 1",
-    "stages": "--model.stages above 1",
-    "periodic averaging": "--exchange.every above 1",
-    "sharded state": "--optimizer.sharded True",
-    "float16 exchange": "--exchange.compression fp16",
-    "float16": "--compute.precision mixed_float16",
-    "xla": "--compute.xla True",
-    "adamw": "--optimizer.kind adamw",
-    "segmentation": "--task segmentation",
-}
-"""Features that do not go with every other one, and the options that ask for them."""
+from trainer.leaf import DIVIDED_NETWORK, Feature
+from trainer.leaves import LEAVES
+from trainer.task_table import TASKS
 
-UNSUPPORTED: Final[Mapping[tuple[str, ...], str]] = {
-    ("head groups", "segmentation"): (
-        "what is divided is a dense last layer with one row of logits per image"
+_DENSE = "/".join(name for name, task in TASKS.items() if task.per != "image")
+
+FEATURES: Final[tuple[Feature, ...]] = (
+    *(feature for leaf in LEAVES for feature in leaf.features),
+    Feature("dense", f"--task {_DENSE}", lambda config: config.described_task.per != "image"),
+    Feature(
+        "float16 exchange",
+        "--exchange.compression fp16",
+        lambda config: config.exchange.compression == "fp16",
     ),
-    ("head groups", "stages"): "each divides the network, and they were not built to meet",
-    ("head groups", "periodic averaging"): (
-        "the ranks of a group exchange features in every step, so no step is a rank's own"
+    Feature(
+        "float16",
+        "--compute.precision mixed_float16",
+        lambda config: config.compute.precision == "mixed_float16",
     ),
-    ("head groups", "sharded state"): (
-        "the state of the head is divided already, and that of the other layers is small beside it"
-    ),
-    ("head groups", "float16 exchange"): "the features and their gradients are sent in float32",
-    ("head groups", "xla"): "XLA cannot compile the exchange inside the loss",
-    ("stages", "xla"): "XLA compiles for one device",
-    ("stages", "sharded state"): "the state is divided over the devices of a rank already",
-    ("periodic averaging", "sharded state"): (
-        "a rank that updates alone needs the whole state of the optimizer"
-    ),
-    ("periodic averaging", "float16 exchange"): (
-        "weights are averaged, and float16 would round them"
-    ),
-    ("periodic averaging", "float16", "adamw"): (
-        "a rank that leaves out a step whose gradients overflowed would count fewer steps than the"
-        " others, and AdamW's update depends on the count"
-    ),
-    ("sharded state", "float16 exchange"): (
-        "the reduce-scatter adds in the type that is sent, and float16 would lose small gradients"
-    ),
-}
+    Feature("xla", "--compute.xla True", lambda config: config.compute.xla),
+    Feature("adamw", "--optimizer.kind adamw", lambda config: config.optimizer.kind == "adamw"),
+)
+"""Features that do not go with every other one."""
+
+
+def _unsupported() -> Iterator[tuple[tuple[Feature, ...], str]]:
+    """Iterate over the features that cannot be used together, and why."""
+    for pair in combinations(_like(DIVIDED_NETWORK), 2):
+        yield pair, "each divides the network, and they were not built to meet"
+    for feature in FEATURES:
+        for names, reason in feature.excludes.items():
+            for others in product(*map(_like, names)):
+                yield (feature, *others), reason
+
+
+def _like(name: str) -> list[Feature]:
+    """Return the features with a name, or of a kind."""
+    return [feature for feature in FEATURES if name in (feature.name, *feature.kinds)]
+
+
+UNSUPPORTED: Final[tuple[tuple[tuple[Feature, ...], str], ...]] = tuple(_unsupported())
 """Features that cannot be used together, and why."""
 
 
-def combination_problems(features: AbstractSet[str]) -> list[str]:
-    """List what is not supported in a set of features, with the options to change.
-
-    Args:
-        features: Keys of `FEATURES` that a configuration asks for.
-    """
+def combination_problems(config: Any) -> list[str]:
+    """List what is not supported in a `TrainConfig`, with the options to change."""
     return [
-        f"{FEATURES[names[0]]} cannot be combined with"
-        f" {' and '.join(FEATURES[name] for name in names[1:])}: {reason}"
-        for names, reason in UNSUPPORTED.items()
-        if features >= set(names)
+        f"{features[0].words} cannot be combined with"
+        f" {' and '.join(feature.words for feature in features[1:])}: {reason}"
+        for features, reason in UNSUPPORTED
+        if all(feature.wanted(config) for feature in features)
     ]

@@ -7,12 +7,14 @@ and every problem is reported at once.
 
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from common import fields
 from common.annotations import Bounds, Formerly
 from common.errors import ConfigError
 from trainer.combinations import combination_problems
+from trainer.leaf import Exchanges, Feature
+from trainer.leaves import LEAVES, WithLeaves, in_use
 from trainer.model_config import (
     ModelConfig,
     NotNegative,
@@ -21,10 +23,11 @@ from trainer.model_config import (
     rate_problems,
 )
 from trainer.networks import network_problems
-from trainer.task_descriptions import DESCRIPTIONS, Metric, metrics_in
+from trainer.task_descriptions import Metric, TaskDescription
+from trainer.task_table import EMBEDDED, TASKS, metrics_in
 
 __all__ = [
-    "EMBEDDED_TASKS",
+    "DEVICE_KEYS",
     "CheckpointConfig",
     "ComputeConfig",
     "DataConfig",
@@ -41,9 +44,29 @@ __all__ = [
     "metrics_in",
 ]
 
-EMBEDDED_TASKS = {"digits": "classification", "scenes": "segmentation"}
-"""Tasks of the embedded data sets, by source."""
-_SPAN = re.compile(r"[0-9]{1,9}:[0-9]{1,9}")
+if TYPE_CHECKING:
+    PresetName: TypeAlias = str
+    TaskName: TypeAlias = str
+    SourceName: TypeAlias = str
+else:
+    PresetName = Literal[
+        (
+            "digits",
+            *(name for leaf in LEAVES for name in leaf.presets),
+            "images",
+            "synthetic",
+            "imagenet-1gpu",
+            "imagenet-ndv2",
+            "imagenet-lars-4096",
+            "imagenet-lars-8192",
+            "imagenet-lars-13056",
+            "imagenet-lars-32768",
+        )
+    ]
+    TaskName = Literal[tuple(TASKS)]
+    SourceName = Literal[(*EMBEDDED, "tfrecords", "synthetic")]
+DEVICE_KEYS = tuple(leaf.devices for leaf in LEAVES if leaf.devices)
+"""Keys of the options that give each rank several devices."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -51,14 +74,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class DataConfig:
     """What is read, in which order, and how an image becomes an input."""
 
-    source: Literal["digits", "scenes", "tfrecords", "synthetic"] = "tfrecords"
-    """digits: scikit-learn's handwritten digits; scenes: these digits on its photographs, with
-    masks; both are prepared on first use. tfrecords: shards, or Parquet files, with a manifest in
-    `dir`; synthetic: one random batch that stays on the device, for measuring."""
+    source: SourceName = "tfrecords"
+    """tfrecords: shards, or files of another format, with a manifest in `dir`; synthetic: one
+    random batch that stays on the device, for measuring; others are embedded, such as digits,
+    scikit-learn's handwritten digits, and are prepared on first use."""
 
     dir: str | None = None
-    """Folder with manifest.json and its shards. digits and scenes default to data/digits
-    and data/scenes."""
+    """Folder with manifest.json and its shards. Embedded data sets default to data/SOURCE."""
 
     cache_dir: str | None = None
     """Folder on the node's own disk in which copies of shards are kept: the first epoch fills it,
@@ -131,16 +153,6 @@ class ExchangeConfig:
     compression: Literal["none", "fp16"] = "none"
     """fp16 halves the bytes, for mixed_float16 only: its loss scale keeps small gradients from
     vanishing. Slower where the CPU adds them (Gloo), so for GPUs."""
-
-    every: Annotated[int, Positive] = 1
-    """Steps between two exchanges: 1 sums the gradients of every step; above 1 each rank updates on
-    its own gradients, and every so many steps weights, state of the optimizer and batch-norm
-    statistics are averaged (local SGD, Stich 2018). For networks so slow that the exchange takes
-    more than a fifth of a step; the result is another than that of every step."""
-
-    together_until: Annotated[float, Bounds(at_least=0, at_most=1)] = 0.5
-    """With `every` above 1: the fraction of the run, from its start, in which the gradients of
-    every step are summed all the same (post-local SGD, Lin et al. 2018)."""
 
     cycle_time_ms: Annotated[float, Bounds(above=0, at_most=1000)] = 1.0
     """Pause between two rounds of Horovod's background thread, in milliseconds. A step waits for up
@@ -243,26 +255,15 @@ class LogConfig:
 
 
 @dataclass(frozen=True)
-class TrainConfig:
-    """One training run."""
+class TrainConfig(WithLeaves):
+    """One training run. Its last groups are the options of the leaves; see `of`."""
 
-    preset: Literal[
-        "digits",
-        "scenes",
-        "images",
-        "synthetic",
-        "imagenet-1gpu",
-        "imagenet-ndv2",
-        "imagenet-lars-4096",
-        "imagenet-lars-8192",
-        "imagenet-lars-13056",
-        "imagenet-lars-32768",
-    ] = "digits"
+    preset: PresetName = "digits"
     """Preset whose values the other options change."""
 
-    task: Literal["classification", "segmentation"] = "classification"
-    """classification: one class per image; segmentation: one class per pixel, from records with a
-    mask, by a network whose output has the size of its input."""
+    task: TaskName = "classification"
+    """What the network learns to predict, of what records hold besides an image. classification:
+    one class per image."""
 
     name: str | None = None
     """Name of the run and its folder; None makes one of preset and time. An existing run is
@@ -290,8 +291,8 @@ class TrainConfig:
     """Passes over the training split."""
 
     max_steps: Annotated[int | None, Positive] = None
-    """End after this many steps, for trials, or with the next average of `exchange.every`; the
-    learning rate still follows `epochs`."""
+    """End after this many steps, for trials, or with the next step after which all ranks are equal;
+    the learning rate still follows `epochs`."""
 
     max_seconds: Annotated[float | None, Bounds(above=0)] = None
     """Save the state and end this attempt, with status 8, after this many seconds since its start;
@@ -303,10 +304,6 @@ class TrainConfig:
 
     export: bool = True
     """Write a SavedModel into the run folder at the end."""
-
-    profile_steps: str | None = None
-    """A:B records what rank 0 does after step A up to step B, 1 <= A < B, for TensorFlow's
-    profiler; each of these steps is a separate call. Three to five steps are enough."""
 
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -324,22 +321,40 @@ class TrainConfig:
             raise ConfigError(problems)
 
     @property
-    def dense(self) -> bool:
-        """Whether the task has a class for each pixel, instead of one for the image."""
-        return DESCRIPTIONS[self.task].dense
+    def described_task(self) -> TaskDescription:
+        """What is known of the task without its code."""
+        return TASKS[self.task]
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Metrics of an evaluation; the first one says how good a run is."""
-        return DESCRIPTIONS[self.task].evaluation
+        return TASKS[self.task].evaluation
 
     @property
-    def profile_span(self) -> tuple[int, int] | None:
-        """Steps done where the profile begins and ends."""
-        if self.profile_steps is None:
-            return None
-        begin, end = self.profile_steps.split(":")
-        return int(begin), int(end)
+    def features(self) -> list[Feature]:
+        """Features of leaves that it asks for."""
+        return [one for leaf in in_use(self) for one in leaf.features if one.wanted(self)]
+
+    @property
+    def devices(self) -> int:
+        """Devices of each rank."""
+        return max((fields.get(self, key) for key in DEVICE_KEYS), default=1)
+
+    @property
+    def neighbours(self) -> int:
+        """Consecutive ranks that exchange tensors among themselves; 1 if none do."""
+        keys = [leaf.neighbours for leaf in LEAVES if leaf.neighbours]
+        return max((fields.get(self, key) for key in keys), default=1)
+
+    def exchanges(self, total_steps: int) -> Exchanges:
+        """Return after which of the steps of the whole run all ranks are equal."""
+        found = [leaf.exchanges for leaf in in_use(self) if leaf.exchanges]
+        return found[0](self, total_steps) if found else Exchanges()
+
+    def misfits(self, ranks: int, classes: int | None = None) -> list[str]:
+        """List why a number of ranks, and of classes, does not fit, with the options to change."""
+        found = [leaf.fits(self, ranks, classes) for leaf in in_use(self) if leaf.fits]
+        return [problem for problems in found for problem in problems]
 
 
 def _contradictions(config: TrainConfig) -> list[str]:
@@ -354,23 +369,10 @@ def _contradictions(config: TrainConfig) -> list[str]:
         )
     if config.exchange.compression == "fp16" and config.compute.precision == "float32":
         problems.append("--exchange.compression: fp16 needs --compute.precision mixed_float16")
-    return [*problems, *_optimizer_contradictions(config), *combination_problems(_features(config))]
-
-
-def _features(config: TrainConfig) -> set[str]:
-    """Return the features in `combinations.FEATURES` that a configuration asks for."""
-    asked = {
-        "head groups": config.model.head_groups > 1,
-        "stages": config.model.stages > 1,
-        "periodic averaging": config.exchange.every > 1,
-        "sharded state": config.optimizer.sharded,
-        "float16 exchange": config.exchange.compression == "fp16",
-        "float16": config.compute.precision == "mixed_float16",
-        "xla": config.compute.xla,
-        "adamw": config.optimizer.kind == "adamw",
-        "segmentation": config.task == "segmentation",
-    }
-    return {feature for feature, wanted in asked.items() if wanted}
+    problems += _optimizer_contradictions(config)
+    for leaf in LEAVES:
+        problems += leaf.problems(config) if leaf.problems else []
+    return [*problems, *combination_problems(config)]
 
 
 def _optimizer_contradictions(config: TrainConfig) -> list[str]:
@@ -391,19 +393,18 @@ def _optimizer_contradictions(config: TrainConfig) -> list[str]:
 
 def _data_problems(config: TrainConfig) -> list[str]:
     data, problems = config.data, list[str]()
-    described = EMBEDDED_TASKS.get(data.source, config.task)
-    if config.task != described:
-        problems.append(
-            f"--task: {config.task} does not fit --data.source {data.source}, which is for"
-            f" {described}"
-        )
+    problems += [
+        f"--task: {config.task} does not fit --data.source {data.source}, which is for {task.name}"
+        for task in TASKS.values()
+        if task.embedded.source == data.source and task.name != config.task
+    ]
     if data.source == "tfrecords" and data.dir is None:
         problems.append("--data.dir: name the folder with the shards and their manifest.json")
     if data.source == "synthetic" and data.dir is not None:
         problems.append("--data.dir: synthetic data is not read from a folder; leave it out")
     if data.source == "synthetic" and data.cache_dir is not None:
         problems.append("--data.cache-dir: synthetic data has no shards to keep; leave it out")
-    if data.source in ("digits", "scenes") and data.flip:
+    if data.source in EMBEDDED and data.flip:
         problems.append("--data.flip: a mirrored digit is a different symbol; set it to False")
     if data.augment == "shift" and data.shift_pixels >= config.model.image_size:
         problems.append(
@@ -414,7 +415,9 @@ def _data_problems(config: TrainConfig) -> list[str]:
 
 def _model_problems(config: TrainConfig) -> list[str]:
     model = config.model
-    problems = network_problems(model.network, model.builder, model.image_size, dense=config.dense)
+    problems = network_problems(
+        model.network, model.builder, model.image_size, TASKS[config.task].per
+    )
     if not all(model.frozen):
         problems.append("--model.frozen: an empty text begins every name; name a layer")
     if model.weights == "":
@@ -429,12 +432,6 @@ def _bad_texts(config: TrainConfig) -> list[str]:
             f"--name: {config.name!r} must be letters, digits, '.', '_' and '-' (at most 100, the"
             " first a letter or digit), and not 'latest'"
         )
-    span = config.profile_steps
-    if span is not None and (not _SPAN.fullmatch(span) or not _rises(config.profile_span)):
-        problems.append(
-            f"--profile-steps: {span!r} must be A:B with 1 <= A < B, such as 10:15; the first step"
-            " is compilation"
-        )
     for leaf in fields.leaves(type(config)):
         value = fields.get(config, leaf.key)
         if value == "None":
@@ -444,7 +441,3 @@ def _bad_texts(config: TrainConfig) -> list[str]:
         ):
             problems.append(f"{leaf.flag}: {value!r} is not a folder name")
     return problems
-
-
-def _rises(span: tuple[int, int] | None) -> bool:
-    return span is not None and 1 <= span[0] < span[1]

@@ -7,9 +7,15 @@ uses it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Literal
 
 from common.program import Command
+from trainer.task_descriptions import Network, TaskDescription
+
+DIVIDED_NETWORK: Final = "divided network"
+"""Kind of the features that divide a network over ranks or devices."""
+UPDATES_ALONE: Final = "updates alone"
+"""Kind of the features with steps in which a rank updates without the others."""
 
 
 @dataclass(frozen=True)
@@ -17,13 +23,63 @@ class Feature:
     """What a configuration may ask for, and what it cannot be combined with."""
 
     name: str
-    """Its name, such as head groups."""
+    """Its name, a noun."""
     words: str
-    """The option that asks for it, such as `--head.groups above 1`."""
+    """The option that asks for it, such as `--compute.xla True`."""
     wanted: Callable[[Any], bool]
     """Whether a `TrainConfig` asks for it."""
     excludes: Mapping[tuple[str, ...], str] = field(default_factory=dict)
-    """By the names of other features, why it cannot be combined with them."""
+    """By the names or kinds of other features, why it cannot be combined with all of them."""
+    kinds: tuple[str, ...] = ()
+    """What it has in common with features of other leaves: `DIVIDED_NETWORK`, `UPDATES_ALONE`."""
+
+
+class Exchanges:
+    """After which steps all ranks are equal: after every one, unless a leaf says otherwise. Pure,
+    so that a run that was stopped continues as if it had not been.
+    """
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What `--dry-run` prints about them, by name."""
+        return {}
+
+    def next(self, step: int) -> int:
+        """Return the smallest number of steps, at least `step`, after which all ranks are equal.
+
+        Only then are metrics known, requests answered, and weights evaluated or saved.
+        """
+        return step
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Expected result of a preset, and who measured it."""
+
+    result: str
+    source: str
+    global_batch: int | None = None
+    """Images per step that the preset is for; None if it fits every number of ranks."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A preset of a leaf."""
+
+    config: Any
+    """Its `TrainConfig`."""
+    expectation: Expectation
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """Writes an exported model in one more format."""
+
+    options: type
+    """Frozen dataclass with one option, whether to write it."""
+    write: str
+    """MODULE:FUNCTION that writes it into the folder of an export, which has the SavedModel, and
+    returns what to tell."""
 
 
 @dataclass(frozen=True)
@@ -33,24 +89,45 @@ class Leaf:
     key: str = ""
     """Name of its group of options in `TrainConfig`."""
     options: type | None = None
-    """Frozen dataclass of its options."""
-    former: Mapping[str, str] = field(default_factory=dict)
-    """Its options by former keys, such as {"model.head_groups": "head.groups"}."""
+    """Frozen dataclass of its options, whose defaults do not use the feature."""
+    on_resume: Literal["refused", "changes the rest", "free", "unreported"] = "refused"
+    """What a change of its options means for a run that is continued: it is refused, it changes the
+    result of the rest, it changes no result, or that and it is not even reported."""
+    features: tuple[Feature, ...] = ()
+    """What a configuration may ask for with its options. The leaf is in use if it asks for one."""
     problems: Callable[[Any], list[str]] | None = None
     """Lists the contradictions of a `TrainConfig` that concern the feature."""
-    features: tuple[Feature, ...] = ()
-    """What it may be combined with."""
-    step_rule: str | None = None
-    """MODULE:NAME of a `StepRule`, used if a configuration asks for it."""
-    division: str | None = None
-    """MODULE:NAME of a `Division`, used if a configuration asks for it."""
-    task: str | None = None
-    """MODULE:NAME of a task."""
-    record_format: str | None = None
-    """MODULE:NAME of a `RecordFormat`."""
-    observer: str | None = None
-    """MODULE:NAME of what follows a run: a logger, the profiler."""
-    exporter: str | None = None
-    """MODULE:NAME of what writes a model in one more format."""
+    fits: Callable[[Any, int, int | None], list[str]] | None = None
+    """Lists why a `TrainConfig` does not fit a number of ranks, and of classes if that is known."""
+    devices: str = ""
+    """Key of the option that says how many devices each rank has."""
+    neighbours: str = ""
+    """Key of the option that says how many consecutive ranks exchange among themselves."""
+    exchanges: Callable[[Any, int], Exchanges] | None = None
+    """Returns the `Exchanges` of a `TrainConfig`, given the steps of the whole run."""
+    step_rule: str = ""
+    """MODULE:NAME of what makes its `StepRule` of a `StepContext`."""
+    division: str = ""
+    """MODULE:NAME of its `Division`."""
+    task: TaskDescription | None = None
+    """A task; the first one is the default."""
+    networks: Mapping[str, Network] = field(default_factory=dict)
+    """Networks by name."""
+    presets: Mapping[str, str] = field(default_factory=dict)
+    """MODULE:NAME of a `Preset`, by name."""
+    record_formats: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a format of files in manifests, MODULE:FUNCTION that makes the `RecordFormat`
+    of a `Manifest`."""
+    observer: str = ""
+    """MODULE:NAME of what makes its `Observer` of an `Observed` run; used in every run."""
+    exporter: Exporter | None = None
+    """Writes a model in one more format."""
+    workers: Mapping[str, str] = field(default_factory=dict)
+    """By a choice of the option `--with`, MODULE:NAME of a `Workers` that does the work of a
+    preparation or of scoring in place of processes of this machine."""
     commands: tuple[Command, ...] = ()
     """Its commands."""
+
+    def used(self, config: Any) -> bool:
+        """Return whether a `TrainConfig` asks for one of its features."""
+        return any(feature.wanted(config) for feature in self.features)

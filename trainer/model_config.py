@@ -16,25 +16,25 @@ class ModelConfig:
     network: str = "resnet"
     """resnet: ResNet v1.5 (the stride of a bottleneck in its 3x3 convolution); or a network of
     tf_keras.applications by its name there, such as EfficientNetB0, with an average pool and one
-    dense layer for the data set's classes. For segmentation: unet, a U-Net on that ResNet; dilated:
-    dilated convolutions at full resolution, for small images."""
+    dense layer for the data set's classes. Other tasks than classification have networks of their
+    own, which an unknown name lists."""
 
     depth: Literal[18, 34, 50, 101, 152] = 50
-    """Layers with weights of `resnet`, also in `unet`; 50 and more use bottleneck blocks."""
+    """Layers with weights of a ResNet; 50 and more use bottleneck blocks."""
 
     width: Annotated[int, Positive] = 64
-    """Channels of the first stage of `resnet` and `unet`, with which all stages scale; ResNet50's
-    is 64. Channels of all layers of `dilated`."""
+    """Channels of the first stage of a ResNet, with which all stages scale; ResNet50's is 64. Of
+    networks without stages, channels of all layers."""
 
     stem: Literal["7x7", "3x3"] = "7x7"
-    """Stem of `resnet` and `unet`. 7x7: stride 2 and a max-pool, for large images; 3x3: stride 1
+    """Stem of a ResNet. 7x7: stride 2 and a max-pool, for large images; 3x3: stride 1
     without a pool, for small ones."""
 
     builder: str | None = None
     """Your own network in place of `network`, as package.module:function. The function takes
     image_size and outputs, and returns a tf_keras model from images [b, size, size, 3] to float32
-    logits [b, outputs], for segmentation [b, size, size, outputs]. Jobs take the Python files of
-    the package with them."""
+    logits [b, outputs], or of the shape of another task. Jobs take the Python files of the package
+    with them."""
 
     weights: str | None = None
     """File of initial weights, on the nodes of a job: state.safetensors of a checkpoint, or the .h5
@@ -51,27 +51,9 @@ class ModelConfig:
     classes: Annotated[int | None, Bounds(at_least=2)] = None
     """Outputs; None takes the number from the data set's manifest (synthetic: 1000)."""
 
-    head_groups: Annotated[int, Positive] = 1
-    """Ranks that share one last layer, each with an equal part of the classes, for so many classes
-    that the layer does not fit beside the rest; it must divide the number of ranks and of classes.
-    1: every rank has the whole layer."""
-
-    stages: Annotated[int, Positive] = 1
-    """Devices of each rank, over which its layers are divided in order, for networks that do not
-    fit on one. `optimizer.accumulation` is the number of micro-batches that keep them busy."""
-
     batch_norm_momentum: Annotated[float, Bounds(at_least=0, below=1)] = 0.9
     """Fraction of batch norm's running statistics that a step keeps. A run of few steps needs a
     smaller one, or the statistics that evaluation uses lag behind the weights."""
-
-    def group_problems(self, ranks: int) -> list[str]:
-        """List why a number of ranks cannot share last layers, with the option to change."""
-        if ranks % self.head_groups == 0:
-            return []
-        return [
-            f"--model.head-groups: {self.head_groups} does not divide the number of ranks, {ranks};"
-            " choose a number that does, or another number of ranks"
-        ]
 
 
 @dataclass(frozen=True)
@@ -132,17 +114,12 @@ class OptimizerConfig:
     """Factors of the rate for parts of the network, each as PREFIX=FACTOR: of all layers whose
     names begin with the prefix; the longest prefix counts. For fine-tuning, such as conv=0.1."""
 
-    sharded: bool = False
-    """Divide the state of the optimizer over the ranks (ZeRO stage 1, Rajbhandari et al. 2020), for
-    models whose state is large beside their activations; ResNet50's is not."""
-
     label_smoothing: Annotated[float, Bounds(at_least=0, below=1)] = 0.1
     """Fraction of the target that is spread evenly over all classes (Szegedy et al. 2015: 0.1)."""
 
     accumulation: Annotated[int, Positive] = 1
     """Micro-batches into which a rank's batch is divided, to fit into memory; they are computed one
-    after the other, or in several stages at once if `model.stages` divides the network, with one
-    exchange and update per step. Batch norm sees micro-batches."""
+    after the other, with one exchange and update per step. Batch norm sees micro-batches."""
 
 
 def parse_rate(text: str) -> tuple[str, float]:

@@ -2,27 +2,16 @@
 
 Standard library only: a configuration is checked before TensorFlow is loaded, also on the side that
 submits jobs. To add a network, write `build(config, outputs, precision, seed) -> keras.Model` in a
-file of its own in `trainer/model/`, and add it to `NETWORKS`.
+file of its own in `trainer/model/`, and add it to `NETWORKS`; a leaf brings its own.
 """
 
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-
-@dataclass(frozen=True)
-class Network:
-    """A network that a configuration can name."""
-
-    builder: str
-    """Function that builds it, as module:function; see `trainer.model.build.build_model`."""
-    smallest: int
-    """Smallest image size that it accepts, in pixels."""
-    dense: bool = False
-    """Whether it has an output for each pixel, as segmentation needs, instead of one per image."""
-
+from trainer.leaves import LEAVES
+from trainer.task_descriptions import Network
 
 APPLICATIONS: Final = (
     *("ConvNeXtBase", "ConvNeXtLarge", "ConvNeXtSmall", "ConvNeXtTiny", "ConvNeXtXLarge"),
@@ -48,9 +37,13 @@ _SMALLEST = {"InceptionResNetV2": 75, "InceptionV3": 75, "Xception": 71}
 """Smallest image sizes, in pixels, of the applications that do not accept 32."""
 
 NETWORKS: Final[Mapping[str, Network]] = {
-    "resnet": Network("trainer.model.resnet:build_resnet", 8),
-    "dilated": Network("trainer.model.dilated:build_dilated", 8, dense=True),
-    "unet": Network("trainer.model.unet:build_unet", 8, dense=True),
+    "resnet": Network(
+        "trainer.model.resnet:build_resnet",
+        8,
+        words="ResNet{depth} of width {width}",
+        options=("depth", "width", "stem"),
+    ),
+    **{name: network for leaf in LEAVES for name, network in leaf.networks.items()},
     **{
         name: Network("trainer.model.application:build_application", _SMALLEST.get(name, 32))
         for name in APPLICATIONS
@@ -69,25 +62,22 @@ def find_network(name: str) -> str | None:
     return names.get(_plain(name))
 
 
-def network_problems(
-    name: str, builder: str | None, image_size: int, *, dense: bool = False
-) -> list[str]:
+def network_problems(name: str, builder: str | None, image_size: int, per: str) -> list[str]:
     """List what is wrong with the choice of a network, with the options to change.
 
     Args:
         name: Name of a network.
         builder: Own network as package.module:function, or None.
         image_size: Height and width of the input, in pixels.
-        dense: Whether the task needs an output for each pixel.
+        per: What the task needs logits for, such as image or pixel.
     """
     found = find_network(name)
     if found is None:
         close = difflib.get_close_matches(_plain(name), map(_plain, NETWORKS), n=1)
         meant = f"; did you mean {find_network(close[0])}?" if close else ""
         return [f"--model.network: {name!r} is not a network{meant}; known: {', '.join(NETWORKS)}"]
-    if builder is None and NETWORKS[found].dense != dense:
-        fitting = ", ".join(name for name, network in NETWORKS.items() if network.dense == dense)
-        per = "pixel" if dense else "image"
+    if builder is None and NETWORKS[found].per != per:
+        fitting = ", ".join(name for name, network in NETWORKS.items() if network.per == per)
         return [
             f"--model.network: {found} does not fit the task, which needs an output per {per};"
             f" choose one of {fitting}, or a --model.builder"

@@ -2,11 +2,12 @@
 conversion between a configuration and its command line.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from common import fields
+from common.program import load
 from common.text import plural
 from trainer.config import (
     CheckpointConfig,
@@ -19,17 +20,12 @@ from trainer.config import (
     OptimizerConfig,
     TrainConfig,
 )
+from trainer.leaf import Expectation, Preset
+from trainer.leaves import LEAVES
 
-
-@dataclass(frozen=True)
-class Expectation:
-    """Expected result of a preset, and who measured it."""
-
-    result: str
-    source: str
-    global_batch: int | None = None
-    """Images per step that the preset is for; None if it fits every number of ranks."""
-
+_OF_LEAVES: Mapping[str, Preset] = {
+    name: load(path) for leaf in LEAVES for name, path in leaf.presets.items()
+}
 
 _DIGITS = TrainConfig(
     preset="digits",
@@ -48,30 +44,6 @@ _DIGITS = TrainConfig(
     model=ModelConfig(width=16, stem="3x3", image_size=16),
     optimizer=OptimizerConfig(
         learning_rate=0.4, warmup_epochs=2.0, nesterov=True, label_smoothing=0.1
-    ),
-    # Its held-out images are for the result alone: no epoch is chosen by them.
-    checkpoint=CheckpointConfig(keep_best=False),
-    log=LogConfig(every_steps=20),
-)
-
-_SCENES = TrainConfig(
-    preset="scenes",
-    task="segmentation",
-    ranks=2,
-    batch_size=16,
-    epochs=24,
-    data=DataConfig(
-        source="scenes",
-        streams=8,
-        shuffle_window=256,
-        augment="shift",
-        shift_pixels=3,
-        flip=False,
-        eval_crop=1.0,
-    ),
-    model=ModelConfig(network="dilated", width=32, image_size=32),
-    optimizer=OptimizerConfig(
-        learning_rate=6.0, warmup_epochs=1.0, nesterov=True, label_smoothing=0.0
     ),
     # Its held-out images are for the result alone: no epoch is chosen by them.
     checkpoint=CheckpointConfig(keep_best=False),
@@ -185,7 +157,7 @@ LARS_REFERENCES = (
 
 PRESETS: dict[str, TrainConfig] = {
     "digits": _DIGITS,
-    "scenes": _SCENES,
+    **{name: preset.config for name, preset in _OF_LEAVES.items()},
     "images": _IMAGES,
     "synthetic": TrainConfig(
         preset="synthetic",
@@ -216,11 +188,7 @@ EXPECTATIONS: dict[str, Expectation] = {
         "at least 99 % of 360 held-out images in under 120 s on 2 CPU cores, 2 ranks",
         "measured by benchmarks/training/digits.py",
     ),
-    "scenes": Expectation(
-        "a mean IoU without background of at least 75 % on 240 held-out images in two to three"
-        " minutes on 2 CPU cores, 2 ranks",
-        "held by tests/trainer/test_scenes.py",
-    ),
+    **{name: preset.expectation for name, preset in _OF_LEAVES.items()},
     "images": Expectation(
         "a first look at a folder of hundreds or thousands of images on a CPU; at least 94 % of 50"
         " held-out crops of ten photographs",

@@ -20,7 +20,14 @@ from trainer.checkpoints.format import Checkpoint
 from trainer.config import TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.errors import CheckpointError
+from trainer.leaves import LEAVES
 from trainer.loggers.metrics_file import MetricsFile
+
+
+def _keys(*meanings: str) -> tuple[str, ...]:
+    """Return the groups of leaves whose change means one of these; see `Leaf.on_resume`."""
+    return tuple(leaf.key for leaf in LEAVES if leaf.options and leaf.on_resume in meanings)
+
 
 _MAY_CHANGE = (
     "preset",
@@ -33,13 +40,10 @@ _MAY_CHANGE = (
     "max_steps",
     "max_seconds",
     "export",
-    "profile_steps",
     "data.dir",
     "data.cache_dir",
     "data.decode_threads",
     "data.prefetch_batches",
-    "model.head_groups",
-    "model.stages",
     "compute.steps_per_loop",
     "compute.threads",
     "exchange.groups",
@@ -49,11 +53,11 @@ _MAY_CHANGE = (
     "exchange.infiniband",
     "exchange.timeline",
     "exchange.timeout_seconds",
-    "optimizer.sharded",
     "watchdog",
     "evaluation",
     "checkpoint",
     "log",
+    *_keys("free", "unreported"),
 )
 """Keys and groups that may differ when a run is continued; the global batch must stay."""
 _RESHAPES_THE_REST = (
@@ -74,15 +78,17 @@ _RESHAPES_THE_REST = (
     "optimizer.epsilon",
     "optimizer.label_smoothing",
     "optimizer.rates",
-    "exchange.every",
-    "exchange.together_until",
+    *_keys("changes the rest"),
 )
 """Keys that may change for the rest of a run, but then change its result."""
 _REASONS = {
     "optimizer.kind": "the velocities that one optimizer has saved mean nothing to another",
 }
 """Why keys may not change, where that is not plain."""
-_SAYS_WHERE = ("preset", "name", "runs_dir", "resume", "max_steps", "max_seconds", "profile_steps")
+_SAYS_WHERE = (
+    *("preset", "name", "runs_dir", "resume", "max_steps", "max_seconds"),
+    *_keys("unreported"),
+)
 """Keys whose change is not reported."""
 Which = Literal["last", "best"]
 """last: the newest valid checkpoint; best: the best one by the first metric among those kept."""

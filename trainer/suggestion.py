@@ -15,6 +15,8 @@ from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import SIDES, Manifest, Sides, check_trainable, read_manifest
 from trainer.errors import DataError
 from trainer.presets import PRESETS, to_args
+from trainer.task_descriptions import TaskDescription
+from trainer.task_table import TASKS
 
 _SMALL: Final = 64
 """Short side, in pixels, below which images are taken whole, and networks do not shrink them at
@@ -37,14 +39,14 @@ def print_suggestion(folder: Path) -> None:
     if "AZUREML_RUN_ID" in os.environ:
         return
     manifest = read_manifest(folder)
-    dense = _has_masks(manifest, folder)
+    task = _task_of(manifest, folder)
     try:
-        check_trainable(manifest, None, str(folder), dense=dense)
+        check_trainable(manifest, None, str(folder), task)
     except DataError as error:
         print(f"note: {error}")
         return
     train = manifest.splits["train"]
-    small, *large = suggest(train.sides, train.examples, str(folder), dense=dense)
+    small, *large = suggest(train.sides, train.examples, str(folder), task)
     classes = plural(len(manifest.classes), "class", "classes")
     print(
         f"to train on {plural(train.examples, 'image')} of {classes} at"
@@ -59,33 +61,32 @@ def command(config: TrainConfig) -> str:
     return shlex.join(["python", "-m", "trainer", "train", *to_args(config)])
 
 
-def suggest(sides: Sides, examples: int, folder: str, *, dense: bool) -> list[TrainConfig]:
+def suggest(sides: Sides, examples: int, folder: str, task: TaskDescription) -> list[TrainConfig]:
     """Return a training that is a first look on a CPU and, if images are large enough, one of all
     their detail on a GPU.
 
-    Small images are trained on as the presets digits and scenes do: whole, moved by some pixels,
-    with a stem of stride 1. Larger ones are trained on as the preset images does, at 64 pixels.
+    Small images are trained on as the preset of the task's embedded data set does: whole and moved
+    by some pixels. Larger ones are trained on as the preset images does, at 64 pixels.
 
     Args:
         sides: Sizes of the training images; empty if they were not measured.
         examples: Number of training images.
         folder: Folder of the data set.
-        dense: Whether the images have masks.
+        task: What is to be learned.
     """
     short = _median(sides)
     if short is not None and short < _SMALL:
-        first = PRESETS["scenes" if dense else "digits"]
+        first = PRESETS[task.suggestion.small]
         size = max(_SIZES.get(short, short), 16)
         first = replace(first, model=replace(first.model, image_size=size))
     else:
         first = PRESETS["images"]
-        if dense:
-            model = replace(first.model, network="unet")
-            first = replace(first, task="segmentation", model=model)
+        model = replace(first.model, network=task.suggestion.network)
+        first = replace(first, task=task.name, model=model)
     found = [first]
     full = max((size for size in _FULL_SIZES if size <= (short or 0)), default=None)
-    if full and not dense:
-        gpu = PRESETS["imagenet-1gpu"]
+    if full and task.suggestion.large:
+        gpu = PRESETS[task.suggestion.large]
         found.append(replace(gpu, model=replace(gpu.model, image_size=full)))
     return [_fitted(config, examples, folder) for config in found]
 
@@ -107,12 +108,12 @@ def _median(sides: Sides) -> int | None:
     return SIDES[bisect_left(ends, ends[-1] / 2)]
 
 
-def _has_masks(manifest: Manifest, folder: Path) -> bool:
-    """Return whether the first training image has a mask."""
-    if manifest.columns:
-        return False
+def _task_of(manifest: Manifest, folder: Path) -> TaskDescription:
+    """Return the task that the first training record is for; classification if there is none."""
+    default, *others = TASKS.values()
     shards = (shard for shard in manifest.splits["train"].shards if shard.examples)
     first = next(shards, None)
-    if first is None:
-        return False
-    return bool(from_example(next(read_shard(manifest.folder(folder) / first.file))).mask)
+    if manifest.format or first is None:
+        return default
+    record = from_example(next(read_shard(manifest.folder(folder) / first.file)))
+    return next((task for task in others if record.more.keys() & task.features.keys()), default)

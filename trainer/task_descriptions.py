@@ -1,11 +1,7 @@
-"""The tasks by name, with the names of their metrics. Standard library only.
+"""What is known of a task and of a network without their code. Standard library only."""
 
-A task is added here, and in a module of its own that `trainer.tasks.table` lists.
-"""
-
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -19,9 +15,69 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class TaskDescription:
-    """What is known of a task without its code."""
+class EmbeddedDataSet:
+    """A data set that is made of what the trainer's packages contain."""
 
+    source: str
+    """Name in `data.source`, and of the folder in data/."""
+    prepare: str
+    """MODULE:FUNCTION that writes it, given a folder."""
+    examples: int
+    """Training images."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How the outputs of an exported model are read."""
+
+    outputs: frozenset[str]
+    """Outputs of its signature serving_default."""
+    parts: str
+    """Output, [b, k], that has a number for each class that an image may be answered with."""
+    read: str
+    """MODULE:FUNCTION from the outputs of a batch to a list for each image, with a mapping for each
+    class: class_id, class_name, and a number from 0 to 1, the largest first."""
+    tabular: bool
+    """Whether all images have equally many, so that they fit into a table."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The runs with which a newcomer can begin."""
+
+    small: str
+    """Preset for images below 64 pixels."""
+    network: str
+    """Network for larger images on a CPU."""
+    large: str | None = None
+    """Preset for large images on a GPU."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network that a configuration can name."""
+
+    builder: str
+    """Function that builds it, as module:function; see `trainer.model.build.build_model`."""
+    smallest: int
+    """Smallest image size that it accepts, in pixels."""
+    per: str = "image"
+    """What it has logits for; see `TaskDescription.per`."""
+    words: str = "{name}"
+    """Description in a few words, from the name and the options of the network."""
+    options: tuple[str, ...] = ()
+    """Options of `ModelConfig` that decide its architecture."""
+
+
+@dataclass(frozen=True)
+class TaskDescription:
+    """A task: what a network learns to predict."""
+
+    name: str
+    code: str
+    """MODULE:CLASS of its `Task`."""
+    targets: str
+    """MODULE:CLASS of its `TargetDecoder`."""
     training: Metric
     """Metric of the training batches."""
     evaluation: tuple[Metric, ...]
@@ -31,48 +87,20 @@ class TaskDescription:
     report: str
     """MODULE:FUNCTION that returns the sections of a run's report about its predictions, given the
     `Run`."""
-    dense: bool = False
-    """Whether the network predicts a class for each pixel, instead of one for the image."""
+    per: str
+    """What the network must have logits for, such as image or pixel."""
+    logits: Callable[[int, int], list[int]]
+    """Shape of the logits of an image, from its size and the number of outputs."""
+    answers: Answers
+    embedded: EmbeddedDataSet
+    suggestion: Suggestion
+    features: Mapping[str, str] = field(default_factory=dict)
+    """What a record holds besides image and label: keys of byte features, each with MODULE:FUNCTION
+    that returns what is wrong with a value, or None, given it, the width and height of the image
+    and the number of classes. Empty if the label is the target."""
+    prepare: str = "prepare folder"
+    """Command that writes its data sets."""
 
     def words(self, values: Mapping[str, float]) -> list[str]:
         """Return the evaluation metrics in words, such as "top-1 97.50%"."""
         return [f"{metric.label} {values[metric.key]:.2%}" for metric in self.evaluation]
-
-
-DESCRIPTIONS: Final[Mapping[str, TaskDescription]] = {
-    "classification": TaskDescription(
-        Metric("train_top1", "training top-1"),
-        (Metric("top1", "top-1"), Metric("top5", "top-5")),
-        "Fraction of images whose class is the most probable (top-1) or among five (top-5).",
-        "trainer.report.predictions:sections",
-    ),
-    "segmentation": TaskDescription(
-        Metric("train_pixel_accuracy", "training pixel accuracy"),
-        (
-            Metric("mean_iou", "mean IoU"),
-            Metric("foreground_iou", "mean IoU without background"),
-            Metric("pixel_accuracy", "pixel accuracy"),
-        ),
-        "Intersection over union, averaged over the classes, and fraction of correct pixels.",
-        "trainer.report.segments:sections",
-        dense=True,
-    ),
-}
-"""All tasks by name."""
-
-
-def metrics_in(values: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """Return the evaluation metrics of the task whose results these are; empty if there are none.
-
-    Args:
-        values: Content of result.json, a line of metrics.jsonl or a stored evaluation.
-    """
-    for task in DESCRIPTIONS.values():
-        if task.evaluation[0].key in values:
-            return task.evaluation
-    return ()
-
-
-def score_in(evaluation: Mapping[str, Any]) -> float:
-    """Return the metric of a stored evaluation that decides which checkpoint is the best."""
-    return float(evaluation[metrics_in(evaluation)[0].key])

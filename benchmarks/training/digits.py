@@ -1,15 +1,14 @@
 """Held-out accuracy and time of the digits preset, the first run, over several seeds.
 
 Trains the preset as `make train` does, once per seed, and evaluates the final weights on the 360
-held-out images. `--tune` holds out 360 of the training images instead, so that hyper-parameters can
-be compared without using the held-out images; options after `--` are passed to the trainer.
+held-out images.
 """
 
 import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,10 +26,6 @@ class Options(BenchmarkOptions):
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds, with one training for each."""
 
-    tune: bool = False
-    """Hold out 360 of the training images instead, so that hyper-parameters can be compared without
-    using the held-out images."""
-
     trainer: Annotated[tuple[str, ...], Positional("[OPTION...]")] = ()
     """Options of the trainer, given after `--`."""
 
@@ -38,10 +33,8 @@ class Options(BenchmarkOptions):
 def measure(options: Options) -> dict[str, Any]:
     """Train once per seed."""
     with tempfile.TemporaryDirectory() as scratch:
-        trainer_options = list(options.trainer)
-        if options.tune:
-            trainer_options += ["--data.dir", str(write_tuning_data(Path(scratch) / "data"))]
-        rounds = [train(seed, trainer_options, Path(scratch) / "runs") for seed in options.seeds]
+        runs = Path(scratch) / "runs"
+        rounds = [train(seed, options.trainer, runs) for seed in options.seeds]
     return {"rounds": rounds}
 
 
@@ -63,7 +56,7 @@ def show(data: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def train(seed: int, options: list[str], runs: Path) -> dict[str, Any]:
+def train(seed: int, options: Sequence[str], runs: Path) -> dict[str, Any]:
     """Train one seed and return its result.json."""
     name = f"seed-{seed}"
     command = [sys.executable, "-m", "trainer", "train", "--seed", str(seed), "--name", name]
@@ -73,15 +66,3 @@ def train(seed: int, options: list[str], runs: Path) -> dict[str, Any]:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     result: dict[str, Any] = json.loads((runs / name / "result.json").read_text())
     return result
-
-
-def write_tuning_data(folder: Path) -> Path:
-    """Split the training images of the digits again, without using the held-out images."""
-    from trainer.data.builtin import digits, writer  # noqa: PLC0415 TensorFlow is slow to import
-
-    known, _ = digits.split(digits.load_records(), digits.VALIDATION_PER_CLASS, "digits")
-    train_part, tune_part = digits.split(known, digits.VALIDATION_PER_CLASS, "tune")
-    normalization = digits.normalization(train_part)
-    command = "benchmarks/training/digits.py --tune"
-    writer.write_data_set(folder, train_part, tune_part, digits.CLASSES, normalization, command)
-    return folder

@@ -4,10 +4,9 @@ Source: Azure Private Link, "Private DNS zone values"; Azure Machine Learning, "
 with a custom DNS server". Sovereign clouds have other names.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
-
-EndpointKind = Literal["workspace", "registry", "blob", "file", "vault", "monitor"]
+from typing import Final
 
 WORKSPACE_API: Final = "privatelink.api.azureml.ms"
 """Also holds the workspace's certificate name, as ID.workspace.REGION.cert (SAP Private Link
@@ -15,18 +14,12 @@ service, "Azure Machine Learning"). Some templates add a zone privatelink.cert.a
 no document of Azure names a record in it."""
 WORKSPACE_NOTEBOOKS: Final = "privatelink.notebooks.azure.net"
 BLOB: Final = "privatelink.blob.core.windows.net"
-"""Shared by both storage accounts and Azure Monitor's private link scope, so it is declared once
-per network."""
+"""Shared by both storage accounts, and by whatever else keeps blobs, so it is declared once per
+network."""
 FILE: Final = "privatelink.file.core.windows.net"
 VAULT: Final = "privatelink.vaultcore.azure.net"
 REGISTRY: Final = "privatelink.azurecr.io"
 """Also holds the registry's data endpoint."""
-MONITOR: Final = (
-    "privatelink.monitor.azure.com",
-    "privatelink.oms.opinsights.azure.com",
-    "privatelink.ods.opinsights.azure.com",
-    "privatelink.agentsvc.azure-automation.net",
-)
 
 
 @dataclass(frozen=True)
@@ -39,24 +32,20 @@ class Endpoint:
     """DNS zones of the endpoint, all in one zone group."""
 
 
-ENDPOINTS: Final[dict[EndpointKind, Endpoint]] = {
+ENDPOINTS: Final[dict[str, Endpoint]] = {
     "workspace": Endpoint("amlworkspace", (WORKSPACE_API, WORKSPACE_NOTEBOOKS)),
     "registry": Endpoint("registry", (REGISTRY,)),
     "blob": Endpoint("blob", (BLOB,)),
     "file": Endpoint("file", (FILE,)),
     "vault": Endpoint("vault", (VAULT,)),
-    "monitor": Endpoint("azuremonitor", (*MONITOR, BLOB)),
 }
+"""Kinds of private endpoints that every stack has."""
 
 
-def needed(*, monitor: bool) -> tuple[str, ...]:
+def needed(endpoints: Mapping[str, Endpoint]) -> tuple[str, ...]:
     """Return every zone that the network must resolve, each once, in a stable order.
 
     Args:
-        monitor: whether Azure Monitor is reached through a private link scope.
+        endpoints: kinds of private endpoints of the stack.
     """
-    kinds: tuple[EndpointKind, ...] = ("workspace", "registry", "blob", "file", "vault")
-    names = [zone for kind in kinds for zone in ENDPOINTS[kind].zones]
-    if monitor:
-        names += MONITOR
-    return tuple(names)
+    return tuple(dict.fromkeys(zone for one in endpoints.values() for zone in one.zones))

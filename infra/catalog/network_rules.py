@@ -5,8 +5,7 @@ Source: Azure Machine Learning, "Configure inbound and outbound network traffic"
 
 No rule names the service tag `VirtualNetwork`: it includes every peered network, what is behind
 their gateways, and the prefixes of user-defined routes, so with a default route to a firewall it
-can mean every address (Azure, "Virtual network service tags"). Only the subnet of a Bastion has it,
-where Azure demands it.
+can mean every address (Azure, "Virtual network service tags"), but where Azure demands it.
 """
 
 from collections.abc import Sequence
@@ -57,7 +56,9 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class _Egress:
+class Egress:
+    """Outbound traffic to a service tag."""
+
     tag: str
     protocol: Protocol
     ports: tuple[str, ...]
@@ -66,10 +67,6 @@ class _Egress:
 
 HTTPS: Final = ("443",)
 HTTPS_AND_FILES: Final = ("443", "445")
-REMOTE_ACCESS: Final = ("22", "3389")
-SSH: Final = ("22",)
-BASTION_DATA: Final = ("8080", "5701")
-"""Ports between the parts of a Bastion."""
 
 
 def training(region: str, around: Surroundings, vault_tag: VaultTag) -> tuple[Rule, ...]:
@@ -81,11 +78,11 @@ def training(region: str, around: Surroundings, vault_tag: VaultTag) -> tuple[Ru
         vault_tag: spelling of the key vault's service tag. Azure's documents disagree, and only a
             live subscription can show which one works, so it is a setting.
     """
-    return _numbered(
-        [_among("Inbound", around)],
+    return numbered(
+        [among("Inbound", around)],
         [
-            _among("Outbound", around),
-            *_private(around, HTTPS_AND_FILES),
+            among("Outbound", around),
+            *private(around, HTTPS_AND_FILES),
             *_service_egress(region, around, vault_tag),
         ],
     )
@@ -95,19 +92,19 @@ def build(region: str, around: Surroundings, vault_tag: VaultTag) -> tuple[Rule,
     """Return the rules of the subnet for image builds: those of training, and access to package
     indexes.
     """
-    internet = _Egress(
+    internet = Egress(
         "Internet",
         "Tcp",
         ("80", "443"),
         "Base images and packages; apt's indexes are served over HTTP and signed.",
     )
-    return _numbered(
-        [_among("Inbound", around)],
+    return numbered(
+        [among("Inbound", around)],
         [
-            _among("Outbound", around),
-            *_private(around, HTTPS_AND_FILES),
+            among("Outbound", around),
+            *private(around, HTTPS_AND_FILES),
             *_service_egress(region, around, vault_tag),
-            _allow(internet, around),
+            allow(internet, around),
         ],
     )
 
@@ -120,148 +117,53 @@ def endpoints(own: str, nodes: tuple[str, ...], others: tuple[str, ...]) -> tupl
         nodes: ranges of the subnets whose machines also mount the workspace's file share.
         others: further ranges that reach the services, such as those of peered networks.
     """
-    inbound = [
-        _inbound("nodes", nodes, own, HTTPS_AND_FILES, "Nodes reach the services and file share.")
+    rules = [
+        inbound("nodes", nodes, own, HTTPS_AND_FILES, "Nodes reach the services and file share.")
     ]
     if others:
-        why = "Jump machines and peered networks reach the services."
-        inbound.append(_inbound("others", others, own, HTTPS, why))
-    return _numbered(inbound, [])
-
-
-def jump(
-    around: Surroundings, access: tuple[str, ...], bastion: tuple[str, ...] = ()
-) -> tuple[Rule, ...]:
-    """Return the rules of the jump subnet: outbound to the services, and to Azure over HTTPS.
-
-    Args:
-        around: the subnet and the private addresses that it may reach.
-        access: ranges that may open SSH and RDP to it.
-        bastion: range of the stack's own Bastion, which may open SSH to it.
-    """
-    inbound = [_among("Inbound", around)]
-    if bastion:
-        inbound.append(_inbound("bastion", bastion, around.own, SSH, "SSH through Bastion."))
-    if access:
-        why = "SSH and RDP, for example from Bastion in a peered network."
-        inbound.append(_inbound("remote-access", access, around.own, REMOTE_ACCESS, why))
-    azure = [
-        _Egress("AzureActiveDirectory", "Tcp", ("80", "443"), "Sign-in."),
-        _Egress("AzureResourceManager", "Tcp", HTTPS, "Workspace, jobs, deployments."),
-        _Egress("AzureFrontDoor.FrontEnd", "Tcp", HTTPS, "Azure Machine Learning studio."),
-        _Egress("Internet", "Tcp", ("80", "443"), "Packages and the source's repository."),
-    ]
-    return _numbered(
-        inbound,
-        [
-            _among("Outbound", around),
-            *_private(around, HTTPS),
-            *(_allow(egress, around) for egress in azure),
-        ],
-    )
-
-
-def bastion(allowed: tuple[str, ...]) -> tuple[Rule, ...]:
-    """Return the rules of the subnet of a Bastion: exactly those that Azure demands (Azure Bastion,
-    "Configure NSG rules for Azure Bastion", 24 February 2026). Azure refuses the subnet without
-    them, so they keep its service tags.
-
-    Args:
-        allowed: public ranges that may reach it; empty means the internet.
-    """
-    network = ("VirtualNetwork",)
-
-    def rule(
-        name: str,
-        direction: Direction,
-        protocol: Protocol,
-        sources: tuple[str, ...],
-        destinations: tuple[str, ...],
-        ports: tuple[str, ...],
-        why: str,
-    ) -> Rule:
-        return Rule(
-            f"allow-{name}", 0, direction, "Allow", protocol, sources, destinations, ports, why
-        )
-
-    anywhere = (ANYWHERE,)
-    return _numbered(
-        [
-            rule(
-                "https", "Inbound", "Tcp", allowed or ("Internet",), anywhere, HTTPS,
-                "People's computers, with an Entra sign-in.",
-            ),
-            rule(
-                "gateway-manager", "Inbound", "Tcp", ("GatewayManager",), anywhere, HTTPS,
-                "Bastion's control plane.",
-            ),
-            rule(
-                "load-balancer", "Inbound", "Tcp", ("AzureLoadBalancer",), anywhere, HTTPS,
-                "Health probes.",
-            ),
-            rule(
-                "parts-inbound", "Inbound", "*", network, network, BASTION_DATA,
-                "Parts of Bastion among each other.",
-            ),
-        ],
-        [
-            rule(
-                "machines", "Outbound", "*", anywhere, network, REMOTE_ACCESS,
-                "SSH; the machines' own rules decide which of them accept it.",
-            ),
-            rule(
-                "azure", "Outbound", "Tcp", anywhere, ("AzureCloud",), HTTPS,
-                "Logs and metering.",
-            ),
-            rule(
-                "parts-outbound", "Outbound", "*", network, network, BASTION_DATA,
-                "Parts of Bastion among each other.",
-            ),
-            rule(
-                "certificates", "Outbound", "*", anywhere, ("Internet",), ("80",),
-                "Validation of certificates and sessions.",
-            ),
-        ],
-    )  # fmt: skip
+        why = "Machines to work from and peered networks reach the services."
+        rules.append(inbound("others", others, own, HTTPS, why))
+    return numbered(rules, [])
 
 
 def _service_egress(region: str, around: Surroundings, vault_tag: VaultTag) -> list[Rule]:
     egress = [
-        _Egress("AzureActiveDirectory", "Tcp", ("80", "443"), "Sign-in of identities."),
-        _Egress("AzureMachineLearning", "Tcp", ("443", "8787", "18881"), "The service itself."),
-        _Egress("AzureMachineLearning", "Udp", ("5831",), "The service itself."),
-        _Egress(f"BatchNodeManagement.{region}", "*", HTTPS, "The service that runs the nodes."),
-        _Egress("AzureResourceManager", "Tcp", HTTPS, "Workspace and computes."),
-        _Egress(f"Storage.{region}", "Tcp", HTTPS, "Azure Batch's own account in the region."),
-        _Egress("MicrosoftContainerRegistry", "Tcp", HTTPS, "Microsoft's base images."),
-        _Egress("AzureFrontDoor.FirstParty", "Tcp", HTTPS, "Layers of Microsoft's base images."),
-        _Egress("AzureMonitor", "Tcp", HTTPS, "Metrics and logs."),
-        _Egress(
+        Egress("AzureActiveDirectory", "Tcp", ("80", "443"), "Sign-in of identities."),
+        Egress("AzureMachineLearning", "Tcp", ("443", "8787", "18881"), "The service itself."),
+        Egress("AzureMachineLearning", "Udp", ("5831",), "The service itself."),
+        Egress(f"BatchNodeManagement.{region}", "*", HTTPS, "The service that runs the nodes."),
+        Egress("AzureResourceManager", "Tcp", HTTPS, "Workspace and computes."),
+        Egress(f"Storage.{region}", "Tcp", HTTPS, "Azure Batch's own account in the region."),
+        Egress("MicrosoftContainerRegistry", "Tcp", HTTPS, "Microsoft's base images."),
+        Egress("AzureFrontDoor.FirstParty", "Tcp", HTTPS, "Layers of Microsoft's base images."),
+        Egress("AzureMonitor", "Tcp", HTTPS, "Metrics and logs."),
+        Egress(
             f"{vault_tag}.{region}",
             "Tcp",
             HTTPS,
             "Key vault of the Azure Batch behind a high-business-impact workspace.",
         ),
     ]
-    return [_allow(egress, around) for egress in egress]
+    return [allow(egress, around) for egress in egress]
 
 
-def _allow(egress: _Egress, around: Surroundings) -> Rule:
+def allow(egress: Egress, around: Surroundings) -> Rule:
+    """Return the rule that lets a subnet reach a service tag."""
     protocol = "" if egress.protocol in ("Tcp", "*") else f"-{egress.protocol.lower()}"
     name = f"{egress.tag.lower().replace('.', '-')}{protocol}"
-    return _outbound(name, around, (egress.tag,), egress.ports, egress.why, egress.protocol)
+    return outbound(name, around, (egress.tag,), egress.ports, egress.why, egress.protocol)
 
 
-def _private(around: Surroundings, ports: tuple[str, ...]) -> list[Rule]:
+def private(around: Surroundings, ports: tuple[str, ...]) -> list[Rule]:
     """Return the rules for what a subnet reaches inside the network and its peers."""
-    rules = [_outbound("endpoints", around, around.endpoints, ports, "Private endpoints.")]
+    rules = [outbound("endpoints", around, around.endpoints, ports, "Private endpoints.")]
     if around.dns_servers:
         why = "The network's DNS servers."
-        rules.append(_outbound("dns", around, around.dns_servers, ("53",), why, "*"))
+        rules.append(outbound("dns", around, around.dns_servers, ("53",), why, "*"))
     return rules
 
 
-def _among(direction: Direction, around: Surroundings) -> Rule:
+def among(direction: Direction, around: Surroundings) -> Rule:
     """Return the rule for traffic between the machines of one subnet."""
     return Rule(
         f"allow-own-subnet-{direction.lower()}",
@@ -276,13 +178,14 @@ def _among(direction: Direction, around: Surroundings) -> Rule:
     )
 
 
-def _inbound(
+def inbound(
     name: str, sources: tuple[str, ...], own: str, ports: tuple[str, ...], why: str
 ) -> Rule:
+    """Return a rule that lets ranges reach a subnet over TCP."""
     return Rule(f"allow-{name}", 0, "Inbound", "Allow", "Tcp", sources, (own,), ports, why)
 
 
-def _outbound(
+def outbound(
     name: str,
     around: Surroundings,
     destinations: tuple[str, ...],
@@ -308,11 +211,11 @@ def _deny(direction: Direction) -> Rule:
     )
 
 
-def _numbered(inbound: Sequence[Rule], outbound: Sequence[Rule]) -> tuple[Rule, ...]:
+def numbered(into: Sequence[Rule], out: Sequence[Rule]) -> tuple[Rule, ...]:
     """Number the rules in the given order, and deny all other traffic at the end."""
     allowed = [
         replace(rule, priority=FIRST_PRIORITY + PRIORITY_STEP * i)
-        for rules in (inbound, outbound)
+        for rules in (into, out)
         for i, rule in enumerate(rules)
     ]
     return (*allowed, _deny("Inbound"), _deny("Outbound"))

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-# azure-native type: Resource Manager's type, and the inputs that name each level of the id.
 _ML = "Microsoft.MachineLearningServices/workspaces"
 _STORAGE = "Microsoft.Storage/storageAccounts"
 _NETWORK = "Microsoft.Network"
@@ -22,8 +21,6 @@ _PATHS = {
     ),
     "network:NatGateway": f"{_NETWORK}/natGateways/{{natGatewayName}}",
     "network:PublicIPAddress": f"{_NETWORK}/publicIPAddresses/{{publicIpAddressName}}",
-    "network:BastionHost": f"{_NETWORK}/bastionHosts/{{bastionHostName}}",
-    "network:NetworkInterface": f"{_NETWORK}/networkInterfaces/{{networkInterfaceName}}",
     "network:ServiceEndpointPolicy": (
         f"{_NETWORK}/serviceEndpointPolicies/{{serviceEndpointPolicyName}}"
     ),
@@ -37,11 +34,6 @@ _PATHS = {
         f"{_NETWORK}/privateDnsZones/{{privateZoneName}}"
         "/virtualNetworkLinks/{virtualNetworkLinkName}"
     ),
-    "compute:VirtualMachine": "Microsoft.Compute/virtualMachines/{vmName}",
-    "compute:VirtualMachineExtension": (
-        "Microsoft.Compute/virtualMachines/{vmName}/extensions/{vmExtensionName}"
-    ),
-    "devtestlab:GlobalSchedule": "Microsoft.DevTestLab/schedules/{name}",
     "containerregistry:Registry": "Microsoft.ContainerRegistry/registries/{registryName}",
     "storage:StorageAccount": f"{_STORAGE}/{{accountName}}",
     "storage:BlobServiceProperties": (
@@ -57,56 +49,51 @@ _PATHS = {
         f"{_STORAGE}/{{accountName}}/managementPolicies/{{managementPolicyName}}"
     ),
     "keyvault:Vault": "Microsoft.KeyVault/vaults/{vaultName}",
-    "keyvault:Key": "Microsoft.KeyVault/vaults/{vaultName}/keys/{keyName}",
     "machinelearningservices:Workspace": f"{_ML}/{{workspaceName}}",
     "machinelearningservices:Compute": f"{_ML}/{{workspaceName}}/computes/{{computeName}}",
     "machinelearningservices:Datastore": f"{_ML}/{{workspaceName}}/datastores/{{name}}",
-    "monitor:ActionGroup": "Microsoft.Insights/actionGroups/{actionGroupName}",
-    "monitor:ScheduledQueryRule": "Microsoft.Insights/scheduledQueryRules/{ruleName}",
-    "monitor:PrivateLinkScope": "Microsoft.Insights/privateLinkScopes/{scopeName}",
-    "monitor:PrivateLinkScopedResource": (
-        "Microsoft.Insights/privateLinkScopes/{scopeName}/scopedResources/{name}"
-    ),
-}
-_EXTENSIONS = {
     "authorization:RoleAssignment": (
-        "scope",
-        "Microsoft.Authorization/roleAssignments/{roleAssignmentName}",
+        "{scope}/providers/Microsoft.Authorization/roleAssignments/{roleAssignmentName}"
     ),
     "authorization:ManagementLockByScope": (
-        "scope",
-        "Microsoft.Authorization/locks/{lockName}",
+        "{scope}/providers/Microsoft.Authorization/locks/{lockName}"
     ),
     "monitor:DiagnosticSetting": (
-        "resourceUri",
-        "Microsoft.Insights/diagnosticSettings/{name}",
+        "{resourceUri}/providers/Microsoft.Insights/diagnosticSettings/{name}"
     ),
-    "consumption:Budget": ("scope", "Microsoft.Consumption/budgets/{budgetName}"),
 }
+"""Paths by type: in the providers of the resource's group, or an id of its own that begins with
+that of another resource."""
 
 
-def identifier(type_: str, inputs: Mapping[str, Any], subscription: str) -> str:
+def identifier(
+    type_: str,
+    inputs: Mapping[str, Any],
+    subscription: str,
+    more: Mapping[str, str] | None = None,
+) -> str:
     """Return the id of a resource.
 
     Args:
         type_: azure-native's type token; a version in it is ignored.
         inputs: the resource's inputs with the provider's camelCase keys.
         subscription: id of the subscription that holds it.
+        more: paths of further types, such as those of the leaves.
 
     Raises:
         ValueError: the type is not known, or an input that names the resource is missing; the
             provider would then generate a name, which no other part of the platform could know.
     """
     kind = kind_of(type_)
+    path = {**_PATHS, **(more or {})}.get(kind)
     try:
         if kind == "resources:ResourceGroup":
             return group(subscription, inputs["resourceGroupName"])
-        if kind in _EXTENSIONS:
-            owner, path = _EXTENSIONS[kind]
-            return f"{inputs[owner]}/providers/{path.format_map(inputs)}"
-        if kind in _PATHS:
+        if path is not None and path.startswith("{"):
+            return path.format_map(inputs)
+        if path is not None:
             parent = group(subscription, inputs["resourceGroupName"])
-            return f"{parent}/providers/{_PATHS[kind].format_map(inputs)}"
+            return f"{parent}/providers/{path.format_map(inputs)}"
     except KeyError as error:
         raise ValueError(f"{type_}: input {error} is missing, so its id is unknown") from error
     raise ValueError(f"{type_} has no entry in infra/catalog/resource_ids.py")

@@ -21,7 +21,7 @@ ACR_PUSH: Final = "8311e382-0749-4cb8-b61a-304f252e45ec"
 KEY_VAULT_ADMINISTRATOR: Final = "00482a5a-887f-4fb3-b363-3b7fe8e74483"
 KEY_VAULT_SECRETS_USER: Final = "4633458b-17de-408a-b874-0445c86b69e6"
 KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER: Final = "e147488a-f6f5-4113-8e2d-b22465e65bf6"
-"""Wraps and unwraps a service's keys with a customer-managed one."""
+"""Wraps and unwraps a service's keys with one of a vault."""
 
 MONITORING_METRICS_PUBLISHER: Final = "3913510d-42f4-4e42-8a64-420c390055eb"
 

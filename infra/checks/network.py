@@ -13,6 +13,7 @@ from infra.catalog import resource_ids
 from infra.errors import AddressError
 from infra.network_settings import NetworkSettings
 from infra.settings import Settings
+from infra.subnets import address_range
 
 EXISTING_SERVICES: Final[Mapping[str, str]] = {
     "default_storage": "storage.existing_default",
@@ -28,15 +29,9 @@ def address_space(settings: Settings) -> Iterator[str]:
     network = settings.network
     if network.existing is not None:
         return
-    for key, ranges in (
-        ("peer_address_spaces", network.peer_address_spaces),
-        ("jump_access", network.jump_access),
-    ):
-        for i, other in enumerate(ranges):
-            if address_range(other) is None:
-                yield f"network.{key}[{i}]: {other!r} is not a range like 10.0.0.0/16"
-            elif not _private(other):
-                yield f"network.{key}[{i}]: {other} is not private; list private ranges only"
+    for i, other in enumerate(network.peer_address_spaces):
+        at = f"network.peer_address_spaces[{i}]"
+        yield from subnets.private_range_problems(at, other)
     if network.peer_with and not network.peer_address_spaces:
         yield (
             "network.peer_address_spaces: is empty, but network.peer_with names networks; list "
@@ -60,24 +55,23 @@ def existing_network(settings: Settings) -> Iterator[str]:
     network, existing = settings.network, settings.network.existing
     if existing is None:
         return
-    subnets = {
+    taken = {
         "training_subnet": existing.training_subnet,
         "build_subnet": existing.build_subnet,
         "endpoints_subnet": existing.endpoints_subnet,
     }
-    for name, subnet in subnets.items():
+    for name, subnet in taken.items():
         if not subnet.lower().startswith(existing.virtual_network.lower() + "/"):
             yield (
                 f"network.existing.{name}: {subnet!r} is not in network.existing.virtual_network; "
                 "all three subnets must be in that network"
             )
-    if subnets["endpoints_subnet"].lower() == subnets["training_subnet"].lower():
+    if taken["endpoints_subnet"].lower() == taken["training_subnet"].lower():
         yield (
             "network.existing.endpoints_subnet: is also the training subnet; private endpoints "
             "need a subnet of their own"
         )
     for key, wish in (
-        ("jump_subnet", "add the subnet"),
         ("peer_with", "peer it"),
         ("dns_servers", "set its DNS servers"),
         ("route_table", "associate the route table"),
@@ -91,7 +85,7 @@ def existing_network(settings: Settings) -> Iterator[str]:
 
 
 def connections(settings: Settings) -> Iterator[str]:
-    """Check peerings, gateway, DNS servers and the access to the jump subnet."""
+    """Check peerings, gateway and DNS servers."""
     network = settings.network
     names = [resource_ids.name(peer).lower() for peer in network.peer_with]
     for name in sorted({name for name in names if names.count(name) > 1}):
@@ -105,8 +99,6 @@ def connections(settings: Settings) -> Iterator[str]:
             f"network.remote_gateway: {network.remote_gateway!r} is not in network.peer_with; only "
             "a peered network's gateway can be used"
         )
-    if network.jump_access and not (network.jump_subnet or settings.access.jump_machine):
-        yield "network.jump_access: has no effect; set network.jump_subnet to true"
     for i, server in enumerate(network.dns_servers):
         try:
             IPv4Address(server)
@@ -185,24 +177,12 @@ def existing_endpoints(settings: Settings) -> Iterator[str]:
         )
 
 
-def address_range(text: str) -> IPv4Network | None:
-    """Return an IPv4 address or range; None if the text is neither."""
-    try:
-        return IPv4Network(text)
-    except ValueError:
-        return None
-
-
 def _reachable(network: NetworkSettings, text: str) -> bool:
     """Whether an address or range is in a connected network. Only the owner of an existing network
     knows what that is connected to.
     """
     spaces = [space for text in network.peer_address_spaces if (space := address_range(text))]
     return network.existing is not None or any(IPv4Network(text).subnet_of(one) for one in spaces)
-
-
-def _private(text: str) -> bool:
-    return any(IPv4Network(text).subnet_of(private) for private in subnets.PRIVATE)
 
 
 def _space(network: NetworkSettings) -> list[str]:

@@ -25,6 +25,23 @@ class StackContext:
     replacement."""
 
 
+@dataclass(frozen=True)
+class Service:
+    """One service that the stack uses."""
+
+    id: pulumi.Input[str]
+    name: pulumi.Input[str]
+    address: pulumi.Input[str]
+    """A blob endpoint, a vault's URI or a registry's login server."""
+    subscription: str
+    group: str
+    """Name of the resource group that holds it."""
+    own: bool
+    """Whether the stack declares it; otherwise it existed before."""
+    ready: Sequence[pulumi.Resource] = ()
+    """Resources that must exist before it is used: the last one declared in it."""
+
+
 class Component(pulumi.ComponentResource):
     """A group of resources with one owner."""
 

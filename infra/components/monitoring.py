@@ -16,8 +16,8 @@ class MonitoringArgs:
     retention_days: int
     daily_cap_gb: float
     public_ingestion: bool
-    """Whether logs may be sent to Azure's public endpoints, as they are without a private link
-    scope. Entra ID authenticates the sender in either case."""
+    """Whether logs may be sent to Azure's public endpoints. Entra ID authenticates the sender in
+    either case."""
     public_query: bool
     """Whether logs may be queried from outside the network, after an Entra sign-in."""
     insights: bool
@@ -102,47 +102,6 @@ class Monitoring(Component):
             tags=context.tags,
             opts=self.child_options(),
         )
-
-
-class MonitorScope(Component):
-    """Azure Monitor's private link scope: logs and metrics through the network.
-
-    It resolves Azure Monitor's names in the whole network, so monitored resources there that are
-    not in the scope must still get through: both access modes are open, as Azure Machine Learning
-    requires ("Secure an Azure Machine Learning workspace with virtual networks").
-    """
-
-    def __init__(
-        self,
-        context: StackContext,
-        members: Sequence[tuple[str, pulumi.Input[str]]],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("monitor-scope", opts)
-        self.scope = monitor.PrivateLinkScope(
-            "monitor",
-            scope_name=context.names.monitor_scope,
-            resource_group_name=context.group,
-            location="global",
-            access_mode_settings=monitor.AccessModeSettingsArgs(
-                ingestion_access_mode=monitor.AccessMode.OPEN,
-                query_access_mode=monitor.AccessMode.OPEN,
-            ),
-            tags=context.tags,
-            opts=self.child_options(),
-        )
-        self.members = [
-            monitor.PrivateLinkScopedResource(
-                f"monitor-{label}",
-                name=label,
-                scope_name=self.scope.name,
-                resource_group_name=context.group,
-                linked_resource_id=member,
-                opts=self.child_options(),
-            )
-            for label, member in members
-        ]
-        self.register_outputs({"scope": self.scope.id})
 
 
 ALL = "allLogs"

@@ -1,6 +1,6 @@
 """The network: its subnets, their security rules, and the way out: a NAT gateway or a firewall."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -10,7 +10,6 @@ from infra.catalog import resource_ids
 from infra.catalog.network_rules import Rule
 from infra.components.base import Component, StackContext
 from infra.naming import SubnetRole
-from infra.subnets import AddressPlan
 
 STORAGE_ENDPOINT = "Microsoft.Storage"
 MACHINE_LEARNING_ALIAS = "/services/Azure/MachineLearning"
@@ -24,12 +23,24 @@ less."""
 
 
 @dataclass(frozen=True)
+class SubnetArgs:
+    """One subnet."""
+
+    role: SubnetRole
+    name: str
+    range: str
+    rules: Sequence[Rule]
+    leaves: bool
+    """Whether it leaves through the NAT gateway or the route table."""
+
+
+@dataclass(frozen=True)
 class NetworkArgs:
     """The network of one stack."""
 
-    plan: AddressPlan
-    rules: Mapping[SubnetRole, Sequence[Rule]]
-    """Security rules by subnet."""
+    space: str
+    """Address range of the network."""
+    subnets: Sequence[SubnetArgs]
     storage_ids: Sequence[pulumi.Input[str]]
     """Accounts that the training subnet may send data to, besides the service's own."""
     peers: Sequence[str] = ()
@@ -61,16 +72,16 @@ class Network(Component):
         super().__init__("network", opts)
         names = context.names
         self.groups = {
-            role: network.NetworkSecurityGroup(
-                f"nsg-{role}",
-                network_security_group_name=names.network_security_group(role),
+            one.role: network.NetworkSecurityGroup(
+                f"nsg-{one.role}",
+                network_security_group_name=names.network_security_group(one.role),
                 resource_group_name=context.group,
                 location=context.region,
-                security_rules=[_rule(rule) for rule in args.rules[role]],
+                security_rules=[_rule(rule) for rule in one.rules],
                 tags=context.tags,
                 opts=self.child_options(),
             )
-            for role in args.plan.subnets
+            for one in args.subnets
         }
         self.address: network.PublicIPAddress | None = None
         nat = None if args.route_table else self._nat(context)
@@ -80,13 +91,13 @@ class Network(Component):
             virtual_network_name=names.virtual_network,
             resource_group_name=context.group,
             location=context.region,
-            address_space=network.AddressSpaceArgs(address_prefixes=[str(args.plan.space)]),
+            address_space=network.AddressSpaceArgs(address_prefixes=[args.space]),
             dhcp_options=(
                 network.DhcpOptionsArgs(dns_servers=list(args.dns_servers))
                 if args.dns_servers
                 else None
             ),
-            subnets=[self._subnet(context, role, args, nat, policy) for role in args.plan.subnets],
+            subnets=[self._subnet(one, args.route_table, nat, policy) for one in args.subnets],
             virtual_network_peerings=[
                 _peering(peer, gateway=peer.lower() == (args.remote_gateway or "").lower())
                 for peer in args.peers
@@ -96,8 +107,8 @@ class Network(Component):
             opts=self.child_options(),
         )
         self.subnets = {
-            role: pulumi.Output.concat(self.network.id, "/subnets/", names.subnet(role))
-            for role in args.plan.subnets
+            one.role: pulumi.Output.concat(self.network.id, "/subnets/", one.name)
+            for one in args.subnets
         }
         if args.flow_logs_to is not None:
             self._flow_log(context, args.flow_logs_to)
@@ -172,25 +183,22 @@ class Network(Component):
 
     def _subnet(
         self,
-        context: StackContext,
-        role: SubnetRole,
-        args: NetworkArgs,
+        args: SubnetArgs,
+        route_table: str | None,
         nat: network.NatGateway | None,
         policy: network.ServiceEndpointPolicy,
     ) -> network.SubnetArgs:
-        training = role == "training"
-        endpoints = role == "endpoints"
-        # Azure refuses a route table on the subnet of a Bastion, which has an address of its own.
-        leaves = role not in {"endpoints", "bastion"}
+        training = args.role == "training"
+        endpoints = args.role == "endpoints"
         policies = network.VirtualNetworkPrivateEndpointNetworkPolicies
         return network.SubnetArgs(
-            name=context.names.subnet(role),
-            address_prefix=str(args.plan.subnets[role]),
+            name=args.name,
+            address_prefix=args.range,
             default_outbound_access=False,
-            network_security_group=network.NetworkSecurityGroupArgs(id=self.groups[role].id),
-            nat_gateway=network.SubResourceArgs(id=nat.id) if nat and leaves else None,
+            network_security_group=network.NetworkSecurityGroupArgs(id=self.groups[args.role].id),
+            nat_gateway=network.SubResourceArgs(id=nat.id) if nat and args.leaves else None,
             route_table=(
-                network.RouteTableArgs(id=args.route_table) if args.route_table and leaves else None
+                network.RouteTableArgs(id=route_table) if route_table and args.leaves else None
             ),
             # Private endpoints obey their security group; nodes without a public address need both
             # of these policies disabled on their own subnet.

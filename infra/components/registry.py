@@ -6,8 +6,8 @@ import pulumi
 from pulumi_azure_native import containerregistry as registry
 
 from infra.components.base import Component, StackContext
+from infra.components.encryption import Encryption
 from infra.components.immutable import ImmutableProperty, refuse_changes
-from infra.components.key_vault import CustomerKey
 
 IMMUTABLE = (
     ImmutableProperty(
@@ -29,7 +29,7 @@ class RegistryArgs:
 
     untagged_retention_days: int
     zone_redundant: bool
-    key: CustomerKey | None = None
+    encryption: Encryption
 
 
 class Registry(Component):
@@ -68,36 +68,13 @@ class Registry(Component):
                     status=registry.ExportPolicyStatus.DISABLED
                 ),
             ),
-            identity=_identity(args.key),
-            encryption=_encryption(args.key),
+            identity=args.encryption.registry_identity(),
+            encryption=args.encryption.registry(),
             tags=context.tags,
             opts=self.child_options(
-                depends_on=args.key.ready if args.key else (),
+                depends_on=args.encryption.ready,
                 protect=context.protected,
                 extra=refuse_changes("registry", IMMUTABLE),
             ),
         )
         self.register_outputs({"registry": self.registry.id})
-
-
-def _identity(key: CustomerKey | None) -> registry.IdentityPropertiesArgs | None:
-    if key is None:
-        return None
-    return registry.IdentityPropertiesArgs(
-        type=registry.ResourceIdentityType.USER_ASSIGNED,
-        user_assigned_identities=pulumi.Output.from_input(key.identity_id).apply(
-            lambda identity: {identity: registry.UserIdentityPropertiesArgs()}
-        ),
-    )
-
-
-def _encryption(key: CustomerKey | None) -> registry.EncryptionPropertyArgs | None:
-    if key is None:
-        return None
-    return registry.EncryptionPropertyArgs(
-        status=registry.EncryptionStatus.ENABLED,
-        # Without a version the registry follows the key's rotation.
-        key_vault_properties=registry.KeyVaultPropertiesArgs(
-            identity=key.identity_client_id, key_identifier=key.uri
-        ),
-    )

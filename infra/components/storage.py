@@ -7,8 +7,8 @@ import pulumi
 from pulumi_azure_native import storage
 
 from infra.components.base import Component, StackContext
+from infra.components.encryption import Encryption
 from infra.components.immutable import ImmutableProperty, refuse_changes
-from infra.components.key_vault import CustomerKey
 
 SAS_LIFETIME = "1.00:00:00"
 """Longest lifetime of a shared access signature (days.hours:minutes:seconds). Without account keys,
@@ -59,13 +59,13 @@ class StorageArgs:
     sku: storage.SkuName
     containers: Sequence[str]
     soft_delete_retention_days: int
+    encryption: Encryption
     lifecycle_rules: Sequence[LifecycleRule] = ()
     allowed: Sequence[str] = ()
     """Public addresses or ranges that may reach it; empty disables public access."""
     files: bool = False
     """Whether it serves file shares and the studio's pages, as the workspace's default account
     does."""
-    key: CustomerKey | None = None
 
 
 class Storage(Component):
@@ -116,11 +116,11 @@ class Storage(Component):
             sas_policy=storage.SasPolicyArgs(
                 sas_expiration_period=SAS_LIFETIME, expiration_action=storage.ExpirationAction.LOG
             ),
-            identity=_identity(args.key),
-            encryption=_encryption(args.key, files=args.files),
+            identity=args.encryption.account_identity(),
+            encryption=args.encryption.account(files=args.files),
             tags=context.tags,
             opts=self.child_options(
-                depends_on=args.key.ready if args.key else (),
+                depends_on=args.encryption.ready,
                 protect=context.protected,
                 extra=refuse_changes(f"storage-{args.label}", IMMUTABLE),
             ),
@@ -179,37 +179,6 @@ class Storage(Component):
             cors=storage.CorsRulesArgs(cors_rules=[_studio()]) if args.files else None,
             opts=self.child_options(),
         )
-
-
-def _identity(key: CustomerKey | None) -> storage.IdentityArgs | None:
-    if key is None:
-        return None
-    return storage.IdentityArgs(
-        type=storage.IdentityType.USER_ASSIGNED, user_assigned_identities=[key.identity_id]
-    )
-
-
-def _encryption(key: CustomerKey | None, *, files: bool) -> storage.EncryptionArgs:
-    service = storage.EncryptionServiceArgs(enabled=True, key_type=storage.KeyType.ACCOUNT)
-    services = storage.EncryptionServicesArgs(blob=service, file=service if files else None)
-    if key is None:
-        return storage.EncryptionArgs(
-            key_source=storage.KeySource.MICROSOFT_STORAGE,
-            require_infrastructure_encryption=True,
-            services=services,
-        )
-    return storage.EncryptionArgs(
-        key_source=storage.KeySource.MICROSOFT_KEYVAULT,
-        require_infrastructure_encryption=True,
-        services=services,
-        encryption_identity=storage.EncryptionIdentityArgs(
-            encryption_user_assigned_identity=key.identity_id
-        ),
-        # Without a version the account follows the key's rotation.
-        key_vault_properties=storage.KeyVaultPropertiesArgs(
-            key_name=key.name, key_vault_uri=key.vault_uri
-        ),
-    )
 
 
 def _studio() -> storage.CorsRuleArgs:

@@ -7,8 +7,8 @@ import pulumi
 from pulumi_azure_native import machinelearningservices as ml
 
 from infra.components.base import Component, StackContext
+from infra.components.encryption import Encryption
 from infra.components.immutable import ImmutableProperty, refuse_changes
-from infra.components.key_vault import CustomerKey
 
 ANOTHER = "it can only be set at creation; declare a workspace with another name"
 IMMUTABLE = (
@@ -39,7 +39,7 @@ class WorkspaceArgs:
     shared: bool
     """Whether other workspaces may use the same account and vault; their data are then kept
     apart."""
-    key: CustomerKey | None
+    encryption: Encryption
     depends_on: Sequence[pulumi.Resource]
     """Role assignments of its identity, and the private endpoints of the resources it uses."""
 
@@ -86,7 +86,7 @@ class Workspace(Component):
                 serverless_compute_custom_subnet=args.training_subnet,
                 serverless_compute_no_public_ip=True,
             ),
-            encryption=_encryption(args.key),
+            encryption=args.encryption.workspace(),
             tags=context.tags,
             opts=self.child_options(
                 depends_on=args.depends_on,
@@ -95,18 +95,6 @@ class Workspace(Component):
             ),
         )
         self.register_outputs({"workspace": self.workspace.id})
-
-
-def _encryption(key: CustomerKey | None) -> ml.EncryptionPropertyArgs | None:
-    if key is None:
-        return None
-    return ml.EncryptionPropertyArgs(
-        status=ml.EncryptionStatus.ENABLED,
-        key_vault_properties=ml.KeyVaultPropertiesArgs(
-            key_vault_arm_id=key.vault_id, key_identifier=key.version_uri
-        ),
-        identity=ml.IdentityForCmkArgs(user_assigned_identity=key.identity_id),
-    )
 
 
 ENDPOINT = "core.windows.net"

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.catalog import network_rules
-from infra.catalog.dns_zones import ENDPOINTS, EndpointKind, needed
+from infra.catalog.dns_zones import needed
 from infra.catalog.network_rules import Rule, Surroundings
-from infra.components.base import StackContext
-from infra.components.monitoring import Monitoring, MonitorScope
-from infra.components.network import Network, NetworkArgs
+from infra.components.base import Service, StackContext
+from infra.components.network import Network, NetworkArgs, SubnetArgs
 from infra.components.private_link import (
     HubLinks,
     PrivateDns,
@@ -19,7 +18,7 @@ from infra.components.private_link import (
     Zones,
     existing_zones,
 )
-from infra.composition.services import Service, Services
+from infra.composition.services import Services
 from infra.naming import SubnetRole
 from infra.network_settings import NetworkSettings
 from infra.settings import Settings
@@ -55,7 +54,7 @@ def declare(settings: Settings, context: StackContext, services: Services) -> Co
         network = Network(context, _network_args(settings, services))
         network_id = network.network.id
         subnets = dict(network.subnets)
-    names = needed(monitor=settings.monitoring.private_link)
+    names = needed(settings.endpoint_kinds)
     zones = _zones(context, network_settings, names, network_id)
     return Connectivity(subnets, network, zones, network_settings.existing_endpoints)
 
@@ -77,14 +76,14 @@ def _zones(
 
 
 def service_endpoints(
-    context: StackContext, connectivity: Connectivity, services: Services
+    settings: Settings, context: StackContext, connectivity: Connectivity, services: Services
 ) -> dict[str, PrivateEndpoint]:
     """Declare the endpoints of the services that the workspace uses; return them by short name.
 
     Existing services that have endpoints already get none. A service connects one endpoint at a
     time: a storage account answers 409 to the others.
     """
-    targets: dict[str, tuple[EndpointKind, str, Service]] = {
+    targets: dict[str, tuple[str, str, Service]] = {
         "vault": ("vault", "vault", services.vault),
         "registry": ("registry", "registry", services.registry),
         "default-blob": ("blob", "default_storage", services.default_storage),
@@ -98,31 +97,18 @@ def service_endpoints(
             continue
         before = previous.get(name, service.ready)
         declared[label] = endpoint(
-            context, connectivity, label, kind, service.id, depends_on=before
+            settings, context, connectivity, label, kind, service.id, depends_on=before
         )
         previous[name] = declared[label].ready
     return declared
 
 
-def monitor(context: StackContext, connectivity: Connectivity, monitoring: Monitoring) -> None:
-    """Declare Azure Monitor's private link scope and its endpoint.
-
-    An existing log workspace is left out: its owner decides which scopes it belongs to.
-    """
-    members: list[tuple[str, pulumi.Input[str]]] = []
-    if monitoring.insights is not None:
-        members.append(("insights", monitoring.insights.id))
-    if monitoring.logs is not None:
-        members.append(("logs", monitoring.logs.id))
-    scope = MonitorScope(context, members)
-    endpoint(context, connectivity, "monitor", "monitor", scope.scope.id, depends_on=scope.members)
-
-
 def endpoint(
+    settings: Settings,
     context: StackContext,
     connectivity: Connectivity,
     service: str,
-    kind: EndpointKind,
+    kind: str,
     target: pulumi.Input[str],
     *,
     depends_on: Sequence[pulumi.Resource] = (),
@@ -130,6 +116,7 @@ def endpoint(
     """Declare the private endpoint of one service.
 
     Args:
+        settings: Settings of the stack, which say which kinds there are.
         context: Context of the stack.
         connectivity: Network and DNS zones of the endpoint.
         service: Short name in the stack, such as `vault` or `data-blob`.
@@ -137,7 +124,7 @@ def endpoint(
         target: Id of the service.
         depends_on: Resources that must exist before it.
     """
-    needs = ENDPOINTS[kind]
+    needs = settings.endpoint_kinds[kind]
     subnet = connectivity.subnets["endpoints"]
     args = PrivateEndpointArgs(service, target, needs.group, needs.zones, subnet, depends_on)
     return PrivateEndpoint(context, args, connectivity.zones)
@@ -146,8 +133,8 @@ def endpoint(
 def _network_args(settings: Settings, services: Services) -> NetworkArgs:
     network_settings = settings.network
     return NetworkArgs(
-        plan=settings.address_plan,
-        rules=_rules(settings),
+        space=str(settings.address_plan.space),
+        subnets=_subnets(settings),
         storage_ids=[services.default_storage.id, services.data_storage.id],
         peers=network_settings.peer_with,
         remote_gateway=network_settings.remote_gateway,
@@ -157,26 +144,34 @@ def _network_args(settings: Settings, services: Services) -> NetworkArgs:
     )
 
 
-def _rules(settings: Settings) -> dict[SubnetRole, Sequence[Rule]]:
-    """Return the security rules of each subnet of the declared network."""
-    network_settings, plan = settings.network, settings.address_plan
+def _subnets(settings: Settings) -> list[SubnetArgs]:
+    """Return the subnets of the declared network, with their security rules."""
+    network_settings = settings.network
     region, tag = settings.location, network_settings.vault_service_tag
-    ranges = {role: str(subnet) for role, subnet in plan.subnets.items()}
+    ranges = {role: str(subnet) for role, subnet in settings.address_plan.subnets.items()}
     own, elsewhere = ranges["endpoints"], set(network_settings.existing_endpoints.values())
     endpoints = (own, *sorted(elsewhere))
     around = {
         role: Surroundings(range_, endpoints, network_settings.dns_servers)
         for role, range_ in ranges.items()
     }
-    nodes, others = (ranges["training"], ranges["build"]), network_settings.peer_address_spaces
+    more = settings.leaf_subnets
+    nodes = ranges["training"], ranges["build"]
+    others = [ranges[role] for role, one in more.items() if one.reaches_endpoints]
+    others += network_settings.peer_address_spaces
     rules: dict[SubnetRole, Sequence[Rule]] = {
         "training": network_rules.training(region, around["training"], tag),
         "build": network_rules.build(region, around["build"], tag),
+        "endpoints": network_rules.endpoints(own, nodes, tuple(others)),
+        **{role: one.rules(around[role], ranges) for role, one in more.items()},
     }
-    if "jump" in ranges:
-        bastion = (ranges["bastion"],) if "bastion" in ranges else ()
-        rules["jump"] = network_rules.jump(around["jump"], network_settings.jump_access, bastion)
-        others = (ranges["jump"], *others)
-    if "bastion" in ranges:
-        rules["bastion"] = network_rules.bastion(settings.access.bastion_allowed_addresses)
-    return rules | {"endpoints": network_rules.endpoints(own, nodes, others)}
+    return [
+        SubnetArgs(
+            role,
+            name,
+            ranges[role],
+            rules[role],
+            leaves=more[role].leaves if role in more else role != "endpoints",
+        )
+        for role, name in settings.subnet_names.items()
+    ]

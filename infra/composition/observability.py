@@ -1,15 +1,10 @@
-"""Observability: the logs of every service, the workspace's metrics, and the budget."""
+"""Observability: the logs of every service, and the workspace's metrics."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import pulumi
-from pulumi_azure_native import machinelearningservices as ml
 
-from infra.alert_rules import alert_rules
-from infra.components.alerts import Alerts, AlertsArgs
-from infra.components.base import StackContext
-from infra.components.budget import Budget, BudgetArgs
-from infra.components.jump_machine import JumpMachine
+from infra.components.base import Service
 from infra.components.monitoring import (
     ALL,
     AUDIT,
@@ -20,65 +15,25 @@ from infra.components.monitoring import (
     Monitoring,
 )
 from infra.components.network import Network
-from infra.composition.services import Service, Services
-from infra.settings import Settings
+from infra.composition.parts import Declared, Platform
+from infra.composition.services import Services
 
 
-@dataclass(frozen=True)
-class Addressed:
-    """What has addresses in the network, as far as the stack declares it."""
+def declare(platform: Platform, declared: Sequence[Declared]) -> None:
+    """Declare the diagnostic settings of all services, of the trunk and of the leaves.
 
-    network: Network | None
-    jump_machine: JumpMachine | None
-
-
-def declare(
-    settings: Settings,
-    context: StackContext,
-    group_id: pulumi.Input[str],
-    services: Services,
-    addressed: Addressed,
-    monitoring: Monitoring,
-    workspace: ml.Workspace,
-) -> pulumi.Output[str]:
-    """Declare diagnostics, alerts and the budget.
-
-    Existing resources get no diagnostic setting: those are up to their owner.
-
-    Returns:
-        Id of the action group that alerts notify.
+    Existing resources get none: those are up to their owner.
     """
+    settings, workspace = platform.settings, platform.workspace
     sources = [
         LogSource("workspace", workspace.id, (ALL,)),
-        *_services(services, reads=settings.monitoring.storage_reads),
-        *_network(addressed.network),
-        *_bastion(addressed.jump_machine),
-        *_logs(monitoring),
+        *_services(platform.services, reads=settings.monitoring.storage_reads),
+        *_network(platform.connected.network),
+        *(source for one in declared for source in one.logs),
+        *_logs(platform.monitoring),
     ]
     # The creation of a workspace changes its default account.
-    Diagnostics(context, sources, monitoring.log_id, [workspace])
-    alerts = Alerts(
-        context,
-        AlertsArgs(
-            log_workspace=monitoring.log_id,
-            workspace_id=workspace.id,
-            emails=settings.budget.emails,
-            rules=alert_rules(settings.monitoring),
-        ),
-    )
-    budget = settings.budget
-    Budget(
-        context,
-        BudgetArgs(
-            group_id=group_id,
-            amount=budget.amount,
-            start=budget.start,
-            emails=budget.emails,
-            actual_percent=budget.actual_percent,
-            forecast_percent=budget.forecast_percent,
-        ),
-    )
-    return alerts.people.id
+    Diagnostics(platform.context, sources, platform.monitoring.log_id, [workspace])
 
 
 def _services(services: Services, *, reads: bool) -> list[LogSource]:
@@ -112,15 +67,6 @@ def _network(network: Network | None) -> list[LogSource]:
             LogSource(f"nsg-{role}", group.id, (ALL,), metrics=())
             for role, group in network.groups.items()
         ),
-    ]
-
-
-def _bastion(jump_machine: JumpMachine | None) -> list[LogSource]:
-    if jump_machine is None or jump_machine.bastion is None or jump_machine.address is None:
-        return []
-    return [
-        LogSource("bastion", jump_machine.bastion.id, (ALL,)),
-        LogSource("bastion-address", jump_machine.address.id, (ALL,)),
     ]
 
 

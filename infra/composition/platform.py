@@ -24,14 +24,14 @@ from infra.components.access import (
 )
 from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs, Clusters
-from infra.components.jump_machine import JumpMachine, JumpMachineArgs
 from infra.components.monitoring import Monitoring, MonitoringArgs
 from infra.components.private_link import PrivateEndpoint
 from infra.components.workspace import Datastores, Workspace, WorkspaceArgs
 from infra.composition import connectivity, observability, services, stack_outputs
 from infra.composition.connectivity import Connectivity
-from infra.composition.observability import Addressed
+from infra.composition.parts import Declared, Platform
 from infra.composition.services import Services
+from infra.leaf import load
 from infra.naming import (
     DUTY_IDENTITIES,
     DUTY_SUBNETS,
@@ -65,9 +65,7 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     monitoring = Monitoring(context, _monitoring(settings))
     platform_services = services.declare(settings, context, identities)
     connected = connectivity.declare(settings, context, platform_services)
-    endpoints = connectivity.service_endpoints(context, connected, platform_services)
-    if settings.monitoring.private_link:
-        connectivity.monitor(context, connected, monitoring)
+    endpoints = connectivity.service_endpoints(settings, context, connected, platform_services)
     scopes = _scopes(platform_services, monitoring, endpoints)
     access = Access(context, identities, scopes, settings.people.publishers)
     clusters = _clusters(settings, identities, connected)
@@ -84,7 +82,7 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
             build_cluster=next(one.name for one in clusters if one.settings.duty == "build"),
             public=settings.profile == "allowlisted",
             shared=shared,
-            key=platform_services.key,
+            encryption=platform_services.encryption,
             depends_on=[
                 *access.assignments["workspace"],
                 *platform_services.accounts_ready,
@@ -93,7 +91,7 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
         ),
     ).workspace
     workspace_endpoint = connectivity.endpoint(
-        context, connected, "workspace", "workspace", workspace.id
+        settings, context, connected, "workspace", "workspace", workspace.id
     )
     principal = identities.principal("workspace")
     workspace_scope = Scope("workspace", workspace.id)
@@ -112,16 +110,12 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
         stack_outputs.datastore_containers(context, platform_services),
         [*usable, *platform_services.accounts_ready],
     )
-    jump_machine = _jump_machine(settings, context, connected)
-    people = observability.declare(
-        settings,
-        context,
-        group_id,
-        platform_services,
-        Addressed(connected.network, jump_machine),
-        monitoring,
-        workspace,
+    trunk = Platform(
+        settings, context, group_id, platform_services, connected, monitoring, workspace
     )
+    added = (load(leaf.declare)(trunk) for leaf in settings.leaves if leaf.declare is not None)
+    declared: list[Declared] = [one for one in added if one is not None]
+    observability.declare(trunk, declared)
     return {
         "platform": stack_outputs.export(
             settings,
@@ -129,8 +123,8 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
             platform_services,
             identities,
             clusters,
-            {"log_workspace": monitoring.log_id, "alerts": people},
-            jump_machine,
+            monitoring.log_id,
+            declared,
         ),
         "data_account": platform_services.data_storage.id,
         "registry": platform_services.registry.id,
@@ -198,16 +192,16 @@ def _identity_roles(settings: Settings) -> list[IdentityRole]:
     needed: list[IdentityRole] = ["workspace"]
     needed += [role for duty, role in DUTY_IDENTITIES.items() if duty in duties]
     needed += ["serving"] if settings.serving else []
-    return [*needed, "encryption"] if settings.encryption.customer_managed_keys else needed
+    return [*needed, *(role for leaf in settings.leaves for role in leaf.identities(settings))]
 
 
 def _monitoring(settings: Settings) -> MonitoringArgs:
-    monitoring = settings.monitoring
+    monitoring, hidden = settings.monitoring, "monitor" in settings.endpoint_kinds
     return MonitoringArgs(
         retention_days=monitoring.retention_days,
         daily_cap_gb=monitoring.daily_cap_gb,
-        public_ingestion=not monitoring.private_link,
-        public_query=not monitoring.private_link or settings.profile == "allowlisted",
+        public_ingestion=not hidden,
+        public_query=not hidden or settings.profile == "allowlisted",
         insights=monitoring.application_insights,
         existing=monitoring.existing_log_workspace,
     )
@@ -235,16 +229,6 @@ def _scopes(
             if part in endpoints
         ],
     )
-
-
-def _jump_machine(
-    settings: Settings, context: StackContext, connected: Connectivity
-) -> JumpMachine | None:
-    if not settings.access.jump_machine:
-        return None
-    subnets = connected.subnets
-    args = JumpMachineArgs(settings.access, subnets["jump"], subnets.get("bastion"))
-    return JumpMachine(context, args)
 
 
 def _clusters(

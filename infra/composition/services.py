@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_azure_native import storage
 
-from infra.catalog import resource_ids, roles
-from infra.components.access import Identities, Scope, grant
-from infra.components.base import StackContext
-from infra.components.key_vault import CustomerKey, EncryptionKey, Vault, VaultArgs, existing_key
+from infra.catalog import resource_ids
+from infra.components.access import Identities
+from infra.components.base import Service, StackContext
+from infra.components.encryption import Encryption
+from infra.components.key_vault import Vault, VaultArgs
 from infra.components.registry import Registry, RegistryArgs
 from infra.components.storage import LifecycleRule, Storage, StorageArgs
+from infra.leaf import load
 from infra.naming import PREPARED_CONTAINER, RAW_CONTAINER, RESULTS_CONTAINER
 from infra.settings import Settings
 
@@ -23,23 +25,6 @@ BLOB_ADDRESS = "https://{}.blob.core.windows.net/"
 
 
 @dataclass(frozen=True)
-class Service:
-    """One service that the stack uses."""
-
-    id: pulumi.Input[str]
-    name: pulumi.Input[str]
-    address: pulumi.Input[str]
-    """A blob endpoint, a vault's URI or a registry's login server."""
-    subscription: str
-    group: str
-    """Name of the resource group that holds it."""
-    own: bool
-    """Whether the stack declares it; otherwise it existed before."""
-    ready: Sequence[pulumi.Resource] = ()
-    """Resources that must exist before it is used: the last one declared in it."""
-
-
-@dataclass(frozen=True)
 class Services:
     """All services of the workspace."""
 
@@ -47,7 +32,7 @@ class Services:
     default_storage: Service
     data_storage: Service
     registry: Service
-    key: CustomerKey | None
+    encryption: Encryption
 
     @property
     def accounts_ready(self) -> list[pulumi.Resource]:
@@ -57,56 +42,38 @@ class Services:
 
 def declare(settings: Settings, context: StackContext, identities: Identities) -> Services:
     """Declare the services that the settings do not take from existing resources."""
-    vault, key = _vault(settings, context, identities)
+    vault = _vault(settings, context)
+    encryption = _encryption(settings, context, vault, identities)
     return Services(
         vault=vault,
-        default_storage=_default_storage(settings, context, key),
-        data_storage=_data_storage(settings, context, key),
-        registry=_registry(settings, context, key),
-        key=key,
+        default_storage=_default_storage(settings, context, encryption),
+        data_storage=_data_storage(settings, context, encryption),
+        registry=_registry(settings, context, encryption),
+        encryption=encryption,
     )
 
 
-def _vault(
-    settings: Settings, context: StackContext, identities: Identities
-) -> tuple[Service, CustomerKey | None]:
+def _vault(settings: Settings, context: StackContext) -> Service:
     vault_settings = settings.vault
     if vault_settings.existing is not None:
-        service = _existing(vault_settings.existing, "https://{}.vault.azure.net/")
-        return service, _key(settings, context, identities, service)
+        return _existing(vault_settings.existing, "https://{}.vault.azure.net/")
     vault = Vault(
         context,
         VaultArgs(vault_settings.soft_delete_retention_days, vault_settings.purge_protection),
     ).vault
     uri = vault.properties.apply(lambda properties: properties.vault_uri or "")
-    service = _declared(context, vault.id, vault.name, uri)
-    return service, _key(settings, context, identities, service)
+    return _declared(context, vault.id, vault.name, uri)
 
 
-def _key(
-    settings: Settings,
-    context: StackContext,
-    identities: Identities,
-    service: Service,
-) -> CustomerKey | None:
-    if not settings.encryption.customer_managed_keys:
-        return None
-    ready = grant(
-        context,
-        identities.principal("encryption"),
-        Scope("vault", service.id),
-        [roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER],
-        pulumi.ResourceOptions(parent=identities),
-    )
-    identity = identities.by_role["encryption"]
-    if settings.encryption.key_uri is not None:
-        return existing_key(service.id, settings.encryption.key_uri, identity, ready)
-    return EncryptionKey(context, service.name).used_by(
-        service.id, service.address, identity, ready
-    )
+def _encryption(
+    settings: Settings, context: StackContext, vault: Service, identities: Identities
+) -> Encryption:
+    others = (load(one.encryption) for one in settings.leaves if one.encryption is not None)
+    found = (other(settings, context, vault, identities) for other in others)
+    return next((one for one in found if one is not None), Encryption())
 
 
-def _default_storage(settings: Settings, context: StackContext, key: CustomerKey | None) -> Service:
+def _default_storage(settings: Settings, context: StackContext, encryption: Encryption) -> Service:
     storage_settings = settings.storage
     if storage_settings.existing_default is not None:
         return _existing(storage_settings.existing_default, BLOB_ADDRESS)
@@ -131,12 +98,12 @@ def _default_storage(settings: Settings, context: StackContext, key: CustomerKey
             ],
             allowed=settings.allowed_addresses,
             files=True,
-            key=key,
+            encryption=encryption,
         ),
     )
 
 
-def _data_storage(settings: Settings, context: StackContext, key: CustomerKey | None) -> Service:
+def _data_storage(settings: Settings, context: StackContext, encryption: Encryption) -> Service:
     storage_settings = settings.storage
     if storage_settings.existing_data is not None:
         return _existing(storage_settings.existing_data, BLOB_ADDRESS)
@@ -150,7 +117,7 @@ def _data_storage(settings: Settings, context: StackContext, key: CustomerKey | 
             containers=[RAW_CONTAINER, PREPARED_CONTAINER],
             soft_delete_retention_days=storage_settings.soft_delete_retention_days,
             allowed=settings.allowed_addresses,
-            key=key,
+            encryption=encryption,
         ),
     )
 
@@ -167,12 +134,12 @@ def _storage(context: StackContext, args: StorageArgs) -> Service:
     )
 
 
-def _registry(settings: Settings, context: StackContext, key: CustomerKey | None) -> Service:
+def _registry(settings: Settings, context: StackContext, encryption: Encryption) -> Service:
     registry_settings = settings.registry
     if registry_settings.existing is not None:
         return _existing(registry_settings.existing, "{}.azurecr.io")
     args = RegistryArgs(
-        registry_settings.untagged_retention_days, registry_settings.zone_redundant, key
+        registry_settings.untagged_retention_days, registry_settings.zone_redundant, encryption
     )
     declared = Registry(context, args).registry
     return _declared(context, declared.id, declared.name, declared.login_server)

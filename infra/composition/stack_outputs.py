@@ -10,9 +10,9 @@ from infra.catalog import vm_sizes
 from infra.components.access import Identities
 from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs
-from infra.components.jump_machine import JumpMachine
 from infra.components.network import Network
 from infra.components.workspace import BlobContainer
+from infra.composition.parts import Declared
 from infra.composition.services import Services
 from infra.naming import (
     DUTY_IDENTITIES,
@@ -47,8 +47,8 @@ def export(
     services: Services,
     identities: Identities,
     clusters: Sequence[ClusterArgs],
-    monitoring: Mapping[str, pulumi.Input[str]],
-    jump_machine: JumpMachine | None,
+    log_workspace: pulumi.Input[str],
+    declared: Sequence[Declared],
 ) -> pulumi.Output[dict[str, Any]]:
     """Return `PlatformOutputs` as plain data.
 
@@ -58,11 +58,11 @@ def export(
         services: Services of the stack.
         identities: Identities of the stack.
         clusters: Clusters of the stack.
-        monitoring: Ids of the log workspace (`log_workspace`) and the action group (`alerts`).
-        jump_machine: Machine in the network, if the stack declares one.
+        log_workspace: Id of the log workspace.
+        declared: What the leaves have declared.
     """
     values: dict[str, pulumi.Input[str]] = {
-        **monitoring,
+        "log_workspace": log_workspace,
         "workspace": context.names.workspace,
         "login_server": services.registry.address,
         "vault": services.vault.address,
@@ -74,12 +74,12 @@ def export(
     }
     if settings.serving:
         values["serving"] = identities.by_role["serving"].id
-    if jump_machine is not None:
-        values["jump_machine"] = jump_machine.machine.id
-        values["bastion"] = jump_machine.bastion_id
+    for one in declared:
+        values |= one.outputs
 
     def build(resolved: Mapping[str, str]) -> dict[str, Any]:
-        return outputs.to_dict(_outputs(settings, context, clusters, resolved))
+        more = {key: field for one in declared for key, field in one.export(resolved).items()}
+        return outputs.to_dict(_outputs(settings, context, clusters, resolved, more))
 
     return pulumi.Output.all(**values).apply(build)
 
@@ -98,7 +98,7 @@ def shared_network(
         "address_space": str(plan.space),
     }
     if settings.network.dns_mode == "own":
-        found |= {"zones": group_id, "endpoints_range": str(plan.endpoints)}
+        found |= {"zones": group_id, "endpoints_range": str(plan.subnets["endpoints"])}
     return found
 
 
@@ -107,6 +107,7 @@ def _outputs(
     context: StackContext,
     clusters: Sequence[ClusterArgs],
     values: Mapping[str, str],
+    more: Mapping[str, Any],
 ) -> outputs.PlatformOutputs:
     return outputs.PlatformOutputs(
         tenant_id=context.tenant,
@@ -131,20 +132,13 @@ def _outputs(
         vault_uri=values["vault"],
         access=_access(settings),
         serving=(
-            outputs.Serving(values["serving"], values["log_workspace"], values["alerts"])
+            outputs.Serving(
+                values["serving"], values["log_workspace"], values.get("action_group", "")
+            )
             if settings.serving
             else None
         ),
-        jump_machine=(
-            outputs.JumpMachine(
-                values["jump_machine"],
-                values["bastion"],
-                f"{settings.access.off_at[:2]}:{settings.access.off_at[2:]} "
-                f"{settings.access.time_zone}",
-            )
-            if "jump_machine" in values
-            else None
-        ),
+        **more,
     )
 
 

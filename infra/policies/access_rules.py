@@ -3,12 +3,13 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, get_args
+from typing import Final
 
 from infra.catalog import resource_ids, role_conditions, roles
-from infra.naming import DUTY_IDENTITIES, RESULTS_CONTAINER, IdentityRole
+from infra.naming import DUTY_IDENTITIES, IDENTITIES, RESULTS_CONTAINER
 from infra.outputs import CONTEXTS_FOLDER, MODELS_FOLDER, RUNS_FOLDER
 from infra.policies.expected import UNSET, as_set, exactly, one_of, optional, table_rule
+from infra.policies.facts import Grants, of_leaves
 from infra.policies.own_services import targets
 from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import (
@@ -28,15 +29,12 @@ from infra.resources import (
 )
 from infra.settings import Settings
 
-DUTIES: Final = get_args(IdentityRole)
-PEOPLE: Final[Mapping[str, Callable[[Settings], str | None]]] = {
+_PEOPLE: Final[Mapping[str, Callable[[Settings], str | None]]] = {
     "publishers": lambda settings: settings.people.publishers,
     "scientists": lambda settings: settings.people.scientists,
     "operators": lambda settings: settings.people.operators,
-    "jump-users": lambda settings: settings.access.users,
-    "jump-administrators": lambda settings: settings.access.administrators,
 }
-"""Groups of people; one group may have several of these duties."""
+"""Groups of people of the trunk."""
 OFF, ON = exactly(value=False), exactly(value=True)
 
 NO_KEYS = table_rule(
@@ -87,12 +85,6 @@ TLS = table_rule(
     },
 )
 
-Grants = Mapping[tuple[str, str], str | None]
-"""Conditions of role assignments by target and role; None for an assignment without a condition.
-
-A target is a service, such as `data`, or a container in it, such as `data/raw`.
-"""
-
 JOB_GRANTS: Final[Grants] = {
     ("vault", roles.KEY_VAULT_SECRETS_USER): None,
     ("registry", roles.ACR_PULL): None,
@@ -111,12 +103,6 @@ NO_RUNS: Final[Grants] = {
 }
 JOB_OUTPUTS: Final[Grants] = {
     ("default/job-outputs", roles.BLOB_DATA_CONTRIBUTOR): role_conditions.writes_below("azureml")
-}
-JUMP: Final[Grants] = {
-    ("jump-machine", roles.READER): None,
-    ("jump-machine", roles.VM_POWER_ON): None,
-    ("jump-interface", roles.READER): None,
-    ("bastion", roles.READER): None,
 }
 GRANTS: Final[Mapping[str, Grants]] = {
     "workspace": {
@@ -150,7 +136,6 @@ GRANTS: Final[Mapping[str, Grants]] = {
         ("registry", roles.ACR_PULL): None,
         ("default/results", roles.BLOB_DATA_READER): None,
     },
-    "encryption": {("vault", roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER): None},
     "publishers": {("data", roles.BLOB_DATA_CONTRIBUTOR): None},
     "scientists": {
         ("default", roles.BLOB_DATA_CONTRIBUTOR): None,
@@ -159,14 +144,25 @@ GRANTS: Final[Mapping[str, Grants]] = {
         ("workspace", roles.AZUREML_DATA_SCIENTIST): None,
     },
     "operators": {("workspace", roles.AZUREML_COMPUTE_OPERATOR): None},
-    "jump-users": {**JUMP, ("jump-machine", roles.VM_USER_LOGIN): None},
-    "jump-administrators": {**JUMP, ("jump-machine", roles.VM_ADMINISTRATOR_LOGIN): None},
 }
 """Roles that each identity and each group of people may have.
 
 Written down here a second time on purpose: a change in what the program declares is a violation
 until somebody has changed this table too.
 """
+
+
+def people() -> dict[str, Callable[[Settings], str | None]]:
+    """Return the groups of people of the trunk and of the leaves; one group may be several."""
+    more = {label: group for one in of_leaves() for label, group in one.people.items()}
+    return {**_PEOPLE, **more}
+
+
+def grants() -> dict[str, Grants]:
+    """Return the roles of the identities and people of the trunk and of the leaves."""
+    more = {holder: held for one in of_leaves() for holder, held in one.grants.items()}
+    return {**GRANTS, **more}
+
 
 JOB_CONTAINERS: Final = re.compile(
     r"([0-9a-f-]{36}-)?azureml(?P<outputs>-blobstore)?(-[0-9a-f-]{36})?"
@@ -201,6 +197,7 @@ def _assignments(
     resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
     principals, services = _principals(resources, settings), targets(resources, settings)
+    granted = grants()
     duties = {cluster.duty for cluster in settings.clusters.values()}
     unused = {role for duty, role in DUTY_IDENTITIES.items() if duty not in duties}
     for assignment in of_kind(resources, ASSIGNMENT):
@@ -222,10 +219,10 @@ def _assignments(
             yield assignment, f"{gives} on {scope}, which is not one service of the stack"
             continue
         allowed = [
-            GRANTS[duty][one, role]
+            granted[duty][one, role]
             for duty in _duties(holder, principal, settings)
             for one in (target, _container(target, scope))
-            if (one, role) in GRANTS[duty]
+            if (one, role) in granted[duty]
         ]
         condition = input_at(assignment, "condition")
         if not allowed:
@@ -254,7 +251,7 @@ LEAST_PRIVILEGE = StackRule(
 def _holder(assignment: Resource, resources: Sequence[Resource], settings: Settings) -> str | None:
     """Return the duty of the identity, or the group of people, that an assignment is for."""
     principal = input_at(assignment, "principalId")
-    for label, group in PEOPLE.items():
+    for label, group in people().items():
         if principal == group(settings):
             return label
     identities = {
@@ -262,13 +259,16 @@ def _holder(assignment: Resource, resources: Sequence[Resource], settings: Setti
         for identity in of_kind(resources, IDENTITY)
     }
     names = [identities.get(key) for key in assignment.options.get("dependsOn", ())]
-    return next((duty for duty in DUTIES if settings.names.identity(duty) in names), None)
+    more = [role for leaf in settings.leaves for role in leaf.identities(settings)]
+    known = (*IDENTITIES, *more)
+    return next((duty for duty in known if settings.names.identity(duty) in names), None)
 
 
 def _duties(holder: str, principal: str, settings: Settings) -> list[str]:
     """Return the duty of an identity, or all duties of a group of people."""
-    people = [label for label, group in PEOPLE.items() if group(settings) == principal]
-    return people if holder in PEOPLE else [holder]
+    groups = people()
+    held = [label for label, group in groups.items() if group(settings) == principal]
+    return held if holder in groups else [holder]
 
 
 def _principals(resources: Sequence[Resource], settings: Settings) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Rules on data: encryption, recovery of what was deleted by mistake, and copies elsewhere."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from infra.catalog import resource_ids
 from infra.naming import RESULTS_CONTAINER
@@ -15,9 +15,7 @@ from infra.policies.expected import (
     optional,
     same,
     table_rule,
-    violated,
 )
-from infra.policies.rule import ResourceRule
 from infra.resources import (
     COMPUTE,
     DATASTORE,
@@ -27,14 +25,12 @@ from infra.resources import (
     STORAGE,
     VAULT,
     WORKSPACE,
-    Resource,
 )
 from infra.settings import Settings
 
 BLOBS = "storage:BlobServiceProperties"
 FILES = "storage:FileServiceProperties"
 AGEING = "storage:ManagementPolicy"
-KEY = "keyvault:Key"
 FLOW_LOG = "network:FlowLog"
 DIAGNOSTICS = "monitor:DiagnosticSetting"
 
@@ -71,68 +67,30 @@ def by_name(*reads: Callable[[Settings], str]) -> Expected:
     )
 
 
-def _key_source(settings: Settings) -> str:
-    own = settings.encryption.customer_managed_keys
-    return "Microsoft.Keyvault" if own else "Microsoft.Storage"
-
-
-ENCRYPTION_IDENTITY = Expected(
-    lambda s: f"the identity {s.names.identity('encryption')}",
-    lambda given, s: resource_ids.name(str(given)) == s.names.identity("encryption"),
-    required=False,
-)
-
-ENCRYPTION_IDENTITIES = Expected(
-    lambda s: f"the identity {s.names.identity('encryption')} alone",
-    lambda given, s: [resource_ids.name(id_) for id_ in given] == [s.names.identity("encryption")],
-    required=False,
-)
-"""A list of ids, or a mapping by id, as the service has it."""
-
 ENCRYPTED = table_rule(
     "encrypted",
-    "Storage has infrastructure encryption in addition to service encryption, and services use the "
-    "customer-managed key where the stack has one.",
+    "Storage has infrastructure encryption in addition to service encryption, and services use no "
+    "keys but those of the stack's settings.",
     "Set it when the resource is created: Azure cannot change infrastructure encryption later.",
     {
         STORAGE: {
             "encryption.requireInfrastructureEncryption": ON,
-            "encryption.keySource": as_set(_key_source),
+            "encryption.keySource": exactly("Microsoft.Storage"),
             "encryption.services.blob.enabled": ON,
             "encryption.services.file.enabled": optional(ON),
             "encryption.keyVaultProperties.keyVersion": UNSET,
-            "encryption.encryptionIdentity.encryptionUserAssignedIdentity": ENCRYPTION_IDENTITY,
-            "identity.userAssignedIdentities": ENCRYPTION_IDENTITIES,
+            "encryption.encryptionIdentity.encryptionUserAssignedIdentity": UNSET,
+            "identity.userAssignedIdentities": UNSET,
         },
         REGISTRY: {
-            "identity.userAssignedIdentities": ENCRYPTION_IDENTITIES,
+            "identity.userAssignedIdentities": UNSET,
         },
         WORKSPACE: {
-            "encryption.identity.userAssignedIdentity": ENCRYPTION_IDENTITY,
-        },
-        KEY: {
-            "properties.kty": one_of("RSA", "RSA-HSM"),
-            "properties.keySize": one_of(3072, 4096),
-            "properties.keyOps[]": one_of("wrapKey", "unwrapKey"),
-            "properties.attributes.exportable": optional(OFF),
-            "properties.rotationPolicy.lifetimeActions[].action.type": exactly("rotate"),
+            "encryption.identity.userAssignedIdentity": UNSET,
         },
     },
 )
 
-
-def _encrypted_as_set(resource: Resource, settings: Settings) -> Iterator[str]:
-    """Yield a fault for a registry or workspace that lacks the customer-managed key."""
-    if resource.kind in {REGISTRY, WORKSPACE} and settings.encryption.customer_managed_keys:
-        yield from violated(resource, "encryption.status", exactly("Enabled"), settings)
-
-
-CUSTOMER_KEY = ResourceRule(
-    "customer-managed-key",
-    "Registry and workspace are encrypted with the customer-managed key of the settings, if any.",
-    "Set it when the resource is created: Azure cannot add it later.",
-    _encrypted_as_set,
-)
 
 RECOVERABLE = table_rule(
     "recoverable",
@@ -224,10 +182,7 @@ NO_COPIES = table_rule(
             "enabled": ON,
         },
         INSIGHTS: {"workspaceResourceId": by_name(log_workspace)},
-        "monitor:PrivateLinkScopedResource": {
-            "linkedResourceId": by_name(log_workspace, lambda s: s.names.insights)
-        },
     },
 )
 
-RULES = (ENCRYPTED, CUSTOMER_KEY, RECOVERABLE, OWN_REGION, NO_COPIES)
+RULES = (ENCRYPTED, RECOVERABLE, OWN_REGION, NO_COPIES)

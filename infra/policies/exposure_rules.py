@@ -12,10 +12,11 @@ from infra.policies.expected import (
     optional,
     shown,
     table_rule,
+    values_at,
 )
+from infra.policies.facts import of_leaves
 from infra.policies.rule import StackRule, named
 from infra.resources import (
-    BASTION,
     COMPUTE,
     CONTAINER,
     INSIGHTS,
@@ -25,7 +26,6 @@ from infra.resources import (
     VAULT,
     WORKSPACE,
     Resource,
-    entries_at,
     input_at,
     of_kind,
 )
@@ -41,18 +41,20 @@ def _listed(settings: Settings) -> Sequence[str]:
 
 
 def _queried(settings: Settings) -> str:
-    hidden = settings.monitoring.private_link and not _public(settings)
-    return "Disabled" if hidden else "Enabled"
+    return "Disabled" if _hidden(settings) and not _public(settings) else "Enabled"
+
+
+def _hidden(settings: Settings) -> bool:
+    """Whether logs are sent through a private endpoint."""
+    return "monitor" in settings.endpoint_kinds
 
 
 MONITORED = {
-    "publicNetworkAccessForIngestion": as_set(
-        lambda s: "Disabled" if s.monitoring.private_link else "Enabled"
-    ),
+    "publicNetworkAccessForIngestion": as_set(lambda s: "Disabled" if _hidden(s) else "Enabled"),
     "publicNetworkAccessForQuery": as_set(_queried),
 }
-"""Logs and metrics are sent and read over public endpoints, with an Entra sign-in, unless a private
-link scope is declared."""
+"""Logs and metrics are sent and read over public endpoints, with an Entra sign-in, unless they have
+a private endpoint."""
 
 NO_PUBLIC_ENDPOINT = table_rule(
     "no-public-endpoint",
@@ -100,25 +102,25 @@ NO_PUBLIC_ENDPOINT = table_rule(
 def _addresses(
     resources: Sequence[Resource], _settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
+    paths = {"network:NatGateway": "publicIpAddresses[].id"}
+    for one in of_leaves():
+        paths |= one.addresses
     used_ids = [
-        str(address.get("id"))
-        for gateway in of_kind(resources, "network:NatGateway")
-        for address in entries_at(gateway, "publicIpAddresses")
-    ] + [
-        str((one.get("publicIPAddress") or {}).get("id"))
-        for bastion in of_kind(resources, BASTION)
-        for one in entries_at(bastion, "ipConfigurations")
+        str(id_)
+        for resource in of_kind(resources, *paths)
+        for _, id_ in values_at(resource.inputs, paths[resource.kind].split("."))
     ]
     for address in of_kind(resources, "network:PublicIPAddress"):
         name = str(input_at(address, "publicIpAddressName"))
         if not any(named(id_, "Microsoft.Network/publicIPAddresses", name) for id_ in used_ids):
-            yield address, "is a public address that belongs to no NAT gateway and no Bastion"
+            yield address, "is a public address that belongs to nothing that may have one"
 
 
 NO_PUBLIC_ADDRESS = StackRule(
     "no-public-address",
-    "Only NAT gateways, which allow outbound traffic only, and Bastion have public addresses.",
-    "Remove it; reach the network through peering or through a jump host behind Bastion.",
+    "Only NAT gateways, which allow outbound traffic only, and what is there to be reached from "
+    "outside have public addresses.",
+    "Remove it; reach the network through peering, or from a machine inside it.",
     _addresses,
 )
 

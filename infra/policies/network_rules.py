@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from infra.catalog import resource_ids
 from infra.catalog.dns_zones import needed
@@ -17,12 +17,11 @@ from infra.policies.expected import (
     table_rule,
     values_at,
 )
+from infra.policies.facts import Allowed, Traffic, of_leaves
 from infra.policies.own_services import targets
 from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import (
-    BASTION,
     COMPUTE,
-    INTERFACE,
     NETWORK,
     REGISTRY,
     STORAGE,
@@ -32,12 +31,12 @@ from infra.resources import (
     entries_at,
     input_at,
     of_kind,
+    texts_at,
 )
 from infra.settings import Settings
 
 SECURITY_GROUP: Final = "network:NetworkSecurityGroup"
 PRIVATE_ENDPOINT: Final = "network:PrivateEndpoint"
-SUBNETS: Final[tuple[SubnetRole, ...]] = get_args(SubnetRole)
 
 HTTPS: Final = frozenset({"443"})
 WEB: Final = frozenset({"80", "443"})
@@ -58,37 +57,20 @@ SERVICES: Final[Mapping[str, frozenset[str]]] = {
 "Configure inbound and outbound network traffic"). A tag without the region would include every
 customer's resources in every region."""
 
-INTERNET: Final[Mapping[SubnetRole, frozenset[str]]] = {"build": WEB, "jump": WEB}
-"""Ports on which a subnet may reach the internet."""
+INTERNET: Final[Mapping[SubnetRole, frozenset[str]]] = {"build": WEB}
+"""Ports on which a subnet of the trunk may reach the internet."""
 
 ENDPOINT_PORTS: Final = frozenset({"443", "445"})
 """Ports of private endpoints: HTTPS, and the workspace's file share."""
 
 DNS: Final = frozenset({"53"})
-REMOTE_ACCESS: Final = frozenset({"22", "3389"})
-SSH: Final = frozenset({"22"})
 NO_PORTS: Final[frozenset[str]] = frozenset()
-BASTION_RULES: Final = frozenset(
-    {
-        ("inbound", "gatewaymanager", "*", "443"),
-        ("inbound", "azureloadbalancer", "*", "443"),
-        ("inbound", "virtualnetwork", "virtualnetwork", "8080,5701"),
-        ("outbound", "*", "virtualnetwork", "22,3389"),
-        ("outbound", "*", "azurecloud", "443"),
-        ("outbound", "virtualnetwork", "virtualnetwork", "8080,5701"),
-        ("outbound", "*", "internet", "80"),
-    }
-)
-"""Direction, source, destination and ports of what Azure demands for a Bastion (Azure Bastion,
-"Configure NSG rules"), besides HTTPS from people's computers."""
-
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "default": ("blob", "file"),
     "data": ("blob",),
     "vault": ("vault",),
     "registry": ("registry",),
     "workspace": ("amlworkspace",),
-    "monitor": ("azuremonitor",),
 }
 """Sub-resources of each service that have a private endpoint."""
 
@@ -97,7 +79,6 @@ NAME_INPUTS: Final = {
     REGISTRY: "registryName",
     STORAGE: "accountName",
     WORKSPACE: "workspaceName",
-    "monitor:PrivateLinkScope": "scopeName",
 }
 """Services with private endpoints, and the inputs with their names."""
 
@@ -105,7 +86,7 @@ NAME_INPUTS: Final = {
 def _subnets(network: Resource, settings: Settings) -> Iterator[str]:
     if network.kind != NETWORK:
         return
-    roles = {settings.names.subnet(role): role for role in SUBNETS}
+    roles = {name: role for role, name in settings.subnet_names.items()}
     for subnet in entries_at(network, "subnets"):
         name = str(subnet.get("name"))
         if name in roles:
@@ -117,7 +98,8 @@ def _subnets(network: Resource, settings: Settings) -> Iterator[str]:
 
 def _subnet(subnet: Mapping[str, Any], role: SubnetRole, settings: Settings) -> Iterator[str]:
     names, endpoints = settings.names, role == "endpoints"
-    stays = role in {"endpoints", "bastion"}
+    more = settings.leaf_subnets
+    stays = not more[role].leaves if role in more else endpoints
     if not _refers(subnet.get("networkSecurityGroup"), names.network_security_group(role)):
         yield f"is not associated with {names.network_security_group(role)}"
     if subnet.get("defaultOutboundAccess") is not False:
@@ -151,7 +133,7 @@ CLOSED_SUBNETS = ResourceRule(
 def _security_rules(group: Resource, settings: Settings) -> Iterator[str]:
     if group.kind != SECURITY_GROUP:
         return
-    names = {settings.names.network_security_group(role): role for role in SUBNETS}
+    names = {settings.names.network_security_group(role): role for role in settings.subnet_names}
     role = names.get(str(input_at(group, "networkSecurityGroupName")))
     if role is None:
         yield "is a security group of no planned subnet"
@@ -173,17 +155,18 @@ def _security_rules(group: Resource, settings: Settings) -> Iterator[str]:
 
 def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> Iterator[str]:
     """Yield what a rule allows beyond the traffic of its subnet."""
-    if role == "bastion":
-        yield from _bastion_rule(rule, settings)
+    own_faults = _traffic(role).faults
+    if own_faults is not None:
+        yield from own_faults(rule, settings)
         return
     near, far = ("destination", "source"), ("source", "destination")
     own, other = near if _is(rule, "direction", "Inbound") else far
     plan = settings.address_plan.subnets
-    for address in _texts(rule, f"{own}AddressPrefix"):
+    for address in texts_at(rule, f"{own}AddressPrefix"):
         if not _within(address, [plan[role]] if role in plan else []):
             yield f"is about {address}, which is not its subnet"
-    ports = set(_texts(rule, "destinationPortRange"))
-    for address in _texts(rule, f"{other}AddressPrefix"):
+    ports = set(texts_at(rule, "destinationPortRange"))
+    for address in texts_at(rule, f"{other}AddressPrefix"):
         permitted = _ports(address, role, settings, inbound=other == "source")
         if permitted is not None and not ports <= permitted:
             yield (
@@ -192,18 +175,10 @@ def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> I
             )
 
 
-def _bastion_rule(rule: Mapping[str, Any], settings: Settings) -> Iterator[str]:
-    """Yield what a rule on the subnet of a Bastion allows beyond what Azure demands."""
-    allowed = sorted(settings.access.bastion_allowed_addresses) or ["internet"]
-    people = {("inbound", ",".join(allowed), "*", "443")}
-    given = (
-        str(rule.get("direction")).lower(),
-        ",".join(sorted(_texts(rule, "sourceAddressPrefix"))).lower(),
-        ",".join(_texts(rule, "destinationAddressPrefix")).lower(),
-        ",".join(_texts(rule, "destinationPortRange")),
-    )
-    if given not in BASTION_RULES | people:
-        yield f"allows {' '.join(given)}, which a Bastion does not need"
+def _traffic(role: SubnetRole) -> Traffic:
+    """Return the traffic of a leaf's subnet; none for those of the trunk."""
+    traffic = {name: one for facts in of_leaves() for name, one in facts.traffic.items()}
+    return traffic.get(role, Traffic())
 
 
 def _ports(
@@ -224,23 +199,16 @@ def _ports(
     )
 
 
-Allowed = list[tuple[str | IPv4Network, frozenset[str]]]
-"""Addresses or service tags with the ports of the traffic that is allowed."""
-
-
 def _inbound(role: SubnetRole, settings: Settings) -> Allowed:
     plan, network = settings.address_plan, settings.network
     if role == "endpoints":
         peers = map(IPv4Network, network.peer_address_spaces)
         return [
-            (plan.training, ENDPOINT_PORTS),
-            (plan.build, ENDPOINT_PORTS),
+            (plan.subnets["training"], ENDPOINT_PORTS),
+            (plan.subnets["build"], ENDPOINT_PORTS),
             *((other, HTTPS) for other in (plan.space, *peers)),
         ]
-    if role != "jump":
-        return []
-    remote: Allowed = [(IPv4Network(space), REMOTE_ACCESS) for space in network.jump_access]
-    return remote + ([(plan.bastion, SSH)] if plan.bastion else [])
+    return _traffic(role).inbound(settings)
 
 
 def _outbound(role: SubnetRole, settings: Settings) -> Allowed:
@@ -250,9 +218,12 @@ def _outbound(role: SubnetRole, settings: Settings) -> Allowed:
     elsewhere = map(IPv4Network, network.existing_endpoints.values())
     return [
         *((IPv4Network(server), DNS) for server in network.dns_servers),
-        *((other, ENDPOINT_PORTS) for other in (settings.address_plan.endpoints, *elsewhere)),
+        *(
+            (other, ENDPOINT_PORTS)
+            for other in (settings.address_plan.subnets["endpoints"], *elsewhere)
+        ),
         *SERVICES.items(),
-        ("Internet", INTERNET.get(role, NO_PORTS)),
+        ("Internet", INTERNET.get(role, _traffic(role).internet)),
     ]
 
 
@@ -264,15 +235,11 @@ def _within(address: str, ranges: Sequence[IPv4Network]) -> bool:
     return any(network.subnet_of(one) for one in ranges)
 
 
-def _texts(rule: Mapping[str, Any], key: str) -> list[str]:
-    """Return the values of a property that Azure has once as a text and once as a list."""
-    several = f"{key}es" if key.endswith("x") else f"{key}s"
-    return [str(one) for one in (rule.get(key), *(rule.get(several) or ())) if one]
-
-
 def _matches_all(rule: Mapping[str, Any]) -> bool:
     ends = ("sourceAddressPrefix", "destinationAddressPrefix", "protocol", "sourcePortRange")
-    return "*" in _texts(rule, "destinationPortRange") and all(_is(rule, end, "*") for end in ends)
+    return "*" in texts_at(rule, "destinationPortRange") and all(
+        _is(rule, end, "*") for end in ends
+    )
 
 
 def _is(rule: Mapping[str, Any], key: str, expected: str) -> bool:
@@ -288,9 +255,9 @@ def _refers(reference: object, name: str) -> bool:
 CLOSED_NETWORK_RULES = ResourceRule(
     "closed-network-rules",
     "Machines exchange traffic with their own subnet, the private endpoints and the service tags "
-    "of Azure Machine Learning only, each on its ports; only the build and jump subnets reach the "
-    "internet, and Bastion's subnet has the rules that Azure demands. Whatever no rule allows is "
-    "denied in both directions.",
+    "of Azure Machine Learning only, each on its ports; only those subnets reach the internet "
+    "that need it, and a subnet for which Azure demands rules has these. Whatever no rule allows "
+    "is denied in both directions.",
     "Narrow the rule, and end with a rule that denies everything.",
     _security_rules,
 )
@@ -307,8 +274,13 @@ def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
         wanted["properties.properties.subnet.id"] = subnet
     elif resource.kind == WORKSPACE:
         wanted["serverlessComputeSettings.serverlessComputeCustomSubnet"] = "training"
-    elif resource.kind in {INTERFACE, BASTION}:
-        wanted["ipConfigurations[].subnet.id"] = "jump" if resource.kind == INTERFACE else "bastion"
+    planned = {key: place for facts in of_leaves() for key, place in facts.subnets.items()}
+    if resource.kind in {kind for kind, _ in planned}:
+        if (resource.kind, resource.name) not in planned:
+            yield "is not one that the settings plan a subnet for"
+            return
+        path, role = planned[resource.kind, resource.name]
+        wanted[path] = role
     for path, role in wanted.items():
         for exact, id_ in values_at(resource.inputs, path.split(".")):
             if not _is_subnet(str(id_), role, settings):
@@ -318,7 +290,7 @@ def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
 NODES_IN_THEIR_SUBNET = ResourceRule(
     "nodes-in-their-subnet",
     "Nodes that build images are in the build subnet, which reaches the internet, and all others "
-    "in the training subnet, which does not; the jump machine and Bastion are in their own.",
+    "in the training subnet, which does not; other machines are in their own.",
     "Set the subnet when the cluster is created: Azure cannot change it later.",
     _nodes,
 )
@@ -329,7 +301,7 @@ def _is_subnet(id_: str, role: SubnetRole, settings: Settings) -> bool:
     if existing is not None:
         return id_.lower() == str(getattr(existing, f"{role}_subnet", None)).lower()
     names = settings.names
-    end = f"/virtualNetworks/{names.virtual_network}/subnets/{names.subnet(role)}"
+    end = f"/virtualNetworks/{names.virtual_network}/subnets/{settings.subnet_names.get(role)}"
     return id_.lower().endswith(end.lower())
 
 
@@ -340,10 +312,20 @@ def _is_network(id_: str, settings: Settings) -> bool:
     return id_.lower() in map(str.lower, known) or id_.lower().endswith(own)
 
 
+def _with_endpoints() -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return the sub-resources with endpoints by service, and the inputs with services' names."""
+    groups, names = dict(GROUPS), dict(NAME_INPUTS)
+    for facts in of_leaves():
+        for label, (kind, name, parts) in facts.endpoints.items():
+            groups[label], names[kind] = parts, name
+    return groups, names
+
+
 def _endpoints(
     resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
     services = targets(resources, settings)
+    groups, name_inputs = _with_endpoints()
     reached: set[tuple[str, str]] = set()
     for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
         if not _is_subnet(str(input_at(endpoint, "subnet.id")), "endpoints", settings):
@@ -353,14 +335,14 @@ def _endpoints(
             id_ = str(connection.get("privateLinkServiceId"))
             label = next((one for one, target in services if named(id_, *target)), "")
             for group in connection.get("groupIds") or ("",):
-                if group in GROUPS.get(label, ()):
+                if group in groups.get(label, ()):
                     reached.add((label, group))
                 else:
                     yield endpoint, f"connects to {group} of {id_}, not to a service of the stack"
-    for service in of_kind(resources, *NAME_INPUTS):
-        name = str(input_at(service, NAME_INPUTS[service.kind])).lower()
+    for service in of_kind(resources, *name_inputs):
+        name = str(input_at(service, name_inputs[service.kind])).lower()
         label = next((one for one, (_, known) in services if known.lower() == name), "")
-        for group in GROUPS.get(label, ()):
+        for group in groups.get(label, ()):
             if (label, group) not in reached:
                 yield service, f"has no private endpoint for {group}"
 
@@ -375,7 +357,7 @@ PRIVATE_ENDPOINTS = StackRule(
 
 
 def _zones(settings: Settings) -> tuple[str, ...]:
-    return needed(monitor=settings.monitoring.private_link)
+    return needed(settings.endpoint_kinds)
 
 
 def _is_zone(id_: str, settings: Settings) -> bool:
@@ -413,7 +395,7 @@ OWN_NETWORK = table_rule(
             "subnets[].delegations": UNSET,
         },
         "privatedns:PrivateZone": {
-            "privateZoneName": among(_zones, "a zone of infra/catalog/dns_zones.py")
+            "privateZoneName": among(_zones, "a zone of one of the stack's endpoints")
         },
         "privatedns:VirtualNetworkLink": {
             "registrationEnabled": exactly(value=False),
@@ -429,10 +411,6 @@ OWN_NETWORK = table_rule(
             ),
         },
         PRIVATE_ENDPOINT: {"manualPrivateLinkServiceConnections": UNSET},
-        "monitor:PrivateLinkScope": {
-            "accessModeSettings.ingestionAccessMode": exactly("Open"),
-            "accessModeSettings.queryAccessMode": exactly("Open"),
-        },
     },
 )
 

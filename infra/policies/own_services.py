@@ -9,6 +9,7 @@ from typing import Final
 
 from infra.catalog import resource_ids
 from infra.policies.expected import same, shown, values_at
+from infra.policies.facts import of_leaves
 from infra.policies.rule import StackRule
 from infra.resources import (
     CONTAINER,
@@ -30,23 +31,29 @@ ALIAS: Final = "/services/Azure/MachineLearning"
 """Azure Machine Learning's own accounts, in a service endpoint policy."""
 
 ACCOUNTS: Final = ("default", "data")
-REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+_REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     CONTAINER: {"accountName": ACCOUNTS},
     DATASTORE: {"properties.accountName": ACCOUNTS},
     WORKSPACE: {
         "storageAccount": ("default",),
         "keyVault": ("vault",),
         "containerRegistry": ("registry",),
-        "encryption.keyVaultProperties.keyVaultArmId": ("vault",),
-        "encryption.keyVaultProperties.keyIdentifier": ("vault",),
     },
-    REGISTRY: {"encryption.keyVaultProperties.keyIdentifier": ("vault",)},
-    STORAGE: {"encryption.keyVaultProperties.keyVaultUri": ("vault",)},
     "network:ServiceEndpointPolicy": {
         "serviceEndpointPolicyDefinitions[].serviceResources[]": ACCOUNTS
     },
 }
 """Inputs that refer to a service by id, name or address, and the services that they may mean."""
+
+
+def references() -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return the references of the trunk and of the leaves."""
+    merged = {kind: dict(paths) for kind, paths in _REFERENCES.items()}
+    for one in of_leaves():
+        for kind, paths in one.references.items():
+            merged.setdefault(kind, {}).update(paths)
+    return merged
+
 
 REQUIRED: Final = frozenset({"storageAccount", "keyVault", "containerRegistry"})
 
@@ -73,13 +80,7 @@ def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
         ("registry", ("Microsoft.ContainerRegistry/registries", registry)),
         ("insights", ("Microsoft.Insights/components", names.insights)),
         ("workspace", ("Microsoft.MachineLearningServices/workspaces", names.workspace)),
-        ("monitor", ("Microsoft.Insights/privateLinkScopes", names.monitor_scope)),
-        ("jump-machine", ("Microsoft.Compute/virtualMachines", names.jump_machine)),
-        (
-            "jump-interface",
-            ("Microsoft.Network/networkInterfaces", names.network_interface("jump")),
-        ),
-        ("bastion", ("Microsoft.Network/bastionHosts", names.bastion)),
+        *(service for one in of_leaves() for service in one.services(settings).items()),
         *(
             ("endpoint", ("Microsoft.Network/privateEndpoints", names.private_endpoint(service)))
             for service in ("default-blob", "default-file")
@@ -91,8 +92,9 @@ def _references(
     resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
     names = {label: name for label, (_, name) in targets(resources, settings)}
-    for resource in of_kind(resources, *REFERENCES):
-        for path, labels in REFERENCES[resource.kind].items():
+    known = references()
+    for resource in of_kind(resources, *known):
+        for path, labels in known[resource.kind].items():
             for exact, value in values_at(resource.inputs, path.split(".")):
                 if value is None and path not in REQUIRED:
                     continue
@@ -116,7 +118,7 @@ OWN_SERVICES = StackRule(
     "the stack's own services.",
     "Restore it; to use a service that exists already, name it in the stack's settings.",
     _references,
-    REFERENCES,
+    references(),
 )
 
 RULES = (OWN_SERVICES,)

@@ -10,7 +10,7 @@ that a policy could not run, and the following update runs it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from pulumi_policy import (
     EnforcementLevel,
@@ -27,28 +27,50 @@ from infra.policies import (
     data_rules,
     exposure_rules,
     governance_rules,
-    jump_rules,
     network_rules,
     own_services,
-    reviewed,
     service_rules,
 )
+from infra.policies.expected import Expected, Table, table_rule
+from infra.policies.facts import of_leaves
+from infra.policies.reviewed import only_reviewed
 from infra.policies.rule import ResourceRule, Rule, StackRule, Violation
 from infra.resources import Resource
 from infra.settings import Settings
 
 NAME = "private-training-platform"
-ALL: tuple[Rule, ...] = (
+_TRUNK: tuple[Rule, ...] = (
     *exposure_rules.RULES,
     *network_rules.RULES,
     *own_services.RULES,
     *access_rules.RULES,
     *data_rules.RULES,
     *service_rules.RULES,
-    *jump_rules.RULES,
     *governance_rules.RULES,
-    *reviewed.RULES,
 )
+
+
+def _composed() -> tuple[Rule, ...]:
+    """Return the rules of the trunk, with the leaves' rows in their tables, and of the leaves."""
+    rules = [_with_rows(rule) for rule in _TRUNK]
+    rules += [rule for facts in of_leaves() for rule in facts.rules]
+    return (*rules, only_reviewed(rules))
+
+
+def _with_rows(rule: Rule) -> Rule:
+    added = [facts.tables[rule.name] for facts in of_leaves() if rule.name in facts.tables]
+    if not added:
+        return rule
+    # A rule that leaves add rows to is made of a table.
+    own = cast("Table", rule.inputs)
+    table: dict[str, dict[str, Expected]] = {kind: dict(own[kind]) for kind in own}
+    for rows in added:
+        for kind, paths in rows.items():
+            table.setdefault(kind, {}).update(paths)
+    return table_rule(rule.name, rule.description, rule.remedy, table)
+
+
+ALL = _composed()
 
 
 def check(resources: Sequence[Resource], settings: Settings) -> list[Violation]:

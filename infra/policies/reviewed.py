@@ -6,52 +6,21 @@ by itself, and every type of Azure resource must be known.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
-from infra.policies import (
-    access_rules,
-    data_rules,
-    exposure_rules,
-    governance_rules,
-    jump_rules,
-    network_rules,
-    own_services,
-    service_rules,
-)
+from infra.policies.facts import of_leaves
 from infra.policies.rule import ResourceRule, Rule
 from infra.resources import Resource
 from infra.settings import Settings
 
-RULES_WITH_TABLES: Final[Sequence[Rule]] = (
-    *exposure_rules.RULES,
-    *network_rules.RULES,
-    *own_services.RULES,
-    *access_rules.RULES,
-    *data_rules.RULES,
-    *service_rules.RULES,
-    *jump_rules.RULES,
-    *governance_rules.RULES,
-)
 COMMON: Final = "location resourceGroupName tags"
 REVIEWED: Final[Mapping[str, str]] = {
     "authorization:RoleAssignment": "condition conditionVersion principalId "
     "roleAssignmentName roleDefinitionId scope",
-    "compute:VirtualMachine": "hardwareProfile.vmSize networkProfile.networkInterfaces[].id "
-    "networkProfile.networkInterfaces[].primary osProfile.adminUsername "
-    "osProfile.allowExtensionOperations osProfile.computerName "
-    "osProfile.linuxConfiguration.provisionVMAgent "
-    "osProfile.linuxConfiguration.ssh.publicKeys[].path "
-    "storageProfile.imageReference.version storageProfile.osDisk.createOption "
-    "storageProfile.osDisk.diskSizeGB storageProfile.osDisk.managedDisk.storageAccountType vmName",
-    "compute:VirtualMachineExtension": "autoUpgradeMinorVersion typeHandlerVersion vmExtensionName "
-    "vmName",
-    "consumption:Budget": "amount budgetName category notifications scope timeGrain "
-    "timePeriod.startDate",
     "containerregistry:Registry": "dataEndpointEnabled encryption.keyVaultProperties.identity "
     "encryption.status identity.type policies.quarantinePolicy policies.retentionPolicy.status "
     "registryName sku zoneRedundancy",
-    "devtestlab:GlobalSchedule": "notificationSettings.status targetResourceId",
-    "keyvault:Key": "keyName properties.rotationPolicy vaultName",
     "keyvault:Vault": "properties.enablePurgeProtection properties.sku vaultName",
     "machinelearningservices:Compute": "computeName identity properties.computeLocation "
     "properties.computeType properties.properties.isolatedNetwork properties.properties.osType "
@@ -63,15 +32,7 @@ REVIEWED: Final[Mapping[str, str]] = {
     "imageBuildCompute kind managedNetwork.enableNetworkMonitor primaryUserAssignedIdentity "
     "serverlessComputeSettings.serverlessComputeCustomSubnet sku workspaceName",
     "managedidentity:UserAssignedIdentity": "resourceName",
-    "monitor:ActionGroup": "actionGroupName emailReceivers enabled groupShortName",
     "monitor:DiagnosticSetting": "logs metrics name resourceUri",
-    "monitor:PrivateLinkScope": "scopeName",
-    "monitor:PrivateLinkScopedResource": "name scopeName",
-    "monitor:ScheduledQueryRule": "actions.actionGroups autoMitigate criteria displayName "
-    "overrideQueryTimeRange ruleName scopes skipQueryValidation",
-    "network:BastionHost": "bastionHostName disableCopyPaste "
-    "enablePrivateOnlyBastion enableSessionRecording ipConfigurations[].name "
-    "ipConfigurations[].publicIPAddress.id ipConfigurations[].subnet.id scaleUnits",
     "network:FlowLog": "flowLogName format networkWatcherName targetResourceId",
     "network:NatGateway": "idleTimeoutInMinutes natGatewayName publicIpAddresses sku",
     "network:NetworkSecurityGroup": "networkSecurityGroupName securityRules[].access "
@@ -80,10 +41,6 @@ REVIEWED: Final[Mapping[str, str]] = {
     "securityRules[].destinationAddressPrefix securityRules[].destinationAddressPrefixes "
     "securityRules[].destinationPortRange securityRules[].destinationPortRanges "
     "securityRules[].sourceAddressPrefix securityRules[].sourceAddressPrefixes",
-    "network:NetworkInterface": "networkInterfaceName ipConfigurations[].name "
-    "ipConfigurations[].privateIPAllocationMethod ipConfigurations[].subnet.id "
-    "ipConfigurations[].subnet.privateEndpointNetworkPolicies "
-    "ipConfigurations[].subnet.privateLinkServiceNetworkPolicies",
     "network:PrivateDnsZoneGroup": "privateDnsZoneConfigs[].name privateDnsZoneGroupName "
     "privateEndpointName",
     "network:PrivateEndpoint": "customNetworkInterfaceName privateEndpointName "
@@ -118,26 +75,43 @@ REVIEWED: Final[Mapping[str, str]] = {
     "encryption.services.blob.keyType encryption.services.file.keyType identity.type isHnsEnabled "
     "kind networkRuleSet.ipRules[].action sasPolicy.expirationAction sku",
 }
-"""Inputs by kind of resource that open nothing by themselves; a path includes all below it."""
+"""Inputs by kind of resource that open nothing by themselves, of the trunk; a path includes all
+below it."""
 
 
-def _known(kind: str) -> frozenset[str]:
-    decided = (path for rule in RULES_WITH_TABLES for path in rule.inputs.get(kind, ()))
-    return frozenset({*decided, *COMMON.split(), *REVIEWED[kind].split()})
+def only_reviewed(rules: Sequence[Rule]) -> ResourceRule:
+    """Return the rule that only reviewed types and inputs are declared.
 
+    Args:
+        rules: The other rules, whose inputs have been decided on.
+    """
 
-def _unknown(resource: Resource, _settings: Settings) -> Iterator[str]:
-    if not resource.type.startswith("azure-native:"):
-        return
-    if resource.kind not in REVIEWED:
-        yield f"{resource.kind} is a type that the platform does not declare"
-        return
-    known = _known(resource.kind)
-    for path in sorted(set(_paths(resource.inputs))):
-        parts = path.split(".")
-        above = {".".join(parts[: end + 1]) for end in range(len(parts))}
-        if not (above | {one.removesuffix("[]") for one in above}) & known:
-            yield f"sets {path}, which the platform does not declare"
+    @cache
+    def known(kind: str) -> frozenset[str]:
+        decided = (path for rule in rules for path in rule.inputs.get(kind, ()))
+        more = (one.reviewed.get(kind, "") for one in of_leaves())
+        harmless = " ".join((COMMON, REVIEWED.get(kind, ""), *more)).split()
+        return frozenset({*decided, *harmless})
+
+    def faults(resource: Resource, _settings: Settings) -> Iterator[str]:
+        if not resource.type.startswith("azure-native:"):
+            return
+        kinds = REVIEWED.keys() | {kind for one in of_leaves() for kind in one.reviewed}
+        if resource.kind not in kinds:
+            yield f"{resource.kind} is a type that the platform does not declare"
+            return
+        for path in sorted(set(_paths(resource.inputs))):
+            parts = path.split(".")
+            above = {".".join(parts[: end + 1]) for end in range(len(parts))}
+            if not (above | {one.removesuffix("[]") for one in above}) & known(resource.kind):
+                yield f"sets {path}, which the platform does not declare"
+
+    return ResourceRule(
+        "only-reviewed",
+        "The stack declares only the types and inputs that have been reviewed.",
+        "Remove it; or decide what it may be in a rule, or list it as reviewed.",
+        faults,
+    )
 
 
 def _paths(tree: Any, at: str = "") -> Iterator[str]:
@@ -150,13 +124,3 @@ def _paths(tree: Any, at: str = "") -> Iterator[str]:
             yield from _paths(item, f"{at}[]")
     elif tree is not None:
         yield at
-
-
-ONLY_REVIEWED = ResourceRule(
-    "only-reviewed",
-    "The stack declares only the types and inputs that have been reviewed.",
-    "Remove it; or decide what it may be in a rule, or list it in infra/policies/reviewed.py.",
-    _unknown,
-)
-
-RULES = (ONLY_REVIEWED,)

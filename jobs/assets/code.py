@@ -20,10 +20,6 @@ VERSION: Final = "1"
 def upload(manager: ResourceManager, code: CodeSnapshot) -> str:
     """Upload and register the code unless it is registered, and return its resource id.
 
-    Args:
-        manager: Resource Manager of the workspace.
-        code: Code to upload.
-
     Raises:
         RequestError: The workspace or its storage refused a request.
     """

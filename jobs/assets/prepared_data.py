@@ -1,4 +1,4 @@
-"""Prepared data sets in storage: register and find them, read their manifests, plan a training."""
+"""Prepared data sets in storage: register and find them, read their manifests, plan a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +8,13 @@ from common.text import listing
 from infra.outputs import Datastore
 from jobs.assets import data_sets
 from jobs.assets.data_sets import DataSet
+from jobs.azure.job_records import Job
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.storage import Blob, Storage, listed, read_small
+from jobs.azure.workspace import Workspace
 from jobs.errors import MissingError
+from jobs.leaf import Found
 from jobs.options import DataOptions
 from jobs.spec.job_spec import datastore_path
 from trainer.config import TrainConfig
@@ -63,6 +66,12 @@ def register_prepared(
     if not data_sets.is_registered(data_set, data_sets.versions(manager, data_set.name)):
         data_sets.register(manager, data_set)
     return data_set
+
+
+def register_completed(workspace: Workspace, job: Job) -> Found:
+    """Register the data set of a completed preparation; see `register_prepared` for the errors."""
+    found = register_prepared(workspace.manager, workspace.storage, job.tags["data"]).reference
+    return Found("asset", found, (f"registered; to train on it, pass --data.asset {found}",))
 
 
 def find(manager: ResourceManager, asset: str) -> str:
@@ -124,7 +133,7 @@ def read_manifest(storage: Storage, data: DataOptions, uri: str | None) -> Manif
 
 
 def plan(config: TrainConfig, ranks: int, manifest: Manifest | None) -> Plan:
-    """Plan the sizes of a training: batches, steps and epochs. Pure.
+    """Plan the sizes of a run: batches, steps and epochs. Pure.
 
     Args:
         config: Configuration of the training.
@@ -139,7 +148,7 @@ def plan(config: TrainConfig, ranks: int, manifest: Manifest | None) -> Plan:
         own = EMBEDDED_EXAMPLES.get(config.data.source, config.data.synthetic_examples)
         return make_plan(config, ranks, own)
     try:
-        check_trainable(manifest, config.model.classes, "the data set", dense=config.dense)
+        check_trainable(manifest, config.model.classes, "the data set", config.described_task)
     except (ConfigError, DataError) as error:
         raise UserError(str(error)) from error
     return make_plan(config, ranks, manifest.splits["train"].examples)

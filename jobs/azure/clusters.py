@@ -222,11 +222,6 @@ def find_quota(usages: Iterable[Mapping[str, Any]], priority: str, family: str) 
     """Find the quota that nodes of a size count against; None if Azure lists none. Dedicated nodes
     count against that of their family and against that of all dedicated cores; the result is the
     one that leaves fewer.
-
-    Args:
-        usages: Azure's list of usages for the region.
-        priority: Priority of the nodes.
-        family: VM family of their size.
     """
     quotas: dict[str, Quota] = {}
     for usage in usages:
@@ -254,15 +249,7 @@ def find_quota(usages: Iterable[Mapping[str, Any]], priority: str, family: str) 
 def cores_problems(
     quota: Quota | None, size: Size, nodes: int, allocated: int, priority: str
 ) -> list[str]:
-    """Return why the quota does not allow a number of nodes; empty if it does.
-
-    Args:
-        quota: Quota that the nodes count against.
-        size: VM size of a node.
-        nodes: Number of nodes needed.
-        allocated: Number of nodes that the cluster already has.
-        priority: Priority of the nodes.
-    """
+    """Return why the quota does not allow a number of nodes; empty if it does."""
     needed = nodes * size.cores
     pool = "low-priority" if priority == "LowPriority" else size.family
     if quota is None:

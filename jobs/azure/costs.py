@@ -81,13 +81,7 @@ def estimate(job: Job, details: Details | None, price: Price | None, now: dateti
 
 
 class JobCosts:
-    """Looks up what jobs have cost.
-
-    Args:
-        jobs: Jobs of the workspace.
-        manager: Resource Manager of the workspace.
-        clusters: Clusters of the stack by name.
-    """
+    """Looks up what jobs have cost."""
 
     def __init__(
         self, jobs: Jobs, manager: ResourceManager, clusters: Mapping[str, Cluster]

@@ -154,8 +154,8 @@ def _network(outputs: Platform, host: str) -> str:
     if access.profile == "private":
         return (
             f"the stack {outputs.stack} is private: its services can be reached only from inside"
-            " its network; connect through its VPN or peering, or use a jump host (az network"
-            " bastion)"
+            " its network; connect through its VPN or peering, or work from a machine inside it"
+            " (docs/access.md)"
         )
     ranges = ", ".join(access.allowed_addresses) or "no addresses"
     return (

@@ -121,7 +121,7 @@ class Jobs:
         if job is None:
             raise MissingError(
                 f"{name}: there is no job or run of this name in workspace"
-                f" {self._manager.workspace}; `python -m jobs list` lists the jobs"
+                f" {self._manager.workspace}; `python -m jobs status` shows the runs"
             )
         return job
 

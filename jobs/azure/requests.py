@@ -184,7 +184,7 @@ class Requests:
         """Get a token for Resource Manager, to check the sign-in.
 
         Raises:
-            SignInError: Nobody is signed in.
+            SignInError: No user is signed in.
         """
         with self.errors("sign-in"):
             self._credential.get_token(self._scope)

@@ -20,10 +20,6 @@ class ResourceManager:
 
     A path is a resource id that begins with /, or a path in the workspace, such as `computes/NAME`;
     it may have a query. Each method raises a subclass of `RequestError` if its request fails.
-
-    Args:
-        requests: Sends the requests.
-        outputs: Outputs of the stack, with the names of its resources.
     """
 
     def __init__(self, requests: Requests, outputs: Platform) -> None:

@@ -15,9 +15,6 @@ from jobs.spec.run_key import RunAttempt
 
 RESULT: Final = "result.json"
 """File that the trainer writes once a run has completed."""
-
-TRAINING: Final = ("train", "smoke", "benchmark")
-"""Kinds of job whose run has a result."""
 ARTIFACTS: Final = "workspaceartifactstore"
 """Datastore of every workspace with the jobs' logs and what they write to outputs/ and logs/."""
 
@@ -25,6 +22,24 @@ ARTIFACTS: Final = "workspaceartifactstore"
 def run_folder(run: str) -> str:
     """Return the folder of a run in the container of results."""
     return f"{RunAttempt(run).folder}/{run}"
+
+
+def read_events(storage: Storage, run: str) -> list[dict[str, Any]]:
+    """Read the events of a run so far, from its metrics.jsonl; empty if it has written none. A line
+    that a killed writer left half is skipped.
+
+    Raises:
+        RequestError: Storage cannot be read from here.
+    """
+    store = storage.datastores.results
+    content = storage.read(store, f"{run_folder(run)}/metrics.jsonl") or b""
+    found = []
+    for line in content.decode(errors="replace").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
 
 
 def is_trained(storage: Storage, job: Job, details: Details) -> bool:
@@ -47,12 +62,6 @@ def is_trained(storage: Storage, job: Job, details: Details) -> bool:
 
 def read_artifact(manager: ResourceManager, storage: Storage, job: str, name: str) -> Any:
     """Read a JSON file that a job wrote to outputs/.
-
-    Args:
-        manager: Resource Manager of the job's workspace.
-        storage: Storage of the stack.
-        job: Name of the job.
-        name: Path of the file, beginning with outputs/.
 
     Raises:
         RequestError: The file does not exist, or storage cannot be read from here.

@@ -14,12 +14,7 @@ CHUNK: Final = 4 << 20
 
 
 class RunHistory:
-    """Run history of a workspace. Each method raises a subclass of `RequestError` if it fails.
-
-    Args:
-        requests: Sends the requests.
-        manager: Resource Manager, to look up the run history's URL.
-    """
+    """Run history of a workspace. Each method raises a subclass of `RequestError` if it fails."""
 
     def __init__(self, requests: Requests, manager: ResourceManager) -> None:
         self._requests, self._manager = requests, manager

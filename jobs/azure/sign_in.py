@@ -23,12 +23,7 @@ _MICROSOFT: Final = (
 
 
 class PinnedCredential:
-    """A credential that refuses tokens of another tenant, before they are used.
-
-    Args:
-        inner: Credential of the user.
-        tenant: Id of the tenant of the stack.
-    """
+    """A credential that refuses tokens of another tenant, before they are used."""
 
     def __init__(self, inner: TokenCredential, tenant: str) -> None:
         self._inner, self._tenant = inner, tenant
@@ -70,14 +65,14 @@ def name_in_token(token: str) -> str | None:
 
 
 def object_id(of: TokenCredential, scope: str) -> str:
-    """Return the object id of whoever is signed in.
+    """Return the object id of the signed-in user.
 
     Args:
         of: Credential of the user.
         scope: Scope of the token that is read, such as https://management.azure.com/.default.
 
     Raises:
-        SignInError: The token names nobody.
+        SignInError: The token names no user.
     """
     found = _claims(of.get_token(scope).token).get("oid")
     if not isinstance(found, str):

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """The clients that a command uses. Modules outside `jobs.commands` receive single clients.
-
-    Args:
-        outputs: Outputs of the stack.
-    """
+    """The clients that a command uses."""
 
     def __init__(self, outputs: PlatformOutputs) -> None:
         self._outputs = outputs

@@ -1,4 +1,4 @@
-"""`python -m jobs cancel NAME`: cancel a run and make sure that nobody submits it again."""
+"""`python -m jobs cancel NAME`: cancel a run and make sure that it is not submitted again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class _Progress:
 def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Cancel a run, and wait until none of its jobs runs."""
     if not options.name:
-        raise UserError(f"cancel: NAME is missing; `{next_command('list')}` lists the jobs")
+        raise UserError(f"cancel: NAME is missing; `{next_command('status')}` shows the runs")
     console, jobs, progress = Console(as_json=as_json), connect(outputs).jobs, _Progress()
     try:
         job, before, marked = _cancel_run(console, jobs, options, progress)
@@ -89,7 +89,7 @@ def _cancel_run(
     while True:
         before = job.status
         progress.job, progress.marked, progress.requested = job, None, False
-        # First, so that nobody submits the run again between its end and the mark.
+        # First, so that no supervisor submits the run again between its end and the mark.
         marked = progress.marked = _mark(console, jobs, job)
         if not job.ended:
             job = progress.job = _end(jobs, job, options.wait_minutes * 60, progress)
@@ -107,7 +107,7 @@ def _interrupted_words(name: str, progress: _Progress) -> str:
     if job is None:
         return f"{name}: nothing was changed; {again}"
     marked = {
-        True: "the run is marked as cancelled, so nobody will submit it again",
+        True: "the run is marked as cancelled, so it will not be submitted again",
         False: "the run is not marked as cancelled, so a command that supervises it may submit it"
         " again",
         None: "it is unknown whether the run is marked as cancelled",
@@ -189,8 +189,8 @@ def _end(jobs: Jobs, job: Job, seconds: float, progress: _Progress) -> Job:
         if not progress.marked or job.attempt is None:
             raise
         raise type(error)(
-            f"{error}\n{job.name}: was not cancelled and may still run; it is marked, so nobody"
-            f" will submit it again. `{next_command('cancel', job.run)}` tries again",
+            f"{error}\n{job.name}: was not cancelled and may still run; it is marked, so it"
+            f" will not be submitted again. `{next_command('cancel', job.run)}` tries again",
             error.status,
         ) from error
 

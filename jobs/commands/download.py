@@ -85,7 +85,7 @@ class Item:
 
 
 def run(options: DownloadOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
-    """Download a run's files, write its estimated cost beside them, and print a summary.
+    """Download a run's files, write its estimated cost with them, and print a summary.
 
     Returns:
         Exit status: 0 if the download is complete, 130 if it was interrupted.
@@ -154,7 +154,7 @@ def _items(
     if not items:
         raise MissingError(
             f"run {run}: has no files in container {store.container} of {store.account};"
-            " `python -m jobs list` lists the jobs"
+            " `python -m jobs status` shows the runs"
         )
     return items
 

@@ -2,19 +2,18 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from common.annotations import Bounds, Formerly, Positional
 from common.errors import INTERRUPTED, UserError
 from common.prices import Cost, total
+from common.program import load
 from common.text import plural
 from infra.outputs import PlatformOutputs
-from jobs.assets.prepared_data import register_prepared
 from jobs.azure import costs
 from jobs.azure.costs import JobCosts
 from jobs.azure.job_records import Job
-from jobs.azure.results import TRAINING
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, next_command
 from jobs.errors import FateUnknownError, MissingError, RequestError, UnreachableError
@@ -25,8 +24,9 @@ from jobs.following.follower import (
     show_ranks,
 )
 from jobs.following.notices import Notifier, configured_webhook
-from jobs.following.planned import Planned
 from jobs.following.supervisor import RunResult, Supervisor
+from jobs.job_kinds import KINDS, trains
+from jobs.leaf import Found
 from jobs.options import ResubmitOptions
 
 _UNATTENDED = (
@@ -34,7 +34,6 @@ _UNATTENDED = (
     " `follow --supervise`, or `supervise` for all runs of the workspace"
 )
 _CONTINUES = "the job continues in Azure"
-_UNREGISTERED = "its data set is registered once `follow` sees the job complete"
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class FollowOptions(WatchOptions):
 def run(options: FollowOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Follow a run to its end, and return the exit status that tells how it ended."""
     if not options.name:
-        raise UserError(f"follow: NAME is missing; `{next_command('list')}` lists the jobs")
+        raise UserError(f"follow: NAME is missing; `{next_command('status')}` shows the runs")
     console, workspace = Console(as_json=as_json), connect(outputs)
     settings = options.settings()
     supervisor = make_supervisor(
@@ -115,9 +114,7 @@ def make_supervisor(
     webhook = configured_webhook(workspace.requests) if notifies else None
     notifier = Notifier(workspace.jobs, webhook, outputs.stack, console) if webhook else None
     return Supervisor(
-        workspace.jobs,
-        workspace.manager,
-        workspace.storage,
+        workspace,
         outputs.clusters,
         console,
         settings,
@@ -149,7 +146,7 @@ def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult 
         kind = type(error) if known else FateUnknownError
         raise kind("\n".join(lines), error.status) from error
     try:
-        data_set = _register_prepared(workspace, result)
+        found = _finish(workspace, result)
         cost = JobCosts(workspace.jobs, workspace.manager, supervisor.clusters).of_run(result.job)
     except KeyboardInterrupt:
         detached(job.run, supervisor, job)
@@ -158,28 +155,19 @@ def follow(workspace: Workspace, supervisor: Supervisor, job: Job) -> RunResult 
         again = f"`{_back(supervisor, job)}` tries again"
         supervisor.console.note(f"{result.job.name}: completed, but not registered; {again}")
         raise
-    _tell_end(supervisor.console, result, data_set, cost)
+    _tell_end(supervisor.console, result, found, cost)
     return result
 
 
 def notes(job: Job, *, resubmits: bool) -> list[str]:
-    """Return what no longer happens while nobody follows a job.
-
-    Args:
-        job: Job that is queued or runs.
-        resubmits: Whether the run would be submitted again if it were followed.
-    """
-    prepares = job.kind == "prepare"
-    return [*([_UNATTENDED] if resubmits else []), *([_UNREGISTERED] if prepares else [])]
+    """Return what does not happen while no command follows a job."""
+    kind = KINDS.get(job.kind)
+    owed = [kind.unfollowed] if kind and kind.unfollowed else []
+    return [*([_UNATTENDED] if resubmits else []), *owed]
 
 
 def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = None) -> int:
     """Print how to return to a job that is no longer followed.
-
-    Args:
-        name: Key of the run or name of the job.
-        supervisor: Supervisor that followed the job.
-        job: Attempt of the run, or None if it is unknown.
 
     Returns:
         Exit status.
@@ -194,16 +182,9 @@ def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = 
 
 
 def _tell_end(
-    console: Console, result: RunResult, data_set: str | None, cost: Sequence[Cost]
+    console: Console, result: RunResult, found: Found | None, cost: Sequence[Cost]
 ) -> None:
-    """Print how a run ended, and what to do next.
-
-    Args:
-        console: Output of the command.
-        result: Result of the run.
-        data_set: NAME:VERSION of the data set that was registered, or None.
-        cost: Costs of the run's attempts.
-    """
+    """Print how a run ended, and what to do next."""
     job = result.job
     time, amount = costs.words(cost)
     lines = [
@@ -211,20 +192,12 @@ def _tell_end(
         f"cost of {job.run}: {amount} in {plural(len(cost), 'attempt')}, node time {time}",
         f"  {costs.LEFT_OUT}",
     ]
-    planned = Planned.read(job.tags)
-    if planned is not None:
-        lines.append(planned.beside(cost, completed=result.exit_code == 0))
     document = {**result.document(), "cost": costs.document(total(cost))}
-    if planned is not None:
-        document["plan"] = asdict(planned)
-    if data_set is not None:
-        document["asset"] = data_set
-        lines.append(f"registered; to train on it, pass --data.asset {data_set}")
-    elif result.exit_code == 0 and job.kind in TRAINING:
+    if found is not None:
+        document[found.key] = found.value
+        lines += found.lines
+    elif result.exit_code == 0 and trains(job.kind):
         lines.append(f"`{next_command('download', job.run)}` downloads its results")
-    elif result.exit_code == 0 and "scores" in job.tags:
-        document["scores"] = job.tags["scores"]
-        lines.append(f"its files are in {job.tags['scores']} of the container of prepared data")
     elif result.exit_code and job.page:
         lines.append(f"job page: {job.page}")
     console.answer(document, "\n".join(lines))
@@ -245,10 +218,10 @@ def _back(supervisor: Supervisor, job: Job) -> str:
     return next_command("follow", job.run, *supervise)
 
 
-def _register_prepared(workspace: Workspace, result: RunResult) -> str | None:
-    """Register the data set of a completed preparation; return None for any other result."""
-    job = result.job
-    folder = job.tags.get("data")
-    if result.exit_code or job.kind != "prepare" or folder is None:
+def _finish(workspace: Workspace, result: RunResult) -> Found | None:
+    """Do what follows a completed job of its kind, such as registering a data set."""
+    kind = KINDS.get(result.job.kind)
+    if result.exit_code or kind is None or kind.completed is None:
         return None
-    return register_prepared(workspace.manager, workspace.storage, folder).reference
+    found: Found = load(kind.completed)(workspace, result.job)
+    return found

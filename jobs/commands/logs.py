@@ -32,7 +32,7 @@ class LogsOptions(WatchOptions):
 def run(options: LogsOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Print the log; with --follow until the job ends, successfully or not."""
     if not options.name:
-        raise UserError(f"logs: NAME is missing; `{next_command('list')}` lists the jobs")
+        raise UserError(f"logs: NAME is missing; `{next_command('status')}` shows the runs")
     console, settings = Console(as_json=as_json), options.settings()
     workspace = connect(outputs)
     jobs = workspace.jobs

@@ -126,12 +126,6 @@ def describe(
 ) -> Model:
     """Describe the model to register. Pure.
 
-    Args:
-        options: Options of the command.
-        outputs: Outputs of the stack.
-        trained: Files of the run.
-        code: Digest of the code snapshot that trained it, or None if unknown.
-
     Raises:
         UserError: The export is not from the run's last step, or there is no valid name.
     """
@@ -190,7 +184,7 @@ def _read(storage: Storage, run: str) -> TrainedRun:
     if config is None:
         raise MissingError(
             f"run {run}: there is no folder {folder} in container {store.container} of"
-            f" {store.account}; `python -m jobs list` lists the jobs"
+            f" {store.account}; `python -m jobs status` shows the runs"
         )
     if result is None or written is None:
         raise UserError(

@@ -3,17 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
 
-from common.annotations import Bounds
-from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.console import Console
-from jobs.errors import SpecError
 from jobs.spec import from_options
 from jobs.spec.code_snapshot import CodeSnapshot
 from jobs.spec.from_options import RunOptions
-from jobs.spec.sweep import read_sweep
+from jobs.spec.job_spec import JobSpec
+from trainer.config import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -22,38 +19,33 @@ class SpecOptions(RunOptions):
     the YAML refers to is written to build/.
     """
 
-    sweep: tuple[str, ...] = ()
-    """Print a sweep instead, whose trials are all combinations of values of options of the trainer:
-    optimizer.learning-rate=0.1,0.2,0.4 optimizer.momentum=0.9,0.95. Azure Machine Learning runs the
-    trials, and compares them on held-out images, by top-1 or, for a segmentation, mean IoU."""
-
-    sweep_concurrent: Annotated[int, Bounds(at_least=1)] = 1
-    """Maximum number of trials of a sweep at the same time; each needs --nodes nodes."""
-
 
 def run(
     options: SpecOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
     """Print the job without sending requests to Azure."""
+    spec, code, _ = described(options, outputs, program)
+    # Imported here because importing the SDK takes seconds.
+    from jobs.spec.sdk_job import to_yaml  # noqa: PLC0415
+
+    text = to_yaml(spec, code)
+    Console(as_json=as_json).answer({"job": spec.name, "yaml": text}, text.rstrip())
+    return 0
+
+
+def described(
+    options: RunOptions, outputs: PlatformOutputs, program: tuple[str, ...]
+) -> tuple[JobSpec, Path, TrainConfig | None]:
+    """Build a job from the options of submit, and write its code.
+
+    Returns:
+        The job, the folder of its code, and its configuration if it trains.
+    """
     options = from_options.with_own_key(options, Path.home())
     config = from_options.read_config(options, program)
     software, attempt = from_options.read_software(config), from_options.first_attempt(options)
     spec = from_options.make_spec(outputs, options, config, attempt, software.versions)
-    # Imported here because importing the SDK takes seconds.
-    from jobs.spec.sdk_job import sweep_to_yaml, to_yaml  # noqa: PLC0415
-
-    code, console = written_code(from_options.REPOSITORY, software.code), Console(as_json=as_json)
-    if not options.sweep:
-        text = to_yaml(spec, code)
-        console.answer({"job": spec.name, "yaml": text}, text.rstrip())
-        return 0
-    if config is None:
-        raise SpecError(["--sweep: varies a training, but a check has no options to vary"])
-    sweep = read_sweep(options.sweep, config)
-    text = sweep_to_yaml(spec, code, sweep, options.sweep_concurrent)
-    console.note(f"{plural(sweep.trials, 'trial')}, at most {options.sweep_concurrent} at a time")
-    console.answer({"job": spec.run, "trials": sweep.trials, "yaml": text}, text.rstrip())
-    return 0
+    return spec, written_code(from_options.REPOSITORY, software.code), config
 
 
 def written_code(repository: Path, code: CodeSnapshot) -> Path:

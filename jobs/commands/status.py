@@ -1,14 +1,16 @@
-"""`python -m jobs status` and `list`: nodes and endpoints that cost money now, runs, and jobs."""
+"""`python -m jobs status`: what costs money now, runs, and jobs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from common.annotations import Bounds
+from common.errors import ConfigError
 from common.prices import Cost, total
-from infra.outputs import JumpMachine, PlatformOutputs
+from common.program import load
+from infra.outputs import PlatformOutputs
 from jobs.azure import costs
 from jobs.azure.clusters import ClusterNodes, read_nodes
 from jobs.azure.costs import JobCosts
@@ -18,13 +20,9 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, table
 from jobs.errors import MissingError
-from jobs.following.planned import Planned
-from jobs.serving.listing import (
-    endpoint_documents,
-    endpoint_lines,
-    prices_of,
-    read_endpoints,
-)
+from jobs.job_kinds import KINDS
+from jobs.leaf import Found
+from jobs.leaves import LEAVES
 
 MAX_JOBS: Final = 500
 """Number of jobs, newest first, in which `status` looks for runs; Azure returns them in pages."""
@@ -32,17 +30,17 @@ MAX_JOBS: Final = 500
 
 @dataclass(frozen=True)
 class StatusOptions:
-    """Show the nodes and endpoints that cost money now, and the runs with their attempts."""
+    """Show what costs money now, and the runs with their attempts; or, with --jobs, list the jobs
+    of the workspace, the newest first.
+    """
 
     runs: Annotated[int, Bounds(at_least=1)] = 10
     """Number of runs to show, newest first. Runs among the newest 500 jobs that have not ended are
     always shown.
     """
 
-
-@dataclass(frozen=True)
-class ListOptions:
-    """List the jobs of the workspace, the newest first."""
+    jobs: bool = False
+    """List jobs instead."""
 
     limit: Annotated[int, Bounds(at_least=1)] = 30
     """Maximum number of jobs to list."""
@@ -50,8 +48,13 @@ class ListOptions:
     all: bool = False
     """Also list jobs that other programs submitted."""
 
-    kind: Literal["train", "smoke", "benchmark", "prepare", "score", "check"] | None = None
-    """List only jobs of this kind."""
+    kind: str | None = None
+    """List only jobs of this kind, such as train, prepare or score."""
+
+    def __post_init__(self) -> None:
+        if self.kind is not None and self.kind not in KINDS:
+            known = ", ".join(KINDS)
+            raise ConfigError([f"--kind: {self.kind!r} is not a kind of job; choose from {known}"])
 
 
 @dataclass(frozen=True)
@@ -66,13 +69,11 @@ class Run:
         return self.jobs[-1]
 
 
-def run(options: StatusOptions | ListOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
-    """Show nodes and runs, or list jobs."""
+def run(options: StatusOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
+    """Show what costs money and the runs, or list jobs."""
     console, workspace = Console(as_json=as_json), connect(outputs)
-    if isinstance(options, ListOptions):
-        _list(options, outputs, workspace, console)
-    else:
-        _status(options, outputs, workspace, console)
+    show = _list if options.jobs else _status
+    show(options, outputs, workspace, console)
     return 0
 
 
@@ -101,16 +102,6 @@ def cost_lines(clusters: Sequence[ClusterNodes], now: datetime) -> list[str]:
     return ["nodes that cost money now:", *(f"  {_cost(nodes, now)}" for nodes in costly)]
 
 
-def jump_lines(machine: JumpMachine | None) -> list[str]:
-    """Name the jump machine, which costs money beside the clusters. Pure."""
-    if machine is None:
-        return []
-    return [
-        f"jump machine {machine.name}: costs money while it runs, off at {machine.off_at}; its "
-        "Bastion costs money all the time"
-    ]
-
-
 def age(moment: datetime | None, now: datetime | None = None) -> str:
     """Format how long ago a time was, in its largest unit. Pure if `now` is given."""
     if moment is None:
@@ -123,7 +114,7 @@ def age(moment: datetime | None, now: datetime | None = None) -> str:
 
 
 def _list(
-    options: ListOptions, outputs: PlatformOutputs, workspace: Workspace, console: Console
+    options: StatusOptions, outputs: PlatformOutputs, workspace: Workspace, console: Console
 ) -> None:
     matching = (
         job
@@ -151,22 +142,21 @@ def _status(
     runs = shown_runs(group_by_run(jobs[:MAX_JOBS]), options.runs)
     attempts = [job for run in runs for job in run.jobs]
     cost = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(attempts)
-    endpoints = read_endpoints(workspace.manager)
-    prices = prices_of(workspace.manager, endpoints)
-    lines = cost_lines(clusters, datetime.now(UTC)) + jump_lines(outputs.jump_machine)
-    lines += [""] * bool(endpoints) + endpoint_lines(endpoints, prices)
+    costly: list[Found] = [
+        load(leaf.costs_now)(workspace, outputs) for leaf in LEAVES if leaf.costs_now
+    ]
+    lines = [*cost_lines(clusters, datetime.now(UTC)), *outputs.standing_costs]
+    lines += [line for found in costly for line in found.lines]
     lines += ["", *_run_lines(runs, cost)]
-    lines += plan_lines(runs, cost)
     if older:
         lines.append(f"shows only runs among the newest {MAX_JOBS} jobs; there are older jobs")
     document = {
         "clusters": [_cluster_document(nodes) for nodes in clusters],
-        "endpoints": endpoint_documents(endpoints, prices),
+        **{found.key: found.value for found in costly},
         "runs": [
             {
                 "run": run.key,
                 "cost": costs.document(total(cost[job.name] for job in run.jobs)),
-                "plan": asdict(planned) if (planned := Planned.read(run.last.tags)) else None,
                 "attempts": [_job_document(job, cost[job.name]) for job in run.jobs],
             }
             for run in runs
@@ -217,17 +207,6 @@ def _run_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
     ]
     head = ("run", "kind", "newest attempt", "earlier attempts", "nodes", "submitted")
     return [*table((*head, "node time", "cost"), rows).splitlines(), f"cost: {costs.LEFT_OUT}"]
-
-
-def plan_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
-    """Return plan and outcome of the runs that have a plan, one line for each. Pure."""
-    found = []
-    for run in runs:
-        planned = Planned.read(run.last.tags)
-        if planned is not None:
-            spent, completed = [cost[job.name] for job in run.jobs], run.last.status == "Completed"
-            found.append(f"{run.key}: {planned.beside(spent, completed=completed)}")
-    return found
 
 
 def _job_lines(jobs: Sequence[Job], cost: Mapping[str, Cost]) -> list[str]:

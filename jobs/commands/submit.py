@@ -1,15 +1,20 @@
 """`python -m jobs submit`: print a summary, submit a job and follow it to its end."""
 
+import secrets
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from common.errors import INTERRUPTED, UserError
+from common.prices import money
 from common.waiting import wait_until
 from infra.outputs import PlatformOutputs
 from jobs.assets import images, prepared_data
 from jobs.assets.code import upload
 from jobs.azure import submission
+from jobs.azure.costs import read_prices
 from jobs.azure.job_records import Job, Jobs
 from jobs.azure.results import read_artifact
 from jobs.azure.workspace import Workspace, connect
@@ -19,24 +24,37 @@ from jobs.console import Console, next_command
 from jobs.errors import AccessError, RequestError, UnreachableError
 from jobs.exit_status import POOR_CLUSTER
 from jobs.following.cluster_check_result import VERDICTS, ClusterCheckResult, assess
-from jobs.following.planned import with_plan
 from jobs.following.supervision_policy import mark
 from jobs.following.supervisor import Supervisor
-from jobs.planning import points
+from jobs.options import AttemptOptions
 from jobs.retry import AzureRetry
 from jobs.spec import from_options, summary
+from jobs.spec.builder import SoftwareVersions
 from jobs.spec.code_snapshot import git_properties
 from jobs.spec.from_options import RunOptions, Software
 from jobs.spec.job_spec import JobSpec
 from jobs.spec.kinds import CHECK_RESULT
+from jobs.spec.run_key import RunAttempt, new_key
 from trainer.config import TrainConfig
 from trainer.data.manifest import Manifest
 from trainer.training.plan import Plan
 
 
 @dataclass(frozen=True)
-class SubmitOptions(RunOptions, WatchOptions, BudgetOptions):
-    """Run a training on the platform: python -m jobs submit --preset NAME [options] [-- options of
+class LaunchOptions(AttemptOptions, WatchOptions):
+    """How a job is submitted and followed."""
+
+    name: str | None = None
+    """Key of the run; None is the kind of work, the time and random letters. With the key of one
+    that has ended, resume that."""
+
+    no_follow: bool = False
+    """Exit once the job is submitted."""
+
+
+@dataclass(frozen=True)
+class SubmitOptions(RunOptions, LaunchOptions, BudgetOptions):
+    """Start a run on the platform: python -m jobs submit --preset NAME [options] [-- options of
     the trainer]. Print a summary, submit the job and follow it to its end; Ctrl-C leaves it
     running.
     """
@@ -47,9 +65,6 @@ class SubmitOptions(RunOptions, WatchOptions, BudgetOptions):
 
     even_if_poor: bool = False
     """Submit the training even if the cluster check finds a problem."""
-
-    no_follow: bool = False
-    """Exit once the job is submitted."""
 
     no_supervise: bool = False
     """Do not submit the run again if its LowPriority nodes are pre-empted: neither here, nor by
@@ -63,70 +78,136 @@ def run(
     options: SubmitOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
     """Submit a job and follow it to its end."""
-    console, settings = Console(as_json=as_json), options.settings()
+    console = Console(as_json=as_json)
     options = from_options.with_own_key(options, Path.home())
     config = from_options.read_config(options, program)
     software = from_options.read_software(config)
     # Everything that can be checked locally is checked before the first request.
     attempt = from_options.first_attempt(options)
     spec = from_options.make_spec(outputs, options, config, attempt, software.versions)
-    resubmits = spec.cluster.priority == "LowPriority" and not options.no_supervise
-    if resubmits:
-        spec = replace(spec, tags={**spec.tags, **mark(options.resubmit)})
     workspace = connect(outputs)
-    try:
-        if options.name is not None:
-            spec = spec.for_attempt(submission.free_attempt(workspace.jobs, attempt))
+
+    def look(spec: JobSpec) -> Looked:
         spec = within_budget(workspace, outputs.clusters, spec, config, options)
         plan = show(console, workspace, spec, options, config)
-        measured = _measured(console, outputs.stack)
-        spec, planned = with_plan(spec, config, plan, outputs.region, measured)
-        if planned is not None:
-            console.say(f"  {planned}")
         status = _prepare(console, workspace, outputs, options, spec, software)
-    except KeyboardInterrupt:
-        print("\ninterrupted; nothing was submitted", file=sys.stderr)
-        return INTERRUPTED
-    if options.dry_run:
-        console.answer(summary.document(spec, plan), "nothing was submitted")
-    if status is not None:
-        return status
-    supervisor = make_supervisor(
-        workspace, outputs, console, settings, options.resubmit, resubmits=resubmits
-    )
-    return carry_out(workspace, supervisor, spec, software, plan, no_follow=options.no_follow)
+        if options.dry_run:
+            console.answer(summary.document(spec, plan), "nothing was submitted")
+        return Looked(spec, plan, status)
+
+    resubmits = spec.cluster.priority == "LowPriority" and not options.no_supervise
+    return launch(options, outputs, workspace, console, spec, software, look, resubmits=resubmits)
 
 
-def _measured(console: Console, stack: str) -> list[points.Point]:
-    """Read the points of a stack's newest sweep; those of a broken file only leave the plan."""
-    try:
-        file = points.newest(Path(points.SWEEPS), stack)
-        return [] if file is None else points.read(file)
-    except UserError as error:
-        console.note(f"the plan does without measured points: {error}")
-        return []
+@dataclass(frozen=True)
+class Looked:
+    """What a look at the workspace says of a job that is to be submitted."""
+
+    spec: JobSpec
+    """The job, perhaps with narrower limits."""
+    plan: Plan | None = None
+    """Plan of a job that trains; None if it is unknown."""
+    status: int | None = None
+    """Exit status if the job is not to be submitted."""
 
 
-def carry_out(
+def launch(
+    options: LaunchOptions,
+    outputs: PlatformOutputs,
     workspace: Workspace,
-    supervisor: Supervisor,
+    console: Console,
     spec: JobSpec,
     software: Software,
-    plan: Plan | None,
+    look: Callable[[JobSpec], Looked],
     *,
-    no_follow: bool,
+    resubmits: bool,
 ) -> int:
-    """Submit a job, and follow it to its end unless `no_follow` is set.
+    """Submit a job after a look at the workspace, and follow it to its end.
+
+    Args:
+        options: How it is submitted and followed.
+        outputs: Outputs of the stack.
+        workspace: Workspace of the stack.
+        console: Output of the command.
+        spec: First attempt of the run.
+        software: Images and code.
+        look: Checks the job in the workspace, and prints its summary.
+        resubmits: Whether the run is submitted again if it is interrupted.
 
     Returns:
         Exit status.
     """
-    console = supervisor.console
+    # What can be wrong with the options is said before the first request.
+    settings = options.settings()
+    if resubmits:
+        spec = replace(spec, tags={**spec.tags, **mark(options.resubmit)})
+    try:
+        if options.name is not None:
+            first = RunAttempt(spec.run)
+            spec = spec.for_attempt(submission.free_attempt(workspace.jobs, first))
+        looked = look(spec)
+    except KeyboardInterrupt:
+        print("\ninterrupted; nothing was submitted", file=sys.stderr)
+        return INTERRUPTED
+    if looked.status is not None:
+        return looked.status
+    supervisor = make_supervisor(
+        workspace, outputs, console, settings, options.resubmit, resubmits=resubmits
+    )
+    return _carry_out(workspace, supervisor, looked, software, follows=not options.no_follow)
+
+
+def launch_work(
+    options: LaunchOptions,
+    outputs: PlatformOutputs,
+    workspace: Workspace,
+    console: Console,
+    label: str,
+    make: Callable[[RunAttempt, SoftwareVersions], JobSpec],
+) -> int:
+    """Print a summary with the costs, submit a job that does not train, and follow it to its end.
+
+    Args:
+        options: How it is submitted and followed.
+        outputs: Outputs of the stack.
+        workspace: Workspace of the stack.
+        console: Output of the command.
+        label: First part of the key of a run without a name.
+        make: Builds the job of an attempt.
+
+    Returns:
+        Exit status.
+    """
+    key = options.name or new_key(label, datetime.now(UTC), secrets.token_hex(2))
+    software = from_options.read_software()
+
+    def look(spec: JobSpec) -> Looked:
+        submission.look_up(workspace.manager, spec)
+        console.say(summary.lines(spec, None, None, None))
+        console.say(f"  {_price(workspace, spec)}")
+        register_image(console, workspace, spec, software)
+        return Looked(spec)
+
+    spec = make(RunAttempt(key), software.versions)
+    resubmits = spec.cluster.priority == "LowPriority"
+    return launch(options, outputs, workspace, console, spec, software, look, resubmits=resubmits)
+
+
+def _carry_out(
+    workspace: Workspace,
+    supervisor: Supervisor,
+    looked: Looked,
+    software: Software,
+    *,
+    follows: bool,
+) -> int:
+    """Submit a job, and follow it to its end if `follows`; return the exit status."""
+    console, spec = supervisor.console, looked.spec
     job = hand_over(console, workspace, spec, software, supervisor.retry)
     if job is None:
         return INTERRUPTED
-    if no_follow:
-        _leave(supervisor, spec, plan, job)
+    if not follows:
+        _leave(supervisor, looked, job)
         return 0
     result = follow(workspace, supervisor, job)
     if result is None:
@@ -163,7 +244,7 @@ def show(
                 uri = uris.get(options.data.asset or "")
                 manifest = prepared_data.read_manifest(workspace.storage, options.data, uri)
             except (AccessError, UnreachableError) as error:
-                # Whoever submits may lack the role, or the network, to read the data.
+                # The user may lack the role, or the network, to read the data.
                 unknown = str(error).splitlines()[0]
         if manifest is not None or config.data.source != "tfrecords":
             plan = prepared_data.plan(config, spec.ranks, manifest)
@@ -205,12 +286,12 @@ def hand_over(
     return job
 
 
-def _leave(supervisor: Supervisor, spec: JobSpec, plan: Plan | None, job: Job) -> None:
+def _leave(supervisor: Supervisor, looked: Looked, job: Job) -> None:
     """Print how to follow a job later."""
     resubmits = supervisor.resubmits
     back = next_command("follow", job.run, *(["--supervise"] if resubmits else []))
     supervisor.console.answer(
-        {**summary.document(spec, plan), "page": job.page},
+        {**summary.document(looked.spec, looked.plan), "page": job.page},
         "\n".join([*notes(job, resubmits=resubmits), f"`{back}` follows it"]),
     )
 
@@ -296,3 +377,16 @@ def _read_check(
     for line in result.lines:
         console.say(f"  {line}")
     return result
+
+
+def _price(workspace: Workspace, spec: JobSpec) -> str:
+    """Say what a job costs while it runs."""
+    cluster = spec.cluster
+    try:
+        price = read_prices(workspace.manager).find(cluster.size, cluster.priority)
+    except RequestError:
+        price = None
+    if price is None:
+        return f"cost: unknown, as Azure states no price of {cluster.priority} {cluster.size}"
+    each = f", {money(price.amount, price.currency)} each" if spec.nodes > 1 else ""
+    return f"cost: {money(price.amount * spec.nodes, price.currency)} an hour{each}"

@@ -21,7 +21,6 @@ from jobs.pulumi.leftover_resources import AzureResources, Leftover
 from jobs.pulumi.state import StackResource
 from jobs.pulumi.teardown_record import TeardownRecord
 from jobs.pulumi.teardown_steps import Teardown
-from jobs.serving.endpoints import Endpoints
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _GROUP: Final = "azure-native:resources:ResourceGroup"
@@ -42,8 +41,8 @@ class TeardownOptions:
     """Do not ask for confirmation."""
 
     wait_minutes: Annotated[float, Bounds(above=0)] = 60.0
-    """Longest time to wait for each of: the end of all jobs, and the deletion of an endpoint,
-    clusters, workspace and vault. In minutes."""
+    """Longest time to wait for each of: the end of all jobs, and the deletion of clusters,
+    workspace, vault and of what else costs money. In minutes."""
 
     poll_seconds: Annotated[float, Bounds(above=0)] = 5.0
     """Pause between two checks of the progress, in seconds."""
@@ -99,21 +98,13 @@ def run(
     manager, jobs = workspace.manager, workspace.jobs
     in_azure = AzureResources(manager, known)
     wait, poll = options.wait_minutes * 60, options.poll_seconds
-    endpoints = Endpoints(manager, console, wait, poll)
-    teardown = Teardown(manager, jobs, in_azure, pulumi, console, wait, poll, endpoints.delete_all)
+    teardown = Teardown(manager, jobs, in_azure, pulumi, console, wait, poll)
     try:
         resources = pulumi.resources()
         check_same(manager.group_id, resources)
         if options.cluster is not None:
             return cluster_teardown.remove(
-                options.cluster,
-                known.stack,
-                manager,
-                jobs,
-                resources,
-                teardown,
-                console,
-                ask=not options.yes,
+                options.cluster, known.stack, resources, teardown, ask=not options.yes
             )
         check_protected(pulumi.stack, resources)
         check_known(
@@ -163,10 +154,6 @@ def check_protected(stack: str, resources: Sequence[StackResource]) -> None:
 
 def check_same(group: str, resources: Sequence[StackResource]) -> None:
     """Check that outputs and state belong to the same platform.
-
-    Args:
-        group: Id of the resource group in the outputs.
-        resources: Resources in the state.
 
     Raises:
         UserError: The state has another resource group.

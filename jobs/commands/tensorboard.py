@@ -44,7 +44,7 @@ class TensorboardOptions:
 def run(options: TensorboardOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Serve until interrupted."""
     if not options.name:
-        raise UserError("tensorboard: NAME is missing; `python -m jobs list` lists the jobs")
+        raise UserError("tensorboard: NAME is missing; `python -m jobs status` shows the runs")
     workspace = connect(outputs)
     job = workspace.jobs.find(options.name)
     jobs = [job]

@@ -1,15 +1,19 @@
 """The steps of a commissioning, ascending by cost: what each runs, expects and proves. Pure."""
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from common import fields
+from common.annotations import Bounds
+from common.errors import ConfigError
 from common.text import plural
-from jobs.following.cluster_check_result import VERDICTS
+from jobs.following.cluster_check_result import ClusterCheckResult
+from jobs.following.resubmit_policy import AttemptResult, evidence
+from jobs.throughput import name_problems
 
+FOLDER: Final = "commission"
 KILL: Final = "rank killed"
 """Name of the step that kills a rank."""
 CANCEL: Final = "cancel"
@@ -17,46 +21,88 @@ CANCEL: Final = "cancel"
 PREEMPTION: Final = "pre-emption"
 """Name of the step that is not run, but seen if Azure takes nodes away."""
 RUNS: Final = ("smoke", "check", "train", "killed", "cancelled")
-"""Ends of the keys of its runs, beside those of `scaling`."""
+"""Ends of the keys of its runs; those that measure have a cluster, nodes and a hash instead."""
 NODES: Final = 2
-
-_PREEMPTED: Final = re.compile(r"interrupted: .*(?:pre-?empt|sooner than idle)", re.IGNORECASE)
-_CONTINUES: Final = re.compile(r"continues at step ([\d,]+)")
-_STATUS: Final = re.compile(r"(?:status code|exit status) (-?\d+)")
-_KILLED: Final = re.compile(
-    r"this rank kills itself after step"
-    r"|(?:status code|exit status|status) (?:137|-9)\b|\bsignal 9\b|\bSIGKILL\b"
-    r"|\branks? (?:was|were) lost\b"
-)
-"""What the trainer, Azure, mpirun or the rules of resubmission say of a rank that was killed."""
+_SIGKILL: Final = (137, -9)
+"""Exit status of a program that was killed, by Azure's shell and by mpirun."""
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What is commissioned."""
+class CommissionOptions:
+    """Run what was never tried on Azure, ascending by cost, and write a page of facts: what was
+    expected, what was found, and whether the guesses of the documents were right. The same command
+    continues: it repeats only steps that were not as expected. Options of the trainer may follow
+    after `--`.
+    """
 
-    name: str
-    """Beginning of the keys of all runs."""
-    preset: str
-    cluster: str | None
-    data: str | None
-    """NAME:VERSION of a registered data set; None leaves out what trains on it."""
-    steps: int
-    """Steps of a training."""
-    program: tuple[str, ...]
-    """Options of the trainer."""
+    name: str = "first"
+    """Name of the commissioning, with which the keys of its runs begin."""
+
+    preset: str = "imagenet-ndv2"
+    """Preset of the trainer for all runs that measure or train."""
+
+    data: str | None = None
+    """NAME:VERSION of a registered data set. Without one, no step trains on data."""
+
+    cluster: str | None = None
+    """Cluster by its name in the stack's settings; None is the usual one. It needs two nodes."""
+
+    steps: Annotated[int, Bounds(at_least=100)] = 2000
+    """Steps of a run on the data set; one is cancelled in the middle."""
+
+    timeout_hours: Annotated[float, Bounds(above=0)] = 0.5
+    """Hours after which a job is cancelled that has not ended; they bound what a step costs."""
+
+    attempts: Annotated[int, Bounds(at_least=2, at_most=99)] = 3
+    """Maximum number of attempts of a run."""
+
+    cap: Annotated[float | None, Bounds(above=0)] = None
+    """Refuse to begin if the steps together may cost more, in the currency of the prices."""
+
     training: tuple[str, ...] = ()
-    """Further ones of the trainings on the data set."""
-    more: tuple[str, ...] = ()
-    """Options of every `submit`."""
+    """Further options of the trainer for the runs on the data set alone, each as NAME=VALUE:
+    model.image-size=64."""
+
+    submit: tuple[str, ...] = ()
+    """Further options of every `submit`, each as NAME=VALUE: poll-seconds=1."""
+
     scaling: tuple[str, ...] = ()
-    """Options of `scaling`."""
-    tries: Mapping[str, int] = field(default_factory=dict)
-    """Earlier tries of a step that were different, by its name."""
+    """Further options of `scaling`, each as NAME=VALUE: seconds=30."""
+
+    wait_minutes: Annotated[float, Bounds(above=0)] = 60.0
+    """Longest time until the job that is to be cancelled in the middle trains; one that does not is
+    cancelled all the same."""
+
+    yes: bool = False
+    """Do not ask."""
+
+    teardown: bool = False
+    """Delete what the commissioning has made in storage: the folders of its runs, and the outputs
+    of its jobs. The page and the measured points stay."""
+
+    folder: str = FOLDER
+    """Folder of all commissionings."""
+
+    def __post_init__(self) -> None:
+        problems = fields.problems(self) or name_problems(self.name)
+        further = (*self.training, *self.submit, *self.scaling)
+        if not problems and not all("=" in text for text in further):
+            problems.append(
+                "--training, --submit, --scaling: each must be NAME=VALUE, such as poll-seconds=1"
+            )
+        if problems:
+            raise ConfigError(problems)
+
+    @property
+    def own_runs(self) -> str:
+        """Regular expression of the keys of its runs. It fits those of no other commissioning, as
+        the name of a cluster in a stack's settings has no '-'.
+        """
+        return rf"{self.name}-(({'|'.join(RUNS)})(-[0-9]+)?|[a-z0-9_]+-[0-9]+-[0-9a-f]{{8}})"
 
     @property
     def save_every(self) -> int:
-        """Steps between two checkpoints of a training."""
+        """Steps between two checkpoints of a run on the data set."""
         return max(self.steps // 20, 1)
 
     @property
@@ -67,21 +113,42 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Output:
-    """What a command has printed."""
+    """What a command has printed, and what its run has left."""
 
     status: int
-    answer: Any
+    answer: Any = None
     """Its JSON document; None if it printed none."""
-    text: str
+    text: str = ""
     """Its progress and notes."""
+    attempts: tuple[AttemptResult, ...] = ()
+    """How the attempts of its run have ended."""
+    statuses: tuple[int, ...] = ()
+    """Exit statuses of the program in Azure's messages about these."""
+    starts: tuple[int, ...] = ()
+    """Steps at which these began, by metrics.jsonl."""
+    check: ClusterCheckResult | None = None
+    """Result of a cluster check, by the file that it wrote."""
 
     @property
     def reason(self) -> str:
         """How a followed run ended, or the last line of the notes."""
-        if isinstance(self.answer, dict) and "reason" in self.answer:
-            return str(self.answer["reason"])
+        told, tries = self._of_answer("reason"), self._of_answer("attempts")
+        if told is not None:
+            return f"{told}, {plural(tries, 'attempt')}" if tries else str(told)
         lines = [line for line in self.text.splitlines() if line.strip()]
         return lines[-1].strip() if lines else f"status {self.status}"
+
+    @property
+    def continued_at(self) -> int | None:
+        """Step at which the last attempt continued; None if it began at the first one."""
+        return self.starts[-1] if self.starts and self.starts[-1] > 0 else None
+
+    def items(self, key: str) -> list[Any]:
+        """Return a list of its document; empty without one."""
+        return list(self._of_answer(key) or ())
+
+    def _of_answer(self, key: str) -> Any:
+        return self.answer.get(key) if isinstance(self.answer, dict) else None
 
 
 @dataclass(frozen=True)
@@ -93,6 +160,11 @@ class Finding:
     text: str
     guess: bool | None = None
     """Whether the guess was right; None if that was not seen."""
+
+
+def _completed(output: Output) -> Finding:
+    good = output.status == 0
+    return Finding(good, output.reason, True if good else None)
 
 
 @dataclass(frozen=True)
@@ -107,7 +179,7 @@ class Step:
     expected: str
     source: str
     """Document that says so."""
-    find: Callable[[Output], Finding]
+    find: Callable[[Output], Finding] = _completed
     guess: str = ""
     """What the documents call a guess and this step tests; empty if none."""
     needed: bool = False
@@ -116,21 +188,28 @@ class Step:
     """Key of the run that it makes, if it makes one."""
 
 
-def steps(wishes: Wishes, timeout_hours: float, attempts: int) -> list[Step]:
+def _flags(texts: Sequence[str]) -> tuple[str, ...]:
+    pairs = (text.partition("=") for text in texts)
+    return tuple(word for name, _, value in pairs for word in (f"--{name}", value))
+
+
+def steps(
+    options: CommissionOptions, program: tuple[str, ...], tries: Mapping[str, int]
+) -> list[Step]:
     """Return the steps, ascending by cost.
 
     Args:
-        wishes: What is commissioned.
-        timeout_hours: Hours after which a job is cancelled.
-        attempts: Most attempts of a run.
+        options: What is commissioned.
+        program: Options of the trainer.
+        tries: Earlier tries of a step that were different, by its name.
     """
-    cluster = ("--cluster", wishes.cluster) if wishes.cluster else ()
-    two, tries = ("--nodes", str(NODES)), ("--resubmit.attempts", str(attempts))
-    limits = ("--timeout-hours", f"{timeout_hours:g}", *tries)
+    cluster = ("--cluster", options.cluster) if options.cluster else ()
+    two, attempts = ("--nodes", str(NODES)), str(options.attempts)
+    more = ("--resubmit.attempts", attempts, *_flags(options.submit))
     # What trains on no data has to end sooner.
-    soon = f"{timeout_hours / 2:g}"
-    short, hours = ("--timeout-hours", soon, *tries), timeout_hours * attempts
-    smoke, check, *_ = (f"{wishes.name}-{end}" for end in RUNS)
+    soon = f"{options.timeout_hours / 2:g}"
+    short, hours = ("--timeout-hours", soon, *more), options.timeout_hours * options.attempts
+    smoke, check, *_ = (f"{options.name}-{end}" for end in RUNS)
     found = [
         Step(
             "preflight",
@@ -145,19 +224,19 @@ def steps(wishes: Wishes, timeout_hours: float, attempts: int) -> list[Step]:
         ),
         Step(
             "smoke job",
-            ("submit", "--kind", "smoke", "--name", smoke, *short, *wishes.more,
+            ("submit", "--kind", "smoke", "--name", smoke, *short,
              "--", "--epochs", "3"),
             hours / 2,
             "the image is built, nodes are allocated, the training completes, its result is read",
             "docs/first-training-on-azure.md",
-            _completed,
-            "states, messages and logs are those of the stand-in (docs/stand-in.md, states, logs)",
+            guess="states, messages and logs are those of the stand-in (docs/stand-in.md, states,"
+            " logs)",
             needed=True,
             run=smoke,
         ),
         Step(
             "cluster check",
-            ("submit", "--kind", "check", "--name", check, *two, *cluster, *short, *wishes.more),
+            ("submit", "--kind", "check", "--name", check, *two, *cluster, *short),
             NODES * hours / 2,
             "NCCL uses InfiniBand on all nodes, at 80 % or more of the published bandwidth",
             "docs/train-on-azure.md, --check-cluster",
@@ -168,10 +247,10 @@ def steps(wishes: Wishes, timeout_hours: float, attempts: int) -> list[Step]:
         ),
         Step(
             "scaling",
-            ("scaling", "--name", wishes.name, "--nodes", "1", str(NODES), "--yes",
-             "--preset", wishes.preset, "--timeout-hours", soon,
-             "--attempts", str(attempts), *(("--series", wishes.cluster) if wishes.cluster else ()),
-             *wishes.scaling, "--", *wishes.program),
+            ("scaling", "--name", options.name, "--nodes", "1", str(NODES), "--yes",
+             "--preset", options.preset, "--timeout-hours", soon,
+             "--attempts", attempts, *(("--series", options.cluster) if options.cluster else ()),
+             *_flags(options.scaling), "--", *program),
             (1 + NODES) * hours / 2,
             "images/s on one and two nodes lie in the ranges that were predicted",
             "docs/plan.md, How well this predicts",
@@ -180,51 +259,49 @@ def steps(wishes: Wishes, timeout_hours: float, attempts: int) -> list[Step]:
         ),
         Step(
             "plan",
-            ("plan", "--preset", wishes.preset, "--nodes", "1", str(NODES), "--page",
-             f"build/commission/{wishes.name}-plan.html", "--", *wishes.program),
+            ("plan", "--preset", options.preset, "--nodes", "1", str(NODES), "--page",
+             f"build/commission/{options.name}-plan.html", "--", *program),
             0.0,
             "a plan of the stack rests on the points that were measured",
             "docs/plan.md, Measure it",
             _planned,
         ),
     ]  # fmt: skip
-    if wishes.data is not None:
-        found += _trainings(wishes, wishes.data, (*two, *cluster, *limits, *wishes.more), hours)
-    return found
+    if options.data is None:
+        return found
+    limits = ("--timeout-hours", f"{options.timeout_hours:g}", *more)
 
-
-def _trainings(wishes: Wishes, data: str, options: Sequence[str], hours: float) -> list[Step]:
-    """Return the steps that train on a data set."""
-
-    def submit(run: str, *more: str) -> tuple[str, ...]:
+    def submit(run: str, *variables: str) -> tuple[str, ...]:
         return (
-            *("submit", "--preset", wishes.preset, "--data.asset", data, "--name", run, *options),
-            *(*more, "--", "--max-steps", str(wishes.steps), "--export", "False"),
-            *("--checkpoint.every-steps", str(wishes.save_every), *wishes.program),
-            *wishes.training,
+            *("submit", "--preset", options.preset, "--data.asset", str(options.data)),
+            *("--name", run, *two, *cluster, *limits, *variables, "--"),
+            *("--max-steps", str(options.steps), "--export", "False"),
+            *("--checkpoint.every-steps", str(options.save_every), *program),
+            *_flags(options.training),
         )
 
-    *_, trained, killed, cancelled = (f"{wishes.name}-{end}" for end in RUNS)
+    *_, trained, killed, cancelled = (f"{options.name}-{end}" for end in RUNS)
     # Nothing is left to kill or to cancel of a run that has continued or completed.
-    killed += _again(wishes.tries.get(KILL, 0))
-    cancelled += _again(wishes.tries.get(CANCEL, 0))
+    killed += _again(tries.get(KILL, 0))
+    cancelled += _again(tries.get(CANCEL, 0))
     return [
+        *found,
         Step(
             "training",
             submit(trained),
             NODES * hours,
             "a short training reads the registered data set through its mount, and completes",
             "docs/train-on-azure.md",
-            _completed,
-            "the identity of the cluster reads and writes what it should (docs/stand-in.md, roles)",
+            guess="the identity of the cluster reads and writes what it should (docs/stand-in.md,"
+            " roles)",
             run=trained,
         ),
         Step(
             KILL,
-            submit(killed, "--variables", f"TRAINER_KILL_RANK=1:{wishes.killed_at}"),
+            submit(killed, "--variables", f"TRAINER_KILL_RANK=1:{options.killed_at}"),
             NODES * hours,
-            f"rank 1 is killed after step {wishes.killed_at}; the others end, and the run continues"
-            " from a checkpoint, or the reason says why it was not submitted again",
+            f"rank 1 is killed after step {options.killed_at}; the others end, and the run"
+            " continues from a checkpoint, or the reason says why it was not submitted again",
             "docs/jobs.md, When a run is submitted again",
             _killed,
             "the exit status of the program is in Azure's message (docs/stand-in.md, failure)",
@@ -236,7 +313,7 @@ def _trainings(wishes: Wishes, data: str, options: Sequence[str], hours: float) 
             2 * NODES * hours,
             "a cancelled job saves its state; the same `submit` continues it and completes",
             "docs/train-on-azure.md, cancel; docs/jobs.md",
-            partial(_continued, wishes.save_every),
+            partial(_continued, options.save_every),
             "the ranks get SIGTERM and some seconds before they are killed (docs/stand-in.md,"
             " cancel)",
             run=cancelled,
@@ -249,12 +326,12 @@ def _again(tries: int) -> str:
     return f"-{tries + 1}" if tries else ""
 
 
-def preempted(outputs: Mapping[str, str]) -> Finding | None:
-    """Return what was seen of a real pre-emption in the notes of all steps; None if none was."""
-    for name, text in outputs.items():
-        for line in text.splitlines():
-            if _PREEMPTED.search(line):
-                return Finding(good=True, text=f"{name}: {line.strip()}", guess=True)
+def preempted(name: str, attempts: Iterable[AttemptResult]) -> Finding | None:
+    """Return what Azure said of nodes that it took from the run of a step; None if it took none."""
+    for attempt in attempts:
+        message = evidence(attempt.messages) if attempt.status != "Completed" else None
+        if message is not None:
+            return Finding(good=True, text=f"{name}: {message}", guess=True)
     return None
 
 
@@ -271,32 +348,18 @@ def _preflight(output: Output) -> Finding:
     return Finding(good, "; ".join([text, *failed]), "quota" not in unknown if good else None)
 
 
-def _completed(output: Output) -> Finding:
-    good = output.status == 0
-    return Finding(good, _words(output), True if good else None)
-
-
 def _checked(output: Output) -> Finding:
-    *before, last = output.text.splitlines() or [""]
-    if last not in VERDICTS.values():
-        # `follow`, which goes on with an interrupted step, does not read what was measured.
+    if output.check is None:
         unread = "; what it measured was not read" if output.status == 0 else ""
-        return Finding(good=False, text=f"{_words(output)}{unread}")
-    lines = [line.strip() for line in takewhile(_is_detail, reversed(before))][::-1]
-    return Finding(output.status == 0, "; ".join(lines), guess=True)
-
-
-def _is_detail(line: str) -> bool:
-    return line.startswith("  ")
+        return Finding(good=False, text=f"{output.reason}{unread}")
+    return Finding(output.check.good, "; ".join(output.check.lines), guess=True)
 
 
 def _scaled(output: Output) -> Finding:
-    answer = output.answer if isinstance(output.answer, dict) else {}
-    points = answer.get("points", [])
+    points = output.items("points")
     if not points:
         problems = [
-            f"{plural(one['nodes'], 'node')}: {one['problem']}"
-            for one in answer.get("not_used", [])
+            f"{plural(one['nodes'], 'node')}: {one['problem']}" for one in output.items("not_used")
         ]
         return Finding(good=False, text="; ".join(problems) or output.reason)
     known = [one["place"] for one in points if one["place"]]
@@ -311,40 +374,33 @@ def _scaled(output: Output) -> Finding:
 
 
 def _planned(output: Output) -> Finding:
-    choices = output.answer.get("choices", []) if isinstance(output.answer, dict) else []
-    bases = {plural(one["nodes"], "node"): one["basis"] for one in choices}
+    bases = {plural(one["nodes"], "node"): one["basis"] for one in output.items("choices")}
     text = ", ".join(f"{nodes}: {basis}" for nodes, basis in bases.items()) or output.reason
-    return Finding(any(basis == "measured" for basis in bases.values()), text)
+    return Finding("measured" in bases.values(), text)
 
 
 def _killed(output: Output) -> Finding:
-    answer = output.answer if isinstance(output.answer, dict) else {}
-    attempts = int(answer.get("attempts", 0))
-    said = f"{output.text}\n{output.reason}"
-    if not _KILLED.search(said):
-        # Another error says nothing about a killed rank, nor does a pre-emption before it.
-        return Finding(good=False, text=f"{_words(output)}; nothing says that a rank was killed")
-    at, told = _CONTINUES.search(output.text), bool(_STATUS.search(said))
-    if output.status == 0 and attempts > 1 and at:
-        return Finding(
-            good=True, text=f"{_words(output)}; it continued at step {at[1]}", guess=told
-        )
-    ended = output.status != 0
-    return Finding(ended, _words(output), told if ended else None)
+    lost = [
+        one
+        for one in output.attempts
+        # A pre-emption before it says nothing about a killed rank.
+        if (one.lost or one.exit_code in _SIGKILL) and evidence(one.messages) is None
+    ]
+    if not lost:
+        return Finding(good=False, text=f"{output.reason}; no attempt ended as a killed rank does")
+    told = bool(output.statuses)
+    if output.status:
+        return Finding(good=True, text=output.reason, guess=told)
+    at = output.continued_at
+    if at is None:
+        return Finding(good=False, text=f"{output.reason}; it began at the first step")
+    return Finding(good=True, text=f"{output.reason}; it continued at step {at:,}", guess=told)
 
 
 def _continued(save_every: int, output: Output) -> Finding:
-    at = _CONTINUES.search(output.text)
+    at = output.continued_at
     if at is None:
         began = "; it began at the first step" if output.status == 0 else ""
-        return Finding(good=False, text=f"{_words(output)}{began}")
-    step = int(at[1].replace(",", ""))
-    saved = step % save_every != 0
-    text = f"{_words(output)}; it continued at step {step:,}"
-    return Finding(output.status == 0, text, True if saved else None)
-
-
-def _words(output: Output) -> str:
-    answer = output.answer if isinstance(output.answer, dict) else {}
-    attempts = answer.get("attempts")
-    return f"{output.reason}, {plural(attempts, 'attempt')}" if attempts else output.reason
+        return Finding(good=False, text=f"{output.reason}{began}")
+    text = f"{output.reason}; it continued at step {at:,}"
+    return Finding(output.status == 0, text, True if at % save_every else None)

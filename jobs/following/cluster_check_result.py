@@ -51,10 +51,6 @@ class ClusterCheckResult:
 def assess(measured: Mapping[str, Any], cluster: Cluster) -> ClusterCheckResult:
     """Assess what `trainer.diagnostics.cluster_check` wrote.
 
-    Args:
-        measured: Content of the check's file.
-        cluster: Cluster that the check ran on.
-
     Raises:
         UserError: Another version of the check wrote the file.
     """

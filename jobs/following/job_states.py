@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from jobs.job_kinds import kind_of
+
 _WORDS: Final[Mapping[str, str]] = {
     "NotStarted": "accepted",
     "Queued": "queued, waiting for {nodes} of {cluster}",
@@ -24,30 +26,19 @@ WAITING: Final = ("NotStarted", "Queued", "Provisioning", "Preparing", "Starting
 
 _OLD: Final = ("Running", "Finalizing")
 
-_CONTINUES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("prepare", "score"), "which skips what it has written"),
-    "check": "which begins anew",
-}
-
 HINT_SECONDS: Final = (300.0, 1800.0, 7200.0)
 """Seconds in the queue after which the reason is looked up; repeated at the last interval."""
 
 
 def words(status: str, nodes: int, cluster: str) -> str:
-    """Describe a state in words.
-
-    Args:
-        status: Name of the state in Azure.
-        nodes: Number of nodes that the job requests.
-        cluster: Name of the cluster.
-    """
+    """Describe a state in words."""
     count = "1 node" if nodes == 1 else f"{nodes} nodes"
     return _WORDS.get(status, status).format(nodes=count, cluster=cluster)
 
 
 def continues(kind: str) -> str:
-    """Say where a job of a kind begins after a restart; one of an unknown kind is a training."""
-    return _CONTINUES.get(kind, "which resumes from its newest checkpoint")
+    """Say where a job of a kind begins after a restart."""
+    return f"which {kind_of(kind).continues or 'begins anew'}"
 
 
 def restarted(before: str, now: str) -> bool:
@@ -56,12 +47,7 @@ def restarted(before: str, now: str) -> bool:
 
 
 def hint_due(waited: float, given: int) -> bool:
-    """Whether it is time to print why a job is still queued.
-
-    Args:
-        waited: Seconds in the queue.
-        given: Number of hints printed so far.
-    """
+    """Whether it is time to print why a job is still queued."""
     last = HINT_SECONDS[-1]
     if given < len(HINT_SECONDS):
         return waited >= HINT_SECONDS[given]

@@ -104,12 +104,7 @@ class LogStream:
 
 
 def process_logs(names: Iterable[str], ranks: Callable[[int], bool]) -> list[tuple[str, int]]:
-    """Return log files with their ranks, sorted by rank. Pure.
-
-    Args:
-        names: Names of files.
-        ranks: Selects the ranks.
-    """
+    """Return log files with their ranks, sorted by rank. Pure."""
     known = ((name, rank_of(name)) for name in names)
     files = [(name, rank) for name, rank in known if rank is not None and ranks(rank)]
     return sorted(files, key=lambda file: (file[1], file[0]))
@@ -126,12 +121,6 @@ def last_lines(
 ) -> list[str]:
     """Return the end of the log that Azure's messages name, or of the lowest rank; or why it cannot
     be read.
-
-    Args:
-        read_log: Reads log files.
-        logs: URLs of all log files by name.
-        messages: Azure's messages about the job.
-        count: Number of lines.
     """
     files = process_logs(logs, lambda _: True)
     if not files:

@@ -130,10 +130,6 @@ def configured_webhook(
 ) -> Webhook | None:
     """Return the webhook that the environment names, or None.
 
-    Args:
-        requests: Reads the secret of a key vault.
-        environment: Environment variables.
-
     Raises:
         UserError: The address is invalid, or the secret cannot be read.
     """

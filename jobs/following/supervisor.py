@@ -13,13 +13,13 @@ from typing import Any, Final, cast
 
 from common.waiting import wait_until
 from infra.outputs import Cluster
+from jobs import job_kinds
 from jobs.azure.clusters import read_nodes
-from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, Jobs, exit_code
+from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, exit_code
 from jobs.azure.requests import segment
-from jobs.azure.resource_manager import ResourceManager
-from jobs.azure.results import TRAINING, is_trained
-from jobs.azure.storage import Storage
+from jobs.azure.results import is_trained
 from jobs.azure.submission import resubmit
+from jobs.azure.workspace import Workspace
 from jobs.console import Console, next_command
 from jobs.errors import AccessError, RequestError
 from jobs.exit_status import NOT_RESUBMITTED
@@ -73,9 +73,7 @@ class Supervisor:
     """Follows one run to its end.
 
     Args:
-        jobs: Jobs of the workspace.
-        manager: Resource Manager of the workspace.
-        storage: Storage with the results of runs.
+        workspace: Workspace of the run.
         clusters: Clusters of the stack.
         console: Prints what happens.
         settings: How each job is followed.
@@ -86,9 +84,7 @@ class Supervisor:
 
     def __init__(
         self,
-        jobs: Jobs,
-        manager: ResourceManager,
-        storage: Storage,
+        workspace: Workspace,
         clusters: Mapping[str, Cluster],
         console: Console,
         settings: FollowSettings,
@@ -97,7 +93,7 @@ class Supervisor:
         resubmits: bool,
         notifier: Notifier | None = None,
     ) -> None:
-        self._jobs, self._manager, self._storage = jobs, manager, storage
+        self._workspace, self._jobs, self._manager = workspace, workspace.jobs, workspace.manager
         self._settings, self._options = settings, options
         self.retry = settings.retry(console)
         """Retries of all requests about the run."""
@@ -152,10 +148,10 @@ class Supervisor:
             for earlier in attempts[: attempt.number - 1]:
                 known = self.details(earlier)
                 results.append(attempt_result(earlier, known, trained=None))
-        trains = job.kind in TRAINING and attempt is not None
+        has_result = job_kinds.trains(job.kind) and attempt is not None
         job = self._fresh(job)
-        trained = self._is_trained(job, details) if trains else None
-        last = attempt_result(job, details, trained=trained, trains=trains)
+        trained = self._is_trained(job, details) if has_result else None
+        last = attempt_result(job, details, trained=trained, trains=has_result)
         return [*results, replace(last, nodes=nodes)]
 
     def _nodes(self, job: Job, details: Details) -> NodesSeen | None:
@@ -220,7 +216,7 @@ class Supervisor:
     def _is_trained(self, job: Job, details: Details) -> bool | None:
         def look() -> bool:
             return self.retry.call(
-                lambda: is_trained(self._storage, job, details), unless=(AccessError,)
+                lambda: is_trained(self._workspace.storage, job, details), unless=(AccessError,)
             )
 
         try:
@@ -252,14 +248,7 @@ def remaining_budget(job: Job, last: AttemptResult) -> Budget | None:
 def attempt_result(
     job: Job, details: Details, *, trained: bool | None, trains: bool = True
 ) -> AttemptResult:
-    """Return how an attempt ended, for the policy. Pure.
-
-    Args:
-        job: Job that has ended.
-        details: Details of the same job.
-        trained: Whether the result of its run exists; None if it could not be checked.
-        trains: Whether the job is a training.
-    """
+    """Return how an attempt ended, for the policy. Pure."""
     seconds = 0.0
     if details.started and details.ended:
         seconds = max((details.ended - details.started).total_seconds(), 0.0)

@@ -11,11 +11,12 @@ from azure.storage.blob import ContainerClient
 from common.errors import UserError
 from infra.outputs import Datastore
 from jobs.azure.job_records import Job, Jobs
-from jobs.azure.results import TRAINING, run_folder
+from jobs.azure.results import run_folder
 from jobs.azure.storage import read_small
 from jobs.azure.workspace import Workspace
 from jobs.console import next_command
 from jobs.following.job_states import WAITING, words
+from jobs.job_kinds import trains
 
 CHECK_SECONDS: Final = 10.0
 """Seconds between two checks whether the job still runs while its ranks are asked."""
@@ -28,7 +29,7 @@ def find_running(jobs: Jobs, name: str, command: str, *, any_kind: bool = False)
         jobs: Jobs of the workspace.
         name: Key of a run, or name of a job.
         command: Name of the command, for messages.
-        any_kind: Whether the job may be any other than a training.
+        any_kind: Whether the job may be of a kind that does not train.
 
     Raises:
         UserError: The job is of another kind, does not run yet, or has ended.
@@ -36,10 +37,10 @@ def find_running(jobs: Jobs, name: str, command: str, *, any_kind: bool = False)
     if not name:
         raise UserError(f"{command}: NAME is missing; `{next_command('status')}` lists the runs")
     job = jobs.find(name)
-    if job.kind not in TRAINING and not any_kind:
+    if not trains(job.kind) and not any_kind:
         raise UserError(
-            f"{job.name}: is no training but a job of kind {job.kind or 'unknown'}, which answers"
-            f" no requests; `{next_command('logs', job.name)}` prints what it has written"
+            f"{job.name}: is a job of kind {job.kind or 'unknown'}, which does not train and"
+            f" answers no requests; `{next_command('logs', job.name)}` prints what it has written"
         )
     if job.ended:
         raise UserError(
@@ -59,12 +60,7 @@ def ranks_of(job: Job) -> int:
 
 
 class RunBlobs:
-    """The folder of a running job's run in the container of results.
-
-    Args:
-        workspace: Workspace of the job.
-        job: A job that runs.
-    """
+    """The folder of a running job's run in the container of results."""
 
     def __init__(self, workspace: Workspace, job: Job) -> None:
         self._jobs, self._job = workspace.jobs, job

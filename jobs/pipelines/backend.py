@@ -8,7 +8,6 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -23,9 +22,8 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.sign_in import credential, object_id
 from jobs.console import Console
 from jobs.errors import ConflictError, MissingError, RequestError
-from jobs.pipelines import identities, state_account
-from jobs.pipelines.identities import PURPOSES, Identity, Purpose
-from jobs.pipelines.state_account import Redundancy, Resource, StateNames
+from jobs.pipelines import declaration
+from jobs.pipelines.declaration import PURPOSES, Purpose, Redundancy, Resource, StateNames
 
 _READY_SECONDS: Final = 300
 """Seconds that Azure may take to create an account or a vault."""
@@ -95,22 +93,38 @@ def run(options: BackendOptions, *, as_json: bool, stack: str | None) -> int:
     with requests.errors("sign-in"):
         me = object_id(sign_in, f"{requests.manager_url}/.default")
     who = {me: f"{requests.user()}", **{guid: guid for guid in options.deployers}}
-    wanted = state_account.resources(names, needs, options.redundancy)
+    wanted = declaration.state(names, needs, options.redundancy)
     for principal, words in who.items():
-        wanted += state_account.state_roles(names, principal, words, writes=True, kind=None)
-    workflows = identities.identities(names, name, options.repository) if options.repository else []
-    _announce(console, needs, names, wanted, workflows)
+        wanted += declaration.state_roles(names, principal, words, writes=True)
+    purposes: tuple[Purpose, ...] = tuple(PURPOSES) if options.repository else ()
+    trusted = {
+        purpose: declaration.identity(purpose, str(options.repository), names, needs)
+        for purpose in purposes
+    }
+    console.say(
+        f"in {needs.region}, subscription {needs.subscription_id}, group {needs.prefix}-state-rg,"
+        " unless they exist:"
+    )
+    planned = [*wanted]
+    for purpose, resources in trusted.items():
+        planned += [*resources, *declaration.identity_roles(purpose, "", names, needs)]
+    for resource in planned:
+        console.say(f"  - {resource.words}")
+    console.say(_COST)
     if not options.yes:
         _confirm()
     maker = _Maker(ResourceManager(requests, needs), console)
-    maker.make(wanted)
+    for resource in wanted:
+        maker.make(resource)
     clients: dict[Purpose, str] = {}
     principals: dict[Purpose, str] = {}
-    for identity in workflows:
-        properties = maker.make(identities.declared(identity, needs))[0]["properties"]
-        clients[identity.purpose] = str(properties["clientId"])
-        principals[identity.purpose] = str(properties["principalId"])
-        maker.make(identities.roles(identity, properties["principalId"], names, needs))
+    for purpose, resources in trusted.items():
+        identity, *_ = [maker.make(resource) for resource in resources]
+        properties = identity["properties"]
+        clients[purpose] = str(properties["clientId"])
+        principals[purpose] = str(properties["principalId"])
+        for role in declaration.identity_roles(purpose, principals[purpose], names, needs):
+            maker.make(role)
     document = {
         "backend": names.backend,
         "secrets_provider": names.secrets_provider,
@@ -146,29 +160,6 @@ def _read(options: BackendOptions, stack: str) -> Prerequisites:
         ) from error
 
 
-def _announce(
-    console: Console,
-    needs: Prerequisites,
-    names: StateNames,
-    wanted: Iterable[Resource],
-    workflows: Sequence[Identity],
-) -> None:
-    group = names.group_id.rpartition("/")[2]
-    console.say(
-        f"in {needs.region}, subscription {needs.subscription_id}, group {group}, unless they"
-        " exist:"
-    )
-    for resource in wanted:
-        console.say(f"  - {resource.words}")
-    for identity in workflows:
-        for resource in (
-            *identities.declared(identity, needs),
-            *identities.roles(identity, "", names, needs),
-        ):
-            console.say(f"  - {resource.words}")
-    console.say(_COST)
-
-
 def _confirm() -> None:
     if not sys.stdin.isatty():
         raise UserError(
@@ -187,17 +178,14 @@ class _Maker:
         self.created: list[str] = []
         """Ids of the resources that were created or changed."""
 
-    def make(self, wanted: Sequence[Resource]) -> list[Any]:
-        """Create resources in order, and return them as Azure shows them.
+    def make(self, resource: Resource) -> Any:
+        """Create a resource, and return it as Azure shows it.
 
         Raises:
-            RequestError: Azure refuses one; what was created before stays.
+            RequestError: Azure refuses it; what was created before stays.
         """
-        return [self._one(resource) for resource in wanted]
-
-    def _one(self, resource: Resource) -> Any:
         existing = self._get(resource)
-        if existing is not None and state_account.holds(existing, resource.body):
+        if existing is not None and declaration.holds(existing, resource.body):
             return existing
         if not self._put(resource):
             return existing

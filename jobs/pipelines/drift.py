@@ -7,7 +7,7 @@ from common import text
 from common.files import write_atomically
 from jobs.console import Console, next_command
 from jobs.exit_status import DRIFT
-from jobs.pipelines import changes
+from jobs.pulumi import changes
 from jobs.pulumi.cli import Pulumi
 from jobs.spec.from_options import REPOSITORY
 

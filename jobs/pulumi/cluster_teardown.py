@@ -9,9 +9,7 @@ from typing import Any
 
 from common.errors import UserError
 from common.text import plural
-from jobs.azure.job_records import Jobs
-from jobs.azure.resource_manager import ResourceManager
-from jobs.console import Console, confirm, next_command
+from jobs.console import confirm, next_command
 from jobs.pulumi.state import StackResource, clusters
 from jobs.pulumi.teardown_steps import Teardown
 
@@ -19,11 +17,8 @@ from jobs.pulumi.teardown_steps import Teardown
 def remove(
     name: str,
     stack: str,
-    manager: ResourceManager,
-    jobs: Jobs,
     stack_resources: Sequence[StackResource],
     teardown: Teardown,
-    console: Console,
     *,
     ask: bool,
 ) -> int:
@@ -32,11 +27,8 @@ def remove(
     Args:
         name: Name of the cluster in the stack's settings, such as gpu, or in Azure.
         stack: Name of the stack.
-        manager: Resource Manager of the stack.
-        jobs: Jobs of the stack's workspace.
         stack_resources: Resources in Pulumi's state.
         teardown: Deletes the cluster.
-        console: Prints what is done.
         ask: Whether to ask for confirmation.
 
     Returns:
@@ -45,11 +37,12 @@ def remove(
     Raises:
         UserError: There is no such cluster, Pulumi does not know it, or jobs run on it.
     """
+    manager, console = teardown.manager, teardown.console
     existing = [str(compute["name"]) for compute in manager.items("computes")]
     cluster = find(name, stack_resources, existing)
     check_removable(f"{manager.workspace_id}/computes/{cluster}", stack_resources, stack)
     if cluster in existing:
-        check_idle(cluster, jobs.running(cluster))
+        check_idle(cluster, teardown.jobs.running(cluster))
         if ask:
             warning = (
                 f"cluster {cluster} of stack {stack} will be deleted with its nodes; everything"
@@ -68,11 +61,6 @@ def find(name: str, stack_resources: Sequence[StackResource], existing: Sequence
     """Find a cluster by its name in the stack's settings or in Azure. Pure.
 
     The stack's outputs are not used: after a failed `up` they name the planned cluster.
-
-    Args:
-        name: Either name of the cluster.
-        stack_resources: Resources in Pulumi's state.
-        existing: Names of the clusters in the workspace.
 
     Raises:
         UserError: No cluster has this name.
@@ -112,10 +100,6 @@ def check_removable(identifier: str, stack_resources: Sequence[StackResource], s
 
 def check_idle(cluster: str, jobs: Sequence[str]) -> None:
     """Check that no jobs run on a cluster. Pure.
-
-    Args:
-        cluster: Name of the cluster.
-        jobs: Names of its jobs that have not ended.
 
     Raises:
         UserError: Some jobs have not ended.

@@ -25,12 +25,7 @@ class Leftover:
 
 
 class AzureResources:
-    """The resources of one stack, as Resource Manager lists them.
-
-    Args:
-        manager: Resource Manager of the stack.
-        outputs: Outputs of the stack, which may already be deleted.
-    """
+    """The resources of one stack, as Resource Manager lists them."""
 
     def __init__(self, manager: ResourceManager, outputs: PlatformOutputs) -> None:
         self._manager, self._outputs = manager, outputs

@@ -44,7 +44,7 @@ _IDENTITY: Final = "azure-native:managedidentity:UserAssignedIdentity"
 _UNKNOWN: Final = Size("", "", 0)
 _VAULT: Final = "Microsoft.KeyVault/vaults"
 _MONTHS_AHEAD: Final = 12
-"""Months that a budget may begin ahead (Azure Cost Management)."""
+"""Months that something may begin ahead (Azure Cost Management, budgets)."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,7 @@ def of_stack(pulumi: Pulumi) -> Prerequisites:
 
 
 def look(needs: Prerequisites, state: Sequence[StackResource]) -> Iterator[Check]:
-    """Check what a stack asks of Azure, beginning with what the others depend on.
-
-    Args:
-        needs: What the stack asks.
-        state: Resources in Pulumi's state.
-    """
+    """Check what a stack asks of Azure, beginning with what the others depend on."""
     requests = Requests(needs, credential(needs.tenant_id))
     manager = ResourceManager(requests, needs)
     pinned = check("subscription", lambda: _subscription(manager, needs, state))
@@ -103,7 +98,12 @@ def look(needs: Prerequisites, state: Sequence[StackResource]) -> Iterator[Check
         "region": lambda: _region(manager, needs),
         "sizes": lambda: _sizes(manager, needs),
         "names": lambda: _names(manager, needs, state),
-        "budget": lambda: _budget(needs, state, datetime.now(UTC)),
+        **{
+            one.check: partial(
+                _beginning, one.setting, one.day, one.resource, state, datetime.now(UTC)
+            )
+            for one in needs.beginnings
+        },
     }
     for name, ask in questions.items():
         yield check(name, partial(_if_allowed, ask))
@@ -131,7 +131,7 @@ def _subscription(
         raise UserError(
             f"stack {needs.stack} belongs to subscription {needs.subscription_id}, but"
             f" {manager.user() or 'the signed-in user'} sees only {', '.join(seen) or 'none'}; sign"
-            f" in as somebody with a role there, or run `make configure STACK={needs.stack}`"
+            f" in as a user with a role there, or run `make configure STACK={needs.stack}`"
         ) from None
     state_ = found.get("state")
     if state_ not in (None, "Enabled", "Warned"):
@@ -154,8 +154,8 @@ def _group(manager: ResourceManager, needs: Prerequisites) -> str:
 
 
 def _region(manager: ResourceManager, needs: Prerequisites) -> str:
-    places = manager.items(f"{manager.subscription_id}/locations", SUBSCRIPTIONS)
-    regions = {str(place["name"]): place for place in places}
+    offered = manager.items(f"{manager.subscription_id}/locations", SUBSCRIPTIONS)
+    regions = {str(region["name"]): region for region in offered}
     region = regions.get(needs.region)
     if region is None:
         near = difflib.get_close_matches(needs.region, regions, 1)
@@ -226,7 +226,7 @@ def _taken(manager: ResourceManager, needs: Prerequisites, name: GlobalName) -> 
         manager.get(ours, version)
     except (MissingError, AccessError):
         return (
-            f"{name.kind} {name.name}: the name is taken by somebody else"
+            f"{name.kind} {name.name}: the name is taken outside of the stack"
             f" ({answer.get('message') or answer.get('reason')}); {other}"
         )
     return (
@@ -256,14 +256,16 @@ def _other_names(stack: str) -> str:
     return f"choose other names: pulumi config set name_seed TEXT --stack {stack}"
 
 
-def _budget(needs: Prerequisites, state: Sequence[StackResource], now: datetime) -> str:
-    if any(resource.kind == "azure-native:consumption:Budget" for resource in state):
+def _beginning(
+    setting: str, day: str, resource: str, state: Sequence[StackResource], now: datetime
+) -> str:
+    if any(one.kind == resource for one in state):
         return "exists"
-    year, month, _ = map(int, needs.budget_start.split("-"))
+    year, month, _ = map(int, day.split("-"))
     ahead = (year - now.year) * 12 + month - now.month
     if not 0 <= ahead <= _MONTHS_AHEAD:
         raise UserError(
-            f"budget.start: {needs.budget_start} is {'past' if ahead < 0 else 'too far ahead'};"
+            f"{setting}: {day} is {'past' if ahead < 0 else 'too far ahead'};"
             f" Azure accepts {now:%Y-%m}-01 or the first of one of the next {_MONTHS_AHEAD} months"
         )
-    return f"begins {needs.budget_start}"
+    return f"begins {day}"

@@ -36,7 +36,7 @@ LATE_ROLE: Final = (
 """Refusals of an identity whose role is too new: role assignments take up to 10 minutes to have an
 effect (Azure RBAC, "Troubleshoot")."""
 LATE_KEY_ROLE: Final = ("KeyVaultAuthenticationFailure",)
-"""A storage account's identity may not use its customer-managed key yet."""
+"""A storage account's identity may not use its key in the vault yet."""
 USE_ROLES: Final = "azure-native:machinelearningservices:"
 """Beginning of the types whose creation uses the roles of an identity of the stack. With any other
 type such a refusal means that the deployer lacks a role, which no time cures."""

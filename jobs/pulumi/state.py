@@ -77,12 +77,7 @@ def clusters(stack_resources: Sequence[StackResource]) -> dict[str, str]:
 def replaced_clusters(
     stack_resources: Sequence[StackResource], planned: PlatformOutputs
 ) -> list[str]:
-    """Return the names of existing clusters that the stack is to replace or delete.
-
-    Args:
-        stack_resources: Resources in Pulumi's state.
-        planned: Outputs of the stack, which name the planned clusters.
-    """
+    """Return the names of existing clusters that the stack is to replace or delete."""
     return [
         name
         for key, name in clusters(stack_resources).items()

@@ -6,9 +6,11 @@ workspace that is only deleted, as by Pulumi, keeps its name for 14 days.
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from common.errors import UserError
+from common.program import load
 from common.text import plural
 from common.waiting import wait_until
 from jobs.azure.job_records import Jobs
@@ -16,62 +18,46 @@ from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.console import Console
 from jobs.errors import MissingError, RequestError
+from jobs.leaves import LEAVES
 from jobs.pulumi.cli import Pulumi
 from jobs.pulumi.leftover_resources import VAULTS, AzureResources, Leftover
 from jobs.pulumi.state import StackResource
 
 
+@dataclass
 class Teardown:
-    """The steps, in their order.
+    """The steps, in their order."""
 
-    Args:
-        manager: Resource Manager of the stack.
-        jobs: Jobs of the stack's workspace.
-        resources: Resources of the stack in Azure.
-        pulumi: Pulumi CLI for the stack.
-        console: Prints what is done.
-        wait: Longest time for each step, in seconds.
-        poll: Seconds between two checks of the progress.
-        delete_endpoints: Deletes all endpoints of the workspace, and returns their number.
-    """
-
-    def __init__(
-        self,
-        manager: ResourceManager,
-        jobs: Jobs,
-        resources: AzureResources,
-        pulumi: Pulumi,
-        console: Console,
-        wait: float,
-        poll: float,
-        delete_endpoints: Callable[[], int],
-    ) -> None:
-        self._manager, self._jobs, self._resources = manager, jobs, resources
-        self._pulumi, self._console = pulumi, console
-        self._wait, self._poll = wait, poll
-        self._delete_endpoints = delete_endpoints
-        self.done: list[str] = []
+    manager: ResourceManager
+    jobs: Jobs
+    resources: AzureResources
+    pulumi: Pulumi
+    console: Console
+    wait: float
+    """Longest time for each step, in seconds."""
+    poll: float
+    """Seconds between two checks of the progress."""
+    done: list[str] = field(default_factory=list)
+    """What was done, in words."""
 
     def run(self, stack_resources: Sequence[StackResource]) -> None:
         """Delete everything that still exists.
 
-        Args:
-            stack_resources: Resources in Pulumi's state.
-
         Raises:
             UserError: A step failed; the steps before it are done.
         """
-        if self._resources.has_workspace():
-            # First, as they cost money also without requests.
-            count = self._delete_endpoints()
-            if count:
-                self._did(f"deleted {plural(count, 'endpoint')}")
+        if self.resources.has_workspace():
+            # First, what costs money without jobs.
+            for delete in (load(leaf.delete) for leaf in LEAVES if leaf.delete):
+                deleted = delete(self.manager, self.console, self.wait, self.poll)
+                if deleted is not None:
+                    self._did(f"deleted {deleted}")
             self._cancel_jobs()
             self.delete_clusters()
         self._purge_workspace()
         if stack_resources:
-            self._console.note("running pulumi destroy for the rest of the stack")
-            self._pulumi.destroy()
+            self.console.note("running pulumi destroy for the rest of the stack")
+            self.pulumi.destroy()
             self._did("destroyed the stack's resources")
         self._purge_vault()
 
@@ -82,7 +68,7 @@ class Teardown:
                 f"{resource.kind} {resource.name}",
                 "is in Pulumi's state" + ", protected" * resource.protected,
             )
-            for resource in self._pulumi.resources()
+            for resource in self.pulumi.resources()
         ]
 
     def delete_clusters(self, names: Collection[str] | None = None) -> None:
@@ -97,7 +83,7 @@ class Teardown:
 
         def computes() -> list[Any]:
             try:
-                items = list(self._manager.items("computes"))
+                items = list(self.manager.items("computes"))
             except MissingError:
                 return []
             return [item for item in items if names is None or item["name"] in names]
@@ -116,7 +102,7 @@ class Teardown:
         asked: set[str] = set()
 
         def ended() -> bool:
-            names = self._jobs.running()
+            names = self.jobs.running()
             for name in names:
                 # A supervised run may have been submitted again in the meantime.
                 if name not in asked:
@@ -130,46 +116,46 @@ class Teardown:
 
     def _cancel(self, name: str) -> None:
         try:
-            self._jobs.cancel(name)
+            self.jobs.cancel(name)
         except MissingError:
             return
         except RequestError:
             # Azure refuses to cancel a job that has ended since it was listed.
-            if name in self._jobs.running():
+            if name in self.jobs.running():
                 raise
 
     def _purge_workspace(self) -> None:
-        existed = self._resources.has_workspace()
+        existed = self.resources.has_workspace()
         # Also if it is already soft-deleted, which only this request can reveal.
-        self._delete(f"{self._manager.workspace_id}?forceToPurge=true")
-        self._until(lambda: not self._resources.has_workspace(), "the deletion of the workspace")
+        self._delete(f"{self.manager.workspace_id}?forceToPurge=true")
+        self._until(lambda: not self.resources.has_workspace(), "the deletion of the workspace")
         if existed:
-            self._did(f"purged workspace {self._manager.workspace}")
+            self._did(f"purged workspace {self.manager.workspace}")
 
     def _purge_vault(self) -> None:
-        vault = self._resources.deleted_vault()
+        vault = self.resources.deleted_vault()
         if vault is None or vault.get("purgeProtectionEnabled"):
             return
         with suppress(MissingError):
-            self._manager.post(f"{vault['id']}/purge", api_version=VAULTS)
-        self._until(lambda: self._resources.deleted_vault() is None, "the purge of the vault")
-        self._did(f"purged vault {self._resources.vault}")
+            self.manager.post(f"{vault['id']}/purge", api_version=VAULTS)
+        self._until(lambda: self.resources.deleted_vault() is None, "the purge of the vault")
+        self._did(f"purged vault {self.resources.vault}")
 
     def _delete(self, path: str) -> None:
         """Request a deletion; a resource that does not exist is no error."""
         with suppress(MissingError):
-            self._manager.delete(path)
+            self.manager.delete(path)
 
     def _until(self, reached: Callable[[], bool], what: str) -> None:
         if reached():
             return
-        self._console.note(f"waiting for {what}")
-        if not wait_until(reached, self._wait, self._poll):
+        self.console.note(f"waiting for {what}")
+        if not wait_until(reached, self.wait, self.poll):
             raise UserError(
-                f"waited {self._wait / 60:g} minutes for {what}; check workspace"
-                f" {self._manager.workspace} in the portal, and run the same command again"
+                f"waited {self.wait / 60:g} minutes for {what}; check workspace"
+                f" {self.manager.workspace} in the portal, and run the same command again"
             )
 
     def _did(self, what: str) -> None:
         self.done.append(what)
-        self._console.note(what)
+        self.console.note(what)

@@ -1,1 +1,1 @@
-"""A scaling sweep of clusters: what nodes do, measured."""
+"""Measurements of clusters by number of nodes."""

@@ -1,24 +1,24 @@
 """`python -m jobs scaling`: measure images/s by number of nodes, with short jobs."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Annotated, Any
+from typing import Annotated
 
 from common import fields
 from common.annotations import Bounds
 from common.errors import INTERRUPTED, ConfigError, UserError
 from common.files import write_atomically
 from common.page.render import render
+from common.prices import total
+from common.program import load
 from common.text import plural
-from infra.outputs import PlatformOutputs
+from infra.outputs import Cluster, PlatformOutputs
 from jobs.assets import images
-from jobs.azure import costs, submission
-from jobs.azure.results import run_folder
+from jobs.azure import costs, node_prices, results, submission
 from jobs.azure.workspace import Workspace, connect
 from jobs.commands.follow import make_supervisor
 from jobs.commands.submit import hand_over
@@ -27,46 +27,51 @@ from jobs.errors import RequestError
 from jobs.following.follower import POLL_SECONDS, FollowSettings
 from jobs.following.resubmit_policy import RESULT_UNKNOWN
 from jobs.following.supervision_policy import mark
+from jobs.leaves import LEAVES
 from jobs.options import DataOptions, ResubmitOptions
-from jobs.planning import points, prices
-from jobs.planning.command import workspace_prices
-from jobs.planning.points import FILE, SWEEPS, SYNTHETIC, Point
-from jobs.planning.report import training
-from jobs.planning.values import words
-from jobs.scaling.expectation import Expectation, cost_at_most, expected
-from jobs.scaling.report import HEADS, Sweep, not_used, page_of, rows, sentences, sweep_of
-from jobs.scaling.sweep import (
+from jobs.scaling.measurement import (
     STACK,
     Task,
     benchmark_config,
     due,
-    model_name,
-    name_problems,
     read_point,
     run_key,
     steps_of_repeat,
-    tasks,
-    workload_of,
+    wanted_points,
 )
+from jobs.scaling.report import HEADS, Measured
 from jobs.spec import from_options
 from jobs.spec.from_options import RunOptions
 from jobs.spec.job_spec import JobSpec
 from jobs.spec.run_key import RunAttempt
+from jobs.throughput import (
+    FILE,
+    FOLDER,
+    SYNTHETIC,
+    Expected,
+    Point,
+    alike,
+    append,
+    model_name,
+    name_problems,
+    read,
+    words,
+)
 from trainer.config import TrainConfig
 from trainer.presets import parse_train
 
 
 @dataclass(frozen=True)
 class ScalingOptions:
-    """Measure images/s of a training by number of nodes, with short jobs: clusters side by side,
-    the points of a cluster one after the other, ascending. Says first what that costs at most, and
-    asks once. The same command with the same name goes on. Options of the trainer may follow after
+    """Measure images/s of a run by number of nodes, with short jobs: clusters side by side, the
+    points of a cluster one after the other, ascending. Says first what that costs at most, and asks
+    once. The same command with the same name continues. Options of the trainer may follow after
     `--`.
     """
 
     name: str = "sweep"
-    """Name of the sweep. Its points are in scaling/STACK/NAME/points.jsonl, which is only appended
-    to; `plan --stack` uses those of the newest sweep."""
+    """Name of the measurement. Its points are in scaling/STACK/NAME/points.jsonl, which is only
+    appended to; `plan --stack` uses the newest ones."""
 
     preset: str = "imagenet-ndv2"
     """Preset of the trainer, whose network, batch of a GPU and precision are measured."""
@@ -78,7 +83,7 @@ class ScalingOptions:
     """Clusters by their names in the stack's settings, such as gpu; none is the usual one."""
 
     data: str | None = None
-    """NAME:VERSION of a registered data set, with which every point is measured too, beside
+    """NAME:VERSION of a registered data set, on which every point is measured as well as on
     synthetic data."""
 
     repeat: Annotated[int, Bounds(at_least=1)] = 3
@@ -103,8 +108,8 @@ class ScalingOptions:
     """Use points too whose ranks did not see all GPUs, or not the InfiniBand that the VM size has,
     as in a rehearsal. Without it such a point is kept, marked, and not used."""
 
-    folder: str = SWEEPS
-    """Folder of all sweeps."""
+    folder: str = FOLDER
+    """Folder of all measurements."""
 
     yes: bool = False
     """Do not ask."""
@@ -114,13 +119,13 @@ class ScalingOptions:
 
     def __post_init__(self) -> None:
         problems = fields.problems(self) or name_problems(self.name)
-        if not problems and not self.nodes:
+        if not self.nodes:
             problems.append("--nodes: is missing")
         if problems:
             raise ConfigError(problems)
 
     def points_file(self, stack: str) -> Path:
-        """Return the file of the sweep's points."""
+        """Return the file of the points."""
         return Path(self.folder) / stack / self.name / FILE
 
 
@@ -134,74 +139,94 @@ def run(
     """
     console = Console(as_json=as_json)
     config = parse_train(["--preset", options.preset, *program])
-    data = [SYNTHETIC, *([options.data] if options.data else [])]
-    asked = tasks(outputs, options.series, options.nodes, data, config, options.cpu_processes)
+    tasks = make_tasks(options, outputs, config, console)
     file = options.points_file(outputs.stack)
-    found = points.read(file) if file.exists() else []
-    workload = workload_of(config)
-    known = prices.known(outputs.region, workspace_prices(outputs, console))
-    expectations = expected(asked, workload, known, options.timeout_hours, options.attempts)
-    missing = due(asked, found)
-    lead = training(workload) if workload else f"{model_name(config)}, {config.compute.precision}"
-    if len(missing) < len(asked):
-        console.say(f"{file}: {plural(len(asked) - len(missing), 'point')} measured already")
+    found = read(file) if file.exists() else []
+    missing = due(tasks, found)
+    lead = f"{model_name(config)}, {config.compute.precision}, {config.batch_size} images a rank"
+    if len(missing) < len(tasks):
+        console.say(f"{file}: {plural(len(tasks) - len(missing), 'point')} measured already")
     if missing:
-        console.say(f"{lead}\n{_preview(expectations, missing)}")
+        console.say(f"{lead}\n{_preview(missing)}")
         at_most = (
-            f"costs at most {cost_at_most(expectations, missing)}: {options.timeout_hours:g} h for"
-            f" each attempt, {options.attempts} on low-priority nodes; {costs.LEFT_OUT}"
+            f"costs at most {total(task.at_most for task in missing)}: {options.timeout_hours:g} h"
+            f" for each attempt, {options.attempts} on low-priority nodes; {costs.LEFT_OUT}"
         )
         if options.yes:
             console.say(at_most)
         else:
             agree(at_most, console)
-        measurement = Measurement(options, outputs, config, expectations, console, found)
-        if not measurement.of(missing):
+        if not Measuring(options, outputs, config, console, found).of(missing):
             again = next_command("scaling", "--name", options.name)
             console.note(
                 "interrupted; jobs that were submitted continue in Azure. The same command"
-                f" (`{again} ...`) goes on with them"
+                f" (`{again} ...`) continues with them"
             )
             return INTERRUPTED
-    sweep = sweep_of(options.name, outputs.stack, lead, expectations, found)
-    page = write_page(file.parent, sweep)
-    text = [table(HEADS, rows(sweep.results))] if sweep.results else []
-    text += [*sentences(sweep), *(f"not used: {line}" for line in not_used(sweep))]
+    measured = Measured.of(options.name, outputs.stack, lead, tasks, found)
+    page = (file.parent / "scaling.html").absolute()
+    page.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(page, render("jobs.scaling", "scaling.html", page=measured.page()))
+    text = [table(HEADS, [one.row() for one in measured.results])] if measured.results else []
+    text += [*measured.sentences(), *(f"not used: {line}" for line in measured.not_used())]
     text += [f"points: {file}", f"page: {page}"]
-    console.answer({**sweep.document(), "page": str(page), "file": str(file)}, "\n".join(text))
-    return 1 if due(asked, found) else 0
+    console.answer({**measured.document(), "page": str(page), "file": str(file)}, "\n".join(text))
+    return 1 if due(tasks, found) else 0
 
 
-def write_page(folder: Path, sweep: Sweep) -> Path:
-    """Write the page of a sweep and return its path."""
-    path = (folder / "scaling.html").absolute()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, render("jobs.scaling", "scaling.html", page=page_of(sweep)))
-    return path
-
-
-def _preview(of: Mapping[Task, Expectation], missing: Sequence[Task]) -> str:
-    return table(
-        ("cluster", "nodes", "data", "expected images/s", "at most"),
-        [
-            (
-                *(task.series, str(task.nodes), task.wanted.data),
-                words(of[task].images_per_s) if of[task].images_per_s else f"? {of[task].reason}",
-                str(cost_at_most(of, [task])),
-            )
-            for task in missing
-        ],
+def make_tasks(
+    options: ScalingOptions, outputs: PlatformOutputs, config: TrainConfig, console: Console
+) -> list[Task]:
+    """Return the points that are asked for, with what is expected of each and what it costs."""
+    data = [SYNTHETIC, *([options.data] if options.data else [])]
+    points = wanted_points(
+        outputs, options.series, options.nodes, data, config, options.cpu_processes
     )
+    workspace = node_prices.of_workspace(outputs, console)
+    prices = node_prices.known(outputs.region, workspace)
+    return [
+        Task(
+            name,
+            cluster,
+            point,
+            expected(config, cluster, point),
+            prices.find(cluster.size, cluster.priority),
+            options.timeout_hours
+            * (options.attempts if cluster.priority == "LowPriority" else 1)
+            * point.nodes,
+        )
+        for name, cluster, point in points
+    ]
 
 
-class Measurement:
-    """Measures points and appends them to the file of the sweep.
+def expected(config: TrainConfig, cluster: Cluster, point: Point) -> Expected:
+    """Return what is expected of a point by the first leaf that predicts throughput."""
+    for leaf in LEAVES:
+        if leaf.expects is not None:
+            found: Expected = load(leaf.expects)(config, cluster, point.nodes, point.data)
+            return found
+    return Expected(None, "no command predicts throughput")
+
+
+def _preview(missing: Sequence[Task]) -> str:
+    rows = [
+        (
+            *(task.series, str(task.nodes), task.wanted.data),
+            f"{words(task.expected.images_per_s)} {task.expected.reason}".rstrip(),
+            str(total([task.at_most])),
+        )
+        for task in missing
+    ]
+    return table(("cluster", "nodes", "data", "expected images/s", "at most"), rows)
+
+
+class Measuring:
+    """Measures points and appends them to their file.
 
     Args:
         options: Options of the command.
         outputs: Outputs of the stack.
-        config: Configuration of the training.
-        expectations: What is expected of each point.
+        config: Configuration of the run.
         console: Prints what happens.
         found: Points so far, to which those that are measured are added.
     """
@@ -211,12 +236,11 @@ class Measurement:
         options: ScalingOptions,
         outputs: PlatformOutputs,
         config: TrainConfig,
-        expectations: Mapping[Task, Expectation],
         console: Console,
         found: list[Point],
     ) -> None:
         self._options, self._outputs, self._config = options, outputs, config
-        self._expectations, self._console, self._found = expectations, console, found
+        self._console, self._found = console, found
         self._software = from_options.read_software(config)
         self._file, self._lock = options.points_file(outputs.stack), Lock()
 
@@ -258,10 +282,10 @@ class Measurement:
                 point = None
             if point is not None:
                 with self._lock:
-                    points.append(self._file, point)
+                    append(self._file, point)
                     self._found.append(point)
-                what = point.problem or f"{point.middle:,.1f} images/s"
-                self._console.say(f"{task}: {what}")
+                told = point.problem or f"{point.middle:,.1f} images/s"
+                self._console.say(f"{task}: {told}")
             if point is None or not point.rates:
                 left = own[number + 1 :]
                 if left:
@@ -318,8 +342,8 @@ class Measurement:
             return replace(
                 task.wanted, at=_now(), environment=facts, problem=f"the job: {result.reason}"
             )
-        lines = self._events(workspace, key)
-        return read_point(task, lines, facts, _now(), even_if_poor=options.even_if_poor)
+        events = results.read_events(workspace.storage, key)
+        return read_point(task, events, facts, _now(), even_if_poor=options.even_if_poor)
 
     def _spec(self, task: Task, key: str, resubmit: ResubmitOptions) -> JobSpec:
         options, data = self._options, task.wanted.data
@@ -348,23 +372,11 @@ class Measurement:
 
     def _rate(self, task: Task) -> float | None:
         """Return the throughput that a point may reach: by the points so far, or as predicted."""
-        measured = points.alike(self._found, task.wanted)
+        measured = alike(self._found, task.wanted)
         if measured:
             return measured[-1].middle / measured[-1].nodes * task.nodes
-        predicted = self._expectations[task].images_per_s
+        predicted = task.expected.images_per_s
         return predicted.high if predicted else None
-
-    def _events(self, workspace: Workspace, run: str) -> list[dict[str, Any]]:
-        """Read the events of a run; a line that a killed writer left half is skipped."""
-        store = self._outputs.datastores.results
-        content = workspace.storage.read(store, f"{run_folder(run)}/metrics.jsonl") or b""
-        found = []
-        for line in content.decode(errors="replace").splitlines():
-            try:
-                found.append(json.loads(line))
-            except ValueError:
-                continue
-        return found
 
 
 def _now() -> str:

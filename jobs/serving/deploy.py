@@ -22,9 +22,8 @@ from jobs.azure.costs import read_prices
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, next_command
 from jobs.errors import RequestError, SpecError
-from jobs.serving import monitoring, scoring, traffic_policy
-from jobs.serving.endpoints import Endpoints, EndpointState
-from jobs.serving.spec import (
+from jobs.serving import monitoring, score, traffic_policy
+from jobs.serving.bodies import (
     BEFORE,
     SIZE,
     Deployment,
@@ -34,6 +33,7 @@ from jobs.serving.spec import (
     serving_of,
     violations,
 )
+from jobs.serving.endpoints import Endpoints, EndpointState
 from jobs.serving.traffic_policy import Traffic
 from jobs.spec.build_context import build_context
 from jobs.spec.from_options import REPOSITORY
@@ -198,8 +198,8 @@ def _test_images(options: DeployOptions) -> dict[str, tuple[bytes, int | None]]:
     """Read the images of the smoke test, with the class that each must have."""
     expected: dict[Path, int] = {}
     if options.expected is not None:
-        expected = scoring.read_expected(Path(options.expected))
-    found = {path: expected.get(path) for path in [*expected, *scoring.find_images(options.images)]}
+        expected = score.read_expected(Path(options.expected))
+    found = {path: expected.get(path) for path in [*expected, *score.find_images(options.images)]}
     if not found:
         return {"a pixel": (PIXEL, None)}
     try:
@@ -275,7 +275,7 @@ def _test(
     failed = f"the smoke test of {deployment.name} failed, so it gets no requests:"
     wrong, right = [], 0
     try:
-        for scored in scoring.score(workspace.requests, endpoint, images, deployment.name):
+        for scored in score.score(workspace.requests, endpoint, images, deployment.name):
             expected = tested[scored.image][1]
             right += expected is not None and scored.classes[0]["class_id"] == expected
             if expected not in (None, scored.classes[0]["class_id"]):

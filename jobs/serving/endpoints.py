@@ -65,30 +65,22 @@ class EndpointState:
         return tuple(one.name for one in self.deployments)
 
 
+@dataclass(frozen=True)
 class Endpoints:
-    """The online endpoints of a workspace.
+    """The online endpoints of a workspace."""
 
-    Args:
-        manager: Resource Manager of the workspace.
-        console: Prints the progress.
-        wait_seconds: Longest time to wait for Azure, in seconds.
-        poll_seconds: Pause between two looks, in seconds.
-    """
-
-    def __init__(
-        self,
-        manager: ResourceManager,
-        console: Console,
-        wait_seconds: float = 3600.0,
-        poll_seconds: float = 5.0,
-    ) -> None:
-        self._manager, self._console = manager, console
-        self._wait, self._poll = wait_seconds, poll_seconds
+    manager: ResourceManager
+    console: Console
+    """Prints the progress."""
+    wait_seconds: float = 3600.0
+    """Longest time to wait for Azure, in seconds."""
+    poll_seconds: float = 5.0
+    """Pause between two looks, in seconds."""
 
     def all(self) -> list[EndpointState]:
         """List all endpoints of the workspace, with their deployments."""
         found = []
-        for one in self._manager.items("onlineEndpoints"):
+        for one in self.manager.items("onlineEndpoints"):
             try:
                 found.append(self._read(one))
             except MissingError:
@@ -100,9 +92,9 @@ class Endpoints:
     def find(self, name: str) -> EndpointState | None:
         """Return an endpoint; None if there is none of this name."""
         try:
-            return self._read(self._manager.get(_endpoint(name)))
+            return self._read(self.manager.get(_endpoint(name)))
         except MissingError:
-            self._manager.check_workspace()
+            self.manager.check_workspace()
             # Asked again, as to create an endpoint that exists would take its traffic away.
             return next((one for one in self.all() if one.name == name), None)
 
@@ -115,7 +107,7 @@ class Endpoints:
         found = self.find(name)
         if found is None:
             raise MissingError(
-                f"endpoint {name}: does not exist in workspace {self._manager.workspace};"
+                f"endpoint {name}: does not exist in workspace {self.manager.workspace};"
                 f" `{next_command('endpoints')}` lists the endpoints"
             )
         return found
@@ -147,7 +139,7 @@ class Endpoints:
         """Return the last lines of a deployment's container; empty if Azure has none."""
         body = {"containerType": "InferenceServer", "tail": tail}
         try:
-            answer = self._manager.post(f"{_deployment(endpoint, name)}/getLogs", body)
+            answer = self.manager.post(f"{_deployment(endpoint, name)}/getLogs", body)
         except RequestError:
             return ""
         return str(answer.get("content") or "").strip()
@@ -161,7 +153,7 @@ class Endpoints:
         """
         for deployment in endpoint.deployments:
             self._delete_scaling(endpoint.name, deployment.name)
-        for path in monitoring.alert_paths(self._manager.group_id, endpoint.name).values():
+        for path in monitoring.alert_paths(self.manager.group_id, endpoint.name).values():
             self._delete(path, monitoring.ALERTS)
         self._delete(_endpoint(endpoint.name))
         self._until_gone(_endpoint(endpoint.name), f"endpoint {endpoint.name}")
@@ -176,29 +168,15 @@ class Endpoints:
         self._delete(_deployment(endpoint, name))
         self._until_gone(_deployment(endpoint, name), f"deployment {name} of endpoint {endpoint}")
 
-    def delete_all(self) -> int:
-        """Delete all endpoints of the workspace, and return their number."""
-        try:
-            found = self.all()
-        except MissingError:
-            return 0
-        for endpoint in found:
-            self._console.note(
-                f"deleting endpoint {endpoint.name} with"
-                f" {plural(len(endpoint.deployments), 'deployment')}"
-            )
-            self.delete(endpoint)
-        return len(found)
-
     def _read(self, document: Mapping[str, Any]) -> EndpointState:
         name = str(document["name"])
         path = f"{_endpoint(name)}/deployments"
-        deployments = tuple(_read_deployment(one) for one in self._manager.items(path))
+        deployments = tuple(_read_deployment(one) for one in self.manager.items(path))
         return _read_endpoint(document, deployments)
 
     def _exists(self, path: str) -> bool:
         try:
-            self._manager.get(path)
+            self.manager.get(path)
         except MissingError:
             return False
         return True
@@ -207,12 +185,12 @@ class Endpoints:
         # Azure refuses a change while it works on an earlier one.
         self._until_final(path, what)
         try:
-            self._manager.put(path, body)
+            self.manager.put(path, body)
         except ConflictError as error:
             raise ConflictError(
-                f"{error}\nan earlier command, or somebody else's, changes {what} now; wait until"
-                f" `{next_command('endpoints')}` shows it as Succeeded, and run the same command"
-                " again",
+                f"{error}\nan earlier command, or one of another user, changes {what} now; wait"
+                f" until `{next_command('endpoints')}` shows it as Succeeded, and run the same"
+                " command again",
                 error.status,
             ) from error
         state = self._until_final(path, what)
@@ -224,7 +202,7 @@ class Endpoints:
 
         def final() -> str:
             try:
-                state = str(self._manager.get(path)["properties"].get("provisioningState"))
+                state = str(self.manager.get(path)["properties"].get("provisioningState"))
             except MissingError:
                 return MISSING
             return state if state in FINAL else ""
@@ -240,32 +218,52 @@ class Endpoints:
         def told_and_reached() -> T | None:
             nonlocal waited, told
             if waited and waited - told >= min(TOLD_SECONDS, told * 4 + 1):
-                self._console.note(f"waiting for {what} ({duration(waited)})")
+                self.console.note(f"waiting for {what} ({duration(waited)})")
                 told = waited
-            waited += self._poll
+            waited += self.poll_seconds
             try:
                 return reached()
             except UnreachableError as error:
-                self._console.note(f"{str(error).splitlines()[0]}; Azure continues, asking again")
+                self.console.note(f"{str(error).splitlines()[0]}; Azure continues, asking again")
                 return None
 
-        found = wait_until(told_and_reached, self._wait, self._poll)
+        found = wait_until(told_and_reached, self.wait_seconds, self.poll_seconds)
         if not found:
             raise UserError(
-                f"waited {self._wait / 60:g} minutes for {what}; Azure continues by itself, and"
-                " costs may arise. Run the same command again to continue to wait"
+                f"waited {self.wait_seconds / 60:g} minutes for {what}; Azure continues by itself,"
+                " and costs may arise. Run the same command again to continue to wait"
             )
         return found
 
     def _delete_scaling(self, endpoint: str, deployment: str) -> None:
-        path = monitoring.autoscale_path(self._manager.group_id, endpoint, deployment)
+        path = monitoring.autoscale_path(self.manager.group_id, endpoint, deployment)
         self._delete(path, monitoring.AUTOSCALE)
 
     def _delete(self, path: str, *api_version: str) -> None:
         try:
-            self._manager.delete(path, *api_version)
+            self.manager.delete(path, *api_version)
         except MissingError:
             return
+
+
+def delete_all(
+    manager: ResourceManager, console: Console, wait_seconds: float, poll_seconds: float
+) -> str | None:
+    """Delete all endpoints of a workspace; see `Endpoints` for the arguments.
+
+    Returns:
+        Words for what was deleted, or None.
+    """
+    endpoints = Endpoints(manager, console, wait_seconds, poll_seconds)
+    try:
+        found = endpoints.all()
+    except MissingError:
+        return None
+    for endpoint in found:
+        count = plural(len(endpoint.deployments), "deployment")
+        console.note(f"deleting endpoint {endpoint.name} with {count}")
+        endpoints.delete(endpoint)
+    return plural(len(found), "endpoint") if found else None
 
 
 class FailedError(UserError):

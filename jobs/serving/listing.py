@@ -8,11 +8,12 @@ from common.prices import Cost, NodePrices, Total, total
 from infra.outputs import PlatformOutputs
 from jobs.azure.costs import read_prices
 from jobs.azure.resource_manager import ResourceManager
-from jobs.azure.workspace import connect
+from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, table
 from jobs.errors import RequestError
+from jobs.leaf import Found
+from jobs.serving.bodies import violations
 from jobs.serving.endpoints import Endpoints, EndpointState
-from jobs.serving.spec import violations
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,14 @@ def run(options: EndpointsOptions, outputs: PlatformOutputs, *, as_json: bool) -
 def read_endpoints(manager: ResourceManager) -> list[EndpointState]:
     """List all endpoints of a workspace."""
     return Endpoints(manager, Console()).all()
+
+
+def costs_now(workspace: Workspace, outputs: PlatformOutputs) -> Found:  # noqa: ARG001
+    """List the endpoints, for `status`."""
+    endpoints = read_endpoints(workspace.manager)
+    prices = prices_of(workspace.manager, endpoints)
+    lines = ["", *endpoint_lines(endpoints, prices)] if endpoints else ["no endpoints"]
+    return Found("endpoints", endpoint_documents(endpoints, prices), tuple(lines))
 
 
 def prices_of(manager: ResourceManager, endpoints: Sequence[EndpointState]) -> NodePrices:

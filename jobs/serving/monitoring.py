@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from infra.outputs import PlatformOutputs
-from jobs.serving.spec import serving_of
+from jobs.serving.bodies import serving_of
 
 AUTOSCALE: Final = "2022-10-01"
 DIAGNOSTICS: Final = "2021-05-01-preview"
@@ -34,15 +34,7 @@ def autoscale_path(group_id: str, endpoint: str, deployment: str) -> str:
 def autoscale_body(
     outputs: PlatformOutputs, target: str, name: str, least: int, most: int
 ) -> dict[str, Any]:
-    """Build scaling rules: by processor load, one instance at a time.
-
-    Args:
-        outputs: Outputs of the stack.
-        target: Resource id of the deployment.
-        name: Name of the rules.
-        least: Minimum number of instances.
-        most: Maximum number of instances.
-    """
+    """Build scaling rules: by processor load, one instance at a time."""
     rules = [
         {
             "metricTrigger": {

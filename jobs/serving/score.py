@@ -1,17 +1,33 @@
-"""`python -m jobs score`: the classes of images, from an endpoint."""
+"""`python -m jobs score`: requests to an endpoint, images in, classes out."""
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 from common.annotations import Positional
 from common.errors import ConfigError, UserError
 from infra.outputs import PlatformOutputs
+from jobs.azure.requests import Requests, well_formed
 from jobs.azure.workspace import connect
 from jobs.console import Console
-from jobs.serving import scoring
-from jobs.serving.endpoints import Endpoints
+from jobs.errors import AccessError, OddAnswerError, RequestError
+from jobs.serving.endpoints import Endpoints, EndpointState
+
+SCOPE: Final = "https://ml.azure.com/.default"
+"""Scope of tokens for endpoints ("Authenticate clients for online endpoints")."""
+DEPLOYMENT: Final = "azureml-model-deployment"
+"""Header that names the deployment which answers, whatever the traffic is."""
+MODEL_STATUS: Final = "ms-azureml-model-error-statuscode"
+"""Header with the status of our server, whose errors Azure answers with 424."""
+SUFFIXES: Final = (".jpg", ".jpeg", ".png")
+THREADS: Final = 4
+"""Requests at the same time."""
+BATCH: Final = 64
+"""Images that are in memory at the same time, a multiple of `THREADS`."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +46,24 @@ class ScoreOptions:
     """Deployment that answers; None leaves it to the endpoint's traffic."""
 
 
+@dataclass(frozen=True)
+class Scored:
+    """Classes of an image."""
+
+    image: str
+    classes: Sequence[Mapping[str, Any]]
+    """`class_id`, `class_name` and `probability` (or `share`), the most probable first."""
+
+    @property
+    def text(self) -> str:
+        """The image with its most probable class."""
+        best = self.classes[0] if self.classes else {"class_name": "none"}
+        part = best.get("probability", best.get("share"))
+        return f"{self.image}: {best['class_name']}" + (
+            f" ({part:.1%})" if part is not None else ""
+        )
+
+
 def run(options: ScoreOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Print the classes of each image.
 
@@ -40,10 +74,10 @@ def run(options: ScoreOptions, outputs: PlatformOutputs, *, as_json: bool) -> in
     problems += [] if options.images else ["IMAGE: name at least one image, or a folder"]
     if problems:
         raise ConfigError(problems)
-    paths = scoring.find_images(options.images)
+    paths = find_images(options.images)
     workspace, console = connect(outputs), Console(as_json=as_json)
     endpoint = Endpoints(workspace.manager, console).get(options.endpoint)
-    found = scoring.score(workspace.requests, endpoint, _read(paths), options.deployment)
+    found = score(workspace.requests, endpoint, _read(paths), options.deployment)
     if as_json:
         document = [{"image": one.image, "classes": list(one.classes)} for one in found]
         console.answer(document, "")
@@ -51,6 +85,103 @@ def run(options: ScoreOptions, outputs: PlatformOutputs, *, as_json: bool) -> in
     for scored in found:
         console.say(scored.text)
     return 0
+
+
+def find_images(paths: Iterable[str]) -> list[Path]:
+    """Return files, and the images in folders at any depth.
+
+    Raises:
+        UserError: A path does not exist, or a folder has no images.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_file():
+            found.append(path)
+            continue
+        below = sorted(one for one in path.rglob("*") if one.suffix.lower() in SUFFIXES)
+        if not below:
+            why = "has no .jpg, .jpeg or .png" if path.is_dir() else "does not exist"
+            raise UserError(f"{path}: {why}")
+        found += below
+    return found
+
+
+def read_expected(path: Path) -> dict[Path, int]:
+    """Read which class each image must have: the output of `trainer predict --json True`.
+
+    Returns:
+        Class ids by image.
+
+    Raises:
+        UserError: The file is missing or of another form.
+    """
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+        expected = {Path(line["image"]): int(line["classes"][0]["class_id"]) for line in lines}
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise UserError(
+            f"{path}: is not the output of `python -m trainer predict --json True` ({error})"
+        ) from error
+    if not expected:
+        raise UserError(f"{path}: names no images")
+    return expected
+
+
+def score(
+    requests: Requests,
+    endpoint: EndpointState,
+    images: Iterable[tuple[str, bytes]],
+    deployment: str | None,
+) -> Iterator[Scored]:
+    """Ask an endpoint for the classes of images, and yield the answers in their order. At most
+    `BATCH` images are in memory at the same time.
+
+    Args:
+        requests: Sends the requests.
+        endpoint: The endpoint.
+        images: Names and encoded images, read as they are needed.
+        deployment: Deployment that answers; None leaves it to the endpoint's traffic.
+
+    Raises:
+        RequestError: A request failed, with the reason that the server gave.
+    """
+
+    def one(item: tuple[str, bytes]) -> Scored:
+        return _score_one(requests, endpoint, *item, deployment)
+
+    left = iter(images)
+    with ThreadPoolExecutor(THREADS) as pool:
+        while batch := list(islice(left, BATCH)):
+            yield from pool.map(one, batch)
+
+
+def _score_one(
+    requests: Requests, endpoint: EndpointState, name: str, image: bytes, deployment: str | None
+) -> Scored:
+    if not endpoint.address:
+        raise RequestError(
+            f"endpoint {endpoint.name}: has no address; its state is {endpoint.state}"
+        )
+    headers = {"Content-Type": "application/octet-stream"}
+    if deployment is not None:
+        headers[DEPLOYMENT] = deployment
+    try:
+        response = requests.post_content(endpoint.address, image, headers, SCOPE)
+    except AccessError as error:
+        raise AccessError(
+            f"{error}\nto call endpoint {endpoint.name}, a role with the action"
+            " Microsoft.MachineLearningServices/workspaces/onlineEndpoints/score/action is needed,"
+            " such as AzureML Data Scientist",
+            error.status,
+        ) from error
+    except RequestError as error:
+        raise type(error)(f"{name}: {error}", error.status) from error
+    with well_formed(f"endpoint {endpoint.name}"):
+        answer = json.loads(response.content)
+        scored = Scored(name, answer["classes"])
+        if not scored.classes or any("class_name" not in one for one in scored.classes):
+            raise OddAnswerError(f"endpoint {endpoint.name}: answered {name} without classes")
+    return scored
 
 
 def _read(paths: Iterable[Path]) -> Iterator[tuple[str, bytes]]:

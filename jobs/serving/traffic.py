@@ -10,9 +10,9 @@ from jobs.azure.workspace import connect
 from jobs.console import Console, next_command
 from jobs.errors import SpecError
 from jobs.serving import traffic_policy
+from jobs.serving.bodies import BEFORE, violations
 from jobs.serving.deploy import change_traffic
 from jobs.serving.endpoints import Endpoints
-from jobs.serving.spec import BEFORE, violations
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Which deployment of an endpoint gets which part of its requests. Pure, standard library only.
 
 Azure demands that the percentages of live traffic sum to 100 or 0. A copy of at most half of the
-requests can go to one deployment without live traffic, whose answers nobody sees (Azure Machine
+requests can go to one deployment without live traffic, whose answers no caller gets (Azure Machine
 Learning, "Perform safe rollout of new deployments").
 """
 

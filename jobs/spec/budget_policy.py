@@ -141,7 +141,7 @@ class Budget:
 
 
 def limited(spec: JobSpec, budget: Budget) -> JobSpec:
-    """Return a training whose attempt ends within a budget.
+    """Return a job that trains and ends within a budget.
 
     Raises:
         SpecError: The rest of the budget is too small for a useful attempt.
@@ -157,7 +157,7 @@ def limited(spec: JobSpec, budget: Budget) -> JobSpec:
 
 
 def with_max_seconds(command: str, seconds: int) -> str:
-    """Return the command line of a training with this --max-seconds."""
+    """Return the command line of a job that trains, with this --max-seconds."""
     flag = f"--max-seconds {seconds}"
     replaced, count = _MAX_SECONDS.subn(flag, command)
     return replaced if count else f"{command} {flag}"

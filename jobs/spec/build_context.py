@@ -57,10 +57,6 @@ class BuildContext:
 def build_context(repository: Path, image: Image) -> BuildContext:
     """Read environments/IMAGE, the files that are not its own, and the image's lock file.
 
-    Args:
-        repository: Folder that contains `environments/` and `locks/`.
-        image: Image to read.
-
     Raises:
         SnapshotError: The Dockerfile or the lock file is missing, or a file is a symbolic link.
     """

@@ -1,14 +1,17 @@
 """Build the `JobSpec` of any kind of job: the part that all kinds share. Pure."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from infra.outputs import Cluster, Datastore, Duty, PlatformOutputs
 from jobs.errors import SpecError
+from jobs.job_kinds import KINDS
+from jobs.leaf import JobKind
 from jobs.options import JobOptions
 from jobs.spec import environment_variables
-from jobs.spec.job_spec import LIFETIME_HOURS, Folder, JobSpec, Kind, Services, datastore_uri
+from jobs.spec.job_spec import LIFETIME_HOURS, PLACEHOLDER, Folder, JobSpec, Services, datastore_uri
 from jobs.spec.run_key import RunAttempt
 
 DATA_INPUT: Final = "data"
@@ -16,12 +19,8 @@ DATA_INPUT: Final = "data"
 _PINNED_MEMORY: Final = "--ulimit memlock=-1"
 """Docker option that removes the limit on locked memory, which InfiniBand needs."""
 
-_SHORT_HOURS: Final = {"smoke": 2.0, "check": 2.0}
-"""Default timeouts in hours of short jobs: if one takes longer, it hangs and wastes money."""
-
 _USUAL: Final[Mapping[Duty, str]] = {"train": "gpu", "prepare": "preparation"}
-"""Clusters that jobs run on if none is named, by duty; else it is the only one of that duty. A
-smoke test prefers a training cluster without GPUs."""
+"""Clusters that jobs run on if none is named, by role; else it is the only one of that role."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,8 @@ class SoftwareVersions:
 class JobBuilder:
     """A job under construction, with all problems found so far."""
 
-    kind: Kind
+    name: str
+    """Name of the kind of job."""
     outputs: PlatformOutputs
     options: JobOptions
     attempt: RunAttempt
@@ -58,11 +58,21 @@ class JobBuilder:
     """Cluster that the job runs on."""
 
     def __post_init__(self) -> None:
-        duty: Duty = "prepare" if self.kind in ("prepare", "score") else "train"
-        name = self.options.cluster
-        if name is None and self.kind == "smoke":
+        name, role = self.options.cluster, self.kind.role
+        if name is None and self.kind.plain:
             name = _cheapest(self.outputs)
-        self.cluster = find_cluster(self.outputs, name, duty)
+        self.cluster = find_cluster(self.outputs, name, role)
+        duty = self.cluster.duty
+        if role not in ("train", duty):
+            self.problems.append(
+                f"--cluster: jobs on {name} may not write prepared data, as its duty is to {duty};"
+                f" pass a cluster with the duty {role}, or omit it"
+            )
+
+    @property
+    def kind(self) -> JobKind:
+        """Kind of the job."""
+        return KINDS[self.name]
 
     @property
     def processes(self) -> int:
@@ -92,11 +102,11 @@ class JobBuilder:
         self.tags["data"] = name
         return True
 
-    def build(self, command: str, processes: int | None) -> JobSpec:
+    def build(self, words: Sequence[str], processes: int | None) -> JobSpec:
         """Build the job.
 
         Args:
-            command: Command line of every process.
+            words: Command line of every process, after `python -m`.
             processes: Processes per node; None for a single process without MPI.
 
         Raises:
@@ -109,7 +119,7 @@ class JobBuilder:
         self.problems += problems
         hours = options.timeout_hours
         if hours is None:
-            hours = _SHORT_HOURS.get(self.kind, LIFETIME_HOURS[cluster.priority])
+            hours = self.kind.hours or LIFETIME_HOURS[cluster.priority]
         if options.hold_on_failure and options.hold_on_failure >= hours * 60:
             self.problems.append(
                 f"--hold-on-failure: {options.hold_on_failure:g} minutes, but Azure ends the job"
@@ -120,13 +130,13 @@ class JobBuilder:
         variables = {**environment_variables.of_processes(cluster), **self.variables, **asked}
         try:
             spec = JobSpec(
-                kind=self.kind,
+                kind=self.name,
                 name=attempt.name,
                 run=attempt.run,
                 display_name=attempt.display_name,
-                experiment=options.experiment or self.kind,
+                experiment=options.experiment or self.name,
                 description=description,
-                command=command,
+                command=line("python", "-m", *words),
                 environment=software.gpu_environment if gpus else software.cpu_environment,
                 cluster=cluster,
                 nodes=options.nodes,
@@ -172,7 +182,7 @@ class JobBuilder:
             self.notes.append(
                 f"{cluster.size} has no InfiniBand, so gradients between nodes go over Ethernet"
             )
-        if cluster.priority == "LowPriority" and self.kind != "check":
+        if cluster.priority == "LowPriority" and self.kind.continues:
             self.notes.append(
                 "LowPriority nodes may be pre-empted at any time, and a job is limited to 7 days; a"
                 " run that is followed with --supervise resumes as a new attempt"
@@ -181,16 +191,16 @@ class JobBuilder:
     def _description(self, processes: int | None) -> str:
         cluster = self.cluster
         if processes is None:
-            return f"{self.kind} on one {cluster.size}"
+            return f"{self.name} on one {cluster.size}"
         count, unit = processes, "processes"
         if cluster.gpus_per_node:
             count, unit = processes * self.gpus_per_process, "GPUs"
-        return f"{self.kind} on {self.options.nodes} x {count} {unit} of {cluster.size}"
+        return f"{self.name} on {self.options.nodes} x {count} {unit} of {cluster.size}"
 
     def _tags(self) -> Mapping[str, str]:
         return {
             **self.attempt.tags,
-            "kind": self.kind,
+            "kind": self.name,
             "stack": self.outputs.stack,
             "code": self.software.code,
             **self.tags,
@@ -207,13 +217,13 @@ def _cheapest(outputs: PlatformOutputs) -> str | None:
     return next(plain, None)
 
 
-def find_cluster(outputs: PlatformOutputs, name: str | None, duty: Duty) -> Cluster:
+def find_cluster(outputs: PlatformOutputs, name: str | None, role: Duty) -> Cluster:
     """Return the cluster of a job.
 
     Args:
         outputs: Outputs of the stack.
-        name: Name of the cluster in the stack's settings; None chooses one of the duty.
-        duty: What the job needs a cluster for, if none is named.
+        name: Name of the cluster in the stack's settings; None chooses one of the role.
+        role: What the job needs a cluster for, if none is named.
 
     Raises:
         SpecError: The stack has no such cluster for jobs, or several of which none is named.
@@ -222,16 +232,37 @@ def find_cluster(outputs: PlatformOutputs, name: str | None, duty: Duty) -> Clus
     known = ", ".join(f"{key} ({cluster})" for key, cluster in sorted(usable.items())) or "none"
     stack = f"the stack {outputs.stack}"
     if name is None:
-        fitting = [key for key, cluster in usable.items() if cluster.duty == duty]
+        fitting = [key for key, cluster in usable.items() if cluster.duty == role]
         if not fitting:
             raise SpecError(
-                [f"--cluster: {stack} has no cluster with the duty {duty}; it has {known}"]
+                [f"--cluster: {stack} has no cluster with the duty {role}; it has {known}"]
             )
-        name = _USUAL[duty] if _USUAL[duty] in fitting else fitting[0]
-        if name != _USUAL[duty] and len(fitting) > 1:
+        name = _USUAL[role] if _USUAL[role] in fitting else fitting[0]
+        if name != _USUAL[role] and len(fitting) > 1:
             raise SpecError(
                 [f"--cluster: is missing, as {stack} has several clusters; choose from {known}"]
             )
     if name not in usable:
         raise SpecError([f"--cluster: {stack} has no cluster {name} for jobs; choose from {known}"])
     return usable[name]
+
+
+def line(*words: str) -> str:
+    """Join words into a shell command line. References to inputs and outputs are not quoted, as
+    Azure replaces them before or within the shell.
+    """
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    references = list(PLACEHOLDER.finditer(word))
+    if not references:
+        return shlex.quote(word)
+    parts, end = [], 0
+    for reference in references:
+        parts += [word[end : reference.start()], reference[0]]
+        end = reference.end()
+    parts.append(word[end:])
+    return "".join(
+        part if PLACEHOLDER.fullmatch(part) else shlex.quote(part) for part in parts if part
+    )

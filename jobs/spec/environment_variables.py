@@ -43,10 +43,10 @@ def of_processes(cluster: Cluster) -> dict[str, str]:
 
 
 def of_run(hold_minutes: float | None, *, paused: bool) -> dict[str, str]:
-    """Return the variables of a training.
+    """Return the variables of a job that trains.
 
     Args:
-        hold_minutes: Minutes to keep the nodes of a training that has failed; None does not.
+        hold_minutes: Minutes to keep the nodes of a job that has failed; None does not.
         paused: Whether rank 0 waits for a debugger.
     """
     # A run is asked through files.

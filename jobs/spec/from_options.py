@@ -30,7 +30,7 @@ class RunOptions(JobOptions):
     """What to run, and how."""
 
     kind: Literal["train", "smoke", "benchmark", "check"] = "train"
-    """train: a training; smoke: a short training with built-in data; benchmark: images/s on
+    """train: a run to its last step; smoke: a short run with built-in data; benchmark: images/s on
     synthetic data, or on the data set that is named; check: bandwidth of the network and of reading
     data, before an expensive job."""
 
@@ -156,13 +156,6 @@ def check_attempt(run: str) -> RunAttempt:
 def check_spec(
     outputs: PlatformOutputs, options: RunOptions, attempt: RunAttempt, software: SoftwareVersions
 ) -> JobSpec:
-    """Build the check of an expensive job's nodes and data.
-
-    Args:
-        outputs: Outputs of the stack.
-        options: Options of the expensive job.
-        attempt: Attempt of the check.
-        software: Versions of images and code.
-    """
+    """Build the check of an expensive job's nodes and data."""
     short = replace(options, timeout_hours=None, hold_on_failure=None, debug="no")
     return kinds.check(outputs, short, attempt, software)

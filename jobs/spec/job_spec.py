@@ -16,8 +16,6 @@ from jobs.errors import SpecError
 from jobs.options import ASSET, FOLDER, NAME
 from jobs.spec.run_key import RunAttempt
 
-Kind = Literal["train", "smoke", "benchmark", "prepare", "score", "check"]
-
 TENSORBOARD_DIR: Final = "outputs/tblogs"
 """Folder of TensorBoard files in the working directory, uploaded while the job runs."""
 
@@ -64,7 +62,8 @@ class JobSpec:
         SpecError: The job would fail in Azure or run differently than intended; lists all reasons.
     """
 
-    kind: Kind
+    kind: str
+    """Name of the kind of job, from `jobs.job_kinds`."""
     name: str
     run: str
     """Key of the run that the job is an attempt of."""
@@ -152,8 +151,8 @@ def _shape(spec: JobSpec) -> list[str]:
     gpus, each = cluster.gpus_per_node, spec.gpus_per_process
     if gpus and gpus % each:
         problems.append(
-            f"--model.stages: {each} GPUs per process, which does not divide the {gpus} GPUs of"
-            f" {cluster.size}; choose a number of stages that does"
+            f"GPUs per process: {each} does not divide the {gpus} GPUs of {cluster.size}; choose a"
+            " number of devices per rank that does"
         )
     elif gpus and processes != gpus // each:
         need = "each needs its own process" if each == 1 else f"a process uses {each} of them"

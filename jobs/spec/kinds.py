@@ -1,4 +1,4 @@
-"""The kinds of job, each built from the platform's outputs, a configuration and options. Pure.
+"""The jobs of each kind, built from the platform's outputs, a configuration and options. Pure.
 
 Nothing is defined twice: clusters, datastores and identities come from `PlatformOutputs`, a
 program's options from the trainer's dataclasses, and the run's folder from its key. Every kind
@@ -10,21 +10,18 @@ from typing import Any, Final
 
 from common import fields
 from infra.outputs import Cluster, PlatformOutputs
-from jobs.options import BatchOptions, JobOptions, PreparationOptions
-from jobs.spec import command_line, environment_variables
+from jobs.options import JobOptions, PreparationOptions
+from jobs.spec import environment_variables
 from jobs.spec.builder import DATA_INPUT, JobBuilder, SoftwareVersions
 from jobs.spec.job_spec import TENSORBOARD_DIR, UPLOADED, Folder, JobSpec, datastore_uri
 from jobs.spec.run_key import RunAttempt
 from trainer.config import TrainConfig
-from trainer.options import PrepareFolderOptions, PrepareImagenetOptions, ScoreOptions
+from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 from trainer.presets import PRESETS, batch_warning, to_args
 
 RUN_OUTPUT: Final = "run"
 RAW_INPUT: Final = "raw"
 PREPARED_OUTPUT: Final = "prepared"
-MODEL_INPUT: Final = "model"
-IMAGES_INPUT: Final = "images"
-SCORES_OUTPUT: Final = "scores"
 CHECK_RESULT: Final = "outputs/check.json"
 """File that a cluster check writes its measurements to."""
 
@@ -48,7 +45,7 @@ def train(
     attempt: RunAttempt,
     software: SoftwareVersions,
 ) -> JobSpec:
-    """Build a training on the cluster that the options name."""
+    """Build a job that trains, on the cluster that the options name."""
     return _training(JobBuilder("train", outputs, options, attempt, software), config)
 
 
@@ -113,7 +110,6 @@ def prepare(
         software: Versions of images and code.
     """
     builder = JobBuilder("prepare", outputs, options, attempt, software)
-    _check_duty(builder)
     command, files = _FILES[type(what)]
     below: dict[str, Any] = {}
     for name in files:
@@ -135,59 +131,7 @@ def prepare(
         datastore_uri(stores.prepared.name, folders.prepared), "rw_mount"
     )
     builder.tags["data"] = folders.prepared
-    return builder.build(command_line.line(*command_line.TRAINER, "prepare", command, *words), None)
-
-
-def score(
-    outputs: PlatformOutputs,
-    what: ScoreOptions,
-    folders: BatchOptions,
-    model: str,
-    options: JobOptions,
-    attempt: RunAttempt,
-    software: SoftwareVersions,
-) -> JobSpec:
-    """Build a job that writes the classes of images to files, as one process on each node of a
-    cluster whose jobs may write prepared data; each process uses all cores of its node.
-
-    Args:
-        outputs: Outputs of the stack.
-        what: Options of `python -m trainer score`; those that name the model, folders and parts
-            follow from the job.
-        folders: The registered model, the images and the folder to write.
-        model: Folder of the model in the container of results.
-        options: How the job is run.
-        attempt: Attempt of the run; a later attempt resumes where the last one ended.
-        software: Versions of images and code.
-    """
-    builder = JobBuilder("score", outputs, options, attempt, software)
-    _check_duty(builder)
-    own = {"run", "model", "input", "output", "part", "parts", "with_"}
-    given = sorted(name for name in own if getattr(what, name) != getattr(ScoreOptions(), name))
-    builder.problems += [
-        f"--{name.rstrip('_')}: follows from the job; omit it after the '--'" for name in given
-    ]
-    words = fields.to_flags(
-        replace(
-            what,
-            model=f"${{{{inputs.{MODEL_INPUT}}}}}",
-            input=f"${{{{inputs.{IMAGES_INPUT}}}}}",
-            output=f"${{{{outputs.{SCORES_OUTPUT}}}}}",
-        ),
-        ScoreOptions(),
-    )
-    stores = outputs.datastores
-    container, _, images = folders.input.partition("/")
-    store = {"raw": stores.raw, "prepared": stores.prepared}[container]
-    builder.inputs[MODEL_INPUT] = Folder(datastore_uri(stores.results.name, model), "download")
-    builder.inputs[IMAGES_INPUT] = Folder(datastore_uri(store.name, images), "ro_mount")
-    builder.written[SCORES_OUTPUT] = Folder(
-        datastore_uri(stores.prepared.name, folders.output), "rw_mount"
-    )
-    builder.tags |= {"model": folders.model, "data": folders.input, "scores": folders.output}
-    builder.variables |= environment_variables.of_shared_output()
-    command = command_line.line(*command_line.TRAINER, "score", *words)
-    return builder.build(command, 1 if options.nodes > 1 else None)
+    return builder.build(["trainer", "prepare", command, *words], None)
 
 
 def check(
@@ -203,24 +147,14 @@ def check(
         words += ["--data", DATA]
     if options.hold_on_failure or options.debug == "paused":
         builder.problems.append(
-            "--hold-on-failure, --debug paused: apply only to a training; omit them"
+            "--hold-on-failure, --debug paused: apply only to a job that trains; omit them"
         )
     builder.variables |= environment_variables.of_check()
-    command = command_line.line("python", "-m", "trainer.diagnostics.cluster_check", *words)
-    return builder.build(command, builder.processes)
-
-
-def _check_duty(builder: JobBuilder) -> None:
-    """Find a cluster whose identity may not write what a preparation or a scoring writes."""
-    if builder.cluster.duty != "prepare":
-        builder.problems.append(
-            f"--cluster: jobs on {builder.options.cluster} may not write prepared data, as its duty"
-            f" is to {builder.cluster.duty}; pass a cluster with the duty prepare, or omit it"
-        )
+    return builder.build(["trainer.diagnostics.cluster_check", *words], builder.processes)
 
 
 def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
-    builder.gpus_per_process = config.model.stages
+    builder.gpus_per_process = config.devices
     named = builder.options.data.asset or builder.options.data.path
     data = config.data
     if data.source == "tfrecords":
@@ -235,7 +169,7 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
             )
     _check(builder, config, builder.cluster)
     ranks = builder.options.nodes * builder.processes
-    builder.problems += config.model.group_problems(ranks)
+    builder.problems += config.misfits(ranks)
     warning = batch_warning(config, ranks)
     if warning is not None:
         builder.notes.append(warning)
@@ -254,8 +188,7 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
         data=data,
         log=replace(config.log, tensorboard_dir=TENSORBOARD_DIR),
     )
-    command = command_line.line(*command_line.TRAINER, "train", *to_args(resolved))
-    return builder.build(command, builder.processes)
+    return builder.build(["trainer", "train", *to_args(resolved)], builder.processes)
 
 
 def _check(builder: JobBuilder, config: TrainConfig, cluster: Cluster) -> None:

@@ -13,6 +13,7 @@ from azure.ai.ml import Input, MpiDistribution, Output
 from azure.ai.ml.entities import (
     CommandJob,
     CommandJobLimits,
+    Job,
     JobResourceConfiguration,
     JobService,
     JupyterLabJobService,
@@ -21,11 +22,9 @@ from azure.ai.ml.entities import (
     TensorBoardJobService,
     VsCodeJobService,
 )
-from azure.ai.ml.sweep import Choice, Objective, SweepJob, SweepJobLimits
 
 from jobs.errors import SnapshotError
 from jobs.spec.job_spec import JobSpec, Services
-from jobs.spec.sweep import Sweep
 
 _Service: TypeAlias = (
     JobService | JupyterLabJobService | SshJobService | TensorBoardJobService | VsCodeJobService
@@ -34,8 +33,6 @@ _Service: TypeAlias = (
 
 SCHEMA = "https://azuremlschemas.azureedge.net/latest/commandJob.schema.json"
 """Schema by which editors validate the YAML."""
-SWEEP_SCHEMA = "https://azuremlschemas.azureedge.net/latest/sweepJob.schema.json"
-"""Schema of sweeps."""
 
 
 def command_job(spec: JobSpec, code: Path) -> CommandJob:
@@ -78,63 +75,17 @@ def command_job(spec: JobSpec, code: Path) -> CommandJob:
     )
 
 
-def sweep_job(spec: JobSpec, code: Path, sweep: Sweep, concurrent: int) -> SweepJob:
-    """Convert a training to a sweep of the SDK's type, whose trials vary its options.
-
-    Args:
-        spec: Job of one trial.
-        code: Folder of the code snapshot.
-        sweep: What varies.
-        concurrent: Maximum number of trials at the same time.
-
-    Raises:
-        SpecError: The job cannot be a trial.
-    """
-    trial = command_job(spec, code)
-    trial.command = sweep.command(spec)
-    tags = {key: value for key, value in spec.tags.items() if key not in ("run", "attempt")}
-    return SweepJob(
-        name=spec.run,
-        display_name=f"{spec.run}, sweep",
-        experiment_name=spec.experiment,
-        description=spec.description,
-        tags=tags,
-        compute=spec.cluster.name,
-        trial=trial,
-        inputs=trial.inputs,
-        outputs=trial.outputs,
-        identity=ManagedIdentityConfiguration(client_id=spec.cluster.identity_client_id),
-        sampling_algorithm="grid",
-        search_space={name: Choice(values=list(values)) for name, values in sweep.space.items()},
-        objective=Objective(goal="maximize", primary_metric=sweep.metric),
-        limits=SweepJobLimits(
-            max_total_trials=sweep.trials,
-            max_concurrent_trials=concurrent,
-            trial_timeout=spec.timeout_seconds,
-        ),
-    )
-
-
 def to_yaml(spec: JobSpec, code: Path) -> str:
     """Convert a job to YAML for `az ml job create --file`; see `command_job` for the arguments.
 
     Raises:
         SnapshotError: The folder does not exist; the SDK would take it for the name of an asset.
     """
-    return _dumped(command_job(spec, code), code, SCHEMA)
+    return dumped(command_job(spec, code), code, SCHEMA)
 
 
-def sweep_to_yaml(spec: JobSpec, code: Path, sweep: Sweep, concurrent: int) -> str:
-    """Convert a sweep to YAML for `az ml job create --file`; see `sweep_job` for the arguments.
-
-    Raises:
-        SnapshotError: The folder does not exist.
-        SpecError: The job cannot be a trial.
-    """
-    return _dumped(sweep_job(spec, code, sweep, concurrent), code, SWEEP_SCHEMA)
-
-
-def _dumped(job: CommandJob | SweepJob, code: Path, schema: str) -> str:
+def dumped(job: Job, code: Path, schema: str) -> str:
+    """Write a job of the SDK as YAML; see `to_yaml` for the errors."""
     if not code.is_dir():
         raise SnapshotError(f"{code}: is not a folder, so there is no code to run")
     text = io.StringIO()

@@ -10,6 +10,3 @@ OUTCOME: Final = "outcome"
 
 NOTIFIED: Final = "notified"
 """Tag of an attempt that a webhook has accepted a notice about."""
-
-PLAN: Final = "plan"
-"""Tag of a training with what was planned when it was submitted, as JSON."""

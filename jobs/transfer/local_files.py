@@ -103,8 +103,8 @@ def _walk(
     def refuse(error: OSError) -> NoReturn:
         raise error
 
-    for place, folders, names in os.walk(path, onerror=refuse):
-        folder = Path(place)
+    for root, folders, names in os.walk(path, onerror=refuse):
+        folder = Path(root)
         prefix = "" if folder == path else f"{folder.relative_to(path).as_posix()}/"
         hidden += [prefix + name for name in [*folders, *names] if name.startswith(".")]
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -99,16 +99,7 @@ class Progress:
 
 
 def line(activity: str, done_files: int, files: int, done: int, total: int, rate: float) -> str:
-    """Format the progress as a line.
-
-    Args:
-        activity: What is done.
-        done_files: Number of completed files.
-        files: Number of all files.
-        done: Completed bytes.
-        total: Bytes of all files.
-        rate: Bytes per second.
-    """
+    """Format the progress as a line."""
     text = f"{activity} {done_files:,} of {plural(files, 'file')}, {size(done)} of {size(total)}"
     if rate <= 0:
         return text

@@ -41,7 +41,7 @@ class Certificate:
 def make_certificate(folder: Path) -> Certificate:
     """Write a new certificate for 127.0.0.1 and localhost into a folder."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Azure on loopback")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Simulator of Azure")])
     now = dt.datetime.now(dt.UTC)
     names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
     signed = (

@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -32,17 +31,6 @@ class CommandError(RehearsalError):
     def __init__(self, lines: Sequence[str], log: Path) -> None:
         super().__init__("\n".join(lines))
         self.lines, self.log = tuple(lines), log
-
-
-@dataclass(frozen=True)
-class CommandOutput:
-    """Output of a command."""
-
-    text: str
-    """Stdout and stderr, interleaved."""
-    answer: str
-    """Stdout alone if it was kept separate, otherwise the same as `text`."""
-    log: Path
 
 
 class CommandRunner:
@@ -76,14 +64,14 @@ class CommandRunner:
         status: int = 0,
         on_line: Callable[[str], None] | None = None,
         separate: bool = False,
-    ) -> CommandOutput:
-        """Run a command to its end.
+    ) -> str:
+        """Run a command to its end, and return its output, which is kept in a file as well.
 
         Args:
             command: Program and arguments.
             status: Expected exit status.
             on_line: Called with each line of output as it comes.
-            separate: Whether stdout is an answer that is kept apart from stderr.
+            separate: Whether to keep stdout apart from stderr, and return it alone.
 
         Raises:
             CommandError: it exited with another status, or did not finish in time.
@@ -117,7 +105,7 @@ class CommandRunner:
                 ],
                 log,
             )
-        return CommandOutput(text + answer, answer or text, log)
+        return answer if separate else text
 
     def serve(self, command: Sequence[str | Path]) -> tuple[Path, subprocess.Popen[str]]:
         """Start a command that runs until it is stopped; return the file of its stdout, and the

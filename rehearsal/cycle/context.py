@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from common.waiting import wait_until
-from rehearsal.cycle.commands import CommandError, CommandOutput, CommandRunner
+from rehearsal.cycle.commands import CommandRunner
 from rehearsal.cycle.webhook import Webhook
 from rehearsal.errors import RehearsalError
 from rehearsal.loopback import Loopback
@@ -38,10 +38,10 @@ class Facts:
 
 
 class CycleContext:
-    """An Azure with a stack, and the commands that work on it.
+    """A simulator with a stack, and the commands that work on it.
 
     Args:
-        azure: Azure on loopback.
+        azure: The simulator.
         stack: Stack that is deployed to it.
         folder: Folder for all output.
         show: Prints a line of a command's output.
@@ -65,28 +65,40 @@ class CycleContext:
 
         self.commands = CommandRunner(folder / "logs", ROOT, environment, azure.end_commands)
 
-    def jobs(self, verb: str, *arguments: str, live: bool = False) -> CommandOutput:
+    def jobs(self, verb: str, *arguments: str, live: bool = False) -> None:
         """Run `python -m jobs VERB`; `live` prints its output as it comes."""
         command = [sys.executable, "-m", "jobs", verb, *arguments]
         at = command.index("--") if "--" in command else len(command)
         command[at:at] = ["--stack", self.stack.stack]
-        return self.commands.run(command, on_line=self._show if live else None)
+        self.commands.run(command, on_line=self._show if live else None)
 
-    def jobs_json(self, verb: str, *arguments: str) -> Any:
+    def jobs_json(self, verb: str, *arguments: str, status: int = 0) -> Any:
         """Run `python -m jobs VERB --json` and return its answer."""
         command = [sys.executable, "-m", "jobs", verb, *arguments, "--json"]
-        output = self.commands.run([*command, "--stack", self.stack.stack], separate=True)
-        return json.loads(output.answer)
+        return self._json([*command, "--stack", self.stack.stack], status)
 
-    def pulumi(self, *arguments: str, separate: bool = False) -> CommandOutput:
-        """Run a Pulumi command; `separate` keeps its answer apart from its warnings."""
+    def pulumi(self, *arguments: str) -> None:
+        """Run a Pulumi command."""
+        self.commands.run(self._pulumi(arguments))
+
+    def pulumi_json(self, *arguments: str) -> Any:
+        """Run a Pulumi command that answers with JSON, and return its answer."""
+        return self._json(self._pulumi(arguments))
+
+    def _pulumi(self, arguments: Sequence[str]) -> list[str]:
         command = [str(self.stack.program), *arguments, "--stack", self.stack.stack]
-        command += ["--non-interactive", "--color=never"]
-        return self.commands.run(command, separate=separate)
+        return [*command, "--non-interactive", "--color=never"]
 
-    def trainer(self, *arguments: str) -> CommandOutput:
+    def trainer(self, *arguments: str) -> None:
         """Run a command of the trainer."""
-        return self.commands.run([TRAINER, "-m", "trainer", *arguments])
+        self.commands.run([TRAINER, "-m", "trainer", *arguments])
+
+    def trainer_json(self, *arguments: str) -> Any:
+        """Run a command of the trainer that answers with JSON, and return its answer."""
+        return self._json([str(TRAINER), "-m", "trainer", *arguments, "--json", "True"])
+
+    def _json(self, command: Sequence[str], status: int = 0) -> Any:
+        return json.loads(self.commands.run(command, status=status, separate=True))
 
     @property
     def group(self) -> str:
@@ -106,19 +118,18 @@ class CycleContext:
         return f"{self.workspace}/computes/{self.facts.outputs['clusters'][role]['name']}"
 
 
-def require(condition: object, problem: str, log: Path | None = None) -> None:
+def require(condition: object, problem: str) -> None:
     """Fail the step unless a condition holds.
 
     Args:
         condition: Required condition.
         problem: Message if it does not hold.
-        log: File with more about the problem.
 
     Raises:
         RehearsalError: the condition does not hold.
     """
     if not condition:
-        raise RehearsalError(problem) if log is None else CommandError([problem], log)
+        raise RehearsalError(problem)
 
 
 def require_within(condition: Callable[[], bool], seconds: float, what: str) -> None:

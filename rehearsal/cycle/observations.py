@@ -1,4 +1,4 @@
-"""What a cycle observes of Azure for its record: the training's jobs, and nodes over time."""
+"""What a cycle observes for its record: the jobs of the run, and nodes over time."""
 
 import datetime as dt
 import threading
@@ -28,7 +28,7 @@ class NodeSampler:
     """Samples the number of nodes of all clusters, in a thread of its own.
 
     Args:
-        azure: Azure on loopback.
+        azure: The simulator.
     """
 
     def __init__(self, azure: Loopback) -> None:

@@ -1,45 +1,40 @@
 """Steps for the platform: deploy, change, repair and tear down."""
 
-import json
-from pathlib import Path
+from typing import Any, Final
 
-from rehearsal.cycle import output_parsing
 from rehearsal.cycle.context import CycleContext, Findings, require
 from rehearsal.resources.storage import ACCOUNT
 from rehearsal.resources.vaults import DELETED_KIND as DELETED_VAULT
 from rehearsal.resources.workspaces import DELETED, WORKSPACE
 
+_DRIFT: Final = 26
+"""Exit status of `python -m jobs drift` if it has found any."""
+
 
 def preview(context: CycleContext) -> Findings:
     """Preview the deployment."""
-    output = context.jobs("preview")
-    context.facts.declared = output_parsing.changes(output.text).get("to create", 0)
+    context.facts.declared = context.jobs_json("preview")["changeSummary"].get("create", 0)
     require(context.facts.declared > 0, "the preview lists no resource to create")
     return [f"{context.facts.declared} resources to create"]
 
 
 def deploy(context: CycleContext) -> Findings:
     """Deploy the platform."""
-    output = context.jobs("up", "--yes", "True")
-    created = output_parsing.changes(output.text).get("created", 0)
-    foreseen = context.facts.declared
+    context.jobs("up", "--yes", "True")
+    created, foreseen = len(_resources(context)), context.facts.declared
     require(created == foreseen, f"{created} resources were created, the preview listed {foreseen}")
     return [f"{created} created"]
 
 
 def deploy_again(context: CycleContext) -> Findings:
     """Deploy again: `--expect-no-changes` makes Pulumi fail on any change."""
-    output = context.pulumi("up", "--yes", "--expect-no-changes")
-    same = output_parsing.changes(output.text).get("unchanged", 0)
-    require(same == context.facts.declared, f"{same} of {context.facts.declared} are unchanged")
-    return [f"no changes: {same} unchanged"]
+    context.pulumi("up", "--yes", "--expect-no-changes")
+    return [f"no changes to {context.facts.declared} resources"]
 
 
 def read_outputs(context: CycleContext) -> Findings:
     """Read the outputs that jobs depend on."""
-    output = context.pulumi("stack", "output", "platform", "--json", separate=True)
-    outputs = json.loads(output.answer)
-    context.facts.outputs = outputs
+    outputs = context.facts.outputs = context.pulumi_json("stack", "output", "platform", "--json")
     gpu = outputs["clusters"]["gpu"]
     require(
         context.azure.resources.get(context.workspace) is not None,
@@ -55,14 +50,15 @@ def change(context: CycleContext) -> Findings:
     """Change a setting, and check that exactly that is deployed."""
     nodes = context.facts.outputs["clusters"]["gpu"]["max_nodes"]
     context.stack.configure("clusters.gpu.max_nodes", str(nodes - 1))
-    output = context.pulumi("preview", "--diff")
-    difference = f"maxNodeCount: {nodes} => {nodes - 1}"
-    _require_one_update(context, "Pulumi's preview shows", output.text, difference, output.log)
+    steps = context.pulumi_json("preview", "--json")["steps"]
+    changed = [list(step["detailedDiff"] or ()) for step in steps if step["op"] != "same"]
+    path = "properties.properties.scaleSettings.maxNodeCount"
+    require(changed == [[path]], f"the preview shows changes of {changed}, expected only {path}")
     context.jobs("up", "--yes", "True")
     cluster = context.azure.resources.get(context.cluster("gpu"))
     scale = cluster["properties"]["properties"]["scaleSettings"] if cluster else {}
     require(scale.get("maxNodeCount") == nodes - 1, f"after the update the cluster has {scale}")
-    return [f"1 to update: {difference}"]
+    return [f"1 to update: maxNodeCount: {nodes} => {nodes - 1}"]
 
 
 def drift(context: CycleContext) -> Findings:
@@ -71,24 +67,15 @@ def drift(context: CycleContext) -> Findings:
     accounts = azure.resources.of_kind(ACCOUNT)
     (account,) = [account for account in accounts if account["kind"] == "StorageV2"]
     azure.resources.update(account["id"], {"publicNetworkAccess": "Enabled"})
-    output = context.pulumi("refresh", "--preview-only", "--diff")
-    difference = 'publicNetworkAccess: "Disabled" => "Enabled"'
-    _require_one_update(context, "the refresh shows", output.text, difference, output.log)
-    context.pulumi("up", "--yes", "--refresh")
+    drift = context.jobs_json("drift", status=_DRIFT)["drift"]
+    found = [(one["operation"], one["properties"]) for one in drift]
+    expected = [("update", ["publicNetworkAccess"])]
+    require(found == expected, f"the drift is {found}, expected {expected}")
+    context.jobs("up", "--yes", "True", "--refresh", "True")
     now = azure.resources.get(account["id"]) or {"properties": {}}
     repaired = now["properties"].get("publicNetworkAccess") == "Disabled"
     require(repaired, "the next deployment did not repair the drift")
-    return [f"found {difference}", "the next deployment repaired it"]
-
-
-def _require_one_update(
-    context: CycleContext, subject: str, text: str, difference: str, log: Path
-) -> None:
-    """Require that Pulumi shows one difference, and nothing else."""
-    counted, differences = output_parsing.changes(text), output_parsing.differences(text)
-    expected = {"to update": 1, "unchanged": context.facts.declared - 1}
-    require(counted == expected, f"{subject} {counted}, expected {expected}", log)
-    require(difference in differences, f"{subject} {differences}, expected {difference}", log)
+    return ["found the change of publicNetworkAccess", "the next deployment repaired it"]
 
 
 def teardown(context: CycleContext) -> Findings:
@@ -108,11 +95,17 @@ def teardown(context: CycleContext) -> Findings:
 
 def _urns(context: CycleContext) -> list[str]:
     """Return the URNs of the Azure resources in the stack's state."""
-    output = context.pulumi("stack", "export", separate=True)
-    resources = json.loads(output.answer)["deployment"].get("resources") or []
     return [
-        resource["urn"] for resource in resources if resource["type"].startswith("azure-native:")
+        str(resource["urn"])
+        for resource in _resources(context)
+        if resource["type"].startswith("azure-native:")
     ]
+
+
+def _resources(context: CycleContext) -> list[Any]:
+    """Return all resources in the stack's state: Azure's, the stack itself and its provider."""
+    state = context.pulumi_json("stack", "export")
+    return list(state["deployment"].get("resources") or ())
 
 
 def teardown_again(context: CycleContext) -> Findings:

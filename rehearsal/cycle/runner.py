@@ -118,7 +118,7 @@ def _rehearse(
         Webhook() as webhook,
     ):
         _join_groups(azure, stack)
-        console.line(f"Stack {STACK} on loopback: {azure.url} stands in for Azure")
+        console.line(f"Stack {STACK} in the simulator of Azure at {azure.url}")
         console.line(f"Pulumi {stack.version}: {_short(stack.program)}")
         if options.image is not None:
             console.line(f"Jobs run in {options.image}")
@@ -157,7 +157,7 @@ def run_steps(steps: Sequence[CycleStep], context: CycleContext, console: Consol
     finally:
         sampler.close()
     return Cycle(
-        title=f"Stack {STACK} on loopback",
+        title=f"Stack {STACK} in the simulator",
         began=began,
         seconds=time.time() - began,
         machine=_machine(context.azure.options),

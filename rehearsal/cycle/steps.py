@@ -94,7 +94,7 @@ STEPS: Final = (
     CycleStep(
         "drift",
         "Detect and repair drift",
-        "pulumi refresh --preview-only --diff",
+        "python -m jobs drift",
         platform_steps.drift,
     ),
     CycleStep(

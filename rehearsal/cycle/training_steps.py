@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from rehearsal.cycle import observations, output_parsing
+from azure.storage.blob import ContainerClient
+
+from rehearsal.cycle import observations
 from rehearsal.cycle.commands import CommandError
 from rehearsal.cycle.context import CycleContext, Findings, require, require_within
 from rehearsal.errors import RehearsalError
@@ -34,9 +36,9 @@ _TIMEOUT_SECONDS: Final = 180.0
 
 def preflight(context: CycleContext) -> Findings:
     """Check that a training can start."""
-    output = context.jobs("preflight", "--preset", "digits", "--nodes", str(NODES))
-    checks = [line for line in output.text.splitlines() if line.startswith("ok ")]
-    require(len(checks) > 1, "the command printed no check")
+    checks = context.jobs_json("preflight", "--preset", "digits", "--nodes", str(NODES))
+    unknown = [check["name"] for check in checks if not check["good"]]
+    require(len(checks) > 1 and not unknown, f"of {len(checks)} checks, {unknown} are not ok")
     return [f"{len(checks)} checks, all ok"]
 
 
@@ -61,7 +63,7 @@ def train(context: CycleContext) -> Findings:
     preemption = _Preemption(context)
     preemption.start()
     try:
-        output = context.jobs(
+        context.jobs(
             "submit",
             *("--preset", "digits", "--nodes", str(NODES), "--name", RUN),
             *("--data.asset", context.facts.data_set),
@@ -82,24 +84,25 @@ def train(context: CycleContext) -> Findings:
         "PreemptionError" in attempts[0].reason,
         f"expected a PreemptionError, found {attempts[0].reason}",
     )
-    at = output_parsing.continued_at(output.text)
+    events = _events(context, RUN)
+    starts = [event["step"] for event in events if event["event"] == "start"]
     require(
-        at is not None and at >= saved,
-        f"a checkpoint of step {saved} was saved, but the training resumed at step {at}",
+        len(starts) == len(attempts) and starts[-1] >= saved,
+        f"a checkpoint of step {saved} was saved, but the attempts started at steps {starts}",
     )
+    (last_step,) = (event["step"] for event in events if event["event"] == "finish")
     told = [f"{RUN}/1/resubmitted", f"{RUN}/2/completed"]
     require(context.webhook.ids == told, f"expected notices {told}, got {context.webhook.ids}")
-    last_step = output_parsing.last_step(output.text)
-    context.facts.attempts = _with_steps(attempts, at or 0, last_step)
+    context.facts.attempts = _with_steps(attempts, starts[-1], last_step)
     return [
         f"pre-empted after the checkpoint of step {saved}",
-        f"resubmitted as {attempts[1].job}, resumed at step {at}, completed",
+        f"resubmitted as {attempts[1].job}, resumed at step {starts[-1]}, completed",
         f"{len(told)} notices have reached the webhook",
         *_metrics(context, attempts[1].job, last_step),
     ]
 
 
-def _metrics(context: CycleContext, job: str, last_step: int | None) -> Findings:
+def _metrics(context: CycleContext, job: str, last_step: int) -> Findings:
     """Check that all metrics of a job have reached the workspace."""
     if context.azure.options.image is None:
         # Only the images have MLflow.
@@ -157,15 +160,27 @@ class _Preemption(threading.Thread):
 
 def _saved_step(context: CycleContext, run: str) -> int:
     """Return the newest step of a run with a complete checkpoint in storage; 0 without one."""
-    store = context.facts.outputs["datastores"]["results"]
-    blobs = context.azure.blobs.container(store["account"], store["container"])
-    names = blobs.list_blob_names(name_starts_with=f"runs/{run}/{run}/checkpoints/")
+    blobs, folder = _results(context, run)
+    names = blobs.list_blob_names(name_starts_with=f"{folder}/checkpoints/")
     return max((int(step) for name in names for step in _CHECKPOINT.findall(name)), default=0)
 
 
-def _with_steps(
-    attempts: Sequence[Attempt], continued: int, last_step: int | None
-) -> tuple[Attempt, ...]:
+def _events(context: CycleContext, run: str) -> list[Any]:
+    """Return the lines of a run's metrics.jsonl in storage."""
+    blobs, folder = _results(context, run)
+    lines = blobs.download_blob(f"{folder}/metrics.jsonl").readall().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _results(context: CycleContext, run: str) -> tuple[ContainerClient, str]:
+    """Return the container of the results, and the folder of a run in it."""
+    store = context.facts.outputs["datastores"]["results"]
+    return context.azure.blobs.container(store["account"], store["container"]), (
+        f"runs/{run}/{run}"
+    )
+
+
+def _with_steps(attempts: Sequence[Attempt], continued: int, last_step: int) -> tuple[Attempt, ...]:
     """Return the attempts with the training steps that were kept."""
     first, last = attempts
     return (
@@ -280,14 +295,14 @@ def download(context: CycleContext) -> Findings:
 
 def evaluate(context: CycleContext) -> Findings:
     """Evaluate the downloaded model on this machine."""
-    output = context.trainer(
+    here = context.trainer_json(
         *("evaluate", "--run", str(context.folder / "downloaded")),
         *("--data-dir", str(context.folder / "digits")),
     )
-    here = output_parsing.accuracy(output.text)
-    reported = (f"{context.facts.accuracy * 100:.2f}", context.facts.examples)
-    require(here == reported, f"top-1 and images are {here}, but the job reported {reported}")
-    return [f"top-1 {reported[0]}% on {reported[1]:,} images, as the job reported"]
+    found = (here["top1"], here["examples"])
+    reported = (context.facts.accuracy, context.facts.examples)
+    require(found == reported, f"top-1 and images are {found}, but the job reported {reported}")
+    return [f"top-1 {found[0]:.2%} on {found[1]:,} images, as the job reported"]
 
 
 def register(context: CycleContext) -> Findings:

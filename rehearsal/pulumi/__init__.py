@@ -1,1 +1,1 @@
-"""Runs Pulumi's real engine against Azure on loopback."""
+"""Runs Pulumi's real engine against the simulator."""

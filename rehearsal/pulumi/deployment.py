@@ -1,4 +1,4 @@
-"""Pulumi's real engine against this Azure, with a separate provider, backend and home folder."""
+"""Pulumi's real engine against the simulator, with a separate provider, backend and home folder."""
 
 import contextlib
 import os
@@ -32,13 +32,13 @@ _MAKE: Final = ("MAKE", "MFLAGS")
 
 
 class Deployment(contextlib.AbstractContextManager["Deployment"]):
-    """A stack of this repository on loopback, as a context manager.
+    """A stack of this repository in the simulator, as a context manager.
 
     The user's login, stacks and plugins are not touched, nor any file of the repository: the
     stack's settings are a copy.
 
     Args:
-        azure: Azure to deploy to.
+        azure: The simulator to deploy to.
         folder: Folder for state, settings and Pulumi's home; an earlier folder still has its stack.
         stack: Name of the stack; `Pulumi.<stack>.yaml` configures it.
         subscription: Id of the subscription to deploy to.

@@ -1,24 +1,23 @@
 """The command: which benchmarks there are, and what each can be told."""
 
-import importlib
 from dataclasses import is_dataclass
 
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS, USAGE, main
-from benchmarks.data.photos import Options as PhotoOptions
+from benchmarks.__main__ import BENCHMARKS, PROGRAM, main
+from benchmarks.photos import Options as PhotoOptions
 from benchmarks.training.digits import Options as DigitsOptions
 from common.arguments import parse
 from common.errors import ConfigError
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_each_benchmark_is_a_module_with_its_options(name):
-    module = importlib.import_module(f"benchmarks.{BENCHMARKS[name][0]}")
-    assert is_dataclass(module.Options)
-    assert parse(module.Options(), name, []) == module.Options()
-    assert callable(getattr(module, "run", None) or (module.measure and module.show))
-    assert f"\n  {name} " in USAGE
+@pytest.mark.parametrize("row", BENCHMARKS, ids=lambda row: row.name)
+def test_each_benchmark_has_its_options_and_what_runs_it(row):
+    options = row.load_options()
+    assert is_dataclass(options)
+    assert parse(options(), row.name, []) == options()
+    assert callable(row.load_run())
+    assert f"\n  {row.name} " in PROGRAM.usage
 
 
 def test_what_stands_before_the_options_or_after_dashes_has_no_name():
@@ -32,9 +31,9 @@ def test_what_stands_before_the_options_or_after_dashes_has_no_name():
     ("name", "args"), [("write-photos", ["a", "b"]), ("loop", ["here"]), ("loop", ["--", "here"])]
 )
 def test_an_argument_without_a_place_is_refused(name, args):
-    module = importlib.import_module(f"benchmarks.{BENCHMARKS[name][0]}")
+    options = PROGRAM.find([name])[0].load_options()
     with pytest.raises(ConfigError, match="unexpected argument"):
-        parse(module.Options(), name, args)
+        parse(options(), name, args)
 
 
 def test_mistaken_options_are_named(capsys):
@@ -46,11 +45,6 @@ def test_mistaken_options_are_named(capsys):
     assert "--photos: makes its own data sets" in capsys.readouterr().err
 
 
-def test_a_benchmark_that_was_renamed_is_refused_with_its_name_of_today(capsys):
-    assert main(["photographs"]) == 2
-    assert "photographs: is now called input --photos" in capsys.readouterr().err
-
-
 def test_an_unknown_benchmark_is_refused_with_what_was_meant(capsys):
     assert main(["timelines"]) == 2
     error = capsys.readouterr().err
@@ -60,4 +54,4 @@ def test_an_unknown_benchmark_is_refused_with_what_was_meant(capsys):
 
 def test_without_a_benchmark_it_shows_which_there_are(capsys):
     assert main([]) == 2
-    assert capsys.readouterr().err == USAGE
+    assert capsys.readouterr().err == PROGRAM.usage

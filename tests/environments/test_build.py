@@ -27,7 +27,7 @@ for last; do :; done
 @pytest.fixture(autouse=True)
 def no_reader(tmp_path, monkeypatch):
     """A machine without the tools for the bill of materials."""
-    monkeypatch.setattr(build, "SBOM", tmp_path / "nowhere")
+    monkeypatch.setattr(build, "SYFT", tmp_path / "nowhere")
 
 
 @pytest.fixture
@@ -92,30 +92,29 @@ def test_a_record_tells_a_cold_build_from_a_warm_one(podman, tmp_path, monkeypat
 def test_what_is_inside_is_written_beside_what_was_built_anew(
     podman, machine, tmp_path, monkeypatch
 ):
-    reader = tmp_path / "python"
-    reader.write_text(
-        '#!/bin/sh\necho "$*" >> "$SAID"\n[ -z "$BAD" ] || { echo bad >&2; exit 1; }\n'
-    )
-    reader.chmod(0o755)
-    monkeypatch.setattr(build, "SBOM", reader)
-    given = order(tmp_path, base="debian")
+    reader = tmp_path / "syft"
+    reader.touch()
+    monkeypatch.setattr(build, "SYFT", reader)
+    given, read = order(tmp_path, base="debian"), []
 
-    def read():
-        return machine.said("environments.inventory.sbom")
+    def write(*arguments):
+        read.append(arguments)
+        if len(read) == 2:
+            raise UserError("bad")
 
+    monkeypatch.setattr(build.inventory, "write", write)
     build.build(podman, given, str)
-    (line,) = read()
-    assert f"/root of {given.name} --to {given.beside} --name trainer-cpu:latest" in line
+    ((program, root, to, name),) = read
+    assert (program, to, name) == (reader, given.beside, "trainer-cpu:latest")
+    assert str(root) == f"/root of {given.name}"
     assert f"podman image unmount {given.name}" in machine.said()
     build.build(podman, given, str)
-    assert len(read()) == 1
+    assert len(read) == 1
     monkeypatch.setenv("ID", "another")
-    monkeypatch.setenv("BAD", "1")
-    with pytest.raises(UserError, match="no bill of materials: bad"):
+    with pytest.raises(UserError, match="bad"):
         build.build(podman, given, str)
-    monkeypatch.delenv("BAD")
     build.build(podman, given, str)
-    assert len(read()) == 3, "what failed is done again"
+    assert len(read) == 3, "what failed is done again"
 
 
 @pytest.mark.parametrize("kind", [Podman, Docker])

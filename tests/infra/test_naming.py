@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from infra import naming
 from infra.errors import NamingError
+from infra.leaves import LEAVES
 from infra.naming import CLUSTER_KEY, DUTY_SUBNETS, GLOBAL, LIMITS, Names
 
 LETTERS_AND_DIGITS = string.ascii_lowercase + string.digits
@@ -43,7 +44,8 @@ def test_for_any_text_there_are_either_legal_names_or_problems(prefix, stack, re
 
 @given(parts, stacks, parts, anything)
 def test_names_of_every_kind_are_within_azures_rules(prefix, stack, region, seed):
-    assume(not naming.problems(prefix, stack, region, seed))
+    more = [one for leaf in LEAVES for one in leaf.names]
+    assume(not naming.problems(prefix, stack, region, seed, more))
     names = Names(prefix, stack, region, seed, subscription=SUBSCRIPTION)
     assert re.fullmatch(r"[a-z0-9]{3,24}", names.default_storage)
     assert re.fullmatch(r"[a-z0-9]{3,24}", names.data_storage)
@@ -52,7 +54,8 @@ def test_names_of_every_kind_are_within_azures_rules(prefix, stack, region, seed
     assert "--" not in names.vault
     assert re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_-]{2,32}", names.workspace)
     assert re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9-]{2,61}[a-zA-Z0-9]", names.log_workspace)
-    assert re.fullmatch(r"[a-zA-Z0-9-]{1,127}", names.encryption_key)
+    for one in more:
+        assert one.limit.allows(one(names)), one.kind
     for role in SUBNETS:
         assert re.fullmatch(RESOURCE_NAME, names.subnet(role))
         assert re.fullmatch(RESOURCE_NAME, names.network_security_group(role))

@@ -123,3 +123,10 @@ def test_no_key_could_hold_a_secret():
     names = " ".join(keys(written()))
     for word in ("key", "secret", "password", "token", "sas", "connection", "credential"):
         assert word not in names
+
+
+def test_what_costs_money_without_a_node_is_named():
+    assert example().standing_costs == ()
+    machine = outputs.JumpMachine("/subscriptions/s/x/hvd-dev-jump", "/x/bastion", "19:00 UTC")
+    [line] = dataclasses.replace(example(), jump_machine=machine).standing_costs
+    assert line.startswith("jump machine hvd-dev-jump: costs money while it runs, off at 19:00 UTC")

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.errors import SettingsError
-from infra.settings import ClusterSettings, Settings
+from infra.leaves import SETTINGS
+from infra.settings import ClusterSettings
 from infra.validation import load
 from tests.infra.support.configurations import (
     NETWORK,
@@ -97,7 +98,7 @@ def test_a_key_that_is_missing_says_what_to_give():
         load(values)
     assert caught.value.problems == (
         "location: is missing; give a region's short name, such as westeurope",
-        "budget: is missing; give a group of keys with amount, start, emails",
+        "budget: is missing; give a group of keys with emails, amount, start",
     )
 
 
@@ -138,7 +139,7 @@ data = st.recursive(
 )
 
 
-def every_key(cls=Settings, prefix=""):
+def every_key(cls=SETTINGS, prefix=""):
     """All dotted keys of the settings, groups and what is in them."""
     for field in dataclasses.fields(cls):
         yield prefix + field.name
@@ -155,7 +156,7 @@ def test_whatever_is_written_under_a_key_is_taken_or_refused_with_a_key(key, val
         load(configured((key, value)))
     except SettingsError as error:
         told = error.problems
-    tops = {field.name for field in dataclasses.fields(Settings)}
+    tops = {field.name for field in dataclasses.fields(SETTINGS)}
     assert {re.match(r"\w+", text)[0] for text in told} <= tops
 
 

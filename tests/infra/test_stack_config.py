@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from infra import stack_config
-from infra.settings import Settings
+from infra.leaves import SETTINGS
 from infra.validation import load
 from tests import ROOT
 from tests.infra.support.configurations import STACKS, configured, stack_file
@@ -23,7 +23,7 @@ def project():
 def test_the_project_declares_every_key_with_its_type_and_default():
     declared = project()["config"]
     defaults = load(configured())
-    given = [field.name for field in dataclasses.fields(Settings) if field.name != "stack"]
+    given = [field.name for field in dataclasses.fields(SETTINGS) if field.name != "stack"]
     assert sorted(declared) == sorted(given)
     required = {name for name, schema in declared.items() if "default" not in schema}
     assert required == {"prefix", "location", "budget", "tags"}

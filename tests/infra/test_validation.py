@@ -253,9 +253,9 @@ def test_the_subnets_hold_all_clusters_at_their_largest_at_once(gpu, twin, prepa
             ("clusters.build.max_nodes", build),
         )
     )
-    plan = settings.address_plan
-    assert plan.training.num_addresses - 5 >= gpu + twin + preparation
-    assert plan.build.num_addresses - 5 >= build
+    subnets = settings.address_plan.subnets
+    assert subnets["training"].num_addresses - 5 >= gpu + twin + preparation
+    assert subnets["build"].num_addresses - 5 >= build
 
 
 def test_more_nodes_within_the_room_kept_for_them_move_no_subnet():

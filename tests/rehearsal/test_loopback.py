@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from rehearsal import loopback
-from rehearsal.__main__ import main
-from rehearsal.cycle import runner
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import Reaper, pids_marked
 from rehearsal.loopback import Loopback
@@ -119,8 +117,7 @@ def test_state_and_addresses_stay_when_it_is_started_again(tmp_path):
         assert client.log("waits") == "after\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_serve_prints_the_environment_and_ends_by_a_signal(tmp_path, number):
+def test_serve_prints_the_environment_and_ends_by_a_signal(tmp_path):
     served = subprocess.Popen(
         [sys.executable, "-m", "rehearsal", "serve", "--state", str(tmp_path)],
         cwd=ROOT,
@@ -132,7 +129,7 @@ def test_serve_prints_the_environment_and_ends_by_a_signal(tmp_path, number):
     )
     try:
         lines = [served.stdout.readline().strip() for _ in range(7)]
-        served.send_signal(number)
+        served.send_signal(signal.SIGINT)
         assert served.wait(SECONDS) == 0
     finally:
         served.kill()
@@ -142,32 +139,6 @@ def test_serve_prints_the_environment_and_ends_by_a_signal(tmp_path, number):
     assert Path(environment["REQUESTS_CA_BUNDLE"]).is_relative_to(tmp_path)
     assert not answers(port_of(environment["AZURE_AUTHORITY_HOST"]))
     assert (tmp_path / "azure.sqlite").exists()
-
-
-@pytest.mark.parametrize(
-    ("command", "default"),
-    [
-        ("serve", "(default: 0, any free)"),
-        ("cycle", f"(default: {runner.FOLDER})"),
-        ("environment", f"(default: {runner.FOLDER})"),
-        ("page", "without it, rehearsal.html"),
-    ],
-)
-def test_a_help_shows_only_defaults_that_say_something(command, default, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "500")
-    with pytest.raises(SystemExit):
-        main([command, "--help"])
-    text = capsys.readouterr().out
-    assert default in text
-    assert "default: None" not in text
-    assert "default: False" not in text
-
-
-def test_a_former_name_of_an_option_is_an_error_with_the_new_one(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["serve", "--state", "x", "--most-processes-per-node", "1"])
-    assert ended.value.code == 2
-    assert "was renamed to --max-processes-per-node" in capsys.readouterr().err
 
 
 def test_a_folder_has_one_azure_at_a_time_and_nobody_else_reads_it(tmp_path):

@@ -1,11 +1,10 @@
 """Numbers in the documents are those of the committed measurements."""
 
-import json
 import re
 
 import pytest
 
-from benchmarks.documents import DOCUMENTS, RESULTS, SHOW, TABLE, filled
+from benchmarks.documents import DOCUMENTS, SHOW, TABLE, filled, result
 
 
 def test_the_tables_of_the_documents_are_those_of_the_raw_rounds():
@@ -17,9 +16,9 @@ def test_the_tables_of_the_documents_are_those_of_the_raw_rounds():
 
 @pytest.mark.parametrize("name", SHOW)
 def test_measurements_say_what_they_were_taken_on_and_keep_every_round(name):
-    data = json.loads((RESULTS / f"{name}.json").read_text())
+    data = result(name)
     # A table may show a part of a benchmark, with rounds of its own.
-    assert data["benchmark"] == re.sub(r"-(scenes|breakdown)$", "", name)
+    assert data["benchmark"] == re.sub(r"-(scenes|breakdown|default-memory)$", "", name)
     assert {"tensorflow-cpu", "horovod", "processor", "cores"} <= data["environment"].keys()
     assert len(data["environment"]["load_average"]) == len(data["load_average_after"]) == 3
     options = data["options"]

@@ -20,7 +20,10 @@ MAY_IMPORT = {
     "trainer": {"common"},
     "serving": set(),
     "rehearsal": {"common"},
-    "jobs": {"common", "infra.outputs", "infra.prerequisites", "infra.catalog.vm_sizes"},
+    "jobs": {
+        *("common", "infra.outputs", "infra.prerequisites"),
+        *("infra.catalog.roles", "infra.catalog.vm_sizes"),
+    },
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
 }
 """By world, the worlds or modules of other worlds; benchmarks/ may import all."""
@@ -39,7 +42,7 @@ JOBS_TAKE_FROM_TRAINER = {
 
 ONLY = {
     "horovod": {"trainer/distributed/horovod.py"},
-    "mlflow": {"trainer/loggers/mlflow.py"},
+    "mlflow": {"trainer/mlflow/logger.py"},
     "pyspark": {
         f"trainer/spark/{name}.py"
         for name in ("classifier", "job", "preparation", "ranks", "runner", "session")
@@ -62,7 +65,8 @@ STANDARD_LIBRARY_ONLY = [
         "common.page.plots",
     ),
     *("trainer.combinations", "trainer.model_config", "trainer.networks"),
-    "trainer.task_descriptions",
+    *("trainer.leaf", "trainer.leaves", "trainer.task_descriptions", "trainer.task_table"),
+    "trainer.workers",
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),
     *("trainer.data.manifest", "trainer.data.order"),
@@ -72,7 +76,7 @@ STANDARD_LIBRARY_ONLY = [
     "trainer.distributed.run_requests",
     *("trainer.export.image_files", "trainer.export.layout", "trainer.loggers.metrics_file"),
     "trainer.report.run_data",
-    "trainer.spark.place",
+    "trainer.spark.world",
     "trainer.training.plan",
     *("infra.catalog.dns_zones", "infra.catalog.network_rules", "infra.catalog.resource_ids"),
     *("infra.catalog.roles", "infra.catalog.vm_sizes", "infra.errors", "infra.naming"),
@@ -83,23 +87,23 @@ STANDARD_LIBRARY_ONLY = [
         "infra.setting_types",
         "infra.settings",
     ),
-    *("infra.subnets", "infra.validation"),
+    *("infra.subnets", "infra.validation", "infra.leaf", "infra.leaves"),
+    *("infra.alerts.alert_rules", "infra.jump_machine.cloud_init"),
     *("jobs.errors", "jobs.exit_status", "jobs.following.cluster_check_result"),
     *("jobs.following.job_states", "jobs.following.resubmit_policy"),
     *("jobs.following.supervision_policy", "jobs.options"),
-    *("jobs.planning.forecast", "jobs.planning.limits", "jobs.planning.measurements"),
-    *("jobs.planning.back_test", "jobs.planning.points", "jobs.planning.recommendation"),
-    *("jobs.planning.scaling", "jobs.planning.throughput", "jobs.planning.values"),
-    "jobs.planning.workload",
-    *("jobs.commission.page", "jobs.commission.record", "jobs.commission.steps"),
-    *("jobs.scaling.expectation", "jobs.scaling.report", "jobs.scaling.sweep"),
-    *("jobs.pipelines.changes", "jobs.pipelines.runner_policy"),
+    *("jobs.estimate.advice", "jobs.estimate.back_test", "jobs.estimate.forecast"),
+    *("jobs.estimate.published", "jobs.estimate.rates", "jobs.estimate.workload"),
+    *("jobs.commission.steps", "jobs.scaling.measurement", "jobs.scaling.report"),
+    "jobs.throughput",
+    *("jobs.pulumi.changes", "jobs.pipelines.runner_policy"),
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
-    *("jobs.serving.monitoring", "jobs.serving.spec", "jobs.serving.traffic_policy"),
+    *("jobs.serving.monitoring", "jobs.serving.bodies", "jobs.serving.traffic_policy"),
     *("jobs.spec.budget_policy", "jobs.spec.builder"),
     "jobs.spec.code_snapshot",
-    *("jobs.spec.command_line", "jobs.spec.environment_variables", "jobs.spec.job_spec"),
+    *("jobs.spec.environment_variables", "jobs.spec.job_spec"),
     *("jobs.spec.kinds", "jobs.spec.run_key", "jobs.spec.tags"),
+    *("jobs.batch.spec", "jobs.job_kinds", "jobs.leaf", "jobs.leaves", "jobs.sweep.sweep"),
     *("rehearsal.blob_storage.role_policy", "rehearsal.control_plane.arm_path"),
     *("rehearsal.control_plane.azure_formats", "rehearsal.machine_learning.preemption_policy"),
     *("rehearsal.options", "trainer.checkpoints.retention_policy"),
@@ -117,6 +121,12 @@ def name_of(path):
 
 
 MODULES = {name_of(path) for world in WORLDS for path in files(world)}
+
+STANDARD_LIBRARY_ONLY += sorted(
+    name
+    for name in MODULES - set(STANDARD_LIBRARY_ONLY)
+    if name.startswith("trainer.") and name.endswith((".leaf", ".options"))
+)
 
 
 def imported(tree):

@@ -25,7 +25,131 @@ class Leaf:
     """Modules of tables that have a row of it."""
 
 
-LEAVES = {}
+PLATFORM = "infra/leaves.py"
+SIMULATED = "rehearsal/pulumi/provider/types.py"
+"""Azure's own types of resource, in the simulator."""
+
+LEAVES = {
+    "endpoints": Leaf(
+        r"undeploy|EndpointState|jobs[./]serving|onlineEndpoints",
+        ("jobs/serving", "rehearsal/serving"),
+    ),
+    "batch scoring": Leaf(
+        r"score.?batch|BatchOptions|jobs[./]batch|scor\w+ in batch", ("jobs/batch",)
+    ),
+    "inspection": Leaf(
+        r"jobs[./]inspection|RunBlobs|find_running|DebugOptions",
+        ("jobs/inspection",),
+    ),
+    "pipelines": Leaf(
+        r"jobs[./]pipelines|\"pipelines\"|runner_policy|github-hosted|RUNNER_INSIDE|StateNames"
+        r"|BackendOptions|CommentOptions|DriftOptions",
+        ("jobs/pipelines",),
+        ("jobs/leaves.py",),
+    ),
+    "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
+    "segmentation": Leaf(
+        r"segmentation(?! fault)|\bmasks?\b|\bunet\b|\bdilated\b|\bscenes\b",
+        ("trainer/segmentation", "serving/segmentation.py"),
+        (
+            "trainer/leaves.py",
+            "serving/score.py",
+            # The values at which its preset is measured, and what is disturbed.
+            "benchmarks/training/batches.py",
+            "benchmarks/documents.py",
+        ),
+    ),
+    "ONNX": Leaf(
+        r"onnx",
+        ("trainer/onnx",),
+        # A recorded benchmark compared it with the SavedModel.
+        ("trainer/leaves.py", "benchmarks/tables.py"),
+    ),
+    "Parquet": Leaf(
+        r"parquet|pyarrow",
+        (
+            "trainer/parquet",
+            # Scores are written as Parquet by default, and read by other tools.
+            "trainer/scoring",
+            # Spark's own format, in which the classifier hands over the images of a DataFrame.
+            "trainer/spark",
+        ),
+        # The benchmarks of the input compare it with TFRecords.
+        ("trainer/leaves.py", "benchmarks/input.py", "benchmarks/photos.py"),
+    ),
+    "Spark": Leaf(
+        r"\bspark\b|pyspark",
+        ("trainer/spark",),
+        ("trainer/leaves.py", "benchmarks/tables.py", "benchmarks/documents.py"),
+    ),
+    "estimate": Leaf(r"jobs[./]estimate|Forecaster|Workload\b|back_test", ("jobs/estimate",)),
+    "scaling": Leaf(
+        r"jobs[./ ]scaling|ScalingPage|wanted_points",
+        ("jobs/scaling", "benchmarks/scaling.py"),
+    ),
+    "commission": Leaf(r"commission", ("jobs/commission",), ("jobs/leaves.py",)),
+    "jump machine": Leaf(
+        r"jump.?(machine|subnet|access|host|users)|bastion",
+        ("infra/jump_machine",),
+        # The contract with jobs/ has a field for it.
+        (
+            PLATFORM,
+            "infra/outputs.py",
+            "rehearsal/resources/networks.py",
+            SIMULATED,
+        ),
+    ),
+    "monitor's private link": Leaf(
+        r"monitor_?(link|scope)|monitoring.private_link|PrivateLinkScope",
+        ("infra/monitor_link",),
+        (PLATFORM, SIMULATED),
+    ),
+    "customer-managed keys": Leaf(
+        r"customer.?(managed|key)|EncryptionSettings|KeyEncryption",
+        ("infra/customer_keys",),
+        (PLATFORM,),
+    ),
+    "budget of the platform": Leaf(
+        r"consumption.budget|BudgetSettings|forecast_percent|infra.budget",
+        ("infra/budget",),
+        (PLATFORM, SIMULATED),
+    ),
+    "alerts": Leaf(
+        r"alert_rules|AlertSettings|ScheduledQueryRule|preempted_nodes|infra.alerts",
+        ("infra/alerts",),
+        (PLATFORM, SIMULATED),
+    ),
+    "head groups": Leaf(
+        r"head.groups|HeadOptions|DividedHead|DividedClassification",
+        ("trainer/head",),
+        ("trainer/leaves.py",),
+    ),
+    "stages": Leaf(
+        r"stages.count|StagesOptions|stage_devices|build_divided|ColocatedTape|pipelined\(",
+        ("trainer/stages",),
+        ("trainer/leaves.py",),
+    ),
+    "periodic averaging": Leaf(
+        r"averaging[._](every|until|rule)|AveragingOptions|periodic averag|local SGD",
+        ("trainer/averaging",),
+        ("trainer/leaves.py",),
+    ),
+    "sharded state": Leaf(
+        r"sharded[._](state|optimizer)|ShardedO|ShardedState",
+        ("trainer/sharded",),
+        ("trainer/leaves.py",),
+    ),
+    "MLflow": Leaf(
+        r"MlflowLogger|mlflow_logger|\bfrom mlflow\b|trainer\.mlflow",
+        ("trainer/mlflow",),
+        ("trainer/leaves.py",),
+    ),
+    "profiler": Leaf(
+        r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",
+        ("trainer/profiler", "jobs/inspection"),
+        ("trainer/leaves.py",),
+    ),
+}
 
 
 def named(leaf):

@@ -16,7 +16,7 @@ from trainer.data.manifest import Normalization
 from trainer.export.saved_model import save_model
 from trainer.model.build import build_model
 from trainer.scoring.server import PYTHON
-from trainer.tasks.segmentation import Segmentation
+from trainer.segmentation.task import Segmentation
 from trainer.tasks.task import Serving
 
 CLASSES = ("ground", "Kätzchen", "犬")
@@ -44,7 +44,7 @@ def test_a_segmentation_answers_with_masks_and_the_parts_of_the_classes(tmp_path
     Image.fromarray(pixels).save(buffer, format="PNG")
     (tmp_path / "image.png").write_bytes(buffer.getvalue())
     config = ModelConfig(network="dilated", width=4, image_size=SIZE)
-    model = build_model(config, len(CLASSES), dense=True)
+    model = build_model(config, len(CLASSES), task="segmentation")
     serving = Serving(CLASSES, Normalization((127.0,) * 3, (60.0,) * 3), SIZE, 1.0, 5)
     save_model(Segmentation(len(CLASSES)), model, tmp_path / "saved_model", serving)
     exported = tf.saved_model.load(str(tmp_path / "saved_model"))

@@ -7,65 +7,61 @@ import pytest
 from common.errors import ConfigError
 from tests import ROOT
 from trainer.combinations import FEATURES, UNSUPPORTED
-from trainer.config import (
-    ComputeConfig,
-    DataConfig,
-    ExchangeConfig,
-    ModelConfig,
-    OptimizerConfig,
-    TrainConfig,
-)
+from trainer.presets import parse_train
+
+BASE = ["--preset", "imagenet-1gpu", "--compute.precision", "float32", "--compute.xla", "False"]
 
 
 def config_with(features):
-    """A configuration that asks for these features and no others."""
-    segmentation = "segmentation" in features
-    return TrainConfig(
-        task="segmentation" if segmentation else "classification",
-        data=DataConfig(source="tfrecords", dir="data"),
-        model=ModelConfig(
-            network="unet" if segmentation else "resnet",
-            head_groups=2 if "head groups" in features else 1,
-            stages=2 if "stages" in features else 1,
-        ),
-        optimizer=OptimizerConfig(
-            kind="adamw" if "adamw" in features else "momentum",
-            sharded="sharded state" in features,
-        ),
-        exchange=ExchangeConfig(
-            every=4 if "periodic averaging" in features else 1,
-            compression="fp16" if "float16 exchange" in features else "none",
-        ),
-        compute=ComputeConfig(
-            precision="mixed_float16" if "float16" in features else "float32",
-            xla="xla" in features,
-        ),
-    )
+    """A configuration that asks for these features."""
+    options = [word for feature in features for word in feature.words.split()]
+    args = " ".join(options).replace("above 1", "2").split()
+    if "segmentation" in args:
+        args += ["--model.network", "unet"]
+    if "fp16" in args:
+        # Float16 on the wire needs float16 in the network.
+        args += ["--compute.precision", "mixed_float16"]
+    return parse_train([*BASE, *args])
 
 
-@pytest.mark.parametrize("features", UNSUPPORTED, ids=" and ".join)
-def test_what_is_not_supported_is_refused_with_the_options_and_the_reason(features):
+def name(features):
+    return " and ".join(feature.name for feature in features)
+
+
+@pytest.mark.parametrize("row", UNSUPPORTED, ids=lambda row: name(row[0]))
+def test_what_is_not_supported_is_refused_with_the_options_and_the_reason(row):
+    features, reason = row
     with pytest.raises(ConfigError) as refused:
         config_with(features)
-    said = str(refused.value)
-    assert UNSUPPORTED[features] in said
-    assert all(FEATURES[feature] in said for feature in features)
+    assert reason in str(refused.value)
+    assert all(feature.words in str(refused.value) for feature in features)
 
 
 @pytest.mark.parametrize(
     "pair",
-    [pair for pair in combinations(FEATURES, 2) if set(pair) not in map(set, UNSUPPORTED)],
-    ids=" and ".join,
+    [
+        pair
+        for pair in combinations(FEATURES, 2)
+        if not any(
+            {one.name for one in row} == {one.name for one in pair} for row, _ in UNSUPPORTED
+        )
+    ],
+    ids=name,
 )
 def test_every_other_pair_is_accepted(pair):
-    # Float16 on the wire needs float16 in the network.
-    config_with({*pair, "float16"} if "float16 exchange" in pair else set(pair))
+    asked = config_with(pair)
+    assert all(feature.wanted(asked) for feature in pair)
+
+
+def test_a_reason_is_given_once():
+    rows = [frozenset(feature.name for feature in features) for features, _ in UNSUPPORTED]
+    assert len(rows) == len(set(rows))
 
 
 def test_the_document_has_the_table():
     rows = [
-        f"| {' with '.join(f'`{FEATURES[name]}`' for name in names)} | {reason} |"
-        for names, reason in UNSUPPORTED.items()
+        f"| {' with '.join(f'`{feature.words}`' for feature in features)} | {reason} |"
+        for features, reason in UNSUPPORTED
     ]
     text = (ROOT / "docs" / "parallelism.md").read_text()
     assert [line for line in text.splitlines() if line in rows] == rows

@@ -21,9 +21,9 @@ NETWORKS = {
 }
 WAYS = {
     "plain": [],
-    "head groups": ["--model.head-groups", "2"],
-    "averages": ["--exchange.every", "4", "--exchange.together-until", "0"],
-    "sharded": ["--optimizer.sharded", "True"],
+    "head groups": ["--head.groups", "2"],
+    "averages": ["--averaging.every", "4", "--averaging.together-until", "0"],
+    "sharded": ["--sharded.state", "True"],
 }
 PAIRS = [
     pair for pair in product(NETWORKS, WAYS) if pair != ("segmentation", "head groups")

@@ -20,7 +20,7 @@ def problems(**model):
 def test_the_names_are_those_of_tf_keras_applications():
     there = {name for name in dir(keras.applications) if name[0].isupper()}
     assert set(networks.APPLICATIONS) == there
-    assert {"resnet", "unet", "dilated"} | there == set(networks.NETWORKS)
+    assert {"resnet"} | there <= set(networks.NETWORKS)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,7 @@
 import re
 import shlex
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from tests.trainer.support.command import run_trainer
 from tests.trainer.support.data_sets.image_folders import picture, write_images
@@ -16,10 +14,12 @@ from tests.trainer.support.data_sets.imagenet_files import (
     tar,
 )
 from tests.trainer.support.data_sets.parquet_files import pictures, write_split
+from trainer.classification.leaf import CLASSIFICATION
 from trainer.cli import main
 from trainer.data.manifest import SIDES, Sides
 from trainer.presets import parse_train
 from trainer.suggestion import command, suggest
+from trainer.task_table import TASKS
 
 
 def sides(short, others=()):
@@ -44,47 +44,31 @@ FITTING = {
 
 @pytest.mark.parametrize("short", FITTING)
 def test_preset_and_size_follow_from_the_median_short_side(short):
-    found = suggest(sides(short, (4000,)), 50_000, "d", dense=False)
+    found = suggest(sides(short, (4000,)), 50_000, "d", CLASSIFICATION)
     assert [(config.preset, config.model.image_size) for config in found] == FITTING[short]
     stems = {config.model.stem for config in found}
     assert stems == ({"3x3"} if short < 64 else {"7x7"})
 
 
-@pytest.mark.parametrize(("short", "network", "size"), [(32, "dilated", 32), (375, "unet", 64)])
-def test_images_with_masks_are_segmented(short, network, size):
-    (config,) = suggest(sides(short), 1000, "d", dense=True)
-    assert config.task == "segmentation"
-    assert (config.model.network, config.model.image_size) == (network, size)
-
-
 def test_images_that_were_not_measured_are_taken_for_photographs():
-    assert [config.preset for config in suggest(Sides(), 1000, "d", dense=False)] == ["images"]
+    assert [config.preset for config in suggest(Sides(), 1000, "d", CLASSIFICATION)] == ["images"]
 
 
 @pytest.mark.parametrize(("images", "batch"), [(10, 4), (100, 4), (200, 8), (300, 16), (10**6, 16)])
 def test_a_batch_is_small_beside_the_images(images, batch):
-    (config,) = suggest(Sides(), images, "d", dense=False)
+    (config,) = suggest(Sides(), images, "d", CLASSIFICATION)
     assert config.batch_size == batch
     assert images < 100 or images / (batch * config.ranks) >= 8
 
 
 @pytest.mark.parametrize("folder", ["data/images", "a folder/with 'quotes'"])
-@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("task", TASKS.values())
 @pytest.mark.parametrize("short", FITTING)
-def test_the_command_line_gives_the_same_configuration(short, dense, folder):
-    for config in suggest(sides(short), 500, folder, dense=dense):
+def test_the_command_line_gives_the_same_configuration(short, task, folder):
+    for config in suggest(sides(short), 500, folder, task):
         words = shlex.split(command(config))
         assert words[:4] == ["python", "-m", "trainer", "train"]
         assert parse_train(words[4:]) == config
-
-
-def write_masks(folder):
-    for number in range(24):
-        for kind, suffix in (("images", "jpg"), ("masks", "png")):
-            path = folder / kind / f"{number}.{suffix}"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pixels = np.random.default_rng(number).integers(0, 256, (40, 40, 3), np.uint8)
-            Image.fromarray(pixels if kind == "images" else pixels[:, :, 0] // 100).save(path)
 
 
 def write_tars(folder):
@@ -98,8 +82,6 @@ def write_tars(folder):
 KINDS = {
     "folder": ["--input", "in/photos", "--output", "out"],
     "folder of small images": ["--input", "in/small", "--output", "out"],
-    "segmentation": ["--images", "in/masked/images", "--masks", "in/masked/masks", "--classes", "a",
-                     "b", "c", "--output", "out"],
     "imagenet": ["--train", "in/ILSVRC2012_img_train.tar", "--validation",
                  "in/ILSVRC2012_img_val.tar", "--ground-truth", "in/truth.txt", "--output", "out"],
     "parquet": ["--input", "in/parquet"],
@@ -107,7 +89,6 @@ KINDS = {
     "parquet as a copy": ["--input", "in/parquet", "--output", "out", "--copy", "True"],
     "webdataset": ["--input", "in/tars", "--output", "out"],
     "digits": ["--output", "out"],
-    "scenes": ["--output", "out"],
     "synthetic": ["--output", "out", "--images", "60"],
     "tfrecords": ["--input", "out"],
 }  # fmt: skip
@@ -118,7 +99,6 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs") / "in"
     write_images(folder / "photos", {"cat": 20, "dog": 20}, side=300)
     write_images(folder / "small", {"cat": 20, "dog": 20})
-    write_masks(folder / "masked")
     write_split(folder / "parquet", "train", pictures(60))
     write_split(folder / "parquet", "validation", pictures(12, 100))
     write_tars(folder / "tars")
@@ -144,7 +124,7 @@ def prepare(kind, inputs, folder, capsys, monkeypatch):
         assert main(["prepare", "folder", *KINDS["folder"]]) == 0
         (folder / "out" / "manifest.json").unlink()
     capsys.readouterr()
-    more = ["--processes", "1"] if kind not in ("digits", "scenes", "synthetic") else []
+    more = ["--processes", "1"] if kind not in ("digits", "synthetic") else []
     assert main(["prepare", kind.split()[0], *options, *more]) == 0
     return commands(capsys.readouterr().out)
 
@@ -161,15 +141,11 @@ def test_what_every_preparation_prints_is_a_training_that_can_start(
         assert told["data.dir"] == ("in/parquet" if kind == "parquet" else "out")
         assert int(told["training images"].replace(",", "")) > 0
         assert float(told["steps per epoch"]) > 1
-        assert (told["task"] == "segmentation") == (kind in ("segmentation", "scenes"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", ["folder", "folder of small images", "segmentation", "parquet", "webdataset"]
-)
-def test_the_first_printed_training_trains(kind, inputs, tmp_path, capsys, monkeypatch):
-    first, *_ = prepare(kind, inputs, tmp_path, capsys, monkeypatch)
+def test_the_first_printed_training_trains(inputs, tmp_path, capsys, monkeypatch):
+    first, *_ = prepare("folder", inputs, tmp_path, capsys, monkeypatch)
     shortened = ["--max-steps", "2", "--export", "False", "--log.report", "False"]
     done = run_trainer(*first[3:], *shortened, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

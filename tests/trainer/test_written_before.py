@@ -11,8 +11,8 @@ runs of 18 steps that saved after steps 9 and 18:
         --data.streams 2 --data.shuffle-window 8 --log.every-steps 2 --optimizer.warmup-epochs 0.5
         --log.report False --export False
 
-`parquet_run` differs in --data.dir parquet; `head_run` in --ranks 2 --batch-size 2 and two groups of
-ranks for the last layer, then called --model.head-groups 2.
+`parquet_run` differs in --data.dir parquet; `head_run` in --ranks 2 --batch-size 2 and a last layer
+that two ranks share, then called --model.head-groups 2.
 """
 
 import json
@@ -26,6 +26,7 @@ import pytest
 from tests.trainer.support.command import metrics, result
 from tests.trainer.support.forked import fork_trainer
 from trainer.checkpoints.folder import CheckpointFolder
+from trainer.head.leaf import HeadOptions
 from trainer.run_folder import RunFolder
 
 BEFORE = Path(__file__).with_name("written_before")
@@ -48,7 +49,7 @@ class Run:
 RUNS = [
     Run("run", 1, ("--data.dir", "data", "--batch-size", "4")),
     Run("parquet_run", 1, ("--data.dir", "parquet", "--batch-size", "4")),
-    Run("head_run", 2, ("--data.dir", "data", "--batch-size", "2", "--model.head-groups", "2")),
+    Run("head_run", 2, ("--data.dir", "data", "--batch-size", "2", "--head.groups", "2")),
 ]
 
 
@@ -112,3 +113,10 @@ def test_the_configuration_of_before_is_read_whole(run):
     config = RunFolder(BEFORE / run.name).read().config
     assert (config.name, config.model.depth, config.epochs) == (run.name, 18, 2)
     assert config.data.dir == stored["config"]["data"]["dir"]
+
+
+def test_options_of_before_are_read_by_their_present_names():
+    config = RunFolder(BEFORE / "head_run").read().config
+    assert config.of(HeadOptions).groups == 2
+    assert (config.averaging.every, config.averaging.together_until) == (1, 0.5)
+    assert (config.sharded.state, config.profile.steps, config.stages.count) == (False, None, 1)

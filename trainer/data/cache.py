@@ -86,7 +86,7 @@ class ShardCache:
         kept = self._folder / shard.file
         try:
             with self._locked(kept):
-                if not kept.exists() or _hash(kept) == shard.xxh128:
+                if not kept.exists() or file_hash(kept) == shard.xxh128:
                     return
                 self._refused.add(shard.file)
                 kept.unlink()
@@ -228,7 +228,8 @@ def _chunks(path: Path) -> Iterator[bytes]:
         raise OriginError(f"cannot be read ({error.strerror})") from error
 
 
-def _hash(path: Path) -> str:
+def file_hash(path: Path) -> str:
+    """Return XXH3-128 of a whole file, in hexadecimal."""
     digest = xxhash.xxh3_128()
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(CHUNK):

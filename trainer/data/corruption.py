@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 
 from trainer.data.example import BrokenRecordError
+from trainer.data.formats.record_format import Values
 from trainer.data.order import Segment
-from trainer.data.reader import parse
 from trainer.data.source import Source
-from trainer.data.targets.table import TARGETS
+from trainer.data.targets import target_decoder
 from trainer.errors import DataError
 
 
@@ -18,15 +18,20 @@ def read_image(source: Source, example: int) -> bytes:
     Raises:
         DataError: The example cannot be read.
     """
+    values = read_record(source, example)
     try:
-        encoded, _ = parse(read_record(source, example))
-    except tf.errors.OpError as error:
-        raise _unreadable(source, example, first_line(error)) from error
-    return bytes(encoded.numpy())
+        return source.format.record(values).encoded
+    except BrokenRecordError as error:
+        raise _unreadable(source, example, error) from error
 
 
-def read_record(source: Source, example: int) -> bytes:
-    """Return the serialised record of an example, counted through the split.
+def as_tensors(source: Source, values: Values) -> Values:
+    """Return the values of one record as the tensors that `RecordFormat.parse` takes."""
+    return tuple(tf.constant(*typed) for typed in zip(values, source.format.fields, strict=True))
+
+
+def read_record(source: Source, example: int) -> Values:
+    """Return the record of an example, counted through the split.
 
     Raises:
         DataError: The record cannot be read.
@@ -37,51 +42,51 @@ def read_record(source: Source, example: int) -> bytes:
         raise _unreadable(source, example, error) from error
 
 
-def _unreadable(source: Source, example: int, reason: object) -> DataError:
-    part, index = source.locate(example)
-    broken = reason if isinstance(reason, Exception) else None
-    where = source.where(part, index, broken)
+def _unreadable(source: Source, example: int, reason: BrokenRecordError) -> DataError:
+    block, index = source.locate(example)
+    where = source.where(block, index, reason)
     return DataError(f"{source.folder / where}: cannot be read ({reason})")
 
 
 def find_damage(
     source: Source, locate: Callable[[int], tuple[int, int]], positions: Iterable[int]
 ) -> str | None:
-    """Return place and fault of the first example that cannot be used, or None.
+    """Return the name and the fault of the first example that cannot be used, or None.
 
     Called after a failed step, with the positions of its batch and of those decoded ahead.
     """
     for position in positions:
-        part, index = locate(position)
-        fault = _fault(source, part, index)
+        block, index = locate(position)
+        fault = _fault(source, block, index)
         if fault:
-            return f"{source.where(part, index)}: {fault}"
+            return f"{source.where(block, index)}: {fault}"
     return None
 
 
-def first_line(error: tf.errors.OpError) -> str:
+def _first_line(error: tf.errors.OpError) -> str:
     """Return the part of TensorFlow's message that says what happened."""
     return str(error.message).splitlines()[0]
 
 
-def _fault(source: Source, part: int, index: int) -> str | None:
+def _fault(source: Source, block: int, index: int) -> str | None:
     try:
-        return TARGETS[source.targets].fault(_record(source, part, index), source)
+        values = as_tensors(source, _record(source, block, index))
+        return target_decoder(source.task).fault(values, source)
     except tf.errors.OpError as error:
-        return f"cannot be read as an image ({first_line(error)})"
+        return f"cannot be read as an image ({_first_line(error)})"
     except BrokenRecordError as error:
         return f"cannot be read ({error})"
 
 
-def _record(source: Source, part: int, index: int) -> bytes:
-    """Read a serialised record, without a second attempt: the input has tried that already.
+def _record(source: Source, block: int, index: int) -> Values:
+    """Read a record, without a second attempt: the input has tried that already.
 
     Raises:
         BrokenRecordError: The record cannot be read.
     """
-    segment = Segment(part, index, 1)
+    segment = Segment(block, index, 1)
     try:
-        record = next(source.records(segment, source.path(part)), None)
+        record = next(source.records(segment, source.path(block)), None)
     except OSError as error:
         raise BrokenRecordError(error.strerror) from error
     if record is None:

@@ -3,10 +3,10 @@
 Imports no TensorFlow, except once to write an embedded data set.
 """
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.program import load
 from trainer.config import TrainConfig
 from trainer.data.manifest import (
     FILE_NAME,
@@ -16,13 +16,9 @@ from trainer.data.manifest import (
     load_manifest,
 )
 from trainer.errors import DataError
+from trainer.task_table import EMBEDDED
 
 SYNTHETIC_CLASSES = 1000
-_EMBEDDED = {
-    "digits": "trainer.data.builtin.digits:prepare_digits",
-    "scenes": "trainer.data.builtin.scenes:prepare_scenes",
-}
-"""Functions that write the embedded data sets, by source."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +68,9 @@ class DataSet:
 def write_embedded_if_missing(config: TrainConfig) -> None:
     """Write the embedded data set if the configuration uses it and it does not exist."""
     folder = _folder(config)
-    prepare = _EMBEDDED.get(config.data.source)
-    if prepare and folder and not (folder / FILE_NAME).exists():
-        module, _, function = prepare.partition(":")
-        getattr(importlib.import_module(module), function)(str(folder))
+    embedded = EMBEDDED.get(config.data.source)
+    if embedded and folder and not (folder / FILE_NAME).exists():
+        load(embedded.prepare)(str(folder))
 
 
 def load_data_set(config: TrainConfig) -> DataSet:
@@ -90,7 +85,7 @@ def load_data_set(config: TrainConfig) -> DataSet:
         classes = config.model.classes or SYNTHETIC_CLASSES
         return DataSet(None, None, classes, config.data.synthetic_examples)
     manifest = load_manifest(folder)
-    check_trainable(manifest, config.model.classes, str(folder), dense=config.dense)
+    check_trainable(manifest, config.model.classes, str(folder), config.described_task)
     examples = manifest.splits["train"].examples
     return DataSet(manifest.folder(folder), manifest, len(manifest.classes), examples)
 

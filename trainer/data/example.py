@@ -1,23 +1,24 @@
 """One image as a record: ImageNet's usual `tf.train.Example`.
 
 Keys: image/encoded, image/format (JPEG or PNG), image/height, image/width, image/channels,
-image/colorspace, image/filename, image/class/label, image/class/text, and image/class/synset or
-image/segmentation/class/encoded if there is one. Nothing here needs TensorFlow, which takes 7 s and
-400 MB in each process that loads it, so a process that writes shards stays small.
+image/colorspace, image/filename, image/class/label, image/class/text, image/class/synset if there
+is one, and what a task needs besides. Nothing here needs TensorFlow, which takes 7 s and 400 MB in
+each process that loads it, so a process that writes shards stays small.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-MASK_KEY = "image/segmentation/class/encoded"
-"""Key of a mask with the class of each pixel, as in TensorFlow's DeepLab."""
+from trainer.task_table import TASKS
 
+_OF_TASKS = tuple(key for task in TASKS.values() for key in task.features)
 _READ_KEYS = (
-    MASK_KEY,
+    *_OF_TASKS,
     *("image/encoded", "image/format", "image/height", "image/width", "image/filename"),
     *("image/class/label", "image/class/text", "image/class/synset"),
 )
@@ -39,8 +40,8 @@ class Record:
     filename: str
     synset: str = ""
     """WordNet's identifier of the class, in ImageNet."""
-    mask: bytes = b""
-    """PNG with the class of each pixel; empty if the image has a class as a whole."""
+    more: Mapping[str, bytes] = field(default_factory=dict)
+    """Features of a task by key, which sort behind image/height and before image/width."""
 
 
 class BrokenRecordError(ValueError):
@@ -71,17 +72,11 @@ def example_parts(record: Record) -> tuple[bytes, bytes, bytes]:
         _bytes_feature("image/filename", record.filename.encode(errors="surrogateescape"))
         + _known_text("image/format", record.format)
         + _int_feature("image/height", record.height)
-        + (_mask_feature(record.mask) if record.mask else b"")
+        + b"".join(_bytes_feature(key, record.more[key]) for key in sorted(record.more))
         + _int_feature("image/width", record.width)
     )
-    head = _example_header(len(before) + len(encoded) + len(behind))
+    head = b"\x0a" + _varint(len(before) + len(encoded) + len(behind))
     return head + before, encoded, behind
-
-
-def bare_example(encoded: bytes | memoryview, label: int) -> bytes:
-    """Serialise an image and its label alone, the features that training needs."""
-    before = _int_feature("image/class/label", label) + _bytes_header("image/encoded", len(encoded))
-    return b"".join((_example_header(len(before) + len(encoded)), before, encoded))
 
 
 def from_example(serialized: bytes) -> Record:
@@ -121,27 +116,13 @@ def from_example(serialized: bytes) -> Record:
         text=text("image/class/text"),
         filename=text("image/filename"),
         synset=text("image/class/synset"),
-        mask=values.get(MASK_KEY, b""),
+        more={key: values[key] for key in _OF_TASKS if values.get(key)},
     )
-
-
-def _mask_feature(mask: bytes) -> bytes:
-    """Return the features of a mask, sorted by name."""
-    return _bytes_feature(MASK_KEY, mask) + _known_text("image/segmentation/class/format", "png")
 
 
 # The functions below serialise an Example without copying its image: protobuf would copy it twice,
 # which takes as long as reading it. In the wire format (protobuf.dev/programming-guides/encoding) a
 # field is a tag, a length and that many bytes.
-
-
-def _example_header(size: int) -> bytes:
-    """Return the bytes of an Example before its features.
-
-    Args:
-        size: Size of all features in bytes.
-    """
-    return b"\x0a" + _varint(size)
 
 
 def _bytes_feature(key: str, value: bytes) -> bytes:
@@ -206,10 +187,10 @@ def _declare() -> Any:
         message.field.add(name="value", number=1, label=_MANY, type=kind)
     feature = file.message_type.add(name="Feature")
     feature.oneof_decl.add(name="kind")
-    for number, (field, name) in enumerate(
+    for number, (kind, name) in enumerate(
         {"bytes_list": "BytesList", "float_list": "FloatList", "int64_list": "Int64List"}.items(), 1
     ):
-        _add(feature, field, number, name).oneof_index = 0
+        _add(feature, kind, number, name).oneof_index = 0
     features = file.message_type.add(name="Features")
     entry = features.nested_type.add(name="FeatureEntry")
     entry.options.map_entry = True

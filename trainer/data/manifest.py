@@ -5,7 +5,6 @@ import json
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,13 +12,14 @@ from common.errors import ConfigError
 from common.files import write_atomically
 from common.text import listing
 from trainer.errors import DataError
+from trainer.task_descriptions import TaskDescription
 
 FILE_NAME = "manifest.json"
-SCHEMA, PARQUET_SCHEMA = 2, 3
-"""Schemas of the manifests of TFRecords and of Parquet files; a trainer that does not know the
-latter refuses it rather than read it as the former."""
+SCHEMA, FORMAT_SCHEMA = 2, 3
+"""Schemas of the manifests of TFRecords, and of files of the format that the manifest names; a
+trainer that does not know the latter refuses it rather than read it as the former."""
 INDEX_EVERY = 64
-"""Records between two entries of a shard's index of byte offsets."""
+"""Records between two of a shard's byte offsets."""
 
 SIDES = (
     *(1, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 1024, 1536),
@@ -30,7 +30,7 @@ SIDES = (
 
 @dataclass(frozen=True)
 class Shard:
-    """One TFRecord or Parquet file."""
+    """One file of records."""
 
     file: str
     """File name relative to the manifest."""
@@ -38,33 +38,34 @@ class Shard:
     bytes: int
     xxh128: str
     """XXH3-128 of the whole file, in hexadecimal, as `xxhsum -H2` prints it."""
-    index: tuple[int, ...]
-    """Byte offset of every `INDEX_EVERY`-th record, so that reading can start inside the file; of a
-    Parquet file the number of rows of each row group."""
-    row_groups: tuple[str, ...] = ()
-    """XXH3-64 of the images and labels of each row group of a Parquet file, in hexadecimal: not all
+    offsets: tuple[int, ...] = ()
+    """Byte offset of every `INDEX_EVERY`-th record, so that reading can start inside the file;
+    empty if the file has blocks."""
+    blocks: tuple[int, ...] = ()
+    """Number of records in each block, in a format whose records are read by the block; empty if
+    the file has offsets."""
+    block_hashes: tuple[str, ...] = ()
+    """XXH3-64 of the content of each block, in hexadecimal, as its format computes it. Not all
     writers put checksums into the file, so this is how training notices a changed byte."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, which `from_dict` reads.
+
+        The version of a data set is a hash of these keys as well, and names data sets that runs and
+        registered assets refer to, so the keys stay: `index` has the offsets or the blocks, and
+        `row_groups` the hashes of the blocks, if there are any.
+        """
+        data = {"file": self.file, "examples": self.examples, "bytes": self.bytes}
+        hashes = {"row_groups": self.block_hashes} if self.block_hashes else {}
+        return {**data, "xxh128": self.xxh128, "index": self.blocks or self.offsets, **hashes}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read the plain data of a shard, with lists in the place of tuples."""
-        lists = {"index": tuple(data["index"]), "row_groups": tuple(data.get("row_groups", ()))}
-        return cls(**{**data, **lists})
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns of Parquet files that training reads."""
-
-    image: str
-    label: str
-    field: str = ""
-    """Field of the image column that has the encoded image; empty if the column itself has it."""
-
-    @property
-    def leaf(self) -> str:
-        """Path of the encoded image in the schema of the file."""
-        return f"{self.image}.{self.field}" if self.field else self.image
+        """Read the data that `to_dict` returns, with lists in the place of tuples."""
+        index, hashes = tuple(data["index"]), tuple(data.get("row_groups", ()))
+        offsets, blocks = ((), index) if hashes else (index, ())
+        sizes = data["examples"], data["bytes"]
+        return cls(data["file"], *sizes, data["xxh128"], offsets, blocks, hashes)
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,9 @@ class Split:
         return sum(shard.bytes for shard in self.shards)
 
     @property
-    def largest_row_group(self) -> int:
-        """Most rows of a row group; 0 if the files are not Parquet."""
-        return max((max(shard.index) for shard in self.shards if shard.row_groups), default=0)
+    def largest_block(self) -> int:
+        """Most records of a block; 0 if the files have none."""
+        return max((count for shard in self.shards for count in shard.blocks), default=0)
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,10 @@ class Manifest:
     first_label: int = 0
     """Label of the first class in the records: 0, or 1 in shards of writers that reserve 0 for
     background."""
-    columns: Columns | None = None
-    """Columns to read if the files are Parquet; None if they are TFRecords."""
+    format: str = ""
+    """Name of the files' format; empty for TFRecords."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Where a format of tables finds an image and its label."""
     files: str = ""
     """Absolute path of the folder that the files are in; empty if they are beside the manifest."""
 
@@ -160,18 +163,17 @@ class Manifest:
         """Write manifest.json; call it after all other files are written, so that the presence of
         the manifest means a complete data set.
         """
-        schema = PARQUET_SCHEMA if self.columns else SCHEMA
+        schema = FORMAT_SCHEMA if self.format else SCHEMA
         data = {"schema": schema, "version": self.version, **self._to_json()}
         write_atomically(folder / FILE_NAME, json.dumps(data, indent=1) + "\n")
 
     def _to_json(self) -> dict[str, Any]:
-        # "deviation" is the standard deviation. The version is a hash of these keys as well, and
-        # names data sets that runs and registered assets refer to, so the key stays.
-        # What only Parquet has is left out elsewhere for the same reason.
-        splits = {name: asdict(split) for name, split in self.splits.items()}
-        for shard in chain.from_iterable(split["shards"] for split in splits.values()):
-            if not shard["row_groups"]:
-                del shard["row_groups"]
+        # "deviation" is the standard deviation; the key stays, like those of shards. What only some
+        # data sets have is left out elsewhere for the same reason.
+        splits = {
+            name: {**asdict(split), "shards": [shard.to_dict() for shard in split.shards]}
+            for name, split in self.splits.items()
+        }
         return {
             "classes": self.classes,
             "mean": self.normalization.mean,
@@ -179,7 +181,7 @@ class Manifest:
             "splits": splits,
             "origin": asdict(self.origin),
             "first_label": self.first_label,
-            **({"format": "parquet", "columns": asdict(self.columns)} if self.columns else {}),
+            **({"format": self.format, "columns": self.columns} if self.format else {}),
             **({"files": self.files} if self.files else {}),
         }
 
@@ -225,10 +227,10 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
     """
     try:
         data = json.loads(content)
-        if data["schema"] not in (SCHEMA, PARQUET_SCHEMA):
+        if data["schema"] not in (SCHEMA, FORMAT_SCHEMA):
             raise DataError(
                 f"{source}: schema {data['schema']} is not supported, only {SCHEMA} and"
-                f" {PARQUET_SCHEMA}; remove the folder and prepare the data again"
+                f" {FORMAT_SCHEMA}; remove the folder and prepare the data again"
             )
         manifest, version = _from_json(data), data["version"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -254,7 +256,8 @@ def _from_json(data: dict[str, Any]) -> Manifest:
         },
         origin=Origin(**data["origin"]),
         first_label=data["first_label"],
-        columns=Columns(**data["columns"]) if data["schema"] == PARQUET_SCHEMA else None,
+        format=data["format"] if data["schema"] == FORMAT_SCHEMA else "",
+        columns=data.get("columns", {}),
         files=data.get("files", ""),
     )
 
@@ -280,31 +283,31 @@ def _check(manifest: Manifest, folder: Path) -> None:
 
 
 def check_trainable(
-    manifest: Manifest, classes: int | None, source: str, *, dense: bool = False
+    manifest: Manifest, classes: int | None, source: str, task: TaskDescription
 ) -> None:
-    """Refuse a data set that a training cannot learn from.
+    """Refuse a data set that a run cannot learn from.
 
     Args:
         manifest: Manifest of the data set.
         classes: Number of outputs of the network; None is the number of classes of the data set.
         source: Name of the data set, for errors.
-        dense: Whether the images have masks, whose classes the manifest does not count.
+        task: What is to be learned; of what records hold for it, a manifest counts labels only.
 
     Raises:
         DataError: A split has no images, or all training images are of one class.
         ConfigError: The network has another number of classes.
     """
-    if dense and manifest.columns:
+    if task.features and manifest.format:
         raise DataError(
-            f"{source}: Parquet files are read for classification only; a segmentation needs masks:"
-            " write images and masks with `python -m trainer prepare segmentation`"
+            f"{source}: files of the format {manifest.format} are read for classification only;"
+            f" write a data set for {task.name} with `python -m trainer {task.prepare}`"
         )
     for split in ("train", "validation"):
         if split not in manifest.splits or not manifest.splits[split].examples:
             raise DataError(f"{source}: has no images in the split {split!r}; prepare it again")
     counts = manifest.splits["train"].class_counts
     present = [name for name, count in zip(manifest.classes, counts, strict=True) if count]
-    if len(present) < 2 and not dense:
+    if len(present) < 2 and not task.features:
         raise DataError(
             f"{source}: all training images are of the class {present[0]!r}, so there is nothing to"
             " learn; prepare a data set with images of at least two classes"

@@ -3,7 +3,8 @@
 Training reads one endless sequence of positions; the stretch [e n, (e + 1) n) is epoch e, a
 permutation of the n records. Within an epoch:
 
-1. The shards are permuted, and their records counted through in that order: 0 .. n - 1.
+1. The blocks, each a whole file or a part that is read at once, are permuted, and their records
+   counted through in that order: 0 .. n - 1.
 2. That count is cut into V streams of consecutive records, equal to within one record.
 3. Each stream is cut into windows of W consecutive records, and each window is shuffled.
 4. Position g is record g // V of stream g mod V: one from each stream in turn.
@@ -25,9 +26,9 @@ from itertools import accumulate, chain, zip_longest
 
 @dataclass(frozen=True)
 class Segment:
-    """Consecutive records of one shard."""
+    """Consecutive records of one block."""
 
-    shard: int
+    block: int
     first: int
     count: int
 
@@ -47,7 +48,7 @@ class Order:
     """How the records of one split are dealt to the ranks of one world."""
 
     counts: tuple[int, ...]
-    """Records in each shard."""
+    """Records in each block."""
     streams: int
     """Requested number of streams; see `effective_streams`."""
     window: int
@@ -101,14 +102,14 @@ class Order:
         begin, length = records.start, len(records)
         if record >= length:
             return
-        shards, ends = _layout(self.counts, self.seed, epoch)
+        blocks, ends = _layout(self.counts, self.seed, epoch)
         for number in range(record // self.window, -(-length // self.window)):
             first = number * self.window
             size = min(self.window, length - first)
             shuffle = list(range(size))
             _shuffle(shuffle, f"{self.seed}/{epoch}/{stream}/{number}")
             yield Window(
-                tuple(consecutive(self.counts, shards, ends, begin + first, size)),
+                tuple(consecutive(self.counts, blocks, ends, begin + first, size)),
                 tuple(shuffle[max(record - first, 0) :]),
             )
 
@@ -133,12 +134,12 @@ class Order:
             before += len(range(own, end, self.ranks))
             position = end
 
-    def shards_ahead(self, ranks: Iterable[int], position: int) -> list[int]:
-        """Return all shards: first those that some ranks still need in this epoch, in the order of
+    def blocks_ahead(self, ranks: Iterable[int], position: int) -> list[int]:
+        """Return all blocks: first those that some ranks still need in this epoch, in the order of
         need, then the others.
         """
         epoch = position // self.examples
-        shards, ends = _layout(self.counts, self.seed, epoch)
+        blocks, ends = _layout(self.counts, self.seed, epoch)
         queues = []
         for rank in ranks:
             for stream, record in self.rank_streams(rank, position):
@@ -147,42 +148,44 @@ class Order:
                     continue
                 # A window is read completely, even if a run resumes in the middle of it.
                 first = record - record % self.window
-                parts = consecutive(self.counts, shards, ends, records[first], len(records) - first)
-                queues.append([part.shard for part in parts])
+                needed = consecutive(
+                    self.counts, blocks, ends, records[first], len(records) - first
+                )
+                queues.append([segment.block for segment in needed])
         soonest = chain.from_iterable(zip_longest(*queues))
-        return list(dict.fromkeys([shard for shard in soonest if shard is not None] + [*shards]))
+        return list(dict.fromkeys([block for block in soonest if block is not None] + [*blocks]))
 
     def locate(self, position: int) -> tuple[int, int]:
-        """Return the shard, and the record in it, at a position of the endless sequence."""
+        """Return the block, and the record in it, at a position of the endless sequence."""
         epoch, within = divmod(position, self.examples)
         record, stream = divmod(within, self.effective_streams)
         window = next(self.windows(epoch, stream, record))
         index = window.shuffle[0]
         for segment in window.segments:
             if index < segment.count:
-                return segment.shard, segment.first + index
+                return segment.block, segment.first + index
             index -= segment.count
         raise IndexError(f"position {position} is in no segment")
 
 
 def consecutive(
-    counts: Sequence[int], shards: Sequence[int], ends: Sequence[int], begin: int, size: int
+    counts: Sequence[int], blocks: Sequence[int], ends: Sequence[int], begin: int, size: int
 ) -> Iterator[Segment]:
-    """Yield the segments of shards that hold `size` records from `begin` on.
+    """Yield the segments of blocks that hold `size` records from `begin` on.
 
     Args:
-        counts: Number of records in each shard.
-        shards: Shards in the order in which their records are counted through.
+        counts: Number of records in each block.
+        blocks: Blocks in the order in which their records are counted through.
         ends: Running totals of their records in that order.
         begin: First record.
         size: Number of records.
     """
     index = bisect.bisect_right(ends, begin)
     while size:
-        first = begin - (ends[index] - counts[shards[index]])
+        first = begin - (ends[index] - counts[blocks[index]])
         count = min(size, ends[index] - begin)
         if count:
-            yield Segment(shards[index], first, count)
+            yield Segment(blocks[index], first, count)
         begin, size, index = begin + count, size - count, index + 1
 
 
@@ -190,10 +193,10 @@ def consecutive(
 def _layout(
     counts: tuple[int, ...], seed: int, epoch: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shards in the order of an epoch, and the running totals of their records."""
-    shards = list(range(len(counts)))
-    _shuffle(shards, f"{seed}/{epoch}")
-    return tuple(shards), tuple(accumulate(counts[shard] for shard in shards))
+    """Return the blocks in the order of an epoch, and the running totals of their records."""
+    blocks = list(range(len(counts)))
+    _shuffle(blocks, f"{seed}/{epoch}")
+    return tuple(blocks), tuple(accumulate(counts[block] for block in blocks))
 
 
 def _shuffle(items: list[int], key: str) -> None:

@@ -16,14 +16,15 @@ import tensorflow as tf
 
 from trainer.data import images
 from trainer.data.corruption import find_damage
+from trainer.data.formats.record_format import Values
 from trainer.data.order import Order
 from trainer.data.reader import read_segments, training_records
 from trainer.data.source import CHUNK, Source, decoded_at_once
-from trainer.data.targets.table import TARGETS
+from trainer.data.targets import target_decoder
 
 F = TypeVar("F", bound=Callable[..., tf.data.Dataset])
 Batch = dict[str, Any]
-"""image uint8 [b, size, size, 3]; target, for labels int32 [b] and for masks uint8 [b, size, size];
+"""image uint8 [b, size, size, 3]; target, of the task, for classification int32 [b];
 weight float32 [b], 0 for images that do not count; flip bool [b], whether to mirror an image."""
 
 
@@ -56,7 +57,7 @@ def training_batches(
     """
     examples = training_examples(source, rank, ranks, position)
 
-    targets = TARGETS[source.targets]
+    targets = target_decoder(source.task)
 
     def decode(own: tf.Tensor, encoded: tf.Tensor, stored: tf.Tensor) -> Batch:
         image, target = targets.training(encoded, stored, source, own)
@@ -68,10 +69,10 @@ def training_batches(
 
 def training_examples(source: Source, rank: int, ranks: int, position: int) -> tf.data.Dataset:
     """Return an endless data set of one rank's examples in order, in chunks: positions, int64 [n],
-    and serialised records, string [n].
+    and a tuple of the records' values, a tensor [n] for each field of the format.
     """
     records = training_records(source, make_order(source, ranks), rank, position)
-    return _placed(records, position + (rank - position) % ranks, ranks)
+    return _at_positions(records, position + (rank - position) % ranks, ranks)
 
 
 @without_autograph
@@ -85,9 +86,9 @@ def evaluation_batches(
     """
     share = source.share(rank, ranks)
     records = read_segments(source, source.segments(share.start, share.stop))
-    examples = _placed(records, share.start, 1)
+    examples = _at_positions(records, share.start, 1)
 
-    targets = TARGETS[source.targets]
+    targets = target_decoder(source.task)
 
     def decode(_: tf.Tensor, encoded: tf.Tensor, stored: tf.Tensor) -> Batch:
         return _example(*targets.evaluation(encoded, stored, source), tf.constant(False))
@@ -102,14 +103,14 @@ def evaluation_batches(
     return _finish(filled, source, threads)
 
 
-def _placed(records: tf.data.Dataset, first: int, step: int) -> tf.data.Dataset:
+def _at_positions(records: tf.data.Dataset, first: int, step: int) -> tf.data.Dataset:
     """Return chunks of records with their positions, which begin at `first`."""
 
-    def place(position: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        end = position + step * tf.size(chunk, tf.int64)
+    def count(position: tf.Tensor, chunk: Values) -> tuple[tf.Tensor, Any]:
+        end = position + step * tf.size(chunk[0], tf.int64)
         return end, (tf.range(position, end, step), chunk)
 
-    return records.scan(tf.constant(first, tf.int64), place)
+    return records.scan(tf.constant(first, tf.int64), count)
 
 
 def _decode(
@@ -129,19 +130,19 @@ def _decode(
     so each example then becomes one.
 
     Args:
-        examples: Chunks: positions, int64 [n], and serialised records, string [n].
-        decode: From position, encoded image and what is stored beside it to an example.
+        examples: Chunks: positions, int64 [n], and the records' values, tensors [n].
+        decode: From position, encoded image and stored target to an example.
         source: Split that the records are from.
-        locate: From a position to the part and the index of its record.
+        locate: From a position to the block and the index of its record.
         threads: Images to decode at once.
     """
-    targets = TARGETS[source.targets]
+    targets = target_decoder(source.task)
     signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, _blank(source))
 
-    def decode_chunk(positions: tf.Tensor, serialized: tf.Tensor) -> Batch:
+    def decode_chunk(positions: tf.Tensor, values: Values) -> Batch:
         decoded: Batch = tf.map_fn(
             lambda example: decode(*example),
-            (positions, *targets.parse(serialized, source)),
+            (positions, *targets.parse(values, source)),
             parallel_iterations=2 * threads,
             fn_output_signature=signature,
         )
@@ -160,11 +161,11 @@ def _decode(
         with tf.control_dependencies([tf.py_function(name, [position], tf.int32)]):
             return {key: tf.identity(value) for key, value in _blank(source).items()}
 
-    def decode_one(position: tf.Tensor, serialized: tf.Tensor) -> Batch:
-        return decode(position, *targets.parse(serialized, source))
+    def decode_one(position: tf.Tensor, values: Values) -> Batch:
+        return decode(position, *targets.parse(values, source))
 
-    def decode_or_replace(position: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
-        example = tf.data.Dataset.from_tensors((position, serialized))
+    def decode_or_replace(position: tf.Tensor, values: Values) -> tf.data.Dataset:
+        example = tf.data.Dataset.from_tensors((position, values))
         replaced = tf.data.Dataset.from_tensors(position).map(replacement)
         return example.map(decode_one).ignore_errors().concatenate(replaced).take(1)
 
@@ -184,7 +185,7 @@ def _example(image: tf.Tensor, target: tf.Tensor, flip: tf.Tensor) -> Batch:
 def _blank(source: Source) -> Batch:
     size = source.image_size
     image = tf.zeros([size, size, 3], tf.uint8)
-    blank = _example(image, TARGETS[source.targets].blank(source), tf.constant(False))
+    blank = _example(image, target_decoder(source.task).blank(source), tf.constant(False))
     return {**blank, "weight": tf.constant(0.0)}
 
 

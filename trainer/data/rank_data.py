@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from trainer.config import TrainConfig
 from trainer.data.cache import ShardCache, open_cache
-from trainer.data.corruption import find_damage, read_image, read_record
+from trainer.data.corruption import as_tensors, find_damage, read_image, read_record
 from trainer.data.data_set import DataSet
-from trainer.data.formats.table import record_format
+from trainer.data.formats.record_format import record_format
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
 from trainer.data.reader import unreadable
-from trainer.data.source import CHUNK, Source, TargetKind, decoded_at_once
-from trainer.data.targets.table import TARGETS
+from trainer.data.source import CHUNK, Source, decoded_at_once
+from trainer.data.targets import target_decoder
 from trainer.distributed.communicator import Communicator
 from trainer.errors import DataError
 
@@ -38,9 +38,7 @@ class RankData:
         data_set: DataSet,
         communicator: Communicator,
         threads: int,
-        targets: TargetKind = "label",
     ) -> None:
-        self._targets = targets
         self._config, self._data_set, self._world = config, data_set, communicator
         self._threads = threads
         self._iterator: Any = None
@@ -57,7 +55,7 @@ class RankData:
         if self._data_set.manifest is None:
             size, classes = config.model.image_size, self._data_set.classes
             self._synthetic = synthetic_batch(
-                config.batch_size, size, classes, config.seed, self._targets
+                config.batch_size, size, classes, config.seed, self._config.task
             )
             return
         dataset = training_batches(
@@ -109,10 +107,9 @@ class RankData:
             DataError: The example cannot be read.
         """
         source = self._source("validation")
-        serialized = read_record(source, example)
-        targets = TARGETS[self._targets]
-        features = targets.parse(tf.constant(serialized), source)
-        image, target = targets.evaluation(*features, source)
+        targets = target_decoder(self._config.task)
+        parsed = targets.parse(as_tensors(source, read_record(source, example)), source)
+        image, target = targets.evaluation(*parsed, source)
         return image.numpy(), target.numpy()
 
     def explain_training(self, error: Exception, position: int) -> None:
@@ -176,11 +173,11 @@ class RankData:
         source = self._source("train")
         # Assumes that launchers fill one node after the other; otherwise only the order is worse.
         ranks = range(world.rank, world.rank + world.local_size)
-        ahead = make_order(source, world.size).shards_ahead(ranks, position)
+        ahead = make_order(source, world.size).blocks_ahead(ranks, position)
         others = [split for name, split in manifest.splits.items() if name != "train"]
         self._cache.fill(
             [
-                *dict.fromkeys(source.shard(part) for part in ahead),
+                *dict.fromkeys(source.shard(block) for block in ahead),
                 *(shard for split in others for shard in split.shards),
             ]
         )
@@ -198,20 +195,20 @@ class RankData:
             config.seed,
             manifest.first_label,
             self._cache,
-            self._targets,
+            self._config.task,
             record_format(manifest),
         )
 
 
 def synthetic_batch(
-    batch_size: int, image_size: int, classes: int, seed: int, targets: TargetKind = "label"
+    batch_size: int, image_size: int, classes: int, seed: int, task: str = "classification"
 ) -> Batch:
     """Return one random batch, created on the device and kept there."""
     numbers = tf.random.Generator.from_seed(seed)
     shape = [batch_size, image_size, image_size, 3]
     return {
         "image": tf.cast(numbers.uniform(shape, 0, 256, tf.int32), tf.uint8),
-        "target": TARGETS[targets].random(numbers, batch_size, image_size, classes),
+        "target": target_decoder(task).random(numbers, batch_size, image_size, classes),
         "weight": tf.ones([batch_size]),
         "flip": tf.zeros([batch_size], tf.bool),
     }

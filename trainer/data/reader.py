@@ -1,10 +1,11 @@
-"""From shards to serialised records, in an order and from any position on.
+"""From shards to records, in an order and from any position on.
 
     order  ->  windows of segments, read whole, checked and shuffled by threads, one window ahead
            ->  one record from each stream in turn  ->  chunks of records  ->  tf.data
 
-Everything before tf.data is Python. A chunk is a vector of strings, into which each record is
-copied once; operations of TensorFlow that shuffle, batch or unbatch strings would copy it again.
+Everything before tf.data is Python. A chunk has a vector for each field of the format, into which
+each record is copied once; operations of TensorFlow that shuffle, batch or unbatch strings would
+copy it again.
 
 Storage behind a network sometimes fails briefly, so each window is read in several attempts: after
 a warning and a pause it is read from the data folder, then again after a longer pause. If that
@@ -24,6 +25,8 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.data.example import BrokenRecordError
+from trainer.data.formats.record_format import Values
+from trainer.data.manifest import INDEX_EVERY
 from trainer.data.order import Order, Segment, Window
 from trainer.data.source import CHUNK, READS, Source
 
@@ -34,31 +37,14 @@ again within seconds; otherwise the data are probably damaged, and the other ran
 _UNREADABLE = "unreadable"
 """Start of the message of an error that names a record."""
 
-_CHUNK = (tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.string))
-"""Records, and in place of the last ones the fault of a record; "" if there is none."""
-
 
 class _UnreadableError(Exception):
     """A record that no attempt could read; the message names it."""
 
 
-def parse(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Parse a serialised record, or a vector of them, into encoded images and labels, string and
-    int64 of the same shape.
-    """
-    features = tf.io.parse_example(
-        serialized,
-        {
-            "image/encoded": tf.io.FixedLenFeature([], tf.string),
-            "image/class/label": tf.io.FixedLenFeature([], tf.int64),
-        },
-    )
-    return features["image/encoded"], features["image/class/label"]
-
-
 def training_records(source: Source, order: Order, rank: int, position: int) -> tf.data.Dataset:
-    """Return an endless data set of one rank's serialised records in order, from a position on, in
-    chunks: string [n], where n is at most `CHUNK`.
+    """Return an endless data set of one rank's records in order, from a position on, in chunks: a
+    tensor [n] for each field of the format, where n is at most `CHUNK`.
 
     It fails with tensorflow.errors.InvalidArgumentError where no attempt to read succeeded;
     `unreadable` finds the record in that error.
@@ -73,10 +59,8 @@ def training_records(source: Source, order: Order, rank: int, position: int) -> 
 
 
 def read_segments(source: Source, segments: Iterable[Segment]) -> tf.data.Dataset:
-    """Return a data set of the serialised records of some segments, one after the other, in chunks:
-    string [n], where n is at most `CHUNK`.
-
-    It fails as that of `training_records` does.
+    """Return a data set of the records of some segments, one after the other, in chunks as those of
+    `training_records`; it fails as that does.
     """
     segments, size = list(segments), source.config.shuffle_window
 
@@ -85,7 +69,7 @@ def read_segments(source: Source, segments: Iterable[Segment]) -> tf.data.Datase
             end = segment.first + segment.count
             for first in range(segment.first, end, size):
                 count = min(size, end - first)
-                yield Window((Segment(segment.shard, first, count),), tuple(range(count)))
+                yield Window((Segment(segment.block, first, count),), tuple(range(count)))
 
     return _records(source, [windows])
 
@@ -104,14 +88,18 @@ def _records(source: Source, streams: Sequence[Callable[[], Iterator[Window]]]) 
         streams: Functions that return windows: one, or several that are endless.
     """
 
-    def checked(records: tf.Tensor, fault: tf.Tensor) -> tf.Tensor:
+    def checked(records: Values, fault: tf.Tensor) -> Values:
         raised = tf.debugging.Assert(tf.equal(fault, ""), [_UNREADABLE, fault])
         with tf.control_dependencies([raised]):
-            return tf.identity(records)
+            return tuple(map(tf.identity, records))
 
     chunks = tf.data.Dataset.from_generator(
         lambda: _WindowReader(source, len(streams)).chunks([windows() for windows in streams]),
-        output_signature=_CHUNK,
+        # Records, and in place of the last ones the fault of a record; "" if there is none.
+        output_signature=(
+            tuple(tf.TensorSpec([None], field) for field in source.format.fields),
+            tf.TensorSpec([], tf.string),
+        ),
     )
     return chunks.map(checked).prefetch(1)
 
@@ -131,34 +119,42 @@ class _WindowReader:
 
     def chunks(
         self, streams: Sequence[Iterator[Window]]
-    ) -> Iterator[tuple[np.ndarray[Any, Any], str]]:
-        """Yield one record from each stream in turn, as values of `_CHUNK`. A chunk ends early
-        where a window is still being read.
+    ) -> Iterator[tuple[tuple[np.ndarray[Any, Any], ...], str]]:
+        """Yield one record from each stream in turn, in chunks of arrays, each with a fault. A
+        chunk ends early where a window is still being read.
         """
-        chunk: list[bytes] = []
+        chunk: list[Values] = []
         try:
             readers = [_Stream(partial(self._next, windows), self._pool) for windows in streams]
             for stream in cycle(readers):
                 if chunk and (len(chunk) == CHUNK or not stream.ready):
-                    yield np.array(chunk, object), ""
+                    yield self._arrays(chunk), ""
                     chunk = []
                 record = stream.next()
                 if record is None:
                     break
                 chunk.append(record)
             if chunk:
-                yield np.array(chunk, object), ""
+                yield self._arrays(chunk), ""
         except _UnreadableError as error:
             # tf.data requests all records of a batch before it reports that one is unreadable.
             self._ended.set()
             if chunk:
-                yield np.array(chunk, object), ""
-            yield np.array([], object), str(error)
+                yield self._arrays(chunk), ""
+            yield self._arrays([]), str(error)
         finally:
             self._ended.set()
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _next(self, windows: Iterator[Window]) -> list[bytes]:
+    def _arrays(self, records: Sequence[Values]) -> tuple[np.ndarray[Any, Any], ...]:
+        fields = self._source.format.fields
+        columns = zip(*records, strict=True) if records else ((),) * len(fields)
+        return tuple(
+            np.array(column, object if field == "string" else field)
+            for field, column in zip(fields, columns, strict=True)
+        )
+
+    def _next(self, windows: Iterator[Window]) -> list[Values]:
         """Return the records of the next window, the first one last; none if there is no other.
 
         Raises:
@@ -179,16 +175,16 @@ class _WindowReader:
                         return []
         raise _UnreadableError(_find_fault(source, segments))
 
-    def _read(self, segments: Sequence[Segment], path: Callable[[int], Path]) -> list[bytes]:
-        """Return the records of some segments, in the order of shards.
+    def _read(self, segments: Sequence[Segment], path: Callable[[int], Path]) -> list[Values]:
+        """Return the records of some segments, in the order of the segments.
 
         Raises:
             BrokenRecordError: A record is damaged or missing.
             OSError: A file cannot be read.
         """
-        records: list[bytes] = []
+        records: list[Values] = []
         for segment in segments:
-            records += self._source.records(segment, path(segment.shard), self._reader)
+            records += self._source.records(segment, path(segment.block), self._reader)
         if len(records) < sum(segment.count for segment in segments):
             raise BrokenRecordError("the shard ends before it")
         return records
@@ -197,17 +193,17 @@ class _WindowReader:
 class _Stream:
     """The records of a stream, whose windows are read one ahead."""
 
-    def __init__(self, read: Callable[[], list[bytes]], pool: ThreadPoolExecutor) -> None:
+    def __init__(self, read: Callable[[], list[Values]], pool: ThreadPoolExecutor) -> None:
         self._read, self._pool = read, pool
-        self._records: list[bytes] = []
-        self._ahead: Future[list[bytes]] = pool.submit(read)
+        self._records: list[Values] = []
+        self._ahead: Future[list[Values]] = pool.submit(read)
 
     @property
     def ready(self) -> bool:
         """Whether the next record need not be waited for."""
         return bool(self._records) or self._ahead.done()
 
-    def next(self) -> bytes | None:
+    def next(self) -> Values | None:
         """Return the next record, or None at the end.
 
         Raises:
@@ -228,7 +224,7 @@ def _warn(
     """Warn that an attempt failed, and have the cache check its copies."""
     if source.cache is not None:
         for segment in segments:
-            source.cache.check(source.shard(segment.shard))
+            source.cache.check(source.shard(segment.block))
     print(
         f"warning: {_names(source, segments)}: could not be read (attempt {number} of"
         f" {len(PAUSES) + 1}), trying again in {pause:g} s: {_reason(error)}",
@@ -239,17 +235,18 @@ def _warn(
 def _find_fault(source: Source, segments: Sequence[Segment]) -> str:
     """Describe the first record of some segments that cannot be read, and why."""
     for segment in segments:
-        part, end = segment.shard, segment.first + segment.count
-        index = source.format.begin(segment.first)
+        block, end = segment.block, segment.first + segment.count
+        # From where reading can begin, as the records before it are read as well.
+        index = segment.first - segment.first % INDEX_EVERY
         reason: Exception = BrokenRecordError("the shard ends before it")
         try:
-            for _ in source.records(Segment(part, index, end - index), source.origin(part)):
+            for _ in source.records(Segment(block, index, end - index), source.origin(block)):
                 index += 1
         except (BrokenRecordError, OSError) as error:
             reason = error
         if index < end:
             broken = reason if isinstance(reason, BrokenRecordError) else None
-            return f"{source.where(part, index, broken)}: cannot be read ({_reason(reason)})"
+            return f"{source.where(block, index, broken)}: cannot be read ({_reason(reason)})"
     return f"{_names(source, segments)}: could not be read in {len(PAUSES) + 1} attempts"
 
 
@@ -258,4 +255,4 @@ def _reason(error: Exception) -> str:
 
 
 def _names(source: Source, segments: Sequence[Segment]) -> str:
-    return ", ".join(dict.fromkeys(source.shard(segment.shard).file for segment in segments))
+    return ", ".join(dict.fromkeys(source.shard(segment.block).file for segment in segments))

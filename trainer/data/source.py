@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from trainer.config import DataConfig
 from trainer.data.cache import ShardCache
-from trainer.data.formats.record_format import BrokenPartError, RecordFormat, RecordReader
+from trainer.data.formats.record_format import BrokenBlockError, RecordFormat, RecordReader, Values
 from trainer.data.formats.tfrecord import TFRECORDS
 from trainer.data.manifest import Shard, Split
 from trainer.data.order import Segment, consecutive
@@ -40,10 +39,6 @@ BATCHES_IN_FLIGHT = 2
 """Batches in addition to those kept ready: the one being filled and the one in use."""
 
 
-TargetKind: TypeAlias = Literal["label", "mask"]
-"""What a record holds beside its image: a class, or an image of the classes of its pixels."""
-
-
 @dataclass(frozen=True)
 class Source:
     """One split in one folder."""
@@ -58,24 +53,25 @@ class Source:
     """Label of the first class in the records."""
     cache: ShardCache | None = None
     """Cache of shards on this node, if there is one."""
-    targets: TargetKind = "label"
+    task: str = "classification"
+    """Task whose targets its records become."""
     format: RecordFormat = TFRECORDS
 
     @cached_property
-    def parts(self) -> tuple[tuple[Shard, int], ...]:
-        """The parts that the order permutes, each as its shard and its number in it: whole shards,
-        or the row groups of Parquet files. A `Segment` names them by their place here.
+    def blocks(self) -> tuple[tuple[Shard, int], ...]:
+        """The blocks that the order permutes, each as its shard and its number in it; a `Segment`
+        has an index into them.
         """
         return tuple(
-            (shard, part)
+            (shard, number)
             for shard in self.split.shards
-            for part in range(len(self.format.parts(shard)))
+            for number in range(len(self.format.blocks(shard)))
         )
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """Number of records in each part."""
-        return tuple(count for shard in self.split.shards for count in self.format.parts(shard))
+        """Number of records in each block."""
+        return tuple(count for shard in self.split.shards for count in self.format.blocks(shard))
 
     def segments(self, begin: int, end: int) -> Iterator[Segment]:
         """Yield the segments of the records [begin, end) of the split, in the order of shards."""
@@ -88,43 +84,43 @@ class Source:
         return range(total * rank // ranks, total * (rank + 1) // ranks)
 
     def locate(self, record: int) -> tuple[int, int]:
-        """Return the part, and the index in it, of a record counted through the split."""
+        """Return the block, and the index in it, of a record counted through the split."""
         segment = next(self.segments(record, record + 1))
-        return segment.shard, segment.first
+        return segment.block, segment.first
 
-    def shard(self, part: int) -> Shard:
-        """Return the shard that a part is in."""
-        return self.parts[part][0]
+    def shard(self, block: int) -> Shard:
+        """Return the shard that a block is in."""
+        return self.blocks[block][0]
 
-    def where(self, part: int, record: int, error: Exception | None = None) -> str:
-        """Return the name of a record, or of the whole part if the error is of all its records."""
-        shard, number = self.parts[part]
-        named = None if isinstance(error, BrokenPartError) else record
+    def where(self, block: int, record: int, error: Exception | None = None) -> str:
+        """Return the name of a record, or of the whole block if the error is of all its records."""
+        shard, number = self.blocks[block]
+        named = None if isinstance(error, BrokenBlockError) else record
         return f"{shard.file}, {self.format.where(number, named)}"
 
-    def origin(self, part: int) -> Path:
-        """Return the file of a part in the data folder."""
-        return self.folder / self.shard(part).file
+    def origin(self, block: int) -> Path:
+        """Return the file of a block in the data folder."""
+        return self.folder / self.shard(block).file
 
-    def path(self, part: int) -> Path:
-        """Return the file to read a part from: with a cache a copy, which may be made first."""
+    def path(self, block: int) -> Path:
+        """Return the file to read a block from: with a cache a copy, which may be made first."""
         if self.cache is None:
-            return self.origin(part)
-        return self.cache.path(self.shard(part))
+            return self.origin(block)
+        return self.cache.path(self.shard(block))
 
     def records(
         self, segment: Segment, path: Path, reader: RecordReader | None = None
-    ) -> Iterator[bytes]:
-        """Yield the serialised records of a segment, read from a file of its shard without
-        TensorFlow; fewer if the file ends early.
+    ) -> Iterator[Values]:
+        """Yield the records of a segment, read from a file of its shard without TensorFlow; fewer
+        if the file ends early.
 
         Raises:
             BrokenRecordError: A record does not match its checksum.
             OSError: The file cannot be read.
         """
-        shard, part = self.parts[segment.shard]
+        shard, number = self.blocks[segment.block]
         reader = reader or self.format.reader(1)
-        return reader.records(str(path), shard, part, segment.first, segment.count)
+        return reader.records(str(path), shard, number, segment.first, segment.count)
 
 
 def decoded_at_once(threads: int) -> int:
@@ -153,8 +149,8 @@ def input_memory(
     pixels = (config.prefetch_batches + BATCHES_IN_FLIGHT) * batch_size + decoded * CHUNK
     held = WINDOWS_HELD * streams * window
     held += (CHUNKS_HELD + decoded) * min(CHUNK, held)
-    if group := split.largest_row_group:
-        # Each stream may keep a row group. One that reads has the bytes of the file and those of
-        # Arrow besides.
-        held += streams * group + min(streams, READS) * 2 * group
+    if block := split.largest_block:
+        # Each stream may keep a block. One that reads has the bytes of the file and those that they
+        # are decoded to besides.
+        held += streams * block + min(streams, READS) * 2 * block
     return round(held * record + pixels * image_size * image_size * 3) + OVERHEAD_BYTES

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from common.errors import ConfigError
+from common.program import load
 from common.text import plural
 from trainer.data.encoded_image import (
     BrokenImageError,
@@ -19,9 +21,8 @@ from trainer.data.encoded_image import (
     open_image,
     record_fault,
 )
-from trainer.data.example import BrokenRecordError, from_example
-from trainer.data.formats.record_format import RecordFormat, Stored
-from trainer.data.formats.table import record_format
+from trainer.data.example import BrokenRecordError
+from trainer.data.formats.record_format import RecordFormat, Stored, record_format
 from trainer.data.manifest import (
     Manifest,
     Shard,
@@ -30,10 +31,10 @@ from trainer.data.manifest import (
     SplitCounts,
     read_manifest,
 )
+from trainer.data.prepare.options import VerifyOptions
 from trainer.data.prepare.pool import Advance, work_through
-from trainer.data.targets.mask_files import stored_mask_fault
 from trainer.errors import DataError
-from trainer.options import VerifyOptions
+from trainer.task_table import TASKS
 
 SHOWN = 20
 """Most faults to print per shard; all are counted."""
@@ -51,7 +52,7 @@ class Faults:
     count: int = 0
 
     def add(self, text: str, where: str | None = None) -> None:
-        """Add a fault, of the record at a place or of the whole shard or split."""
+        """Add a fault, of a record or of the whole shard or split."""
         self.count += 1
         if len(self.first) < SHOWN:
             subject = f"{self.subject}, {where}" if where else self.subject
@@ -91,6 +92,13 @@ class _CheckedShard:
     xxh128: str = ""
     """XXH3-128 of the file; empty if it was not read completely, or if a fault explains a
     difference."""
+
+
+def run(options: VerifyOptions) -> None:
+    """`python -m trainer verify`; see `verify`."""
+    if not options.folder:
+        raise ConfigError(["verify: DIR is missing; name the folder of the data set"])
+    verify(Path(options.folder), options)
 
 
 def verify(folder: Path, options: VerifyOptions) -> None:
@@ -168,18 +176,19 @@ def _check_shard(task: _ShardTask, advance: Advance) -> _CheckedShard:
         faults.add(f"{reason}; the rest of the shard cannot be read", scan.where)
         checked.uncounted = True
         return checked
-    checked.xxh128 = scan.shard().xxh128 if intact else ""
-    index_fault = scan.index_fault(shard)
+    found = scan.shard()
+    checked.xxh128 = found.xxh128 if intact else ""
+    same = (found.offsets, found.blocks) == (shard.offsets, shard.blocks)
     if checked.records != shard.examples:
         faults.add(f"has {checked.records:,} records, not {shard.examples:,}")
-    elif size == shard.bytes and index_fault:
-        faults.add(index_fault)
+    elif size == shard.bytes and not same:
+        faults.add("its index in the manifest is not that of its records")
     return checked
 
 
 def _check_record(stored: Stored, task: _ShardTask, checked: _CheckedShard) -> None:
     try:
-        record = from_example(stored.data)
+        record = task.format.record(stored.values)
         image = open_image(record.encoded)
     except (BrokenRecordError, BrokenImageError) as error:
         checked.faults.add(str(error), stored.where)
@@ -202,7 +211,12 @@ def _check_record(stored: Stored, task: _ShardTask, checked: _CheckedShard) -> N
             )
     if task.deep:
         faults += [mode_fault(image), _decoding_fault(record.encoded)]
-        faults.append(stored_mask_fault(record.mask, width, height, len(task.classes)))
+        faults += [
+            load(fault)(record.more[key], width, height, len(task.classes))
+            for known in TASKS.values()
+            for key, fault in known.features.items()
+            if key in record.more
+        ]
     for fault in filter(None, faults):
         checked.faults.add(fault, stored.where)
 

@@ -22,25 +22,31 @@ PEAK_FLOPS: dict[str, dict[str, float]] = {
 For float32 the peak of TF32 where the device has it, because TensorFlow uses TF32 by default."""
 
 
-def set_up_device(config: TrainConfig, communicator: Communicator, stages: int = 1) -> None:
+def set_up_device(config: TrainConfig, communicator: Communicator, devices: int = 1) -> None:
     """Assign this rank its GPUs, if the machine has any, and its share of the cores.
 
     Args:
         config: Precision and threads.
         communicator: World of ranks.
-        stages: Devices of each rank. On a machine without GPUs they are parts of its CPU.
+        devices: Devices of each rank. On a machine without GPUs they are parts of its CPU.
 
     Raises:
         ConfigError: The machine has GPUs, but fewer than its ranks need.
     """
-    gpus = tf.config.list_physical_devices("GPU")
+    gpus, ranks = tf.config.list_physical_devices("GPU"), communicator.local_size
     if gpus:
         # Some launchers make only its own GPUs visible to each rank.
-        isolated = len(gpus) == stages and "CUDA_VISIBLE_DEVICES" in os.environ
-        if communicator.local_size * stages > len(gpus) and not isolated:
-            raise ConfigError([_too_few_gpus(communicator.local_size, stages, len(gpus))])
-        first = 0 if isolated else communicator.local_rank * stages
-        mine = gpus[first : first + stages]
+        isolated = len(gpus) == devices and "CUDA_VISIBLE_DEVICES" in os.environ
+        if ranks * devices > len(gpus) and not isolated:
+            each = "a GPU of its own" if devices == 1 else f"{devices} GPUs of its own"
+            raise ConfigError(
+                [
+                    f"--ranks: {plural(ranks, 'rank')} on this machine, which has"
+                    f" {plural(len(gpus), 'GPU')}; each rank needs {each}"
+                ]
+            )
+        first = 0 if isolated else communicator.local_rank * devices
+        mine = gpus[first : first + devices]
         tf.config.set_visible_devices(mine, "GPU")
         for gpu in mine:
             tf.config.experimental.set_memory_growth(gpu, True)
@@ -50,43 +56,31 @@ def set_up_device(config: TrainConfig, communicator: Communicator, stages: int =
             " mixed_float16 is slow without one",
             file=sys.stderr,
         )
-    if stages > 1 and not gpus:
-        _divide_cpu(stages, tell=communicator.rank == 0)
+    if devices > 1 and not gpus:
+        _divide_cpu(devices, tell=communicator.rank == 0)
     threads = config.compute.threads or share_of_cores(communicator)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Two, so that an operation that waits for another rank does not block the others.
     tf.config.threading.set_inter_op_parallelism_threads(max(threads, 2))
 
 
-def _too_few_gpus(ranks: int, stages: int, gpus: int) -> str:
-    if stages == 1:
-        return (
-            f"--ranks: {ranks} ranks on this machine, which has {gpus} GPUs; each rank needs a GPU"
-            " of its own"
-        )
-    return (
-        f"--model.stages: {plural(ranks, 'rank')} x {stages} stages on this machine, which has"
-        f" {plural(gpus, 'GPU')}; each stage of a rank needs a GPU of its own"
-    )
-
-
-def _divide_cpu(stages: int, *, tell: bool) -> None:
+def _divide_cpu(devices: int, *, tell: bool) -> None:
     """Have TensorFlow show the CPU as several devices."""
     cpu = tf.config.list_physical_devices("CPU")[0]
-    parts = [tf.config.LogicalDeviceConfiguration()] * stages
+    parts = [tf.config.LogicalDeviceConfiguration()] * devices
     tf.config.set_logical_device_configuration(cpu, parts)
     if tell:
         print(
-            f"note: --model.stages: no GPU is visible, so the {stages} devices of a rank are parts"
-            " of its CPU, which share its cores and its memory: good for trying it out only",
+            f"note: no GPU is visible, so the {devices} devices of a rank are parts of its CPU,"
+            " which share its cores and its memory: good for trying it out only",
             file=sys.stderr,
         )
 
 
-def stage_devices(stages: int) -> list[str]:
-    """Return the names of this rank's devices, one for each stage, as `tf.device` takes them."""
+def rank_devices(count: int) -> list[str]:
+    """Return the names of this rank's devices, as `tf.device` takes them."""
     kind = "GPU" if tf.config.get_visible_devices("GPU") else "CPU"
-    return [f"/device:{kind}:{number}" for number in range(stages)]
+    return [f"/device:{kind}:{number}" for number in range(count)]
 
 
 def share_of_cores(communicator: Communicator) -> int:

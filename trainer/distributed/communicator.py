@@ -75,15 +75,13 @@ class Communicator(Protocol):
     def everyone(self) -> Group:
         """All ranks."""
 
-    @property
-    def sharers(self) -> Group:
-        """The ranks that share one last layer with this one: consecutive ranks, `head_groups`
-        many.
-        """
+    def groups(self, size: int) -> tuple[Group, Group]:
+        """Return the group of `size` consecutive ranks that this one is in, and the ranks at the
+        same place in theirs; a group of one rank exchanges nothing.
 
-    @property
-    def holders(self) -> Group:
-        """The ranks that hold the same part of the last layer as this one."""
+        Args:
+            size: 1, or the number of neighbours that the world was joined with.
+        """
 
     @property
     def backend(self) -> Backend | None:
@@ -149,8 +147,12 @@ class Alone:
     """A world of one process."""
 
     rank, size, local_rank, local_size = 0, 1, 0, 1
-    everyone = sharers = holders = Single()
+    everyone = Single()
     backend = None
+
+    def groups(self, size: int) -> tuple[Group, Group]:
+        del size
+        return self.everyone, self.everyone
 
     def allreduce(self, gradients: Sequence[Any], extras: Any) -> tuple[list[Any], Any]:
         return list(gradients), extras

@@ -109,10 +109,12 @@ class Horovod:
         self.local_rank, self.local_size = horovod.local_rank(), horovod.local_size()
         world = horovod.global_process_set
         self.everyone: Group = HorovodGroup(horovod, world, self.rank, range(self.size))
-        self.sharers: Group = Single()
-        self.holders: Group = self.everyone
-        if sets is not None:
-            self.sharers, self.holders = sets.groups(horovod, self.rank)
+        self._sets = sets
+
+    def groups(self, size: int) -> tuple[Group, Group]:
+        if size == 1 or self._sets is None:
+            return Single(), self.everyone
+        return self._sets.groups(self.module, self.rank)
 
     @property
     def backend(self) -> Backend:
@@ -203,19 +205,19 @@ class Horovod:
 
 
 class ProcessSets:
-    """The groups of ranks in which a last layer is divided: in a world of 6 ranks with 2 head
-    groups, {0, 1}, {2, 3} and {4, 5} share a layer; {0, 2, 4} and {1, 3, 5} hold the same part.
+    """The groups of ranks that exchange among themselves: in a world of 6 ranks with 2 neighbours,
+    {0, 1}, {2, 3} and {4, 5} are consecutive; {0, 2, 4} and {1, 3, 5} have the same place.
 
     Every rank must declare the same sets in the same order before Horovod starts.
     """
 
-    def __init__(self, horovod: Any, ranks: int, head_groups: int) -> None:
-        self._shared = [range(first, first + head_groups) for first in range(0, ranks, head_groups)]
-        self._held = [range(part, ranks, head_groups) for part in range(head_groups)]
+    def __init__(self, horovod: Any, ranks: int, size: int) -> None:
+        self._consecutive = [range(first, first + size) for first in range(0, ranks, size)]
+        self._same_place = [range(place, ranks, size) for place in range(size)]
         # Horovod refuses a set of all ranks, which exists already; a set of one exchanges nothing.
         self._sets = {
             group: horovod.ProcessSet(list(group))
-            for group in (*self._shared, *self._held)
+            for group in (*self._consecutive, *self._same_place)
             if 1 < len(group) < ranks
         }
 
@@ -225,12 +227,12 @@ class ProcessSets:
         return list(self._sets.values())
 
     def groups(self, horovod: Any, rank: int) -> tuple[Group, Group]:
-        """Return the groups that share a layer with a rank, and that hold the same part of it."""
-        shared, held = (
+        """See `Communicator.groups`."""
+        near, alike = (
             next(group for group in groups if rank in group)
-            for groups in (self._shared, self._held)
+            for groups in (self._consecutive, self._same_place)
         )
-        return self._group(horovod, shared, rank), self._group(horovod, held, rank)
+        return self._group(horovod, near, rank), self._group(horovod, alike, rank)
 
     def _group(self, horovod: Any, ranks: range, rank: int) -> Group:
         if len(ranks) == 1:
@@ -239,12 +241,12 @@ class ProcessSets:
         return HorovodGroup(horovod, members, rank, ranks)
 
 
-def connect(config: ExchangeConfig, head_groups: int = 1) -> Communicator:
+def connect(config: ExchangeConfig, neighbours: int = 1) -> Communicator:
     """Join the world that the launcher started, or return a world of one without a launcher.
 
     Args:
         config: How ranks find each other.
-        head_groups: Ranks that share a last layer.
+        neighbours: Consecutive ranks that exchange among themselves; see `Communicator.groups`.
 
     Raises:
         UserError: Horovod's world is not the launcher's. Otherwise several independent trainings
@@ -279,8 +281,8 @@ def connect(config: ExchangeConfig, head_groups: int = 1) -> Communicator:
         check_own_name()
     sets = None
     # Any other number is refused with the plan of the run.
-    if head_groups > 1 and launched.size % head_groups == 0:
-        sets = ProcessSets(hvd, launched.size, head_groups)
+    if neighbours > 1 and launched.size % neighbours == 0:
+        sets = ProcessSets(hvd, launched.size, neighbours)
     hvd.init(process_sets=sets.declared if sets else None)
     if hvd.size() != launched.size:
         raise UserError(

@@ -294,8 +294,8 @@ def keep_freed_memory() -> None:
     threads of another. Variables of glibc that are set (mallopt(3): MALLOC_MMAP_THRESHOLD_,
     MALLOC_TRIM_THRESHOLD_, MALLOC_ARENA_MAX) prevail. Without glibc, nothing happens.
 
-    Arrow reads Parquet files with an allocator of its own, mimalloc. It returns memory too, unless
-    MIMALLOC_PURGE_DELAY is -1 when pyarrow is imported (microsoft.github.io/mimalloc).
+    Arrow, which reads files of tables, has an allocator of its own, mimalloc. It returns memory
+    too, unless MIMALLOC_PURGE_DELAY is -1 when it is loaded (microsoft.github.io/mimalloc).
     """
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Annotated, Any, Final, Literal, Protocol, Self
 
+from common.annotations import Bounds, Positional
 from common.text import duration
 from trainer.distributed.watchdog import SILENT_SECONDS, Heartbeat, late_ranks
 from trainer.errors import RunRequestError
@@ -285,12 +286,26 @@ def show_stacks(
     return states, missing
 
 
-def print_local_stacks(run: Path, seconds: float) -> None:
-    """Print the stacks of all ranks of a run on this machine.
+@dataclass(frozen=True)
+class StacksOptions:
+    """Print the Python stacks of all ranks of a run that trains on this machine, and what each rank
+    waits for. The run continues.
+    """
+
+    run: Annotated[str, Positional("[RUN]")] = "runs/latest"
+    """Folder of the run; without one it is runs/latest."""
+
+    seconds: Annotated[float, Bounds(at_least=1)] = 30.0
+    """Longest time to wait for the ranks, in seconds; each looks for requests every 10 s."""
+
+
+def print_local_stacks(options: StacksOptions) -> None:
+    """`python -m trainer stacks`: print the stacks of all ranks of a run on this machine.
 
     Raises:
         RunRequestError: A rank does not answer.
     """
+    run, seconds = Path(options.run), options.seconds
     if not run.is_dir():
         raise RunRequestError(f"{run}: does not exist; name the folder of a run that trains")
     states, missing = show_stacks(LocalFiles(run), None, seconds, print)

@@ -1,31 +1,32 @@
 """The export of a run: a folder with a SavedModel that needs none of our code, and its metadata.
 
-RUN/export/ contains `saved_model/`, `export.json` and, on request, `model.onnx`. It is written
-under another name and renamed, so it is complete or absent.
+RUN/export/ contains `saved_model/`, `export.json` and what the exporters of leaves add on request.
+It is written under another name and renamed, so it is complete or absent.
 """
 
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from common.errors import UserError
+from common.program import load
 from trainer import __version__
 from trainer.checkpoints.format import Array, Tensors
 from trainer.checkpoints.snapshot import snapshot
 from trainer.data.data_set import load_data_set
 from trainer.errors import DataError
-from trainer.export.layout import FACTS, FOLDER, ONNX, SAVED_MODEL
+from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
+from trainer.export.options import EXPORTERS, SavedModelOptions
 from trainer.export.saved_model import save_model
 from trainer.model.description import facts as network_facts
 from trainer.model.weights import load_model
-from trainer.run_folder import RunFolder, RunRecord, Which
-from trainer.tasks.table import make_task
-from trainer.tasks.task import Serving
+from trainer.run_folder import RunFolder, RunRecord
+from trainer.tasks.task import Serving, make_task
 
 SCHEMA = 1
 TOP = 5
@@ -47,15 +48,11 @@ class TrainedWeights:
     """Path that the tensors come from, for errors."""
 
 
-def export_run(run: str, which: Which, output: str | None, top: int, *, onnx: bool) -> Path:
+def export_run(options: SavedModelOptions) -> Path:
     """`python -m trainer export`: export a checkpoint and print the folder of the export.
 
     Args:
-        run: Folder of the run.
-        which: Checkpoint to export.
-        output: Folder to write; None is `export` in the run folder.
-        top: Number of classes that serving_default returns.
-        onnx: Whether to write model.onnx as well.
+        options: What to export; an `ExportOptions` also says in which other formats.
 
     Returns:
         The folder of the export.
@@ -64,13 +61,13 @@ def export_run(run: str, which: Which, output: str | None, top: int, *, onnx: bo
         CheckpointError: The folder is not a run folder, or has no valid checkpoint.
         DataError: The output folder contains something else; or an older version wrote the run
             without its class names, and the data set is missing.
-        UserError: The ONNX model differs from the SavedModel.
+        UserError: The model in another format differs from the SavedModel.
     """
     # An export needs little computation, and the GPUs may be in use by a training.
     tf.config.set_visible_devices([], "GPU")
-    run_folder = RunFolder(Path(run))
+    run_folder = RunFolder(Path(options.run))
     record = run_folder.read()
-    checkpoint = run_folder.find_checkpoint(which)
+    checkpoint = run_folder.find_checkpoint(options.checkpoint)
     weights = TrainedWeights(
         _with_class_names(record, run_folder.path),
         checkpoint.step,
@@ -78,17 +75,18 @@ def export_run(run: str, which: Which, output: str | None, top: int, *, onnx: bo
         checkpoint.load(),
         checkpoint.path,
     )
-    notes = []
+    notes: list[str] = []
 
-    def add_onnx(folder: Path) -> None:
-        from trainer.export.onnx import write_onnx  # noqa: PLC0415 its packages are in no image
+    def add(folder: Path) -> None:
+        notes.extend(
+            f"; {load(exporter.write)(folder)}"
+            for exporter in EXPORTERS
+            if any(getattr(options, option.name, False) for option in fields(exporter.options))
+        )
 
-        difference = write_onnx(folder / SAVED_MODEL, folder / ONNX)
-        notes.append(f"; {ONNX} differs by at most {difference:.2g} in a probability")
-
-    folder = Path(output) if output else run_folder.path / FOLDER
+    folder = Path(options.output) if options.output else run_folder.path / FOLDER
     try:
-        write_export(weights, folder, top, add_onnx if onnx else None)
+        write_export(weights, folder, options.top, add)
     except (OSError, tf.errors.OpError) as error:
         raise UserError(f"{folder}: the export cannot be written: {error}") from error
     print(f"{folder}: SavedModel of {checkpoint.path}{''.join(notes)}")

@@ -6,7 +6,7 @@ from trainer.errors import CheckpointError
 
 FOLDER = "export"
 """Name of the export in a run folder."""
-SAVED_MODEL, ONNX, FACTS = "saved_model", "model.onnx", "export.json"
+SAVED_MODEL, FACTS = "saved_model", "export.json"
 
 
 def find_saved_model(folder: Path) -> Path | None:

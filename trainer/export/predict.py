@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -13,15 +13,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from common.errors import ConfigError
+from common.program import load
 from common.text import plural
 from trainer.errors import CheckpointError, DataError
 from trainer.export.image_files import find_images
 from trainer.export.layout import exported_model
+from trainer.export.options import PredictOptions
+from trainer.task_descriptions import Answers
+from trainer.task_table import TASKS
 from trainer.tasks.serving import STRANGE
 
-OUTPUTS = {"class_ids", "class_names", "probabilities"}
-MASK_OUTPUTS = {"masks", "class_names", "shares"}
-"""Outputs of a segmentation model, of whose classes the parts of an image are printed."""
 BATCH = 32
 READERS = 8
 """Files that are read at the same time."""
@@ -29,34 +30,27 @@ MANY = 2 * BATCH
 """Number of images from which a progress bar is shown."""
 
 Prediction = list[dict[str, Any]]
-"""`class_id`, `class_name` and `probability` of an image's classes, the most probable first. For a
-segmentation, `share` instead of `probability`: the part of the pixels that are of the class."""
+"""`class_id`, `class_name` and `probability` of an image's classes, the most probable first; other
+tasks may have another number in place of the probability."""
 
 
-def predict(
-    images: Sequence[str], run: str, model: str | None, top: int | None, *, as_json: bool
-) -> None:
+def predict(options: PredictOptions) -> None:
     """Print the most probable classes of each image.
-
-    Args:
-        images: Files, and folders to search for images.
-        run: Folder of the run whose export to use.
-        model: Folder of an export to use instead.
-        top: Number of classes to print; None is all that the model returns.
-        as_json: Whether to print one JSON object per image instead of text.
 
     Raises:
         ConfigError: No image is given, or the model returns fewer classes than requested.
         CheckpointError: There is no export.
         DataError: A folder has no images, or images could not be read; the others are printed.
     """
-    if not images:
+    if not options.images:
         raise ConfigError(["IMAGE: name at least one image, or a folder with images"])
-    paths = find_images(images)
-    exported = load_exported(exported_model(run, model))
+    paths = find_images(options.images)
+    exported = load_exported(exported_model(options.run, options.model))
     signature = exported.signatures["serving_default"]
-    dense = "shares" in signature.structured_outputs
-    classes = signature.structured_outputs["shares" if dense else "probabilities"].shape[1]
+    answers = answers_of(signature.structured_outputs)
+    assert answers is not None
+    parts = answers.parts
+    classes, top = signature.structured_outputs[parts].shape[1], options.top
     if top is not None and top > classes:
         raise ConfigError(
             [
@@ -74,7 +68,7 @@ def predict(
                 print(f"error: {path}: {outcome}", file=sys.stderr, flush=True)
                 continue
             shown = outcome[:top]
-            if as_json:
+            if options.json:
                 line = {"image": str(path), "classes": shown}
                 print(json.dumps(line, ensure_ascii=False), flush=True)
             else:
@@ -87,10 +81,7 @@ def predict(
 
 def as_text(path: Path, classes: Prediction) -> str:
     """Format an image's name and a line for each of its classes."""
-    lines = [
-        f"{entry.get('probability', entry.get('share')):>9.2%}  {entry['class_name']}"
-        for entry in classes
-    ]
+    lines = [f"{list(entry.values())[-1]:>9.2%}  {entry['class_name']}" for entry in classes]
     return "\n".join([str(path), *lines])
 
 
@@ -106,11 +97,17 @@ def load_exported(saved_model: Path) -> Any:
         raise CheckpointError(f"{saved_model}: cannot be loaded: {error}") from error
     signature = exported.signatures.get("serving_default")
     outputs = signature.structured_outputs.keys() if signature else set()
-    if not (outputs >= OUTPUTS or outputs >= MASK_OUTPUTS):
+    if answers_of(outputs) is None:
         raise CheckpointError(
             f"{saved_model}: is not a model that `python -m trainer export` wrote"
         )
     return exported
+
+
+def answers_of(outputs: Collection[str]) -> Answers | None:
+    """Return how the outputs of a model are read; None if `trainer export` did not write it."""
+    known = (task.answers for task in TASKS.values())
+    return next((answers for answers in known if answers.outputs <= set(outputs)), None)
 
 
 def classify_files(
@@ -155,26 +152,10 @@ def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str
         if len(encoded) == 1:
             return [f"cannot be read as an image ({_reason(error)})"]
         return [outcome for image in encoded for outcome in _classify(signature, [image])]
-    if "shares" in output:
-        names = [name.decode() for name in output["class_names"].numpy()]
-        return [_shares(names, row) for row in output["shares"].numpy()]
-    columns = (output[key].numpy() for key in ("class_ids", "class_names", "probabilities"))
-    return [
-        [
-            {"class_id": int(number), "class_name": name.decode(), "probability": float(part)}
-            for number, name, part in zip(*row, strict=True)
-        ]
-        for row in zip(*columns, strict=True)
-    ]
-
-
-def _shares(names: Sequence[str], shares: Any) -> Prediction:
-    """Return the classes that occur in an image, with their parts of its pixels, largest first."""
-    present = [number for number in (-shares).argsort(kind="stable") if shares[number] > 0]
-    return [
-        {"class_id": int(number), "class_name": names[number], "share": float(shares[number])}
-        for number in present
-    ]
+    answers = answers_of(output)
+    assert answers is not None
+    read: list[Prediction | str] = load(answers.read)(output)
+    return read
 
 
 def _reason(error: tf.errors.OpError) -> str:

@@ -11,13 +11,13 @@ from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trainer.distributed.rank import launched_as
-from trainer.task_descriptions import DESCRIPTIONS
+from trainer.task_table import TASKS
 
 _UNITS = {
     "loss": ("loss", "{:.4f}"),
     **{
         task.training.key: (task.training.label.replace("training", "train"), "{:.1%}")
-        for task in DESCRIPTIONS.values()
+        for task in TASKS.values()
     },
     "learning_rate": ("lr", "{:.4g}"),
     "images_per_second": ("images/s", "{:.1f}"),

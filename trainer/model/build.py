@@ -1,15 +1,15 @@
 """Building of a configuration's network."""
 
-import importlib
-
 import tf_keras as keras
 
 from common.errors import ConfigError
+from common.program import load
 from trainer.config import ModelConfig
 from trainer.model.layers import freeze
 from trainer.model.own_builder import build_own
 from trainer.model.randomness import use_keys
 from trainer.networks import NETWORKS, find_network
+from trainer.task_table import TASKS
 
 
 def build_model(
@@ -17,8 +17,7 @@ def build_model(
     outputs: int,
     precision: str = "float32",
     seed: int = 0,
-    *,
-    dense: bool = False,
+    task: str = "classification",
 ) -> keras.Model:
     """Build the network of a configuration. Equal arguments build equal networks.
 
@@ -27,21 +26,21 @@ def build_model(
         outputs: Number of outputs.
         precision: Dtype policy of the layers, float32 or mixed_float16; weights are float32.
         seed: Seed of the initial weights.
-        dense: Whether the network must have an output for each pixel.
+        task: Task whose logits an own network must have.
 
     Returns:
-        A model from normalised images [b, size, size, 3] to float32 logits [b, outputs], or
-        [b, size, size, outputs] if it is dense. Its layers draw random numbers only inside
+        A model from normalised images [b, size, size, 3] to the float32 logits of the task, for
+        classification [b, outputs]. Its layers draw random numbers only inside
         `trainer.model.randomness.randomness`.
 
     Raises:
         ConfigError: The configuration's own builder is at fault, or `frozen` names no layer.
     """
     if config.builder is not None:
-        model = build_own(config, outputs, precision, seed, dense=dense)
+        shape = TASKS[task].logits(config.image_size, outputs)
+        model = build_own(config, outputs, shape, precision, seed)
     else:
-        module, _, function = NETWORKS[str(find_network(config.network))].builder.partition(":")
-        build = getattr(importlib.import_module(module), function)
+        build = load(NETWORKS[str(find_network(config.network))].builder)
         model = build(config, outputs, precision, seed)
         use_keys(model)
     try:

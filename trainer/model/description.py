@@ -1,10 +1,7 @@
 """The network of a configuration, in words and for other programs. Standard library only."""
 
 from trainer.config import ModelConfig
-from trainer.networks import find_network
-
-_RESNETS = {"resnet": "ResNet", "unet": "U-Net on ResNet"}
-"""Networks that depth, width and stem belong to, in words."""
+from trainer.networks import NETWORKS, find_network
 
 
 def describe(config: ModelConfig) -> str:
@@ -12,10 +9,7 @@ def describe(config: ModelConfig) -> str:
     if config.builder is not None:
         return config.builder
     name = str(find_network(config.network))
-    if name == "dilated":
-        return f"dilated convolutions of width {config.width}"
-    kind = _RESNETS.get(name)
-    return f"{kind}{config.depth} of width {config.width}" if kind else name
+    return NETWORKS[name].words.format(**(vars(config) | {"name": name}))
 
 
 def facts(config: ModelConfig) -> dict[str, str | int]:
@@ -23,9 +17,5 @@ def facts(config: ModelConfig) -> dict[str, str | int]:
     if config.builder is not None:
         return {"builder": config.builder}
     name = str(find_network(config.network))
-    network = {} if name == "resnet" else {"network": name}
-    if name == "dilated":
-        return {"network": name, "width": config.width}
-    if name not in _RESNETS:
-        return {"network": name}
-    return {**network, "depth": config.depth, "width": config.width, "stem": config.stem}
+    options = {option: getattr(config, option) for option in NETWORKS[name].options}
+    return options if name == "resnet" else {"network": name, **options}

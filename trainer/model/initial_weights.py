@@ -53,7 +53,7 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
     if keep_head and file.name.endswith(".weights.h5"):
         raise CheckpointError(
             f"--model.weights: {file} fits only a network whose last layer is whole; give"
-            " state.safetensors of a checkpoint, or leave out --model.head-groups"
+            " state.safetensors of a checkpoint, or do not divide the last layer"
         )
     try:
         if file.name.endswith(".weights.h5"):

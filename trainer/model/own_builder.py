@@ -20,7 +20,7 @@ from trainer.model.reproducible import reproducible
 
 
 def build_own(
-    config: ModelConfig, outputs: int, precision: str, seed: int = 0, *, dense: bool = False
+    config: ModelConfig, outputs: int, logits_shape: list[int], precision: str, seed: int = 0
 ) -> keras.Model:
     """Call the builder of a configuration, and check its network.
 
@@ -30,9 +30,9 @@ def build_own(
     Args:
         config: Builder and image size.
         outputs: Number of outputs.
+        logits_shape: Shape of the logits of an image.
         precision: Dtype policy, float32 or mixed_float16; weights are float32.
         seed: Seed of the initial weights.
-        dense: Whether the network must have an output for each pixel.
 
     Raises:
         ConfigError: The builder cannot be imported, fails, or returns a network that cannot be
@@ -53,9 +53,7 @@ def build_own(
         what = f"returned a model that does not accept images [b, {size}, {size}, 3]"
         # A model without declared inputs makes its variables here.
         logits = _attempt(name, what, lambda: model(images, training=False))
-    problem = _output_problem(
-        logits, [size, size, outputs] if dense else [outputs]
-    ) or _variables_problem(model)
+    problem = _output_problem(logits, logits_shape) or _variables_problem(model)
     if problem is not None:
         raise _refusal(name, problem)
     use_keys(model)

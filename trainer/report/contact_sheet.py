@@ -11,9 +11,8 @@ from pathlib import Path
 from PIL import Image
 
 from trainer.data.encoded_image import DECODE_ERRORS, shrink
-from trainer.data.example import BrokenRecordError, Record, from_example
-from trainer.data.formats.record_format import BrokenPartError, RecordFormat
-from trainer.data.formats.table import record_format
+from trainer.data.example import BrokenRecordError, Record
+from trainer.data.formats.record_format import BrokenBlockError, RecordFormat, record_format
 from trainer.data.manifest import INDEX_EVERY, Manifest, Shard
 from trainer.errors import DataError
 
@@ -39,9 +38,9 @@ class Sample:
     """Name of the file that the image was made from."""
     shard: str
     record: int
-    """Number of the record in its shard, or in its row group, counted from 0."""
+    """Number of the record in its shard, or in its block, counted from 0."""
     where: str
-    """Shard, row group if there are any, and record."""
+    """Shard, block if there are any, and record."""
     size: tuple[int, int]
     """Width and height as stored, in pixels; zeros if it cannot be decoded."""
     thumbnail: bytes | None
@@ -97,27 +96,27 @@ def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
 def _records(
     folder: Path, files: RecordFormat, shards: Sequence[Shard], limit: int
 ) -> Iterator[tuple[str, int, str, Record]]:
-    """Yield about `limit` records, in runs that begin where reading can, with their places."""
-    starts = [(shard, place) for shard in shards for place in files.places(shard)]
+    """Yield about `limit` records, in runs that begin where reading can, with their names."""
+    starts = [(shard, entry) for shard in shards for entry in files.entries(shard)]
     length = min(INDEX_EVERY, max(RUN, ceil(limit / max(len(starts), 1))))
     reader = files.reader(1)
     # Any number of the first positions in this order is spread evenly (Weyl 1916).
     for turn in sorted(range(len(starts)), key=lambda turn: turn * _GOLDEN % 1):
-        shard, place = starts[turn]
-        count = min(length, place.count)
-        number, end = place.first, place.first + count
+        shard, entry = starts[turn]
+        count = min(length, entry.count)
+        number, end = entry.first, entry.first + count
         try:
             path = str(folder / shard.file)
-            for serialized in reader.records(path, shard, place.part, place.first, count):
-                where = f"{shard.file}, {files.where(place.part, number)}"
-                yield shard.file, number, where, from_example(serialized)
+            for values in reader.records(path, shard, entry.block, entry.first, count):
+                where = f"{shard.file}, {files.where(entry.block, number)}"
+                yield shard.file, number, where, files.record(values)
                 number += 1
         except BrokenRecordError as error:
-            broken = None if isinstance(error, BrokenPartError) else number
-            where = f"{shard.file}, {files.where(place.part, broken)}"
+            broken = None if isinstance(error, BrokenBlockError) else number
+            where = f"{shard.file}, {files.where(entry.block, broken)}"
             raise _damaged(folder, where, str(error)) from error
         if number < end:
-            where = f"{shard.file}, {files.where(place.part, number)}"
+            where = f"{shard.file}, {files.where(entry.block, number)}"
             raise _damaged(folder, where, "the shard ends before it")
 
 

@@ -15,7 +15,6 @@ from common.text import plural, size
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
 from trainer.data.prepare.rejected import REJECTED
 from trainer.errors import DataError
-from trainer.options import InspectOptions
 from trainer.report.contact_sheet import (
     FEW_CLASSES,
     Samples,
@@ -23,6 +22,7 @@ from trainer.report.contact_sheet import (
     take_samples,
 )
 from trainer.report.data_set_counts import counts, remarks, split_title
+from trainer.report.options import InspectOptions
 from trainer.report.page import count
 
 PAGE = "inspect.html"
@@ -45,6 +45,13 @@ class DataSetPage(Page):
     hint: str
     """Which samples are shown."""
     split_title = staticmethod(split_title)
+
+
+def run(options: InspectOptions) -> None:
+    """`python -m trainer inspect`: write the page, and print its path; see `write_inspection`."""
+    if not options.folder:
+        raise ConfigError(["inspect: DIR is missing; name the folder of the data set"])
+    print(write_inspection(Path(options.folder), options))
 
 
 def write_inspection(folder: Path, options: InspectOptions) -> Path:

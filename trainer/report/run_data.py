@@ -19,7 +19,8 @@ from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.errors import CheckpointError
 from trainer.loggers.metrics_file import MetricsFile
-from trainer.task_descriptions import DESCRIPTIONS, TaskDescription
+from trainer.task_descriptions import TaskDescription
+from trainer.task_table import TASKS
 
 POINTS = 1000
 """Largest number of points of a curve; a longer curve is averaged."""
@@ -132,7 +133,7 @@ class Run:
     @property
     def task(self) -> TaskDescription:
         """Metrics of the task."""
-        return DESCRIPTIONS[self.config.task if self.config else "classification"]
+        return TASKS[self.config.task if self.config else "classification"]
 
     def of(self, event: str) -> list[MetricsLine]:
         return [line for line in self.lines if line["event"] == event]

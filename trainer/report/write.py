@@ -5,8 +5,15 @@ from pathlib import Path
 
 from common.files import write_atomically
 from trainer.report.comparison import comparison_page
+from trainer.report.options import ReportOptions
 from trainer.report.run_data import read_run
 from trainer.report.run_page import run_page
+
+
+def run(options: ReportOptions) -> None:
+    """`python -m trainer report`: write the page, and print its path; see `write_report`."""
+    page = Path(options.output) if options.output else None
+    print(write_report([Path(run) for run in options.runs], page))
 
 
 def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:

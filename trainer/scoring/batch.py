@@ -24,7 +24,6 @@ from trainer.data.prepare.output import interruptible
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.errors import CheckpointError, DataError
 from trainer.export.layout import FACTS, exported_model
-from trainer.options import ScoreOptions
 from trainer.scoring.listing import (
     Machine,
     begun_otherwise,
@@ -33,7 +32,10 @@ from trainer.scoring.listing import (
     this_machine,
     wait_for,
 )
+from trainer.scoring.options import ScoreOptions
 from trainer.scoring.unit import Unit, description_of, read_description, score_unit
+from trainer.task_table import TASKS
+from trainer.workers import with_workers
 
 SCHEMA: Final = 1
 SUMMARY: Final = "_scores.json"
@@ -44,6 +46,11 @@ _OWN: Final = re.compile(
 )
 _PART_OF_RUN: Final = ("run", "step", "data_version", "task", "class_names", "top")
 """What the summary repeats of an export's description."""
+
+
+def run(options: ScoreOptions) -> None:
+    """`python -m trainer score`; see `score`."""
+    score(*with_workers(options))
 
 
 def score(options: ScoreOptions, work_through: WorkThrough = work_through) -> None:
@@ -107,9 +114,10 @@ def _read_facts(saved_model: Path) -> dict[str, Any]:
         raise CheckpointError(
             f"{path}: cannot be read ({error}); name the folder of an export"
         ) from error
-    if facts.get("task", "classification") != "classification":
+    task = TASKS.get(facts.get("task", "classification"))
+    if task is None or not task.answers.tabular:
         raise CheckpointError(
-            f"{saved_model.parent}: is a model for {facts['task']}, whose masks do not fit into a"
+            f"{saved_model.parent}: is a model for {facts['task']}, whose results do not fit into a"
             " table; use `python -m trainer serve`, or the SavedModel itself"
         )
     return facts

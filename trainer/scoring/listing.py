@@ -17,7 +17,7 @@ from common.files import write_atomically
 from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
 from trainer.export.image_files import find_images
-from trainer.options import ScoreOptions
+from trainer.scoring.options import ScoreOptions
 
 LISTING: Final = "_images.json"
 """Name of the file with the names and sizes of all images."""

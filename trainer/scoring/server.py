@@ -13,7 +13,7 @@ from typing import Final
 from common.errors import UserError
 from trainer.diagnostics.environment import cores
 from trainer.export.layout import exported_model
-from trainer.options import ServeOptions
+from trainer.scoring.options import ServeOptions
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 SCRIPT: Final = _ROOT / "serving" / "score.py"

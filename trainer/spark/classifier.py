@@ -26,9 +26,9 @@ from pyspark.ml.util import (
 )
 
 from common.errors import ConfigError
-from trainer.data.prepare.in_place.parquet import prepare_parquet
 from trainer.export.layout import FOLDER, SAVED_MODEL
-from trainer.options import PrepareParquetOptions
+from trainer.parquet.describe import prepare_parquet
+from trainer.parquet.options import PrepareParquetOptions
 from trainer.spark.driver import run
 
 _PREDICTION: Final = "struct<prediction: double, class_name: string, confidence: double>"

@@ -22,7 +22,15 @@ from trainer.errors import STOP_STATUSES, TIME_LIMIT_STATUS
 from trainer.presets import parse_train, to_args
 from trainer.spark.job import Job
 from trainer.spark.messages import Mailbox
-from trainer.spark.place import (
+from trainer.spark.ranks import Work, run_rank
+from trainer.spark.session import (
+    REPLACEMENT_SECONDS,
+    SLOT_SECONDS,
+    check_allocation,
+    get_context,
+    wait_for_slots,
+)
+from trainer.spark.world import (
     LOST,
     RankEnd,
     attempt_result,
@@ -31,14 +39,6 @@ from trainer.spark.place import (
     for_executors,
     lost_executor,
     reason,
-)
-from trainer.spark.ranks import Work, run_rank
-from trainer.spark.session import (
-    REPLACEMENT_SECONDS,
-    SLOT_SECONDS,
-    check_allocation,
-    get_context,
-    wait_for_slots,
 )
 
 _ASKED_FIRST: Final = 2

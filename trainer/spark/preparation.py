@@ -19,10 +19,17 @@ from common.errors import UserError
 from trainer.data.prepare.pool import Advance, Bar, Result, Task, WorkThrough
 from trainer.data.prepare.shards import FileRange
 from trainer.spark.job import Job
-from trainer.spark.place import reason
-from trainer.spark.session import get_context
+from trainer.spark.session import get_context, get_session
+from trainer.spark.world import Written, absolute_paths, reason
 
 _POLL_SECONDS = 0.25
+
+
+def on_session(options: Written) -> tuple[Written, WorkThrough]:
+    """Return the options of a command with absolute paths, and what does its units on the session
+    of this program; see `trainer.workers`.
+    """
+    return absolute_paths(options, Path.cwd()), on_spark(get_session())
 
 
 def on_spark(spark: Any) -> WorkThrough:
@@ -97,7 +104,7 @@ def _arrivals(context: Any) -> Any:
         def zero(self, value: list[Any]) -> list[Any]:  # noqa: ARG002 - as pyspark declares it
             return []
 
-        def addInPlace(self, value: list[Any], more: list[Any]) -> list[Any]:  # noqa: N802
+        def addInTaskRank(self, value: list[Any], more: list[Any]) -> list[Any]:  # noqa: N802
             value += more
             return value
 

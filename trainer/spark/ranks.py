@@ -26,7 +26,7 @@ from trainer.distributed.failures import read_failures
 from trainer.distributed.horovod import rendezvous
 from trainer.distributed.launcher import GRACE_SECONDS, rank_environment, start_rank
 from trainer.spark.messages import Mailbox
-from trainer.spark.place import Place, RankEnd, TaskNode, find_place
+from trainer.spark.world import RankEnd, TaskNode, TaskRank, rank_of
 
 _POLL_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 2.0
@@ -70,15 +70,15 @@ def run_rank(work: Work, _: Iterator[int]) -> Iterator[RankEnd]:
     mine = TaskNode(task, hosts[task], _node())
     tasks = [TaskNode(**json.loads(text)) for text in context.allGather(json.dumps(asdict(mine)))]
     try:
-        place = find_place(tasks, task)
+        own = rank_of(tasks, task)
     except UserError as error:
         yield RankEnd(task, mine.host, None, time.time(), problem=str(error))
         return
     # Only ranks of other nodes need to reach the rendezvous from outside.
-    bound = place.address if place.local_size == place.size else ""
+    bound = own.address if own.local_size == own.size else ""
     with rendezvous(bound) if task == 0 else nullcontext(0) as served:
         port = max(int(text) for text in context.allGather(str(served)))
-        end = _run(work, place, port, context)
+        end = _run(work, own, port, context)
         # Task 0 serves the rendezvous until every rank has ended.
         context.barrier()
     yield end
@@ -90,16 +90,16 @@ def _node() -> str:
     return f"{boot} {os.readlink('/proc/self/ns/net')}"  # noqa: PTH115 - not a path
 
 
-def _run(work: Work, place: Place, port: int, context: Any) -> RankEnd:
+def _run(work: Work, own: TaskRank, port: int, context: Any) -> RankEnd:
     env = {
-        **rank_environment(os.environ, place.rank, place.size, port),
+        **rank_environment(os.environ, own.rank, own.size, port),
         # What Spark has put on the path of this worker, such as --py-files.
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
-    if place.local_size < place.size:
+    if own.local_size < own.size:
         # The default of ranks that are all on one machine.
         del env["HOROVOD_GLOO_IFACE"]
-    env |= place.environment(port)
+    env |= own.environment(port)
     gpu = context.resources().get("gpu")
     if gpu is not None:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.addresses)
@@ -112,8 +112,8 @@ def _run(work: Work, place: Place, port: int, context: Any) -> RankEnd:
         process = start_rank(args, env, pipe_of_rank, piped=True)
         assert process.stdout is not None
         try:
-            output = _Output(process.stdout, place.rank, work.mailbox)
-            status = _wait(process, work, place, port, output)
+            output = _Output(process.stdout, own.rank, work.mailbox)
+            status = _wait(process, work, own, port, output)
             ended = time.time()
             output.finish()
             failures = read_failures(pipe)
@@ -124,7 +124,7 @@ def _run(work: Work, place: Place, port: int, context: Any) -> RankEnd:
             os.close(pipe_of_rank)
         result = Path(scratch, RESULT)
         return RankEnd(
-            place.rank,
+            own.rank,
             context.getTaskInfos()[context.partitionId()].address,
             status,
             ended,
@@ -134,7 +134,7 @@ def _run(work: Work, place: Place, port: int, context: Any) -> RankEnd:
         )
 
 
-def _wait(process: Any, work: Work, place: Place, port: int, output: "_Output") -> int | None:
+def _wait(process: Any, work: Work, own: TaskRank, port: int, output: "_Output") -> int | None:
     """Wait for a rank, but only `GRACE_SECONDS` once another one has failed.
 
     Returns:
@@ -145,19 +145,19 @@ def _wait(process: Any, work: Work, place: Place, port: int, output: "_Output") 
         time.sleep(_POLL_SECONDS)
         now = time.monotonic()
         if now > deadline:
-            print(f"[rank {place.rank}] did not end within {GRACE_SECONDS:g} s", file=sys.stderr)
+            print(f"[rank {own.rank}] did not end within {GRACE_SECONDS:g} s", file=sys.stderr)
             return None
         if now - looked < _LOOK_SECONDS:
             continue
         looked = now
         output.send()
-        if place.rank == 0 and work.mailbox is not None:
+        if own.rank == 0 and work.mailbox is not None:
             for number in work.mailbox.new_stops():
                 process.send_signal(number)
-        if deadline == float("inf") and _ask(place.address, port, "GET"):
+        if deadline == float("inf") and _ask(own.address, port, "GET"):
             deadline = now + GRACE_SECONDS
     if status:
-        _ask(place.address, port, "PUT")
+        _ask(own.address, port, "PUT")
     return int(status)
 
 

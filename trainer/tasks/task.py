@@ -10,9 +10,11 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from common.program import load
+from trainer.config import TrainConfig
 from trainer.data.manifest import Normalization
-from trainer.data.source import TargetKind
-from trainer.task_descriptions import DESCRIPTIONS, TaskDescription
+from trainer.task_descriptions import TaskDescription
+from trainer.task_table import TASKS
 
 Array = np.ndarray[Any, Any]
 Signature = Any
@@ -84,7 +86,13 @@ class Serving:
     eval_crop: float
     """Central part of the short side to use, above 0 and at most 1."""
     top: int
-    """Most classes that serving_default returns for an image; classification only."""
+    """Most classes that serving_default returns for an image, if the task returns some of them."""
+
+
+def make_task(config: TrainConfig, classes: int) -> "Task":
+    """Return the task of a configuration, for a data set with a number of classes."""
+    task: Task = load(TASKS[config.task].code)(classes)
+    return task
 
 
 class Task(ABC):
@@ -95,21 +103,14 @@ class Task(ABC):
     be left out exactly.
     """
 
-    name: ClassVar[str]
-    """Name of the task in the configuration."""
-    targets: ClassVar[TargetKind]
-    """What its records hold beside an image."""
+    description: ClassVar[TaskDescription]
+    """Names of the metrics, and what else is known of it without its code."""
 
     def __init__(self, classes: int) -> None:
         """Args:
         classes: Number of classes of the data set.
         """
         self.classes = classes
-
-    @property
-    def description(self) -> TaskDescription:
-        """Names of the metrics, and the form of the output."""
-        return DESCRIPTIONS[self.name]
 
     @abstractmethod
     def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:

@@ -1,5 +1,6 @@
 """An evaluation over a whole split: all ranks take part and every example counts exactly once."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
@@ -19,9 +20,9 @@ from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Alone, Communicator
 from trainer.errors import DataError
 from trainer.model.weights import load_model
-from trainer.run_folder import RunFolder, Which
-from trainer.tasks.table import make_task
-from trainer.tasks.task import Array, Evaluation, Predictions, Task
+from trainer.run_folder import RunFolder
+from trainer.tasks.task import Array, Evaluation, Predictions, Task, make_task
+from trainer.training.options import EvaluateOptions
 
 
 def gather(mine: Predictions, begin: int, world: Communicator) -> Predictions:
@@ -103,19 +104,19 @@ class Evaluator:
         return sums, weight, columns
 
 
-def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluation:
+def evaluate_run(options: EvaluateOptions) -> Evaluation:
     """`python -m trainer evaluate`: evaluate a checkpoint in this process and print the result.
 
     Raises:
         CheckpointError: The folder is not a run folder, or has no valid checkpoint.
         DataError: The data set is missing, or another version than the run was trained on.
     """
-    run_folder, world = RunFolder(Path(run)), Alone()
+    run_folder, world = RunFolder(Path(options.run)), Alone()
     record = run_folder.read()
     config = record.config
-    if data_dir is not None:
-        config = replace(config, data=replace(config.data, dir=data_dir))
-    checkpoint = run_folder.find_checkpoint(which)
+    if options.data_dir is not None:
+        config = replace(config, data=replace(config.data, dir=options.data_dir))
+    checkpoint = run_folder.find_checkpoint(options.checkpoint)
     data_set = load_data_set(config)
     if data_set.manifest is None:
         raise DataError(
@@ -125,13 +126,14 @@ def evaluate_run(run: str, which: Which, data_dir: str | None = None) -> Evaluat
     set_up_device(config, world)
     task = make_task(config, data_set.classes)
     threads = config.data.decode_threads or cores()
-    rank_data = RankData(config, data_set, world, threads, task.targets)
+    rank_data = RankData(config, data_set, world, threads)
     precision, tensors = config.compute.precision, checkpoint.load()
     model = load_model(config, data_set.classes, precision, tensors, checkpoint.path)
     evaluator = Evaluator(task, model, world, data_set.normalization, xla=config.compute.xla)
     result = evaluator.run(rank_data.validation)
-    print(
-        f"{checkpoint.path}: {', '.join(task.description.words(result.metrics))}, loss"
-        f" {result.loss:.4f} on {result.examples:,} held-out images"
+    words = ", ".join(task.description.words(result.metrics))
+    sentence = (
+        f"{checkpoint.path}: {words}, loss {result.loss:.4f} on {result.examples:,} held-out images"
     )
+    print(json.dumps(result.to_json()) if options.json else sentence)
     return result

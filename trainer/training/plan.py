@@ -2,14 +2,16 @@
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from common.errors import ConfigError
 from common.text import plural
 from trainer.config import TrainConfig
+from trainer.leaf import Exchanges
+from trainer.task_table import EMBEDDED
 
-EMBEDDED_EXAMPLES = {"digits": 1437, "scenes": 2400}
+EMBEDDED_EXAMPLES = {source: embedded.examples for source, embedded in EMBEDDED.items()}
 """Training images of the embedded data sets, which a run may not have written yet, by source."""
 
 
@@ -78,37 +80,8 @@ class Plan:
     """Steps of this run: `total_steps`, or `max_steps` if that is fewer; always one after which all
     ranks are equal."""
     schedule: Schedule
-    exchange_every: int = 1
-    """Steps between two averages of the ranks' weights; 1 if the gradients of every step are
-    summed."""
-    summed_steps: int = 0
-    """Steps from the start whose gradients are summed, if `exchange_every` is above 1; a multiple
-    of it."""
-
-    def sums(self, step: int) -> bool:
-        """Return whether the step that follows `step` others sums the gradients of all ranks."""
-        return self.exchange_every == 1 or step < self.summed_steps
-
-    def next_exchange(self, step: int) -> int:
-        """Return the smallest number of steps, at least `step`, after which all ranks are equal.
-
-        Only then are metrics known, requests answered, and weights evaluated or saved. It depends
-        on nothing but the configuration, so that a run that was stopped continues as if it had not
-        been.
-        """
-        if step <= self.summed_steps or self.exchange_every == 1:
-            return step
-        return min(-(-step // self.exchange_every) * self.exchange_every, self.total_steps)
-
-    def call_end(self, step: int, count: int) -> int:
-        """Return the steps done after a call of the loop, all of which sum or none.
-
-        Args:
-            step: Steps done before.
-            count: Steps that the call is to take; it takes more up to the next exchange.
-        """
-        end = self.next_exchange(step + count)
-        return min(end, self.summed_steps) if step < self.summed_steps else end
+    exchanges: Exchanges = field(default_factory=Exchanges)
+    """After which steps all ranks are equal."""
 
     def epoch_end(self, epoch: int) -> int:
         """Steps after which `epoch` epochs are complete, never fewer than their images need.
@@ -136,19 +109,20 @@ def passed(every: int, step: int, taken: int) -> bool:
     return every > 0 and step // every > (step - taken) // every
 
 
-def make_plan(config: TrainConfig, ranks: int, examples: int) -> Plan:
+def make_plan(config: TrainConfig, ranks: int, examples: int, classes: int | None = None) -> Plan:
     """Derive the sizes, lengths and schedule of a run.
 
     Args:
         config: Configuration of the run.
         ranks: World size.
         examples: Images in the training split.
+        classes: Classes of the data set, if they are known.
 
     Raises:
         ConfigError: The data set is smaller than one global batch, or the end of the learning rate
-            is above its peak, or the head groups do not divide the ranks.
+            is above its peak, or the ranks or classes do not fit the configuration.
     """
-    problems = config.model.group_problems(ranks)
+    problems = config.misfits(ranks, classes)
     if problems:
         raise ConfigError(problems)
     batch = config.batch_size * ranks
@@ -180,12 +154,11 @@ def make_plan(config: TrainConfig, ranks: int, examples: int) -> Plan:
         decay_factor=optimizer.decay_factor,
         end=optimizer.end_rate,
     )
-    every = config.exchange.every
-    summed = math.ceil(config.exchange.together_until * total / every) * every if every > 1 else 0
-    plan = Plan(ranks, batch, examples, config.epochs, total, total, schedule, every, summed)
+    exchanges = config.exchanges(total)
+    plan = Plan(ranks, batch, examples, config.epochs, total, total, schedule, exchanges)
     if config.max_steps is None or config.max_steps >= total:
         return plan
-    return replace(plan, last_step=plan.next_exchange(config.max_steps))
+    return replace(plan, last_step=exchanges.next(config.max_steps))
 
 
 MOST_OUTDATED = 0.01

@@ -1,4 +1,4 @@
-"""Reports of a run: console, metrics.jsonl, TensorBoard, MLflow, result.json and report.html.
+"""Reports of a run: console, metrics.jsonl, TensorBoard, observers, result.json and report.html.
 
 Only rank 0 reports; on the other ranks every method does nothing.
 """
@@ -12,11 +12,11 @@ from typing import Any
 from common.text import plural
 from trainer.checkpoints.writer import Saved
 from trainer.loggers.console import Console
-from trainer.loggers.mlflow import mlflow_logger
+from trainer.loggers.observer import Observer
 from trainer.loggers.tensorboard import Curves, rewind_curves
 from trainer.model.description import describe
 from trainer.run_folder import decisive
-from trainer.task_descriptions import DESCRIPTIONS
+from trainer.task_table import TASKS
 from trainer.tasks.task import Evaluation
 from trainer.training.setup import RunSetup
 
@@ -27,11 +27,11 @@ class Reporter:
     def __init__(self, setup: RunSetup, *, chief: bool) -> None:
         self._setup, self._chief = setup, chief
         self._config, self._plan, self._folder = setup.config, setup.plan, setup.folder
-        self._metrics = DESCRIPTIONS[setup.config.task]
+        self._metrics = TASKS[setup.config.task]
         self.console = Console(setup.plan.last_step, silent=not chief)
         self._curves: Curves | None = None
-        self.mlflow = mlflow_logger(setup.folder.path.name, chief=chief)
-        """Logger to enter before `open`; leaving it sends the remaining metrics."""
+        self.observers: Sequence[Observer] = ()
+        """What is told of metrics as well."""
         self.attempt = 1
 
     def headline(self, step: int, facts: Sequence[str] = ()) -> None:
@@ -78,7 +78,8 @@ class Reporter:
             "data_version": record.data_version,
         }
         # The prefix separates these tags from those that Azure Machine Learning sets on its jobs.
-        self.mlflow.begin(chosen, {f"trainer.{name}": value for name, value in named.items()})
+        for observer in self.observers:
+            observer.begin(chosen, {f"trainer.{name}": value for name, value in named.items()})
 
     def training(self, step: int, values: dict[str, float]) -> None:
         """Report an interval of training steps."""
@@ -225,4 +226,5 @@ class Reporter:
         self._folder.metrics.append(event, step, values)
         assert self._curves is not None
         self._curves.add(event, step, values)
-        self.mlflow.add(event, step, values)
+        for observer in self.observers:
+            observer.add(event, step, values)

@@ -20,13 +20,13 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
+from common.errors import UserError
 from common.text import plural
 from trainer.config import TrainConfig
 from trainer.data.rank_data import RankData
 from trainer.diagnostics.debugger import patient, wait_for_debugger
 from trainer.diagnostics.device import set_up_device, share_of_cores
 from trainer.diagnostics.nccl import NcclLog, Transport, nccl_log
-from trainer.diagnostics.profiler import Profiler
 from trainer.diagnostics.startup_report import StartupReport
 from trainer.distributed import signals
 from trainer.distributed.communicator import Communicator
@@ -38,7 +38,8 @@ from trainer.distributed.request_listener import RequestListener
 from trainer.distributed.watchdog import Watchdog
 from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS, NonFiniteError
 from trainer.export.exporter import export_model, exported_step
-from trainer.tasks.table import make_task
+from trainer.loggers.observer import Observed, around, observers
+from trainer.tasks.task import make_task
 from trainer.training.checkpointing import Saver
 from trainer.training.evaluator import Evaluator
 from trainer.training.loop import LoopReport
@@ -92,12 +93,12 @@ def _train(
     # Horovod's start waits for the other ranks in C, where no Python signal handler would run.
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
-    communicator = connect(config.exchange, config.model.head_groups)
+    communicator = connect(config.exchange, config.neighbours)
     stop = signals.StopRequest()
     stop.install()
     if signals.started_by_mpirun(os.environ):
         signals.listen_for_mpirun()
-    set_up_device(config, communicator, config.model.stages)
+    set_up_device(config, communicator, config.devices)
     with naming_lost_peers(communicator.rank):
         attempt = Attempt(config, communicator, watchdog, requests, nccl, begun)
     status = attempt.run(stop)
@@ -135,22 +136,31 @@ class Attempt:
         self._config, self._plan, self._folder = setup.config, setup.plan, setup.folder
         watchdog.share(setup.folder.path)
         requests.listen(setup.folder.path)
-        self._requests, self._profile_begun = requests, False
 
         timer = PhaseTimer(watchdog.phase)
         self._totals = Totals(timer, setup.plan.global_batch)
         threads = setup.config.data.decode_threads or share_of_cores(communicator)
         task = make_task(setup.config, setup.data_set.classes)
         data_set = setup.data_set
-        self._rank_data = RankData(setup.config, data_set, communicator, threads, task.targets)
+        self._rank_data = RankData(setup.config, data_set, communicator, threads)
         self._stepper = Stepper(setup, task, communicator, self._rank_data, self._totals, watchdog)
         self._startup = StartupReport.gather(communicator, setup.folder.path)
-        self._reporter = Reporter(setup, chief=self._chief)
+        self._reporter = reporter = Reporter(setup, chief=self._chief)
+        self._observers = reporter.observers = observers(
+            Observed(
+                setup.config,
+                setup.folder.path,
+                communicator,
+                setup.plan.exchanges,
+                requests,
+                reporter.console.say,
+            )
+        )
         normalization, xla = data_set.normalization, setup.config.compute.xla
         task, model = self._stepper.task, self._stepper.model
         evaluator = Evaluator(task, model, communicator, normalization, xla=xla)
         self._validation = Validation(
-            task, evaluator, self._rank_data, setup, communicator, self._reporter, timer,
+            task, evaluator, self._rank_data, setup, communicator, reporter, timer,
             watchdog.alive,
         )  # fmt: skip
         record = setup.record.to_json()
@@ -162,12 +172,6 @@ class Attempt:
             [lambda _: record, self._totals.to_meta, self._validation.to_meta],
             self._stepper.divided,
         )
-        self._profiler = Profiler(
-            setup.config.profile_span,
-            setup.folder.path / "profile",
-            chief=self._chief,
-            align=setup.plan.next_exchange,
-        )
 
     def run(self, stop: signals.StopRequest) -> int:
         """Restore, train to the last step, evaluate and save; or stop early and save.
@@ -175,9 +179,16 @@ class Attempt:
         Returns:
             0, or 128 + the signal that asked any rank to stop, or `TIME_LIMIT_STATUS`.
         """
-        mlflow = self._reporter.mlflow
-        with mlflow, naming_lost_peers(self._world.rank):
-            mlflow.exit_status = status = self._run(stop)
+        try:
+            with naming_lost_peers(self._world.rank):
+                status = self._run(stop)
+        except BaseException as error:
+            failure = getattr(error, "exit_code", UserError.exit_code)
+            for observer in self._observers:
+                observer.end(failure, failed=True)
+            raise
+        for observer in self._observers:
+            observer.end(status, failed=False)
         return status
 
     def _run(self, stop: signals.StopRequest) -> int:
@@ -218,9 +229,9 @@ class Attempt:
                     ended = epoch = epoch + 1
                     self._end_epoch(epoch, step)
                 self._save_if_due(step, ended, report.steps)
-                self._profile(step, paused=report.paused)
+                self._observe(step, paused=report.paused)
                 report = self._take_steps(step, epoch)
-            self._tell_profile(step, ended=self._profiler.close())
+            self._observe(step, last=True)
             if not stopped:
                 self._validation.evaluate(step)
                 self._save_now(step)
@@ -236,6 +247,10 @@ class Attempt:
         reporter.finished(step, self._result(step))
         self._export(step)
         return 0
+
+    def _observe(self, step: int, *, paused: bool = False, last: bool = False) -> None:
+        for observer in self._observers:
+            observer.after(step, paused=paused, last=last)
 
     def _restore(self) -> int:
         """Restore the newest valid checkpoint, if there is one; return its step, else 0."""
@@ -281,9 +296,10 @@ class Attempt:
             print(text, file=sys.stderr, flush=True)
 
     def _compile(self, step: int) -> LoopReport:
-        count = self._plan.call_end(step, 1) - step
-        report, seconds = self._stepper.take(step, count, "compile", self._tick)
-        first = "step" if count == 1 else plural(count, "step")
+        report, seconds = self._stepper.take(
+            step, 1, "compile", self._tick, around(self._observers, step)
+        )
+        first = "step" if report.steps == 1 else plural(report.steps, "step")
         self._reporter.console.say(f"compiled and took the first {first} in {seconds:.1f} s")
         return report
 
@@ -295,10 +311,12 @@ class Attempt:
         to_log = config.log.every_steps - step % config.log.every_steps
         end = min(plan.epoch_end(epoch + 1), plan.last_step)
         count = min(config.compute.steps_per_loop, to_log, end - step)
-        count = self._profiler.limit_steps(step, self._saver.limit_steps(step, count))
+        count = self._saver.limit_steps(step, count)
+        for observer in self._observers:
+            count = observer.limit_steps(step, count)
         self._pause_if_urgent()
-        count = plan.call_end(step, count) - step
-        report, _ = self._stepper.take(step, count, self._stepper.phase(step), self._tick)
+        context = around(self._observers, step)
+        report, _ = self._stepper.take(step, count, "train", self._tick, context)
         return report
 
     def _tick(self, step: int) -> None:
@@ -315,7 +333,7 @@ class Attempt:
             self._stepper.loop.request_stop()
 
     def _pause_if_urgent(self) -> None:
-        if self._saver.urgent or self._profile_due:
+        if self._saver.urgent or any(one.urgent for one in self._observers):
             self._stepper.loop.request_pause()
 
     def _roll_back(self, step: int) -> int:
@@ -375,40 +393,6 @@ class Attempt:
     def _report_saved(self) -> None:
         for saved in self._saver.landed():
             self._reporter.checkpoint(saved, self._totals.timer.by_phase)
-
-    @property
-    def _profile_due(self) -> bool:
-        """Whether a profile was requested of this rank, rank 0, that has not begun."""
-        return self._requests.profile is not None and not self._profile_begun
-
-    def _profile(self, step: int, *, paused: bool) -> None:
-        """Begin or end a profile, if one is due or was requested; the ranks have paused for it."""
-        if paused:
-            self._begin_profile(step)
-        self._tell_profile(step, ended=self._profiler.reached(step))
-
-    def _begin_profile(self, step: int) -> None:
-        """Begin a profile that was requested, on all ranks."""
-        request = self._requests.profile if self._profile_due else None
-        steps = self._world.broadcast(request.steps if request else 0)
-        if steps:
-            self._profiler.add(step, steps)
-            self._profile_begun = self._chief
-            self._reporter.console.say(f"recording {plural(steps, 'step')}, as requested")
-
-    def _tell_profile(self, step: int, *, ended: bool) -> None:
-        if not ended:
-            return
-        profiler = self._profiler
-        self._reporter.console.say(
-            f"the profile could not be recorded: {profiler.error}"
-            if profiler.error
-            else f"the profile is in {profiler.folder}; to view it, run: make profile"
-            f" RUN={self._folder.path}"
-        )
-        if self._profile_begun:
-            self._profile_begun = False
-            self._requests.answer_profile(error=profiler.error, step=step)
 
     def _result(self, step: int) -> dict[str, Any]:
         evaluation, totals = self._validation.latest, self._totals

@@ -66,8 +66,7 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
     folder = RunFolder(Path(config.runs_dir) / name)
     check_model_files(config.model, resumes=folder.exists)
     data_set = load_data_set(config)
-    _check_classes(config, data_set.classes)
-    plan = make_plan(config, ranks, data_set.training_examples)
+    plan = make_plan(config, ranks, data_set.training_examples, data_set.classes)
     record = RunRecord(
         config,
         ranks,
@@ -77,16 +76,6 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
         data_set.normalization,
     )
     return RunSetup(config, data_set, plan, folder, record, check_continues(folder, record))
-
-
-def _check_classes(config: TrainConfig, classes: int) -> None:
-    if classes % config.model.head_groups:
-        raise ConfigError(
-            [
-                f"--model.head-groups: {config.model.head_groups} does not divide the number of"
-                f" classes, {classes}; choose a number that does"
-            ]
-        )
 
 
 def set_up_for_launch(config: TrainConfig) -> RunSetup:
@@ -130,8 +119,8 @@ def warn(setup: RunSetup, local_ranks: int) -> None:
             f"{local_ranks} ranks share {cores()} cores and will take turns; with --ranks"
             f" {cores()} each has a core of its own"
         )
-    # Masks are not counted by class.
-    if data_set.manifest and not setup.config.dense:
+    # A manifest counts labels only.
+    if data_set.manifest and not setup.config.described_task.features:
         empty = empty_classes(data_set.manifest, "train")
         if empty:
             shown = ", ".join(empty[:5]) + (", ..." if len(empty) > 5 else "")
@@ -170,10 +159,8 @@ def print_dry_run(config: TrainConfig) -> None:
             print(f"The derived numbers need the data set's manifest: {error}")
             _print_warnings(_recipe_warnings(config, ranks, None))
             return
-    if data_set is not None:
-        _check_classes(config, data_set.classes)
     examples = data_set.training_examples if data_set else EMBEDDED_EXAMPLES[config.data.source]
-    plan = make_plan(config, ranks, examples)
+    plan = make_plan(config, ranks, examples, data_set.classes if data_set else None)
     schedule = plan.schedule
     derived = {
         "ranks": f"{ranks}",
@@ -193,11 +180,8 @@ def print_dry_run(config: TrainConfig) -> None:
                 (schedule.learning_rate(plan.total_steps - 1), "at the last step"),
             )
         ),
+        **plan.exchanges.facts,
     }
-    if plan.exchange_every > 1:
-        derived["averages"] = (
-            f"every {plan.exchange_every} steps, after {plan.summed_steps:,} that sum gradients"
-        )
     for name, value in derived.items():
         print(f"{name:<{width}}  {value}")
     if data_set is not None and data_set.manifest is not None:

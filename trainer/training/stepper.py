@@ -1,25 +1,26 @@
-"""The steps of a run: the loop over its network, with learning rates, timing and the watchdog."""
+"""The steps of a run: its network, its step rule and its loop, with learning rates, timing and the
+watchdog.
+"""
 
 import os
-from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
+from common.program import load
 from trainer.checkpoints.divided import DividedState
 from trainer.checkpoints.format import Array
+from trainer.config import TrainConfig
 from trainer.data.rank_data import DATA_ERRORS, RankData
-from trainer.diagnostics.device import device_name, peak_flops, stage_devices
+from trainer.diagnostics.device import device_name, peak_flops
 from trainer.diagnostics.killed_rank import KilledRank
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.watchdog import Watchdog
-from trainer.divided.classification import DividedClassification
-from trainer.divided.head import DividedHead
-from trainer.divided.stages import build_divided
 from trainer.errors import CheckpointError
-from trainer.model.build import build_model
+from trainer.leaves import in_use
 from trainer.model.flops import training_flops_per_image
 from trainer.model.initial_weights import load_initial_weights
 from trainer.model.weights import variables_by_name
@@ -27,8 +28,23 @@ from trainer.tasks.task import Task
 from trainer.training.loop import Loop, LoopReport
 from trainer.training.metrics import Interval, Phase, Totals
 from trainer.training.setup import RunSetup
-from trainer.updates.optimizer import Optimizer, build_optimizer
-from trainer.updates.sharded_optimizer import ShardedOptimizer
+from trainer.updates.division import Division
+from trainer.updates.loss_scale import LossScale
+from trainer.updates.step_rule import StepContext, StepRule, Summed
+
+
+def divide(config: TrainConfig, classes: int, communicator: Communicator) -> Division:
+    """Build the network of a configuration, divided as that asks; see `Division`."""
+    leaf = next((leaf for leaf in in_use(config) if leaf.division), None)
+    division: Division = (load(leaf.division) if leaf else Division)(config, classes, communicator)
+    return division
+
+
+def step_rule(context: StepContext) -> StepRule:
+    """Return the step rule of a configuration."""
+    leaf = next((leaf for leaf in in_use(context.config) if leaf.step_rule), None)
+    rule: StepRule = (load(leaf.step_rule) if leaf else Summed)(context)
+    return rule
 
 
 class Stepper:
@@ -56,82 +72,70 @@ class Stepper:
         self._plan, self._rank_data = setup.plan, rank_data
         self._totals, self._watchdog, self._folder = totals, watchdog, setup.folder
         self._killed = KilledRank(os.environ, communicator.rank)
-        precision, stages = config.compute.precision, config.model.stages
-        self.model, head = _network(setup, communicator)
-        self.task = DividedClassification(head) if head else task
+        division = divide(config, setup.data_set.classes, communicator)
+        self.model = division.model
+        self.task = division.task(task)
         """What is trained, by this network."""
-        self.divided: list[DividedState] = []
-        """What the ranks hold in parts."""
-        variables = self.model.trainable_variables
-        self._optimizer: Optimizer
-        if config.optimizer.sharded and communicator.size > 1:
-            self._optimizer = sharded = ShardedOptimizer(variables, config.optimizer, communicator)
-            self.divided.append(sharded)
-        else:
-            total = head.total if head else tf.identity
-            self._optimizer = build_optimizer(variables, config.optimizer, total)
+        # Rank 0's variables are sent to the others in any case.
+        file = config.model.weights if communicator.rank == 0 else None
+        # Verified, because a run whose checkpoints are all damaged starts again.
+        if file is not None and setup.folder.checkpoints.newest() is None:
+            keep = division.keeps_last_layer
+            print(load_initial_weights(self.model, Path(file), keep_head=keep), flush=True)
+        self._loss_scale = LossScale(config)
+        rule = step_rule(
+            StepContext(config, communicator, division, self._loss_scale, setup.plan.exchanges)
+        )
         self.loop = Loop(
             self.task,
-            self.model,
-            self._optimizer,
+            division,
+            rule,
+            self._loss_scale,
             communicator,
             setup.data_set.normalization,
             config,
-            setup.plan.global_batch,
             rank_data.next_batch,
-            len(head.trained) if head else 0,
         )
-        self._parts: AbstractSet[str] = frozenset()
-        if head is not None:
-            parts = head.state(self._variables)
-            self._parts = parts.names
-            self.divided.append(parts)
+        variables = {**variables_by_name(self.model), **rule.state, **self.loop.state}
+        self.divided: Sequence[DividedState] = (*rule.parts, *division.parts(variables))
+        """What the ranks hold in parts."""
+        parts = {name for state in self.divided for name in state.shapes}
+        self.state = {name: one for name, one in variables.items() if name not in parts}
+        """Every variable that affects the rest of the run and is the same on all ranks, by name."""
         self._interval = Interval(communicator.size, task.description.training.key)
-        self._flops = training_flops_per_image(self.model)
-        self._flops += head.flops_of_others if head else 0.0
-        peak = peak_flops(device_name(), precision)
-        self._peak = peak and peak * stages
-        self._scaled, self._averaged = precision == "mixed_float16", False
-
-    @property
-    def state(self) -> dict[str, tf.Variable]:
-        """Every variable that affects the rest of the training and is the same on all ranks, by
-        name.
-        """
-        return {
-            name: variable for name, variable in self._variables.items() if name not in self._parts
-        }
+        self._flops = training_flops_per_image(self.model) + division.more_flops
+        peak = peak_flops(device_name(), config.compute.precision)
+        self._peak = peak and peak * config.devices
 
     @property
     def weights(self) -> Mapping[str, tf.Variable | Array]:
-        """Weights of the whole network by name, for rank 0 to export; if it is divided, those of
-        the newest checkpoint, with other tensors.
+        """Weights of the whole network by name, for rank 0 to export; if it is divided over ranks,
+        those of the newest checkpoint, with other tensors.
         """
-        if not self._parts:
-            return variables_by_name(self.model)
+        weights = variables_by_name(self.model)
+        if weights.keys() <= self.state.keys():
+            return weights
         checkpoint = self._folder.checkpoints.newest()
         if checkpoint is None:
             raise CheckpointError(f"{self._folder.path}: has no checkpoint to export")
         return checkpoint.load()
 
-    @property
-    def _variables(self) -> dict[str, tf.Variable]:
-        return {**variables_by_name(self.model), **self._optimizer.state, **self.loop.state}
-
-    def phase(self, step: int) -> Phase:
-        """Return the phase of the next steps: "compile" if TensorFlow has not traced them yet."""
-        return "train" if self._plan.sums(step) or self._averaged else "compile"
-
     def take(
-        self, step: int, count: int, phase: Phase, tick: Callable[[int], None]
+        self,
+        step: int,
+        count: int,
+        phase: Phase,
+        tick: Callable[[int], None],
+        around: AbstractContextManager[Any] | None = None,
     ) -> tuple[LoopReport, float]:
-        """Take steps.
+        """Take steps, and as many more as it takes until all ranks are equal.
 
         Args:
             step: Steps done.
-            count: Most steps to take.
+            count: Steps to take.
             phase: Phase that their time is added to: "compile" or "train".
             tick: Called repeatedly with the steps done while they are taken.
+            around: Context of the steps; see `Loop.run`.
 
         Returns:
             The report of the loop, and the seconds that it took.
@@ -141,16 +145,12 @@ class Stepper:
         """
         self._killed.at(step)
         schedule, timer = self._plan.schedule, self._totals.timer
-        rates = [schedule.learning_rate(step + ahead) for ahead in range(count)]
-        averages = None
-        if not self._plan.sums(step):
-            ends = range(step + 1, step + count + 1)
-            averages = [self._plan.next_exchange(end) == end for end in ends]
-            self._averaged = True
+        end = self._plan.exchanges.next(step + count)
+        rates = [schedule.learning_rate(number) for number in range(step, end)]
         before = timer.seconds(phase)
         try:
             with timer.phase(phase):
-                report = self.loop.run(rates, tick, step, averages)
+                report = self.loop.run(rates, tick, around)
         except DATA_ERRORS as error:
             position = self._totals.position(int(self.loop.step.numpy()))
             self._rank_data.explain_training(error, position)
@@ -169,39 +169,11 @@ class Stepper:
         values = self._interval.summary(self._flops, self._peak)
         self._interval.reset()
         values["learning_rate"] = self._plan.schedule.learning_rate(step - 1)
-        if self._scaled:
-            values["loss_scale"] = float(self.loop.loss_scale.numpy())
+        if self._loss_scale.dynamic:
+            values["loss_scale"] = float(self._loss_scale.now().numpy())
         return values
 
     def rewind(self, step: int) -> None:
         """Continue from another step, whose variables have been restored."""
         self.loop.rewind(step)
         self._interval.reset()
-
-
-def _network(setup: RunSetup, communicator: Communicator) -> tuple[keras.Model, DividedHead | None]:
-    """Build the network of a run with its initial weights, divided as the configuration asks;
-    return it with the last layer that it shares with other ranks, if there is one.
-    """
-    config, classes = setup.config, setup.data_set.classes // setup.config.model.head_groups
-
-    def build() -> keras.Model:
-        return build_model(
-            config.model, classes, config.compute.precision, config.seed, dense=config.dense
-        )
-
-    stages, head = config.model.stages, None
-    if stages > 1:
-        model = build_divided(build, stage_devices(stages), config.model.image_size)
-    else:
-        model = build()
-    if config.model.head_groups > 1:
-        head = DividedHead(model, communicator)
-        model = head.network
-        head.initialize()
-    # Rank 0's variables are sent to the others in any case.
-    file = config.model.weights if communicator.rank == 0 else None
-    # Verified, because a run whose checkpoints are all damaged starts again.
-    if file is not None and setup.folder.checkpoints.newest() is None:
-        print(load_initial_weights(model, Path(file), keep_head=head is not None), flush=True)
-    return model, head

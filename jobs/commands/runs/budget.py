@@ -8,9 +8,9 @@ from common.annotations import Bounds
 from common.prices import total
 from infra.outputs import Cluster
 from jobs.azure.costs import JobCosts, read_prices
-from jobs.azure.results import TRAINING
 from jobs.azure.workspace import Workspace
 from jobs.errors import SpecError
+from jobs.job_kinds import trains
 from jobs.spec.budget_policy import LIMIT, Budget, limited
 from jobs.spec.job_spec import JobSpec
 from trainer.config import TrainConfig
@@ -50,7 +50,7 @@ def within_budget(
             return spec
         note = f"--budget: earlier attempts had one of {before}; this attempt has none"
         return replace(spec, notes=(*spec.notes, note))
-    if spec.kind not in TRAINING:
+    if not trains(spec.kind):
         raise SpecError([f"--budget: a {spec.kind} does not stop by itself; pass --timeout-hours"])
     if config is not None and config.max_seconds is not None:
         raise SpecError(["--max-seconds: is set from --budget; omit one of them"])

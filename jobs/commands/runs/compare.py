@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 from common.annotations import Positional
 from common.errors import ConfigError
 from common.prices import UNKNOWN, Cost, total
+from common.program import load
 from common.text import duration, listing
 from infra.outputs import PlatformOutputs
 from jobs.azure import costs, results
@@ -26,6 +27,7 @@ from jobs.azure.storage import Storage
 from jobs.azure.workspace import connect
 from jobs.console import Console, next_command, table
 from jobs.errors import MissingError
+from jobs.leaves import LEAVES
 from jobs.spec.from_options import REPOSITORY
 from jobs.spec.run_key import key_problems, run_of
 from trainer.config import Metric, metrics_in
@@ -39,8 +41,8 @@ _TRAINER: Final = REPOSITORY / ".venv-trainer" / "bin" / "python"
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """Compare runs: configuration, results, time and cost, without downloading the runs. Curves are
-    in an HTML page.
+    """Compare runs: configuration, results, time and cost, without downloading the runs; or show
+    those of one run. Curves are in an HTML page.
     """
 
     runs: Annotated[tuple[str, ...], Positional("RUN...")] = ()
@@ -51,9 +53,7 @@ class CompareOptions:
 
     def __post_init__(self) -> None:
         problems = [problem for key in self.keys for problem in key_problems(key)]
-        if len(self.keys) < 2:
-            problems.append(f"compare: name two runs or more; `{next_command('list')}` lists jobs")
-        if problems and self.runs:
+        if problems:
             raise ConfigError(problems)
 
     @property
@@ -134,7 +134,9 @@ class ComparedRun:
 def run(options: CompareOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Print the table and write the page."""
     if not options.runs:
-        raise ConfigError([f"compare: RUN... is missing; `{next_command('list')}` lists the jobs"])
+        raise ConfigError(
+            [f"compare: RUN... is missing; `{next_command('status')}` shows the runs"]
+        )
     console, workspace = Console(as_json=as_json), connect(outputs)
     attempts = {key: workspace.jobs.attempts(key) for key in options.keys}
     every = [job for jobs in attempts.values() for job in jobs]
@@ -145,13 +147,18 @@ def run(options: CompareOptions, outputs: PlatformOutputs, *, as_json: bool) -> 
     ]
     page = write_page(compared, Path(options.page).absolute(), console)
     differing = differences(compared)
+    known = [load(leaf.about_run) for leaf in LEAVES if leaf.about_run]
+    said = [
+        text for each in compared for about in known if (text := about(each, outputs)) is not None
+    ]
     console.answer(
         {
             "runs": [each.document() for each in compared],
             "options": {key: dict(zip(options.keys, row, strict=True)) for key, *row in differing},
+            "about": said,
             "page": str(page) if page else None,
         },
-        "\n".join(_lines(compared, differing, page)),
+        "\n".join(_lines(compared, differing, said, page)),
     )
     return 0
 
@@ -166,8 +173,8 @@ def read_files(storage: Storage, keys: Sequence[str]) -> dict[str, dict[str, byt
     store = storage.datastores.results
     names = [(key, name) for key in keys for name in FILES]
 
-    def read(place: tuple[str, str]) -> bytes | None:
-        key, name = place
+    def read(file: tuple[str, str]) -> bytes | None:
+        key, name = file
         return storage.read(store, f"{results.run_folder(key)}/{name}")
 
     with ThreadPoolExecutor(8) as pool:
@@ -217,18 +224,21 @@ def write_page(compared: Sequence[ComparedRun], page: Path, console: Console) ->
 
 
 def _lines(
-    compared: Sequence[ComparedRun], differing: Sequence[Sequence[str]], page: Path | None
+    compared: Sequence[ComparedRun],
+    differing: Sequence[Sequence[str]],
+    said: Sequence[str],
+    page: Path | None,
 ) -> Iterator[str]:
     metrics = list(dict.fromkeys(one for run in compared for one in metrics_in(run.result)))
     head = ("run", "state", *(metric.label for metric in metrics), "steps", "images/s", "time")
     rows = [run.row(metrics) for run in compared]
     yield table((*head, "attempts", "node time", "cost"), rows)
     yield f"cost: {costs.LEFT_OUT}"
-    yield ""
+    yield from said
     if differing:
-        yield table(("option", *(run.key for run in compared)), differing)
-    else:
-        yield "no option differs"
+        yield "\n" + table(("option", *(run.key for run in compared)), differing)
+    elif len(compared) > 1:
+        yield "\nno option differs"
     if page is not None:
         yield f"\ncurves and all of this: {page}"
 

@@ -14,7 +14,7 @@ from jobs.azure.workspace import connect
 from jobs.console import Console
 from jobs.errors import RequestError
 from jobs.following.notices import Notifier, configured_webhook
-from jobs.following.one_pass import SupervisionPass, failed
+from jobs.following.supervision_pass import SupervisionPass, failed
 
 
 @dataclass(frozen=True)

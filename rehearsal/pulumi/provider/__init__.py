@@ -1,1 +1,1 @@
-"""A stand-in for Pulumi's azure-native provider that deploys to loopback."""
+"""Answers Pulumi's engine in place of azure-native, and deploys to the simulator."""

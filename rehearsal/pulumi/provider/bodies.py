@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rehearsal.pulumi.provider.types.resource_type import ResourceType
+from rehearsal.pulumi.provider.resource_type import ResourceType
 
 _ASSIGNED: Final = "userAssignedIdentities"
 _UNSEEN: Final = frozenset({"properties", "systemData"})
@@ -21,8 +21,7 @@ def body(type_: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
     inner = {}
     for name, value in given.items():
         renamed = _renamed(value, there, name)
-        wrapped = type_.wrapped.get(name)
-        inner[there.get(("", name), name)] = renamed if wrapped is None else _wrap(renamed, wrapped)
+        inner[there.get(("", name), name)] = _wrap(renamed) if name in type_.wrapped else renamed
     return {**outer, "properties": inner} if inner or type_.inputs - type_.outer else outer
 
 
@@ -58,7 +57,7 @@ def drifted(
         now: Current outputs.
     """
     kept = {name: inputs.get(name) for name in type_.known if name in inputs}
-    names = (type_.inputs - set(type_.names)) & (before.keys() | now.keys())
+    names = type_.inputs & (before.keys() | now.keys())
     for name in names:
         old, new = _comparable(name, before.get(name)), _comparable(name, now.get(name))
         value = _applied(kept.get(name), old, new)
@@ -137,13 +136,13 @@ def _last(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def _wrap(value: Any, outer: frozenset[str]) -> Any:
+def _wrap(value: Any) -> Any:
     if isinstance(value, list):
-        return [_wrap(item, outer) for item in value]
+        return [_wrap(item) for item in value]
     if not isinstance(value, Mapping):
         return value
-    outside = {key: item for key, item in value.items() if key in outer}
-    inner = {key: item for key, item in value.items() if key not in outer}
+    outside = {key: item for key, item in value.items() if key in ("id", "name")}
+    inner = {key: item for key, item in value.items() if key not in outside}
     return {**outside, "properties": inner} if inner else outside
 
 

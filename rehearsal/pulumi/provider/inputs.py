@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from rehearsal.pulumi.provider.types.resource_type import ResourceType, is_name, own_name
+from rehearsal.pulumi.provider import schema
+from rehearsal.pulumi.provider.resource_type import ResourceType, is_name, own_name
+from rehearsal.pulumi.provider.schema import InputProblem
 from rehearsal.pulumi.provider.values import at, holds_unknown, is_unknown
 
 _LEAST_ADDRESSES: Final = 4
@@ -19,25 +21,18 @@ _ELEMENT = re.compile(r"\[\d+\]")
 _Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-@dataclass(frozen=True)
-class InputProblem:
-    """A problem with an input."""
-
-    path: str
-    reason: str
-
-
 def input_problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[InputProblem]:
     """Return all problems of the inputs; values that are not known yet are not checked."""
     problems = [
-        InputProblem(name, f"unknown input {name!r}")
-        for name in sorted(inputs.keys() - type_.known)
+        problem
+        for problem in schema.problems(type_.arguments, inputs)
+        if problem.path not in type_.values
     ]
-    identifying = [*([type_.scope] if type_.scope else []), *type_.names]
+    missing = {problem.path for problem in problems}
     problems += [
-        InputProblem(path, "is required but missing")
-        for path in [*identifying, *sorted(type_.required)]
-        if not any(True for _ in at(inputs, path))
+        InputProblem(path, schema.MISSING)
+        for path in type_.demanded()
+        if path not in missing and not any(True for _ in at(inputs, path))
     ]
     name = inputs.get(type_.names[-1])
     if name is not None and not is_unknown(name) and not is_name(type_, str(name)):
@@ -45,9 +40,8 @@ def input_problems(type_: ResourceType, inputs: Mapping[str, Any]) -> list[Input
         problems.append(InputProblem(type_.names[-1], mismatch))
     for path, allowed in sorted(type_.values.items()):
         for value in at(inputs, path):
-            if not is_unknown(value) and value not in allowed:
-                options = ", ".join(sorted(map(str, allowed)))
-                problems.append(InputProblem(path, f"{value!r} is not one of {options}"))
+            if allowed and not is_unknown(value) and value not in allowed:
+                problems.append(schema.not_allowed(path, value, allowed))
     for path, space in type_.ranges.items():
         problems += [InputProblem(path, reason) for reason in _misplaced(inputs, path, space)]
     for path in sorted(type_.internet):

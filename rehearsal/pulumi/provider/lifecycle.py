@@ -6,7 +6,7 @@ from typing import Any
 
 from rehearsal.pulumi.provider import bodies
 from rehearsal.pulumi.provider.arm_client import ArmClient, RefusedError
-from rehearsal.pulumi.provider.types.resource_type import ResourceType, identifier
+from rehearsal.pulumi.provider.resource_type import ResourceType, identifier
 from rehearsal.pulumi.provider.values import UNKNOWN, holds_unknown
 
 

@@ -15,17 +15,17 @@ from pulumi.runtime.proto.provider_pb2_grpc import (
 )
 from typing_extensions import override
 
+from rehearsal.pulumi.provider import types
 from rehearsal.pulumi.provider.arm_client import ArmClient, RefusedError
 from rehearsal.pulumi.provider.inputs import InputChange, input_changes, input_problems
 from rehearsal.pulumi.provider.lifecycle import DeclaredResources, PartlyCreatedError
-from rehearsal.pulumi.provider.types import lookup
-from rehearsal.pulumi.provider.types.resource_type import ResourceType, identifier
+from rehearsal.pulumi.provider.resource_type import ResourceType, identifier
 from rehearsal.pulumi.provider.values import holds_unknown, plain, struct
 
 VERSION: Final = "3.29.0"
 """Version of azure-native whose inputs and outputs are imitated."""
-CLIENT_CONFIG: Final = f"{lookup.PACKAGE}:authorization:getClientConfig"
-_SUBSCRIPTION: Final = f"{lookup.PACKAGE}:config:subscriptionId"
+CLIENT_CONFIG: Final = f"{types.PACKAGE}:authorization:getClientConfig"
+_SUBSCRIPTION: Final = f"{types.PACKAGE}:config:subscriptionId"
 _THREADS: Final = 32
 _UNKNOWN: Final = 2
 """gRPC's code UNKNOWN."""
@@ -62,7 +62,7 @@ class Provider(contextlib.AbstractContextManager["Provider"]):
     @property
     def environment(self) -> dict[str, str]:
         """Environment variables that make an engine attach here instead of starting the plugin."""
-        return {"PULUMI_DEBUG_PROVIDERS": f"{lookup.PACKAGE}:{self.port}"}
+        return {"PULUMI_DEBUG_PROVIDERS": f"{types.PACKAGE}:{self.port}"}
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -196,9 +196,9 @@ class _Servicer(ResourceProviderServicer):
 def _type(request: Any, context: Any) -> ResourceType:
     """Return the type that a request is about."""
     token = request.type or request.urn.split("::")[2].rsplit("$", 1)[-1]
-    type_ = lookup.find(token)
+    type_ = types.find(token)
     if type_ is None:
-        problem = f"{token} is not supported here; see rehearsal/pulumi/provider/types"
+        problem = f"{token} is not supported here; see rehearsal/pulumi/provider/types.py"
         _refuse(context, grpc.StatusCode.UNIMPLEMENTED, problem)
     return type_
 

@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from infra.catalog import dns_zones, network_rules, roles, vm_sizes
 from infra.catalog.network_rules import Rule, Surroundings
+from infra.jump_machine.network_rules import jump
+from tests.infra.support.stacks import settings_of
+from tests.infra.support.variants import OPTIONS
 
 regions = st.from_regex(r"[a-z]{4,12}[0-9]?", fullmatch=True)
 tags = st.sampled_from(["AzureKeyVault", "Keyvault"])
@@ -30,7 +33,7 @@ def groups(region="westeurope", vault_tag="AzureKeyVault", *, connected=False):
         "endpoints": network_rules.endpoints(
             ENDPOINTS, (OWN, BUILD), (JUMP, PEERS) if connected else ()
         ),
-        "jump": network_rules.jump(around["jump"], (BASTION,) if connected else ()),
+        "jump": jump(around["jump"], (BASTION,) if connected else ()),
     }
 
 
@@ -100,16 +103,14 @@ def test_a_role_that_the_platform_does_not_assign_has_no_definition():
         roles.definition_id("SUB", roles.OWNER)
 
 
-@pytest.mark.parametrize("monitor", [False, True])
-def test_every_endpoint_finds_its_zones_and_no_zone_is_there_twice(monitor):
-    needed = dns_zones.needed(monitor=monitor)
+@pytest.mark.parametrize("option", ["as it is", "monitor private link"])
+def test_every_endpoint_finds_its_zones_and_no_zone_is_there_twice(option):
+    kinds = settings_of("dev", **OPTIONS[option]).endpoint_kinds
+    assert ("monitor" in kinds) == (option != "as it is")
+    needed = dns_zones.needed(kinds)
     assert len(set(needed)) == len(needed)
-    for kind, endpoint in dns_zones.ENDPOINTS.items():
-        present = set(endpoint.zones) <= set(needed)
-        assert present == (monitor or kind != "monitor")
-    used = {zone for endpoint in dns_zones.ENDPOINTS.values() for zone in endpoint.zones}
-    assert set(needed) <= used, "a zone without an endpoint would never get a record"
-    assert len(dns_zones.ENDPOINTS["workspace"].zones) == 2
+    assert set(needed) == {zone for kind in kinds.values() for zone in kind.zones}
+    assert len(kinds["workspace"].zones) == 2
 
 
 @given(regions, tags, st.booleans())
@@ -168,32 +169,6 @@ def test_only_the_builder_and_the_jump_subnet_reach_the_internet():
         "build": {"Internet"},
         "endpoints": set(),
         "jump": {"Internet"},
-    }
-
-
-def test_bastion_has_the_rules_that_azure_demands_and_the_machine_accepts_ssh_from_it_alone():
-    rules = network_rules.bastion(())
-    allowed = {
-        (rule.direction, rule.sources, rule.destinations, rule.ports)
-        for rule in rules
-        if rule.access == "Allow"
-    }
-    network = ("VirtualNetwork",)
-    assert allowed == {
-        ("Inbound", ("Internet",), ("*",), ("443",)),
-        ("Inbound", ("GatewayManager",), ("*",), ("443",)),
-        ("Inbound", ("AzureLoadBalancer",), ("*",), ("443",)),
-        ("Inbound", network, network, ("8080", "5701")),
-        ("Outbound", ("*",), network, ("22", "3389")),
-        ("Outbound", ("*",), ("AzureCloud",), ("443",)),
-        ("Outbound", network, network, ("8080", "5701")),
-        ("Outbound", ("*",), ("Internet",), ("80",)),
-    }
-    assert network_rules.bastion(("203.0.113.0/24",))[0].sources == ("203.0.113.0/24",)
-    around = Surroundings(JUMP, (ENDPOINTS,))
-    assert inside(network_rules.jump(around, (), (BASTION,)), "Inbound") == {
-        ((JUMP,), ("*",)),
-        ((BASTION,), ("22",)),
     }
 
 

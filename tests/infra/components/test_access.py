@@ -1,11 +1,9 @@
 """Who may do what: every role is there for a reason, and nobody has one too many."""
 
-import re
-
 import pytest
 
 from infra.catalog import role_conditions, roles
-from infra.offline.mocks import guid
+from infra.render.mocks import guid
 from infra.resources import COMPUTE, IDENTITY, WORKSPACE, of_kind, requirements
 from tests.infra.support.production import WRITES_BLOBS
 from tests.infra.support.stacks import ran, rendered
@@ -152,48 +150,6 @@ def test_nobody_else_writes_training_data_in_any_stack(option):
     assert ("preparation" in writers) == (option != "another stack prepares")
 
 
-@pytest.mark.parametrize("option", ["people", "everything on", "everything theirs"])
-def test_no_role_reaches_further_than_one_resource(option):
-    for one in assignments(rendered("dev", **OPTIONS[option])):
-        assert re.fullmatch(
-            r"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/[^/]+/[^/]+/[^/]+"
-            r"(/blobServices/default/containers/[^/]+)?",
-            one.inputs["scope"],
-        ), one.name
-
-
-def test_only_the_workspace_contributes_to_services_and_nobody_owns_any():
-    resources = rendered("dev", **PEOPLE)
-    who = holders(resources)
-    strong = [one for one in assignments(resources) if role(one) == roles.CONTRIBUTOR]
-    assert {who[one.inputs["principalId"]] for one in strong} == {"workspace"}
-    assert not [one.name for one in assignments(resources) if role(one) == roles.OWNER]
-
-
-def test_only_the_build_identity_pushes_images():
-    resources = rendered("dev")
-    who = holders(resources)
-    pushing = [one for one in assignments(resources) if role(one) == roles.ACR_PUSH]
-    assert [who[one.inputs["principalId"]] for one in pushing] == ["build"]
-
-
-def test_the_build_identity_has_no_role_on_training_data():
-    resources = rendered("dev")
-    assert "build" not in on_data(resources, data_account(resources).id)
-
-
-def test_each_cluster_acts_as_the_identity_of_its_duty():
-    for cluster, identity in {
-        "gpu": "training",
-        "gpu-dedicated": "training",
-        "preparation": "preparation",
-        "build": "build",
-    }.items():
-        [one] = [one for one in rendered("prod") if one.name == f"cluster-{cluster}"]
-        [given] = one.inputs["identity"]["userAssignedIdentities"]
-        assert given.endswith(f"-id-{identity}")
-
-
 def test_a_cluster_of_any_name_acts_as_the_identity_of_its_duty_in_the_subnet_of_its_duty():
     resources = rendered("dev", **OPTIONS["other clusters"])
     given = {
@@ -232,12 +188,6 @@ def test_an_identity_is_declared_only_for_the_duty_of_a_cluster(option, duties):
     assert declared == with_roles == exported == {"workspace", *duties}
 
 
-def test_every_assignment_says_what_kind_of_principal_it_is_for():
-    for one in assignments(rendered("dev", **PEOPLE)):
-        people = one.name.split("-")[0] in {"publishers", "scientists", "operators"}
-        assert one.inputs["principalType"] == ("Group" if people else "ServicePrincipal")
-
-
 def test_names_of_assignments_differ_and_stay_the_same():
     def names(stack, **overrides):
         found = assignments(rendered(stack, **overrides))
@@ -252,13 +202,6 @@ def test_names_of_assignments_differ_and_stay_the_same():
 def test_a_principal_that_is_made_anew_gives_up_its_old_assignment_first():
     for one in assignments(rendered("dev")):
         assert one.options["deleteBeforeReplace"]
-
-
-def test_clients_of_the_exported_identities_are_those_of_the_declared_ones():
-    stack = ran("dev")
-    exported = stack.platform["identities"]
-    assert set(exported) == {"workspace", "training", "preparation", "build"}
-    assert len(set(exported.values())) == 4
 
 
 def test_roles_on_taken_services_are_the_same_as_on_declared_ones():

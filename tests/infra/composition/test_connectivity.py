@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from infra.offline.snapshot import snapshot
+from infra.render.snapshot import snapshot
 from infra.resources import (
     COMPUTE,
     WORKSPACE,
@@ -24,10 +24,6 @@ from tests.infra.support.variants import (
 ACCOUNT_ID = re.compile(r"/subscriptions/.*/Microsoft.Storage/storageAccounts/[^/]+")
 ENDPOINT = "network:PrivateEndpoint"
 ZONE_GROUP = "network:PrivateDnsZoneGroup"
-
-
-def of_azure(resources):
-    return [one for one in resources if one.type.startswith("azure-native:")]
 
 
 def test_only_training_sends_by_a_storage_endpoint_and_to_own_accounts():
@@ -54,13 +50,6 @@ def test_storage_lets_exactly_the_allowed_addresses_in():
         assert [rule["iPAddressOrRange"] for rule in rules["ipRules"]] == overrides[
             "allowed_addresses"
         ]
-
-
-def test_registry_and_vault_stay_private_when_addresses_are_allowed():
-    resources = rendered("dev", **OPTIONS["allowlisted"])
-    assert only(resources, "containerregistry:Registry").inputs["publicNetworkAccess"] == "Disabled"
-    vault = only(resources, "keyvault:Vault").inputs["properties"]
-    assert vault["publicNetworkAccess"] == "disabled"
 
 
 def test_a_taken_network_is_not_declared_and_its_subnets_are_used():

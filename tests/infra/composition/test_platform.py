@@ -33,12 +33,6 @@ def of_azure(resources):
     return [one for one in resources if one.type.startswith("azure-native:")]
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_is_declared_within_the_rules(option):
-    overrides = OPTIONS[option]
-    assert check(rendered("dev", **overrides), settings_of("dev", **overrides)) == []
-
-
 def test_the_stack_that_prepares_data_is_declared_once_it_has_an_account_for_them():
     with pytest.raises(pulumi.RunError, match=r"storage\.existing_data: '' must be a resource id"):
         rendered("dev-prep")
@@ -52,14 +46,6 @@ def test_the_stack_that_prepares_data_is_declared_once_it_has_an_account_for_the
 def test_every_size_that_can_be_deployed_makes_a_cluster_of_it(size):
     cluster = only(rendered("dev", **SIZES[size]), COMPUTE, "cluster-gpu")
     assert cluster.inputs["properties"]["properties"]["vmSize"] == size
-
-
-def test_every_endpoint_has_one_zone_group():
-    resources = rendered("dev", **OPTIONS["everything on"])
-    grouped = [one.inputs["privateEndpointName"] for one in of_kind(resources, ZONE_GROUP)]
-    assert sorted(grouped) == sorted(
-        one.inputs["privateEndpointName"] for one in of_kind(resources, ENDPOINT)
-    )
 
 
 def test_images_are_built_by_a_declared_cpu_cluster_that_is_not_taken_back():

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from infra.offline import costs
+from infra.render import costs
 from tests import ROOT
 from tests.infra.support.stacks import rendered
 
@@ -16,7 +16,7 @@ def test_the_table_of_costs_is_what_the_command_prints():
     book = costs.read()
     printed = costs.table(costs.rows(rendered("dev"), book), book)
     on_page = PAGE.split("<!-- costs of dev -->\n")[1].split("<!-- end -->")[0]
-    assert on_page == printed, "paste the output of `.venv/bin/python -m infra.offline.costs dev`"
+    assert on_page == printed, "paste the output of `.venv/bin/python -m infra.render.costs dev`"
 
 
 @pytest.mark.parametrize("stack", ["dev", "prod"])
@@ -32,14 +32,11 @@ def test_every_provider_that_a_stack_needs_is_among_those_to_register(stack):
 
 @pytest.mark.parametrize("page", [PAGE, DEPLOYING], ids=["platform", "deploying"])
 def test_every_file_and_setting_that_a_page_names_exists(page):
-    files = ("settings.py", "network_settings.py")
-    settings = "".join((ROOT / "infra" / one).read_text(encoding="utf-8") for one in files)
+    infra = ROOT / "infra"
+    files = [*infra.glob("*settings.py"), *infra.glob("*/leaf.py")]
+    settings = "".join(file.read_text(encoding="utf-8") for file in files)
     named = re.findall(r"`(network|subscription|monitoring|budget|access)\.([a-z_]+)`", page)
     assert named
     assert [name for _, name in named if f"    {name}:" not in settings] == []
     for path in re.findall(r"`((?:infra|tests|docs)/[\w./-]+)`", page):
         assert (ROOT / path).exists(), path
-
-
-def test_the_picture_is_there():
-    assert (ROOT / "docs" / re.search(r"\]\((images/[\w.]+)\)", PAGE)[1]).exists()

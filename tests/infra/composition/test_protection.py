@@ -5,7 +5,7 @@ from infra.resources import (
     WORKSPACE,
     of_kind,
 )
-from tests.infra.support.stacks import key, only, rendered
+from tests.infra.support.stacks import key, rendered
 from tests.infra.support.variants import (
     KEYS,
 )
@@ -85,10 +85,6 @@ def test_what_holds_data_keeps_the_type_and_name_that_deployed_stacks_know():
         if one.options.get("protect")
     }
     assert declared == URNS, "Pulumi would replace these; give the new one an alias of the old one"
-
-
-def test_a_customer_managed_key_is_protected_too():
-    assert only(rendered("prod", **KEYS), "keyvault:Key").options.get("protect")
 
 
 def test_development_can_be_taken_down():

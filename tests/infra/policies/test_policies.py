@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from infra.catalog import roles
 from infra.policies import pack
-from infra.policies.governance_rules import TAGGED
+from infra.policies.governance_rules import tagged
 from infra.policies.rule import ResourceRule, StackRule
 from infra.policies.service_rules import idle_minutes
 from infra.resources import Resource
@@ -48,8 +48,10 @@ def lock(scope, token="authorization:ManagementLockByScope"):
     return azure(token, "lock", {"scope": scope})
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-@pytest.mark.parametrize("stack", ["dev", "prod"])
+@pytest.mark.parametrize(
+    ("stack", "name"),
+    [("prod", "as it is"), ("prod", "everything on"), *(("dev", name) for name in OPTIONS)],
+)
 def test_no_rule_fires_on_any_option(stack, name):
     overrides = OPTIONS[name]
     violations = pack.check(rendered(stack, **overrides), settings_of(stack, **overrides))
@@ -76,25 +78,6 @@ def test_a_versioned_type_is_held_to_the_same_rules():
         for one in changed("storage-data", "minimumTlsVersion", "TLS1_0")
     ]
     assert found(stack) == [("tls-1-2", "storage-data")]
-
-
-def test_every_address_of_a_network_rule_with_several_is_held_to_the_settings():
-    inbound = {
-        "name": "allow-many",
-        "priority": 300,
-        "direction": "Inbound",
-        "access": "Allow",
-        "protocol": "Tcp",
-        "sourceAddressPrefixes": ["10.68.0.0/28", "20.0.0.0/8"],
-        "destinationAddressPrefix": "10.68.1.0/28",
-        "destinationPortRange": "22",
-    }
-    [group] = [one for one in STACK if one.name == "nsg-build"]
-    rules = [inbound, *group.inputs["securityRules"]]
-    messages = [
-        one.message for one in pack.check(changed("nsg-build", "securityRules", rules), SETTINGS)
-    ]
-    assert any("allows traffic with 20.0.0.0/8 on ports 22" in one for one in messages)
 
 
 def test_the_allowlisted_profile_opens_workspace_and_listed_addresses_only():
@@ -173,26 +156,6 @@ def test_a_writer_too_many_is_found_in_an_account_that_the_stack_takes():
     writes = f"/roleDefinitions/{roles.BLOB_DATA_CONTRIBUTOR}"
     stack = changed(reads, "roleDefinitionId", writes, rendered("dev", **theirs))
     assert found(stack, settings_of("dev", **theirs)) == [("least-privilege", reads)]
-
-
-def test_a_gpu_cluster_may_not_act_as_the_preparation_identity():
-    preparation = next(one.id for one in STACK if one.name == "identity-preparation")
-    stack = changed("cluster-gpu", "identity.userAssignedIdentities", [preparation])
-    assert found(stack) == [("identity-of-duty", "cluster-gpu")]
-
-
-@pytest.mark.parametrize("name", ["storage-data", "vault", "registry", "workspace"])
-def test_production_protects_what_cannot_be_made_again(name):
-    kinds = {"vault": "keyvault:Vault", "registry": "containerregistry:Registry"}
-    stack = [
-        dataclasses.replace(one, options={})
-        if one.name == name and one.kind == kinds.get(name, one.kind)
-        else one
-        for one in STACK
-    ]
-    assert found(stack) == [("protected", name)]
-    dev = [dataclasses.replace(one, options={}) for one in rendered("dev")]
-    assert "protected" not in {rule for rule, _ in found(dev, settings_of("dev"))}
 
 
 def test_the_stack_called_prod_is_production_whatever_it_says():
@@ -295,4 +258,4 @@ def test_every_resource_rule_is_about_something_that_is_declared():
 
 def test_every_resource_that_azure_lets_us_tag_is_held_to_the_tags():
     with_tags = {one.kind for one in rendered("prod") if "tags" in one.inputs}
-    assert with_tags <= TAGGED
+    assert with_tags <= tagged()

@@ -1,10 +1,10 @@
 """The production stack with everything declared, and copies of it with one thing changed."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from infra.catalog import roles
 from infra.resources import Resource
-from tests.infra.support.samples import with_input
 from tests.infra.support.stacks import rendered, settings_of
 
 PUBLISHERS = "99999999-0000-0000-0000-000000000000"
@@ -70,3 +70,19 @@ def changed(name, path, setting, stack=STACK):
 
 def without(name, stack=STACK):
     return [one for one in stack if one.name != name]
+
+
+def with_input(tree, keys, setting):
+    """Inputs with one of them set, or left out for None."""
+    key, *deeper = keys
+    if isinstance(tree, list):
+        index = int(key)
+        return [
+            with_input(one, deeper, setting) if number == index else one
+            for number, one in enumerate(tree)
+        ]
+    assert isinstance(tree, Mapping)
+    if deeper:
+        return {**tree, key: with_input(tree[key], deeper, setting)}
+    rest = {one: found for one, found in tree.items() if one != key}
+    return rest if setting is None else {**rest, key: setting}

@@ -3,7 +3,7 @@
 import json
 from functools import cache
 
-from infra.offline.render import run
+from infra.render.render import run
 from infra.resources import of_kind
 from infra.stack_config import assign, configuration, with_subscription
 from infra.validation import load

@@ -7,7 +7,7 @@ import pytest
 from common.errors import ConfigError, UserError
 from jobs.assets.prepared_data import plan
 from tests.jobs.support.manifests import manifest
-from trainer.options import PrepareDigitsOptions
+from trainer.data.builtin.options import PrepareDigitsOptions
 from trainer.presets import PRESETS
 from trainer.training.plan import EMBEDDED_EXAMPLES
 

@@ -12,7 +12,7 @@ from jobs.azure.requests import Requests
 from jobs.azure.resource_manager import API_VERSION
 from jobs.azure.workspace import connect
 from jobs.cli import main
-from jobs.errors import AccessError, UnreachableError
+from jobs.errors import AccessError
 from jobs.spec import from_options
 from tests.jobs.support.manifests import manifest
 from tests.jobs.support.runs import container
@@ -109,13 +109,6 @@ def test_preflight_does_not_call_a_quota_good_that_azure_does_not_report(capsys,
     assert found["cluster"] is True
 
 
-def test_preflight_names_the_clusters_if_the_one_that_is_asked_for_is_not_there(capsys):
-    assert main(["preflight", "--cluster", "gpux"]) == 1
-    text = capsys.readouterr().out
-    assert "STOP  cluster: " in text
-    assert "--cluster: the stack dev has no cluster gpux for jobs; choose from cpu (4 x " in text
-
-
 def test_a_workspace_that_is_gone_is_told_and_not_taken_for_a_missing_run(capsys, other):
     other(workspace="gone")
     for command in (["status"], ["follow", "night"], ["cancel", "night"], ["list"]):
@@ -146,11 +139,6 @@ def test_a_data_set_that_is_not_registered_is_told_before_submitting(capsys):
     assert "--data.asset: imagenet:3 is not registered" in capsys.readouterr().err
 
 
-def test_a_run_that_is_not_there_is_told_with_the_list_of_those_that_are(capsys):
-    assert main(["logs", "nothing"]) == 1
-    assert "`python -m jobs list` lists the jobs" in capsys.readouterr().err
-
-
 def test_a_secret_that_is_wrong_is_told_as_a_sign_in(capsys, monkeypatch):
     monkeypatch.setenv("AZURE_CLIENT_SECRET", "wrong")
     assert main(["status"]) == 22
@@ -176,25 +164,12 @@ def test_a_refusal_names_who_asks_and_what_is_missing(capsys, live, status, code
         assert live.azure.environment["AZURE_CLIENT_ID"] in text
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_what_is_refused_for_a_moment_is_asked_again_when_azure_says(live, status):
-    live.azure.admin.fault("GET .*/computes/", status=status, retry_after=1, times=1)
+def test_what_is_refused_for_a_moment_is_asked_again_when_azure_says(live):
+    live.azure.admin.fault("GET .*/computes/", status=429, retry_after=1, times=1)
     assert main(["status"]) == 0
     asked = [r for r in live.azure.requests if live.outputs.clusters["gpu"].name in r.path]
-    assert [r.status for r in asked] == [status, 200]
+    assert [r.status for r in asked] == [429, 200]
     assert asked[1].at - asked[0].at >= 1
-
-
-def test_a_cut_connection_is_asked_again(live):
-    live.azure.admin.fault("GET .*/computes/", cut=True, times=1)
-    assert main(["status"]) == 0
-
-
-def test_what_stays_busy_is_given_up_with_words(live, monkeypatch):
-    monkeypatch.setattr(requests, "RETRIES", 1)
-    live.azure.admin.fault("GET .*/computes/", status=503, times=None)
-    with pytest.raises(UnreachableError, match="still busy after several retries"):
-        connect(live.outputs).manager.get("computes/x")
 
 
 def test_a_network_that_is_not_let_in_is_told_for_a_private_stack(live):

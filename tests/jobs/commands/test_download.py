@@ -1,4 +1,3 @@
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +15,6 @@ from jobs.transfer import blob_download
 from jobs.transfer.blob_download import (
     LOCK,
     RECORD,
-    DiskFullError,
     DownloadRecord,
     FileState,
     alone,
@@ -174,21 +172,6 @@ def test_a_damaged_blob_is_noticed(live, tmp_path, size):
     assert not (tmp_path / "damaged" / "file").exists()
 
 
-def test_cut_connections_and_a_busy_server_cost_only_time(live, tmp_path, capsys):
-    files = run_files("rough", **{"log.txt": os.urandom(9 << 20)})
-    put(live, files)
-    fault = live.azure.admin.fault
-    fault("GET /[^/]+/[^/]+/runs/rough/rough/.*", cut=True, after=1, times=2)
-    fault("GET /[^/]+/[^/]+/runs/rough/rough/.*", status=503, retry_after=1, after=4, times=2)
-    fault("GET /.*comp=list", status=500, times=1)
-    assert get(live, "rough", tmp_path / "rough") == 0
-    done = capsys.readouterr()
-    assert json.loads(done.out)["new_files"] == 5
-    assert "storage responds again" in done.err
-    for name in ("log.txt", "export/saved_model/saved_model.pb"):
-        assert (tmp_path / "rough" / name).read_bytes() == files[f"runs/rough/rough/{name}"]
-
-
 KILLED_AT_THE_THIRD_FILE = """
 import os, signal, sys
 from jobs import cli
@@ -249,13 +232,6 @@ def test_a_full_disk_is_told_with_the_file_and_what_to_do(live, tmp_path):
     (folder / f".metrics.jsonl.{blob_download._short(blob.etag)}.partial").symlink_to("/dev/full")
     with pytest.raises(LocalError, match=r"metrics\.jsonl: cannot be written, as the disk is full"):
         get(live, "fat", folder)
-
-
-def test_a_record_that_cannot_be_written_names_itself(tmp_path):
-    record = DownloadRecord(tmp_path)
-    (tmp_path / RECORD).symlink_to("/dev/full")
-    with pytest.raises(DiskFullError, match=r"\.downloaded\.json: cannot be written, as the disk"):
-        record.add(tmp_path / "a", FileState("e", 1, 1))
 
 
 def test_a_blob_that_always_changes_does_not_end_the_others(live, tmp_path, monkeypatch):

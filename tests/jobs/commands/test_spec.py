@@ -1,16 +1,12 @@
 """The code that `python -m jobs spec` writes beside its YAML."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from infra import outputs
-from jobs.cli import main
 from jobs.commands.spec import written_code
 from jobs.spec import code_snapshot
 from jobs.spec.code_snapshot import CodeSnapshot, digest, files_below
-from tests.jobs.support.platform import platform
 
 CODE = CodeSnapshot({f"trainer/{name}.py": name.encode() for name in "abc"})
 
@@ -55,17 +51,3 @@ def test_code_that_a_killed_command_left_half_written_is_not_used(tmp_path, monk
         with pytest.raises(KeyboardInterrupt):
             written_code(tmp_path, CODE)
     assert digest_of(written_code(tmp_path, CODE)) == CODE.digest
-
-
-def test_a_sweep_is_printed_instead_of_the_job(monkeypatch, tmp_path, capsys):
-    file = tmp_path / "outputs.json"
-    file.write_text(json.dumps(outputs.to_dict(platform())))
-    monkeypatch.setenv("JOBS_OUTPUTS", str(file))
-    sweep = ["--sweep", "optimizer.learning-rate=0.1,0.2", "seed=1,2"]
-    assert main(["spec", "--preset", "digits", "--kind", "smoke", "--name", "t", *sweep]) == 0
-    said = capsys.readouterr()
-    assert "4 trials, at most 1 at a time" in said.err
-    assert "type: sweep\n" in said.out
-    assert "--seed ${{search_space.seed}}" in said.out
-    assert main(["spec", "--kind", "check", *sweep]) == 2
-    assert "a check has no options to vary" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from infra.outputs import JumpMachine
 from jobs.azure.job_records import Jobs, read_job
 from jobs.commands import status
 from jobs.commands.status import (
@@ -12,7 +11,6 @@ from jobs.commands.status import (
     age,
     cost_lines,
     group_by_run,
-    jump_lines,
     shown_runs,
 )
 from tests.jobs.support.platform import cluster_nodes
@@ -46,13 +44,6 @@ def test_a_cluster_that_changes_says_to_what():
     changing = cluster_nodes(allocated=1, target=4, preparing=1, steady=False, since=NOW)
     text = cost_lines([changing], NOW)[1]
     assert "1 being prepared; Azure is scaling to 4" in text
-
-
-def test_a_jump_machine_is_named_with_its_costs():
-    machine = JumpMachine("/subscriptions/s/x/hvd-dev-jump", "/subscriptions/s/x/b", "19:00 UTC")
-    [line] = jump_lines(machine)
-    assert line.startswith("jump machine hvd-dev-jump: costs money while it runs, off at 19:00 UTC")
-    assert jump_lines(None) == []
 
 
 def test_jobs_are_grouped_by_their_runs_and_those_of_others_left_out():

@@ -55,8 +55,8 @@ def saved(live, run):
 
 
 @pytest.mark.slow
-def test_a_training_that_is_pre_empted_twice_ends_with_the_same_weights(
-    live, outputs, tmp_path, capsys
+def test_runs_that_lose_their_nodes_or_use_up_their_budget_end_with_the_same_weights(
+    live, outputs, tmp_path, capsys, monkeypatch
 ):
     # Beside the other one, as most of their time is that of starting.
     assert submit("calm", "--no-follow") == 0
@@ -84,26 +84,14 @@ def test_a_training_that_is_pre_empted_twice_ends_with_the_same_weights(
     continued = [int(step) for step in re.findall(r"continues at step (\d+)", text)]
     assert [at <= step for at, step in zip(taken_at, continued, strict=True)] == [True] * 2
     assert main(["follow", "calm", *QUICK]) == 0
-    assert_same_weights(tmp_path, "calm", "taken")
+    stop_at_the_budget_and_continue(outputs, capsys, monkeypatch)
+    assert_same_weights(tmp_path, "calm", "taken", "thrifty")
 
 
-def assert_same_weights(folder, *runs):
-    for run in runs:
-        assert main(["download", run, "--to", str(folder / run), "--checkpoints", "True"]) == 0
-    hashes = subprocess.run(
-        [TRAINER, "-c", STATE, *(str(folder / run) for run in runs)],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
-    assert len(set(hashes)) == 1
-
-
-@pytest.mark.slow
-def test_a_training_stops_at_its_budget_and_ends_with_the_same_weights_under_a_higher_one(
-    live, outputs, tmp_path, capsys, monkeypatch
-):
+def stop_at_the_budget_and_continue(outputs, capsys, monkeypatch):
+    """Submit a run that uses up its budget, and submit it again with a higher one."""
     # An attempt always takes a step, so one that has a second to train stops after the first.
     monkeypatch.setattr(budget_policy, "USEFUL", 0.0)
-    assert submit("spared", "--no-follow") == 0
     margin = ["--budget-margin-minutes", "3"]
     # Two nodes of 0.40 USD an hour each for 3 minutes and a second.
     assert submit("thrifty", "--budget", "0.0403", *margin) == BUDGET_USED
@@ -127,5 +115,13 @@ def test_a_training_stops_at_its_budget_and_ends_with_the_same_weights_under_a_h
     assert main(["status"]) == 0
     (line,) = re.findall(r"\nthrifty .*", capsys.readouterr().out)
     assert re.search(r"Completed +Failed .* 0\.\d{4} USD$", line)
-    assert main(["follow", "spared", *QUICK]) == 0
-    assert_same_weights(tmp_path, "spared", "thrifty")
+
+
+def assert_same_weights(folder, *runs):
+    for run in runs:
+        assert main(["download", run, "--to", str(folder / run), "--checkpoints", "True"]) == 0
+    hashes = subprocess.run(
+        [TRAINER, "-c", STATE, *(str(folder / run) for run in runs)],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    assert len(set(hashes)) == 1

@@ -1,24 +1,20 @@
-"""How a commissioning runs its commands, and goes on with a step that was interrupted."""
+"""How a commissioning runs its commands, and continues a step that was interrupted."""
 
+import json
 import sys
 
 import pytest
 
 from common.errors import ConfigError
-from jobs.commission.command import Commissioning, CommissionOptions
-from jobs.commission.record import Fact, Record
-from jobs.commission.steps import Output, Wishes, steps
+from jobs.azure.job_records import Details, Job
+from jobs.commission.command import Commissioning
+from jobs.commission.facts import Fact, Record
+from jobs.commission.steps import CommissionOptions, Output, steps
 from jobs.console import PLATFORM, Console
 from tests.jobs.support.platform import platform
 
-STEPS = {
-    step.name: step
-    for step in steps(Wishes("first", "imagenet-ndv2", None, "imagenet:3", 2000, ()), 0.5, 3)
-}
-COMPLETED = Output(0, {"reason": "training completed", "attempts": 1}, "")
-MISSING = Output(1, None, "error: there is no job or run of this name")
-UNKNOWN = Output(25, None, "error: how first-smoke ends is unknown")
-RUNS_YET = Output(22, None, "error: run first-smoke: first-smoke-r1 has not ended (Running)")
+STEPS = {step.name: step for step in steps(CommissionOptions(data="imagenet:3"), (), {})}
+COMPLETED = Output(0, {"reason": "training completed", "attempts": 1})
 TALKATIVE = """#!{python}
 import json, sys
 print(json.dumps({{"arguments": sys.argv[1:], "padding": "x" * 200_000}}))
@@ -27,12 +23,36 @@ sys.exit(3)
 """
 
 
+class Workspace:
+    """A workspace with one attempt of every run, or none, and its events."""
+
+    def __init__(self, status=None, events=()):
+        self.attempt, self.events = status, list(events)
+        self.jobs, self.storage, self.manager = self, self, self
+        self.datastores = platform().datastores
+
+    def attempts(self, run):
+        if self.attempt is None:
+            return ()
+        return (Job(f"{run}-r1", self.attempt, "gpu", 2, None, None, {"run": run}),)
+
+    def details(self, _):
+        return Details(self.attempt)
+
+    def read(self, *_):
+        return "\n".join(map(json.dumps, self.events)).encode()
+
+
 @pytest.fixture
 def commissioning(tmp_path):
-    """A commissioning whose record is in a folder of the test."""
-    record = Record(tmp_path / "facts.json")
-    options = CommissionOptions(wait_minutes=0.0005)
-    return Commissioning(options, platform(), Console(), record)
+    """Returns a commissioning on a workspace, whose record is in a folder of the test."""
+
+    def made(workspace=None, **facts):
+        record = Record(tmp_path / "facts.json", {f"{key} job": one for key, one in facts.items()})
+        options = CommissionOptions(wait_minutes=0.0005)
+        return Commissioning(options, platform(), workspace or Workspace(), Console(), record)
+
+    return made
 
 
 @pytest.fixture
@@ -40,7 +60,7 @@ def answers(monkeypatch):
     """What each command answers, by its name, and the commands that were called."""
     found, called = {}, []
 
-    def call(_, verb, *arguments, quiet=False):
+    def call(_, verb, *arguments):
         called.append((verb, *arguments))
         return found[verb]
 
@@ -68,7 +88,7 @@ def talkative(tmp_path, monkeypatch):
 
 
 def test_a_command_whose_document_is_longer_than_a_pipe_ends(commissioning, talkative):
-    output = commissioning._call("stacks", "first-cancelled", quiet=True)
+    output = commissioning()._call("stacks", "first-cancelled")
     assert (output.status, output.text) == (3, "the last note")
     assert output.answer["arguments"][:4] == ["-m", "jobs", "stacks", "--json"]
     assert output.answer["arguments"][-1] == "first-cancelled"
@@ -76,51 +96,48 @@ def test_a_command_whose_document_is_longer_than_a_pipe_ends(commissioning, talk
 
 
 @pytest.mark.parametrize(
-    ("before", "followed", "wanted"),
+    ("before", "attempt", "wanted"),
     [
-        (Fact("begun", ""), COMPLETED, ["follow"]),
-        (Fact("begun", ""), MISSING, ["follow", "submit"]),
-        (Fact("begun", ""), UNKNOWN, ["follow"]),
-        (Fact("different", "", status=25), COMPLETED, ["follow"]),
-        (Fact("different", "", status=1), COMPLETED, ["submit"]),
-        (None, COMPLETED, ["submit"]),
+        (Fact("begun", ""), "Completed", ["follow"]),
+        (Fact("begun", ""), None, ["submit"]),
+        (Fact("different", "", status=25), "Failed", ["follow"]),
+        (Fact("different", "", status=1), "Failed", ["submit"]),
+        (Fact("different", "", status=1), "Running", ["follow"]),
+        (None, None, ["submit"]),
     ],
-    ids=["begun", "not submitted", "unreachable", "unknown end", "known end", "new"],
+    ids=["begun", "not submitted", "unknown end", "known end", "running", "new"],
 )
-def test_a_job_whose_end_nobody_saw_is_followed_and_not_repeated(
-    before, followed, wanted, tmp_path, answers
+def test_a_job_whose_end_was_not_seen_is_followed_and_not_repeated(
+    before, attempt, wanted, commissioning, answers
 ):
     found, called = answers
-    found |= {"follow": followed, "submit": COMPLETED}
-    record = Record(tmp_path / "facts.json", {} if before is None else {"smoke job": before})
-    Commissioning(CommissionOptions(), platform(), Console(), record).go([STEPS["smoke job"]])
+    found |= {"follow": COMPLETED, "submit": COMPLETED}
+    facts = {} if before is None else {"smoke": before}
+    commissioning(Workspace(attempt), **facts).run([STEPS["smoke job"]])
     assert verbs(called) == wanted
-    if wanted[0] == "follow":
-        # As `submit` would have gone on.
+    if wanted == ["follow"]:
+        # As `submit` would have continued.
         assert called[0] == ("follow", "first-smoke", "--supervise", "--resubmit.attempts", "3")
-
-
-def test_a_job_that_still_runs_is_followed_where_it_cannot_be_submitted_again(
-    commissioning, answers
-):
-    found, called = answers
-    found |= {"submit": RUNS_YET, "follow": COMPLETED}
-    commissioning.go([STEPS["smoke job"]])
-    assert verbs(called) == ["submit", "follow"]
 
 
 def test_a_job_that_does_not_train_in_time_is_cancelled_and_not_left_running(
     commissioning, answers, tmp_path
 ):
     found, called = answers
-    queued = Output(1, None, "error: no rank runs yet (Queued); try again when it is running")
-    found |= {"submit": Output(0, {}, ""), "stacks": queued, "cancel": Output(0, {}, "")}
-    commissioning.go([STEPS["cancel"]])
-    assert called[-1] == ("cancel", "first-cancelled")
-    assert verbs(called).count("submit") == 1
+    found |= {"submit": Output(0, {}), "cancel": Output(0, {})}
+    commissioning(Workspace("Queued")).run([STEPS["cancel"]])
+    assert verbs(called) == ["cancel"]
     fact = Record.read(tmp_path / "facts.json").facts["cancel"]
     assert fact.state == "different"
     assert "did not train within 0.0005 minutes; it was cancelled" in fact.found
+
+
+def test_a_run_is_cancelled_once_it_trains_and_continued_by_the_same_submit(commissioning, answers):
+    found, called = answers
+    found |= {"submit": COMPLETED, "cancel": Output(0, {})}
+    events = [{"event": "start", "step": 0}, {"event": "train", "step": 5}]
+    commissioning(Workspace("Running", events)).run([STEPS["cancel"]])
+    assert verbs(called) == ["cancel", "submit"]
 
 
 @pytest.mark.parametrize(
@@ -136,6 +153,6 @@ def test_each_command_names_the_platform_without_which_a_plan_has_no_stack(
     if file is not None:
         monkeypatch.setenv("JOBS_OUTPUTS", file)
     token = PLATFORM.set(given)
-    output = commissioning._call("plan", quiet=True)
+    output = commissioning()._call("plan")
     PLATFORM.reset(token)
     assert output.answer["arguments"] == ["-m", "jobs", "plan", "--json", *words]

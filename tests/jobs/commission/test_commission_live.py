@@ -3,7 +3,7 @@
 from jobs.cli import main
 from jobs.commission.command import Commissioning
 from jobs.commission.steps import Output
-from jobs.following.cluster_check_result import VERDICTS
+from jobs.following.cluster_check_result import ClusterCheckResult
 from tests.jobs.support.runs import blobs
 from tests.jobs.support.tiny import TRAINED, begin, status, wait_for
 
@@ -40,17 +40,19 @@ def test_nothing_begins_above_the_cap(live, outputs, tmp_path, capsys):
 def test_only_what_was_different_is_run_again(live, outputs, tmp_path, capsys, monkeypatch):
     called = []
 
-    def call(_, verb, *arguments, quiet=False):
+    def call(_, verb, *arguments):
         called.append(verb if "check" not in arguments else "check")
-        poor = called == ["preflight", "submit", "check"]
-        answer = [{"name": "quota", "good": True, "text": ""}] if verb == "preflight" else None
-        if verb == "scaling":
-            answer = {"points": [{"nodes": 1, "images_per_s": [1, 2, 3], "place": "inside"}]}
-        if verb == "plan":
-            answer = {"choices": [{"nodes": 1, "basis": "measured"}]}
-        return Output(23 if poor else 0, answer, f"  0.6 GB/s\n{VERDICTS[not poor]}")
+        good = called == ["preflight", "submit", "check", "scaling", "plan", "check"]
+        answers = {
+            "preflight": [{"name": "quota", "good": True, "text": ""}],
+            "scaling": {"points": [{"nodes": 1, "images_per_s": [1, 2, 3], "place": "inside"}]},
+            "plan": {"choices": [{"nodes": 1, "basis": "measured"}]},
+        }
+        check = ClusterCheckResult(good, ("0.6 GB/s",)) if "check" in arguments else None
+        return Output(0, answers.get(verb), check=check)
 
     monkeypatch.setattr(Commissioning, "_call", call)
+    monkeypatch.setattr(Commissioning, "_with_files", lambda _, __, output: output)
     assert run(tmp_path, "--yes") == 1
     assert called == ["preflight", "submit", "check", "scaling", "plan"]
     assert run(tmp_path, "--yes") == 0

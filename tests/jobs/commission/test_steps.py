@@ -1,23 +1,31 @@
-"""The steps of a commissioning: what each expects, and reads from a command's output."""
+"""The steps of a commissioning: what each expects, and reads from documents and files."""
 
-from dataclasses import replace
+import re
 
 import pytest
 
 from common.errors import UserError
 from common.page.render import render
 from jobs.cli import COMMANDS, read_options
-from jobs.commission.page import NOT_SEEN, page_of, rows_of
-from jobs.commission.record import Fact, Record
-from jobs.commission.steps import RUNS, Output, Wishes, preempted, steps
+from jobs.commission.facts import NOT_SEEN, Fact, Record, page_of, rows_of
+from jobs.commission.steps import RUNS, CommissionOptions, Output, preempted, steps
+from jobs.following.cluster_check_result import ClusterCheckResult
+from jobs.following.resubmit_policy import AttemptResult
+from jobs.scaling.measurement import run_key
+from tests.jobs.scaling.test_measurement import TWO
+from tests.jobs.support.samples import TRAINING
 
-WISHES = Wishes("first", "imagenet-ndv2", "gpu", "imagenet:3", 2000, ("--batch-size", "64"))
-ALL = steps(WISHES, 0.5, 3)
+OPTIONS = CommissionOptions("first", data="imagenet:3", cluster="gpu")
+ALL = steps(OPTIONS, ("--batch-size", "64"), {})
 BY_NAME = {step.name: step for step in ALL}
 
 
-def find(name, status=0, answer=None, text=""):
-    return BY_NAME[name].find(Output(status, answer, text))
+def find(name, status=0, answer=None, text="", **files):
+    return BY_NAME[name].find(Output(status, answer, text, **files))
+
+
+def attempt(status="Failed", exit_code=None, *messages):
+    return AttemptResult(status, messages=messages, exit_code=exit_code)
 
 
 def ended(reason, attempts=1):
@@ -33,6 +41,11 @@ def test_steps_cost_more_and_more_but_for_the_plan_of_what_was_measured():
 
 def test_the_runs_that_a_teardown_deletes_are_those_of_the_steps():
     assert {step.run for step in ALL if step.run} == {f"first-{end}" for end in RUNS}
+    own = [step.run for step in ALL if step.run] + [run_key("first", TWO, TRAINING, [])]
+    assert all(re.fullmatch(OPTIONS.own_runs, run) for run in (*own, "first-killed-3"))
+    for other in ("first", "second", "first-2", "first-gpu-2", "afirst"):
+        keys = f"{other}-training", f"{other}-2-train", run_key(other, TWO, TRAINING, [])
+        assert other == "first" or not any(re.fullmatch(OPTIONS.own_runs, key) for key in keys)
 
 
 def test_a_rank_is_killed_and_a_run_cancelled_in_a_run_that_begins_anew(tmp_path):
@@ -43,7 +56,7 @@ def test_a_rank_is_killed_and_a_run_cancelled_in_a_run_that_begins_anew(tmp_path
     record.set("rank killed", Fact("begun", ""))
     assert record.tries() == {"rank killed": 2, "training": 2}
     # A rank is killed in an attempt at step 0 alone; a training continues where it was.
-    again = steps(replace(WISHES, tries=record.tries()), 0.5, 3)
+    again = steps(OPTIONS, (), record.tries())
     runs = {step.name: step.run for step in again}
     assert (runs["rank killed"], runs["cancel"], runs["training"]) == (
         "first-killed-3", "first-cancelled", "first-train",
@@ -52,7 +65,7 @@ def test_a_rank_is_killed_and_a_run_cancelled_in_a_run_that_begins_anew(tmp_path
 
 
 def test_without_a_data_set_nothing_trains_on_data():
-    names = [step.name for step in steps(Wishes("x", "p", None, None, 100, ()), 1.0, 2)]
+    names = [step.name for step in steps(CommissionOptions(), (), {})]
     assert names == ["preflight", "smoke job", "cluster check", "scaling", "plan"]
 
 
@@ -87,22 +100,17 @@ def test_preflight_names_what_failed_and_what_azure_did_not_answer():
     assert find("preflight", 4, None, "error: no stack").text == "error: no stack"
 
 
-def test_a_check_shows_what_was_measured_and_not_the_summary_before():
-    text = "first-check, attempt 1 (check)\n  cluster  x\nfirst-check-r1: Completed\n"
-    details = "  16 ranks, 8 per node\n  InfiniBand works on all nodes\n"
-    good = find("cluster check", 0, None, f"{text}{details}the cluster is good")
-    assert (good.good, good.text) == (True, "16 ranks, 8 per node; InfiniBand works on all nodes")
-    poor = find("cluster check", 23, None, f"{text}{details}the check found a problem")
+def test_a_check_shows_what_its_job_has_written():
+    lines = ("16 ranks, 8 per node", "InfiniBand works on all nodes")
+    good = find("cluster check", 0, check=ClusterCheckResult(good=True, lines=lines))
+    assert (good.good, good.guess, good.text) == (True, True, "; ".join(lines))
+    poor = find("cluster check", 23, check=ClusterCheckResult(good=False, lines=lines))
     assert (poor.good, poor.guess) == (False, True)
-    failed = find("cluster check", 1, ended("failed by its own error"), text)
+    failed = find("cluster check", 1, ended("failed by its own error"))
     assert (failed.text, failed.guess) == ("failed by its own error, 1 attempt", None)
-
-
-def test_a_check_whose_figures_nobody_read_has_not_passed():
-    log = "first-check-r1: Running\n  all-reduce of 64 MB: 0.1 GB/s\nfirst-check-r1: Completed"
-    finding = find("cluster check", 0, ended("completed"), log)
-    assert (finding.good, finding.guess) == (False, None)
-    assert finding.text == "completed, 1 attempt; what it measured was not read"
+    unread = find("cluster check", 0, ended("completed"))
+    assert (unread.good, unread.guess) == (False, None)
+    assert unread.text == "completed, 1 attempt; what it measured was not read"
 
 
 @pytest.mark.parametrize(
@@ -131,54 +139,46 @@ def test_a_plan_is_to_rest_on_what_was_measured():
 
 
 def test_a_killed_rank_continues_or_says_why_not():
-    text = "interrupted: a rank was lost (exit status 6 of the trainer)\ncontinues at step 300: ..."
-    again = find("rank killed", 0, ended("training completed", 2), text)
+    lost = attempt("Failed", 6, "exited with status code 6")
+    done = ended("training completed", 2)
+    again = find("rank killed", 0, done, attempts=(lost,), statuses=(6,), starts=(0, 300))
     assert (again.good, again.guess) == (True, True)
-    assert again.text.endswith("it continued at step 300")
-    failed = find("rank killed", 137, ended("failed"), "exited with status code 137")
-    assert (failed.good, failed.guess) == (True, True)
-    silent = find("rank killed", 1, ended("failed"), "this rank kills itself after step 300")
-    assert (silent.good, silent.guess) == (True, False)
-    assert not find("rank killed", 0, ended("training completed")).good
+    assert again.text == "training completed, 2 attempts; it continued at step 300"
+    failed = find("rank killed", 137, ended("failed"), attempts=(attempt("Failed", 137),))
+    assert (failed.good, failed.guess) == (True, False)
+    anew = find("rank killed", 0, done, attempts=(lost,), statuses=(6,), starts=(0, 0))
+    assert (anew.good, anew.text.endswith("it began at the first step")) == (False, True)
 
 
 @pytest.mark.parametrize(
-    ("status", "reason", "text"),
-    [(1, "failed by its own error", "Azure: exited with status code 1."),
-     (3, "failed by its own error", "DataError: step 1370 has no images"),
-     (25, "how the run ends is unknown", ""),
-     (20, "cancelled by `cancel`", ""),
-     (0, "training completed", "interrupted: PreemptionError\ncontinues at step 100: ...")],
+    ("status", "attempts"),
+    [(1, (attempt("Failed", 1),)), (3, (attempt("Failed", 3, "DataError: step 1370"),)), (25, ()),
+     (20, (attempt("Canceled"),)), (0, (attempt("Failed", None, "PreemptionError: Nodes"),))],
 )  # fmt: skip
-def test_a_run_that_ends_for_another_reason_says_nothing_of_a_killed_rank(status, reason, text):
-    finding = find("rank killed", status, ended(reason, 2), text)
+def test_a_run_that_ends_for_another_reason_says_nothing_of_a_killed_rank(status, attempts):
+    finding = find("rank killed", status, ended("x", 2), attempts=attempts, starts=(0, 100))
     assert (finding.good, finding.guess) == (False, None)
-    assert finding.text == f"{reason}, 2 attempts; nothing says that a rank was killed"
+    assert finding.text == "x, 2 attempts; no attempt ended as a killed rank does"
 
 
 def test_a_cancelled_run_shows_whether_it_had_the_time_to_save():
-    between = find("cancel", 0, ended("training completed", 2), "continues at step 1,234: x")
+    done = ended("training completed", 2)
+    between = find("cancel", 0, done, starts=(0, 1234))
     assert (between.good, between.guess) == (True, True)
     assert "continued at step 1,234" in between.text
-    regular = find("cancel", 0, ended("training completed", 2), "continues at step 1,200: x")
-    assert (regular.good, regular.guess) == (True, None)
-    lost = find("cancel", 0, ended("training completed", 2), "starts")
+    assert find("cancel", 0, done, starts=(0, 1200)).guess is None
+    lost = find("cancel", 0, done, starts=(0, 0))
     assert (lost.good, lost.text) == (
         False, "training completed, 2 attempts; it began at the first step",
     )  # fmt: skip
     assert find("cancel", 1, None, "error: no quota").text == "error: no quota"
 
 
-@pytest.mark.parametrize(
-    ("line", "seen"),
-    [("first-train: interrupted: PreemptionError: Nodes got pre-empted; attempt 2 follows", True),
-     ("first-train: interrupted: a rank was lost (exit status 6 of the trainer)", False),
-     ("LowPriority nodes may be pre-empted at any time", False)],
-)  # fmt: skip
-def test_a_real_pre_emption_is_noted_if_it_happens(line, seen):
-    finding = preempted({"training": f"x\n{line}\ny"})
-    assert (finding is not None) == seen
-    assert not seen or finding.text == f"training: {line}"
+def test_a_real_pre_emption_is_noted_if_it_happens():
+    taken = attempt("Failed", None, "PreemptionError: Nodes got pre-empted")
+    finding = preempted("training", (attempt("Failed", 6), taken))
+    assert finding.text == "training: PreemptionError: Nodes got pre-empted"
+    assert preempted("training", (attempt("Failed", 6), attempt("Completed"))) is None
 
 
 def test_a_record_keeps_what_was_replaced_and_refuses_other_files(tmp_path):
@@ -202,10 +202,11 @@ def test_the_page_shows_expected_and_found_and_what_nobody_has_seen():
         "scaling": Fact("different", "2026-11-23T13:00:00Z", "<below>", False, 0, 600.0),
         "training": Fact("begun", "2026-11-23T14:00:00Z"),
     }
-    rows = {row.name: row for row in rows_of(ALL, facts)}
+    rows = {row.step.name: row for row in rows_of(ALL, facts)}
     assert (rows["preflight"].verdict, rows["scaling"].verdict) == ("right", "wrong")
     assert rows["training"].state == rows["pre-emption"].found == NOT_SEEN
     assert rows["plan"].verdict == ""
-    html = render("jobs.commission", "facts.html", page=page_of("dev", "ws", ALL, facts))
+    page = page_of("dev", "ws", list(rows.values()))
+    html = render("jobs.commission", "facts.html", page=page)
     for words in ("&lt;below&gt;", "guesses that were wrong: scaling", "2 of 9 steps seen"):
         assert words in html

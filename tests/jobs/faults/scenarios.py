@@ -1,6 +1,5 @@
 """What the commands do in the fault matrix, and what must be true afterwards."""
 
-import importlib
 import io
 import logging
 import shutil
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from common import commands
+from common.program import REPORTED, report
 from jobs import cli
 from jobs.azure import storage
 from jobs.commands import teardown
@@ -310,8 +309,8 @@ class Scenarios:
                 try:
                     options = TeardownOptions(yes=True)
                     return teardown.run(options, stack.outputs, as_json=False, repository=place)
-                except commands.REPORTED as error:
-                    return commands.report(error)
+                except REPORTED as error:
+                    return report(error)
 
         def problem() -> str | None:
             return "something is left" if self.azure.resources.get(stack.group) else None
@@ -331,10 +330,9 @@ class Scenarios:
 
         def run() -> int:
             try:
-                module = importlib.import_module(command.module)
-                return int(module.run(options, self.live.outputs, as_json=False, **program))
-            except commands.REPORTED as error:
-                return commands.report(error)
+                return int(command.load_run()(options, self.live.outputs, as_json=False, **program))
+            except REPORTED as error:
+                return report(error)
 
         return run
 

@@ -10,10 +10,7 @@ from tests.jobs.support.following import AGAIN, QUICK, asked
 from tests.jobs.support.tiny import (
     TRAINED,
     begin,
-    interrupt,
     meanwhile,
-    read_until,
-    started,
     status,
     wait_for,
 )
@@ -37,11 +34,6 @@ def test_a_job_that_completes_without_its_result_is_no_success(live, capsys):
     assert "the run has not trained all of its epochs" in capsys.readouterr().out
 
 
-def test_a_preparation_has_no_result_to_look_for(live):
-    begin(live, "prepared", "echo shards", kind="prepare")
-    assert main(["follow", "prepared", *QUICK]) == 0
-
-
 def test_a_program_that_fails_gives_status_last_lines_and_azures_words(live, capsys):
     begin(live, "broken", "echo the cause >&2; exit 3")
     assert main(["follow", "broken", *QUICK, "--rank", "7", *AGAIN]) == 3
@@ -50,23 +42,6 @@ def test_a_program_that_fails_gives_status_last_lines_and_azures_words(live, cap
     assert "last lines of user_logs/std_log_process_00.txt" in found.err
     assert "  the cause" in found.err
     assert "exited with status code 3" in found.err
-
-
-def test_lines_of_all_ranks_say_whose_they_are(live, capsys):
-    begin(live, "two", "echo I am $OMPI_COMM_WORLD_RANK", nodes=2, kind="check")
-    assert main(["follow", "two", *QUICK, "--rank", "all"]) == 0
-    text = capsys.readouterr().out
-    assert "[0] I am 0" in text
-    assert "[1] I am 1" in text
-
-
-def test_a_run_for_a_program_is_one_document_on_stdout(live, capsys):
-    begin(live, "document", TRAINED)
-    assert main(["follow", "document", *QUICK, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["run"] == "document"
-    assert found["exit_code"] == 0
-    assert found["attempts"] == 1
 
 
 def test_a_time_out_is_told_with_the_option(live, capsys):
@@ -121,19 +96,3 @@ def test_nodes_that_are_allocated_are_what_costs(live, capsys):
     assert "costly-r1: Canceled" in capsys.readouterr().out
     assert main(["cancel", "costly"]) == 0
     assert "had already ended" in capsys.readouterr().out
-
-
-def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(live):
-    job = begin(live, "left", "sleep 600")
-    with started(live, "follow", "left", *QUICK) as child:
-        read_until(child, "running on")
-        said = interrupt(child)
-    assert "python -m jobs follow left" in said
-    assert "python -m jobs cancel left" in said
-    assert status(live, job) == "Running"
-    live.azure.scheduler.cancel(job)
-
-
-def test_a_name_that_is_mistyped_is_1(live, capsys):
-    assert main(["follow", "nihgt"]) == 1
-    assert "there is no job or run of this name" in capsys.readouterr().err

@@ -9,13 +9,8 @@ from jobs.cli import main
 from jobs.console import Console
 from jobs.following import supervisor
 from tests.jobs.support.following import (
-    AGAIN,
-    ONCE,
     QUICK,
-    asked,
-    cancel_for_good,
     failed_by_pre_emption,
-    touched,
 )
 from tests.jobs.support.tiny import (
     TRAINED,
@@ -27,22 +22,6 @@ from tests.jobs.support.tiny import (
 )
 
 pytestmark = pytest.mark.usefixtures("outputs")
-
-
-def test_a_network_that_is_cut_in_the_pause_is_waited_for(live, capsys, monkeypatch):
-    monkeypatch.setattr(requests, "RETRIES", 0)
-    once = f"{ONCE}; then sleep 600; fi"
-    job = begin(live, "gap", f"{once}; {TRAINED}", cluster=live.outputs.clusters["gpu"])
-    meanwhile(
-        running(live, job),
-        lambda: wait_for(lambda: touched(live, "gap")),
-        # The first look at a run is not repeated.
-        lambda: wait_for(lambda: asked(live, "gap-r1/details")),
-        lambda: live.azure.admin.fault("(GET|PUT) .*/jobs/gap-r", status=503, times=4),
-        lambda: live.azure.admin.preempt(job=job),
-    )
-    assert main(["follow", "gap", *QUICK, *AGAIN]) == 0
-    assert "gap-r2: training completed" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -110,31 +89,6 @@ def test_a_cut_network_in_the_pause_says_that_nobody_submits_again(live, capsys,
     assert "no response from Azure" in said
     assert "its last attempt has ended, and this command does not submit it again" in said
     assert "`python -m jobs follow mid --supervise` resumes this" in said
-
-
-def test_a_refusal_in_the_pause_is_waited_out_with_two_notes(live, capsys, monkeypatch):
-    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.1)
-    failed_by_pre_emption(live, "vpn")
-    live.azure.admin.fault("GET .*/jobs/vpn-r1", status=403, after=4, times=3)
-    meanwhile(
-        lambda: wait_for(lambda: live.azure.resources.get(f"{live.workspace}/jobs/vpn-r2")),
-        lambda: cancel_for_good(live, f"{live.workspace}/jobs/vpn-r2"),
-    )
-    pause = ["--supervise", "--resubmit.backoff-seconds", "1"]
-    assert main(["follow", "vpn", *QUICK, *pause]) == 20
-    said = capsys.readouterr().err
-    assert "no response from Azure; retrying, a running job is not affected" in said
-    assert "Azure responds again" in said
-
-
-def test_storage_that_is_away_at_the_end_is_waited_for(live, capsys):
-    job = begin(live, "slow", TRAINED)
-    wait_for(lambda: status(live, job) == "Completed")
-    live.azure.admin.fault("HEAD .*result.json", status=503, times=6)
-    assert main(["follow", "slow", *QUICK]) == 0
-    found = capsys.readouterr()
-    assert "slow-r1: training completed" in found.out
-    assert "cannot be read from here" not in found.err
 
 
 def test_a_result_that_nobody_could_look_at_is_no_success(live, capsys):

@@ -1,12 +1,8 @@
 """Runs on the stand-in that lose their nodes, with and without a supervisor."""
 
-import subprocess
-import sys
-
 import pytest
 
 from jobs.cli import main
-from tests import ROOT
 from tests.jobs.support.following import AGAIN, ONCE, QUICK, touched
 from tests.jobs.support.runs import content
 from tests.jobs.support.tiny import (
@@ -102,25 +98,3 @@ def test_a_job_that_azure_cancels_without_a_word_goes_on_if_asked(live, capsys):
     assert "--resubmit.canceled True submits such a run again" in capsys.readouterr().out
     assert main(["follow", "mute", *QUICK, *AGAIN, "--resubmit.canceled", "True"]) == 0
     assert "mute-r2: submitted" in capsys.readouterr().out
-
-
-def test_two_who_supervise_ask_for_the_same_job(live, capsys):
-    once = f"{ONCE}; then sleep 600; fi"
-    job = begin(live, "both", f"{once}; {TRAINED}", cluster=live.outputs.clusters["gpu"])
-    other = subprocess.Popen(
-        [sys.executable, "-m", "jobs", "follow", "both", *QUICK, *AGAIN],
-        cwd=ROOT, env=live.environment, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    first = other.stdout.readline()
-    assert "both-r1" in first
-    meanwhile(
-        running(live, job),
-        lambda: wait_for(lambda: touched(live, "both")),
-        lambda: live.azure.admin.preempt(job=job),
-    )
-    assert main(["follow", "both", *QUICK, *AGAIN]) == 0
-    text = capsys.readouterr().out + other.communicate(timeout=120)[0]
-    assert other.returncode == 0
-    # The slower one finds the job there, or even the run trained.
-    assert "both-r2: submitted" in text
-    assert live.azure.resources.get(job.replace("-r1", "-r3")) is None

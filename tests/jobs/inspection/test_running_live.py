@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli import main
-from tests import ROOT
-from tests.jobs.commands.test_training_live import QUICK, STATE, TRAINER
+from tests.jobs.commands.test_training_live import TRAINER
 from tests.jobs.support.runs import container
 from tests.jobs.support.tiny import begin, running, status, wait_for
 from tests.trainer.support.debugger import Client
@@ -85,7 +84,9 @@ def endless(live, outputs, capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_stacks_of_a_training_come_from_all_ranks_and_leave_nothing(live, endless, capsys):
+def test_ranks_that_train_show_their_stacks_and_a_profile(
+    live, endless, capsys, monkeypatch, tmp_path
+):
     assert main(["stacks", endless]) == 0
     said = capsys.readouterr().out
     told = re.findall(r"^rank (\d) on \S+: phase 'train', [\d,]+ steps done", said, re.MULTILINE)
@@ -96,6 +97,14 @@ def test_stacks_of_a_training_come_from_all_ranks_and_leave_nothing(live, endles
     assert hidden(live, endless) == []
     before = len(log(endless, capsys).splitlines())
     wait_for(lambda: len(log(endless, capsys).splitlines()) > before)
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["profile", endless, "--steps", "4"]) == 0
+    assert f"make profile RUN=runs/{endless}" in capsys.readouterr().out
+    (trace,) = (tmp_path / "runs" / endless / "profile").rglob("*.xplane.pb")
+    assert b"gradients0" in trace.read_bytes()
+    assert hidden(live, endless) == []
+    assert "recording 4 steps, as requested" in log(endless, capsys)
 
     # A rank that is frozen in a step: the other one answers, and knows.
     frozen = process_of("endless-r1", 1)
@@ -111,31 +120,6 @@ def test_stacks_of_a_training_come_from_all_ranks_and_leave_nothing(live, endles
     assert document["ranks"][0]["heartbeat"]["arrived"]
     assert "rank 1: has not answered" in document["summary"]
     assert "cannot answer" in captured.err
-
-
-@pytest.mark.slow
-def test_a_profile_of_a_running_job_changes_no_bit_of_its_result(
-    live, outputs, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    options = ["--epochs", "60", "--compute.threads", "1"]
-    assert submit("profiled", *options) == 0
-    trains("profiled", capsys)
-    assert main(["profile", "profiled", "--steps", "4"]) == 0
-    assert "make profile RUN=runs/profiled" in capsys.readouterr().out
-    (trace,) = (tmp_path / "runs/profiled/profile").rglob("*.xplane.pb")
-    assert b"gradients0" in trace.read_bytes()
-    assert hidden(live, "profiled") == []
-    assert submit("unprofiled", *options) == 0
-    for run in ("profiled", "unprofiled"):
-        assert main(["follow", run, *QUICK]) == 0
-        assert main(["download", run, "--to", str(tmp_path / run), "--checkpoints", "True"]) == 0
-    hashes = subprocess.run(
-        [TRAINER, "-c", STATE, str(tmp_path / "profiled"), str(tmp_path / "unprofiled")],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
-    assert hashes[0] == hashes[1]
-    assert "recording 4 steps, as requested" in log("profiled", capsys)
 
 
 @pytest.fixture
@@ -168,13 +152,6 @@ def test_nodes_of_a_failed_training_are_kept_until_they_are_released(live, faili
     assert "status code 137" in error
     assert hidden(live, "kept-node") == []
     assert main(["debug", "kept-node"]) == 1
-
-
-@pytest.mark.slow
-def test_a_cancellation_ends_a_job_whose_nodes_are_kept(live, failing, capsys):
-    job = failing("let-go", "--hold-on-failure", "30")
-    assert main(["cancel", "let-go"]) == 0
-    assert status(live, job) == "Canceled"
 
 
 def test_a_job_without_debug_says_what_works_without(live, outputs, capsys):
@@ -210,7 +187,7 @@ def test_only_a_running_training_is_asked(live, outputs, capsys, command):
     assert "-over-r1: has ended (Completed)" in capsys.readouterr().err
     running(live, begin(live, f"{command}-check", "sleep 60", kind="check"))()
     assert main([command, f"{command}-check"]) == 1
-    assert "is no training but a job of kind check" in capsys.readouterr().err
+    assert "is a job of kind check, which does not train" in capsys.readouterr().err
 
 
 @pytest.mark.slow

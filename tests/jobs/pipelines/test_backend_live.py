@@ -9,8 +9,8 @@ from common.errors import UserError
 from infra.catalog import roles as catalog
 from infra.prerequisites import read_file
 from jobs.cli import main
-from jobs.pipelines import identities, state_account
-from jobs.pipelines.state_account import ROLES, StateNames, holds
+from jobs.pipelines import declaration
+from jobs.pipelines.declaration import ROLES, StateNames, holds
 from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from tests import ROOT
@@ -23,19 +23,41 @@ ASSIGNMENT = "Microsoft.Authorization/roleAssignments"
 OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
 
 
-@pytest.fixture
-def azure(tmp_path, monkeypatch):
-    """An Azure without anything, and a settings file of a stack that Pulumi does not know."""
-    settings = tmp_path / "Pulumi.dev.yaml"
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    """Settings of a stack that Pulumi does not know."""
+    settings = tmp_path_factory.mktemp("settings") / "Pulumi.dev.yaml"
     text = (ROOT / "Pulumi.dev.yaml").read_text()
     pins = f"    id: {SUBSCRIPTION}\n    tenant: {Options().tenant_id}\n    low_priority_cores: 100"
     settings.write_text(text.replace("    low_priority_cores: 100", pins))
+    return settings
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    """An Azure without anything."""
+    folder = tmp_path_factory.mktemp("azure")
+    with Loopback(folder, Options(subscriptions=(SUBSCRIPTION,))) as azure:
+        yield azure
+
+
+@pytest.fixture
+def azure(started, settings, monkeypatch):
+    """That Azure, which the commands of a test talk to."""
     monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(settings))
     monkeypatch.setattr("jobs.pipelines.backend._PAUSE_SECONDS", 0.01)
-    with Loopback(tmp_path / "azure", Options(subscriptions=(SUBSCRIPTION,))) as azure:
-        for name, value in azure.environment.items():
-            monkeypatch.setenv(name, value)
-        yield azure
+    for name, value in started.environment.items():
+        monkeypatch.setenv(name, value)
+    started.admin.forget_requests()
+    return started
+
+
+@pytest.fixture
+def answer(azure, capsys):
+    """The answer about everything, which exists from then on."""
+    assert main([*WITH_WORKFLOWS, "--json"]) == 0
+    azure.admin.forget_requests()
+    return json.loads(capsys.readouterr().out)
 
 
 @pytest.fixture
@@ -63,6 +85,14 @@ def assigned(azure, principal=None):
     }
 
 
+def test_without_a_terminal_nothing_is_created_unless_confirmed(azure, capsys):
+    assert main(["backend", "--stack", "dev"]) == UserError.exit_code
+    said = capsys.readouterr()
+    assert "--yes True" in said.err
+    assert "storage account without keys" in said.out
+    assert changes(azure) == []
+
+
 def test_the_state_has_no_keys_is_kept_and_open_to_identities_only(azure, names, capsys):
     assert main(BACKEND) == 0
     account = azure.resources.get(names.account_id)["properties"]
@@ -75,46 +105,30 @@ def test_the_state_has_no_keys_is_kept_and_open_to_identities_only(azure, names,
     assert vault["enableRbacAuthorization"]
     assert vault["enablePurgeProtection"]
     me = azure.environment["AZURE_CLIENT_ID"]
-    assert assigned(azure) == assigned(azure, me)
-    assert assigned(azure, me) == {
-        ("Storage Blob Data Contributor", "pulumi"),
-        ("Key Vault Crypto User", "pulumi"),
-    }
+    writes = {("Storage Blob Data Contributor", "pulumi"), ("Key Vault Crypto User", "pulumi")}
+    assert assigned(azure) == assigned(azure, me) == writes
     said = capsys.readouterr().out
     assert "less than 1 USD a month" in said
     assert f"pulumi login 'azblob://pulumi?storage_account={names.account}'" in said
     assert f"'azurekeyvault://{names.vault}.vault.azure.net/keys/pulumi'" in said
+    assert main([*BACKEND, "--deployers", SOMEBODY]) == 0
+    assert assigned(azure, SOMEBODY) == writes
 
 
-def test_the_same_command_again_changes_nothing(azure, capsys):
-    assert main(WITH_WORKFLOWS) == 0
-    azure.admin.forget_requests()
-    capsys.readouterr()
-    assert main([*WITH_WORKFLOWS, "--json"]) == 0
-    assert changes(azure) == []
-    assert json.loads(capsys.readouterr().out)["created"] == []
-
-
-def test_what_somebody_has_loosened_is_put_right(azure, names):
-    assert main(BACKEND) == 0
+def test_the_same_command_puts_right_what_somebody_has_loosened_and_nothing_else(
+    azure, names, answer, capsys
+):
     azure.resources.update(names.account_id, {"allowSharedKeyAccess": True})
     azure.admin.forget_requests()
-    assert main(BACKEND) == 0
-    assert changes(azure) == [f"PUT {names.account_id}"]
+    for expected in ([names.account_id], []):
+        assert main([*WITH_WORKFLOWS, "--json"]) == 0
+        assert changes(azure) == [f"PUT {one}" for one in expected]
+        assert json.loads(capsys.readouterr().out) == {**answer, "created": expected}
+        azure.admin.forget_requests()
     assert azure.resources.get(names.account_id)["properties"]["allowSharedKeyAccess"] is False
 
 
-def test_somebody_else_may_deploy_too(azure):
-    assert main([*BACKEND, "--deployers", SOMEBODY]) == 0
-    assert assigned(azure, SOMEBODY) == {
-        ("Storage Blob Data Contributor", "pulumi"),
-        ("Key Vault Crypto User", "pulumi"),
-    }
-
-
-def test_each_workflow_gets_the_least_roles_and_trusts_one_occasion(azure, names, capsys):
-    assert main([*WITH_WORKFLOWS, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+def test_each_workflow_gets_the_least_roles_and_trusts_one_occasion(azure, names, answer):
     state = {("Key Vault Crypto User", "pulumi")}
     reads, writes = (
         {*state, (f"Storage Blob Data {role}", "pulumi")} for role in ("Reader", "Contributor")
@@ -145,15 +159,14 @@ def test_each_workflow_gets_the_least_roles_and_trusts_one_occasion(azure, names
     assert answer["variables"].keys() >= {"PULUMI_BACKEND_URL", "STACK", "PREVIEW_CLIENT_ID"}
 
 
-def test_whoever_deploys_from_a_workflow_cannot_make_owners(azure, capsys):
-    assert main([*WITH_WORKFLOWS, "--json"]) == 0
-    principal = json.loads(capsys.readouterr().out)["principals"]["up"]
+def test_whoever_deploys_from_a_workflow_cannot_make_owners(azure, answer):
+    principal = answer["principals"]["up"]
     azure.identity.add_client(principal)
     token = azure.identity.token(principal, azure.url)
     scope = f"/subscriptions/{SUBSCRIPTION}"
 
     def assign(role):
-        body = state_account.assignment(scope, SOMEBODY, catalog.READER, "x", kind=None)
+        body = declaration.assignment(scope, SOMEBODY, catalog.READER, "x")
         properties = {**body.body["properties"], "roleDefinitionId": f"{scope}/x/{role}"}
         return http.put(
             f"{azure.url}{body.id}",
@@ -165,24 +178,8 @@ def test_whoever_deploys_from_a_workflow_cannot_make_owners(azure, capsys):
         ).status_code
 
     assert assign(OWNER) == 403
-    assert assign(state_account.ROLE_ADMINISTRATOR) == 403
+    assert assign(declaration.ROLE_ADMINISTRATOR) == 403
     assert assign(catalog.BLOB_DATA_READER) in (200, 201)
-
-
-def test_a_repository_with_immutable_subjects_is_trusted_by_its_ids(azure, names):
-    assert main([*BACKEND, "--repository", "team@12/platform@34"]) == 0
-    credentials = azure.resources.below(names.group_id, "/federatedIdentityCredentials/")
-    assert "repo:team@12/platform@34:pull_request" in {
-        one["properties"]["subject"] for one in credentials
-    }
-
-
-def test_without_a_terminal_nothing_is_created_unless_confirmed(azure, capsys):
-    assert main(["backend", "--stack", "dev"]) == UserError.exit_code
-    said = capsys.readouterr()
-    assert "--yes True" in said.err
-    assert "storage account without keys" in said.out
-    assert changes(azure) == []
 
 
 def test_a_stack_without_a_subscription_is_told_where_to_get_it(tmp_path, monkeypatch, capsys):
@@ -200,21 +197,18 @@ def test_a_stack_in_a_group_that_exists_gives_its_identities_that_group_only(tmp
     )
     pins = {"id": SUBSCRIPTION, "tenant": Options().tenant_id}
     needs = read_file("dev", settings, pins)
-    assert identities.stack_scope(needs) == group
+    assert declaration.stack_scope(needs) == group
 
 
-def test_the_condition_allows_the_roles_that_stacks_assign_and_no_others(azure):
-    needs = read_file("dev", None, {"id": SUBSCRIPTION, "tenant": azure.options.tenant_id})
-    condition = identities.only_roles(needs)
+def test_only_the_roles_of_stacks_are_assigned_and_a_repository_is_named_as_given(settings, names):
+    needs = read_file("dev", settings)
+    condition = declaration.only_roles(needs)
     assert set(needs.roles) == set(catalog.NAMES)
     assert all(condition.count(role) == 2 for role in catalog.NAMES)
     assert OWNER not in condition
-    assert state_account.ROLE_ADMINISTRATOR not in condition
-
-
-def test_roles_have_the_guids_of_the_platforms_own():
-    for guid, name in ROLES.items():
-        assert catalog.NAMES.get(guid, name) == name
+    assert declaration.ROLE_ADMINISTRATOR not in condition
+    _, trust = declaration.identity("up", "team@12/platform@34", names, needs)
+    assert trust.body["properties"]["subject"] == "repo:team@12/platform@34:environment:dev"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from common.errors import UserError
 from jobs.cli import main
 from jobs.errors import RequestError
-from jobs.pipelines import changes
+from jobs.pulumi import changes
 from tests.jobs.support.github import github
 
 __all__ = ["github"]

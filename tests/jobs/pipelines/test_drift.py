@@ -8,7 +8,7 @@ from common.errors import UserError
 from jobs.cli import main
 from jobs.errors import NotDeployedError
 from jobs.exit_status import DRIFT
-from tests.jobs.pipelines.test_changes import STEPS, step
+from tests.jobs.pulumi.test_changes import STEPS, step
 
 EXPORTED = {"out": json.dumps({"deployment": {"resources": []}})}
 CHANGED = {"out": json.dumps({"steps": [step("update", "data", differ=["tags.owner"])]})}
@@ -58,7 +58,7 @@ def test_an_answer_that_is_no_document_is_told(pulumi, capfd, answer):
 
 
 def test_a_preview_is_written_for_a_comment(pulumi, capfd, monkeypatch, tmp_path):
-    monkeypatch.setattr("jobs.commands.deploy.require_prerequisites", lambda *_: None)
+    monkeypatch.setattr("jobs.commands.up.require_prerequisites", lambda *_: None)
     asked = pulumi(stack_export=EXPORTED, preview={"out": json.dumps(STEPS)})
     page = tmp_path / "build" / "preview.md"
     assert main(["preview", "--stack", "dev", "--markdown", str(page)]) == 0

@@ -8,7 +8,7 @@ import pytest
 from common.errors import UserError
 from infra import prerequisites as contract
 from infra.validation import load
-from jobs.commands import deploy
+from jobs.commands import up
 from jobs.console import Console
 from jobs.pulumi import prerequisites
 from jobs.pulumi.prerequisites import look
@@ -89,7 +89,7 @@ def test_a_name_that_somebody_else_has_is_told_before_anything_is_made(needs, pu
     name = named(needs, resource)
     put(f"{OTHERS}/{name.kind}/{name.name}", properties={})
     said = problem(needs)
-    assert f"names: {name.kind} {name.name}: the name is taken by somebody else" in said
+    assert f"names: {name.kind} {name.name}: the name is taken outside of the stack" in said
     assert "pulumi config set name_seed TEXT --stack dev" in said
 
 
@@ -175,11 +175,15 @@ def test_a_group_that_should_exist_is_looked_up(needs, put):
     assert results(needs)["resource group"].good
 
 
+def beginnings(needs, day):
+    return tuple(replace(one, day=day) for one in needs.beginnings)
+
+
 @pytest.mark.parametrize(
     ("start", "said"), [("2020-01-01", "is past"), ("2099-01-01", "is too far ahead")]
 )
 def test_a_new_budget_begins_in_the_months_that_azure_accepts(needs, start, said):
-    stale = replace(needs, budget_start=start)
+    stale = replace(needs, beginnings=beginnings(needs, start))
     assert f"budget.start: {start} {said}" in problem(stale)
     budget = held(needs, "azure-native:consumption:Budget", "budget")
     assert results(stale, [budget])["budget"].good
@@ -200,10 +204,10 @@ def test_all_problems_are_told_at_once_and_nothing_is_changed(needs, monkeypatch
     class Stack:
         stack = "dev"
 
-    wrong = replace(needs, region="x", budget_start="2020-01-01")
+    wrong = replace(needs, region="x", beginnings=beginnings(needs, "2020-01-01"))
     monkeypatch.setattr(prerequisites, "of_stack", lambda _: wrong)
     with pytest.raises(UserError) as caught:
-        deploy.require_prerequisites(Stack(), [], Console())
+        up.require_prerequisites(Stack(), [], Console())
     said = str(caught.value)
     assert said.startswith("stack dev: nothing was changed\n")
     assert "region: " in said

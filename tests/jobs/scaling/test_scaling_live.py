@@ -8,20 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from common.prices import NodePrices
+from jobs import throughput
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.console import Console
 from jobs.errors import SignInError
 from jobs.following.supervisor import RunResult
-from jobs.planning import points
-from jobs.scaling.command import Measurement, ScalingOptions
-from jobs.scaling.expectation import expected
-from jobs.scaling.sweep import tasks
+from jobs.scaling.command import Measuring, ScalingOptions, make_tasks
 from tests import ROOT
 from tests.jobs.support.platform import platform
-from tests.jobs.support.tiny import interrupt, meanwhile, read_until, running, started
 from trainer.presets import PRESETS
 
 TINY = (
@@ -38,7 +34,7 @@ def command(folder, *options):
 
 
 def measured(folder):
-    return points.read(folder / "dev" / "sweep" / points.FILE)
+    return throughput.read(folder / "dev" / "sweep" / throughput.FILE)
 
 
 def test_nothing_is_submitted_unless_somebody_agrees(live, outputs, tmp_path, capsys, monkeypatch):
@@ -57,53 +53,6 @@ def test_nothing_is_submitted_unless_somebody_agrees(live, outputs, tmp_path, ca
 
 
 @pytest.mark.slow
-def test_a_sweep_goes_on_after_ctrl_c_and_after_a_pre_emption(live, outputs, tmp_path, capsys):
-    options = command(tmp_path, "--nodes", "1", "--yes")
-    with started(live, *options) as child:
-        first = read_until(child, "-r1: submitted").split(":")[0]
-        assert "the same command" in interrupt(child).lower()
-    # Its ranks are none of the VM size, so the point is kept but not used.
-    assert main(options) == 1
-    shown = capsys.readouterr()
-    assert f"{first}: was submitted before" in shown.out
-    assert "1 rank instead of 8" in shown.out
-    (marked,) = measured(tmp_path)
-    assert not marked.usable
-    assert len(marked.rates) == 2
-
-    jobs = {job.name for job in connect(outputs).jobs.newest_first()}
-
-    def lose_two_nodes():
-        names = []
-        while not names:
-            new = (job.name for job in connect(outputs).jobs.newest_first() if job.nodes == 2)
-            names = [name for name in new if name.startswith("sweep-gpu-2-") and name not in jobs]
-        job = f"{live.workspace}/jobs/{names[0]}"
-        running(live, job)()
-        live.azure.admin.preempt(job=job)
-
-    meanwhile(lose_two_nodes)
-    again = command(tmp_path, "--nodes", "1", "2", "--yes", "--even-if-poor")
-    assert main(again) == 0
-    shown = capsys.readouterr()
-    assert "gpu, 2 nodes, synthetic: used although" in shown.out
-    one, two = measured(tmp_path)[1:]
-    assert [one.nodes, two.nodes] == [1, 2]
-    assert two.environment["attempts"] == "2"
-    assert two.environment["stack"] == "dev"
-    assert two.environment["image"].startswith("trainer-gpu:")
-    assert "<svg" in (tmp_path / "dev" / "sweep" / "scaling.html").read_text()
-
-    before = {job.name for job in connect(outputs).jobs.newest_first()}
-    assert main([*again[:1], "--json", *again[1:]]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert [one["nodes"] for one in document["points"]] == [1, 2]
-    assert before == {job.name for job in connect(outputs).jobs.newest_first()}
-    assert points.newest(tmp_path, "dev") == tmp_path / "dev" / "sweep" / points.FILE
-    assert points.newest(tmp_path, "prod") is None
-
-
-@pytest.mark.slow
 def test_a_data_set_is_measured_beside_synthetic_data(live, outputs, tmp_path, capsys):
     folder = str(tmp_path / "digits")
     program = [ROOT / ".venv-trainer" / "bin" / "python", "-m", "trainer"]
@@ -114,24 +63,32 @@ def test_a_data_set_is_measured_beside_synthetic_data(live, outputs, tmp_path, c
     sweep = command(tmp_path, "--nodes", "1", "--data", asset, "--yes", "--even-if-poor")
     assert main(sweep) == 0
     synthetic, real = measured(tmp_path)
-    assert (synthetic.data, real.data) == (points.SYNTHETIC, asset)
+    assert (synthetic.data, real.data) == (throughput.SYNTHETIC, asset)
     assert len(real.rates) == 2
     assert f"gpu, 1 node, {asset}: used although" in capsys.readouterr().out
 
 
-def measurement(outputs, folder, asked):
-    options = ScalingOptions(folder=str(folder), series=("gpu", "cpu"))
-    config = PRESETS["imagenet-ndv2"]
-    expectations = expected(asked, None, NodePrices(), 0.5, 3)
-    return Measurement(options, outputs, config, expectations, Console(), [])
+CONFIG = PRESETS["imagenet-ndv2"]
+
+
+@pytest.fixture
+def measuring(tmp_path, monkeypatch):
+    """Returns what measures some clusters and numbers of nodes, and their tasks."""
+    monkeypatch.setattr("jobs.azure.node_prices.of_workspace", lambda *_: None)
+
+    def made(series, nodes):
+        options = ScalingOptions(folder=str(tmp_path), series=series, nodes=nodes)
+        tasks = make_tasks(options, platform(), CONFIG, Console())
+        return Measuring(options, platform(), CONFIG, Console(), []), tasks
+
+    return made
 
 
 def test_clusters_are_measured_side_by_side_and_a_failure_leaves_out_its_own_larger_points(
-    tmp_path, monkeypatch, capsys
+    measuring, tmp_path, monkeypatch, capsys
 ):
     stack = platform()
-    config = PRESETS["imagenet-ndv2"]
-    asked = tasks(stack, ("gpu", "cpu"), (1, 2), (points.SYNTHETIC,), config, 2)
+    measurement, asked = measuring(("gpu", "cpu"), (1, 2))
     together = Barrier(2)
 
     def measure(_, __, task):
@@ -141,9 +98,9 @@ def test_clusters_are_measured_side_by_side_and_a_failure_leaves_out_its_own_lar
             return replace(task.wanted, problem="the job: failed")
         return replace(task.wanted, rates=(5.0 * task.nodes,))
 
-    monkeypatch.setattr(Measurement, "_measured", measure)
+    monkeypatch.setattr(Measuring, "_measured", measure)
     monkeypatch.setattr("jobs.scaling.command.connect", lambda _: None)
-    assert measurement(stack, tmp_path, asked).of(asked)
+    assert measurement.of(asked)
     found = {(one.size, one.nodes): one.problem for one in measured(tmp_path)}
     gpu, cpu = stack.clusters["gpu"].size, stack.clusters["cpu"].size
     assert found == {(gpu, 1): "the job: failed", (cpu, 1): None, (cpu, 2): None}
@@ -151,26 +108,24 @@ def test_clusters_are_measured_side_by_side_and_a_failure_leaves_out_its_own_lar
 
 
 def test_a_sign_in_that_fails_is_said_in_words_and_leaves_out_the_cluster(
-    tmp_path, monkeypatch, capsys
+    measuring, monkeypatch, capsys
 ):
-    stack = platform()
-    asked = tasks(stack, ("gpu",), (1, 2), (points.SYNTHETIC,), PRESETS["imagenet-ndv2"], 2)
+    measurement, asked = measuring(("gpu",), (1, 2))
 
     def refuse(_):
         raise SignInError("not signed in; run az login")
 
     monkeypatch.setattr("jobs.scaling.command.connect", refuse)
-    assert measurement(stack, tmp_path, asked).of(asked)
+    assert measurement.of(asked)
     shown = capsys.readouterr().err
     assert "gpu, 1 node, synthetic: not signed in; run az login" in shown
     assert "left out: gpu, 2 nodes, synthetic" in shown
 
 
 def test_a_job_whose_result_could_not_be_read_is_followed_again_and_not_repeated(
-    tmp_path, monkeypatch, capsys
+    measuring, tmp_path, monkeypatch, capsys
 ):
-    stack = platform()
-    (task,) = tasks(stack, ("gpu",), (1,), (points.SYNTHETIC,), PRESETS["imagenet-ndv2"], 2)
+    measurement, (task,) = measuring(("gpu",), (1,))
     job = Job("sweep-gpu-1-r1", "Completed", "gpu", 1, None, None)
     followed = []
 
@@ -183,7 +138,7 @@ def test_a_job_whose_result_could_not_be_read_is_followed_again_and_not_repeated
     monkeypatch.setattr("jobs.scaling.command.connect", lambda _: workspace)
     monkeypatch.setattr("jobs.scaling.command.make_supervisor", lambda *_, **__: Unread())
     for _ in range(2):
-        assert measurement(stack, tmp_path, [task]).of([task])
+        assert measurement.of([task])
         assert "its result could not be read" in capsys.readouterr().err
     assert followed == ["sweep-gpu-1-r1"] * 2
     assert not list(tmp_path.rglob("*.jsonl"))

@@ -130,8 +130,8 @@ def test_a_datastore_path_never_leaves_its_container(datastore, folder):
     ("each", "processes", "told"),
     [
         (2, 8, "processes: 8 per node, but Standard_ND40rs_v2 has 8 GPUs and a process uses 2"),
-        (3, 2, "--model.stages: 3 GPUs per process, which does not divide the 8 GPUs"),
-        (16, 1, "--model.stages: 16 GPUs per process, which does not divide the 8 GPUs"),
+        (3, 2, "GPUs per process: 3 does not divide the 8 GPUs"),
+        (16, 1, "GPUs per process: 16 does not divide the 8 GPUs"),
     ],
 )
 def test_processes_that_would_leave_gpus_idle_or_share_them_are_refused(each, processes, told):

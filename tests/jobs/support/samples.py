@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from jobs.batch.spec import BatchOptions, score
 from jobs.errors import SpecError
 from jobs.options import (
-    BatchOptions,
     DataOptions,
     JobOptions,
     PreparationOptions,
@@ -74,7 +74,7 @@ def folder_preparation(stack):
 
 
 def scoring(stack, nodes=1, what=None, **options):
-    return kinds.score(
+    return score(
         stack,
         what or ScoreOptions(),
         BatchOptions("flowers:2", "raw/photos/2026", "scores/photos"),
@@ -95,7 +95,7 @@ def tuned(stack):
     """Build a second attempt with non-default options."""
     return kinds.train(
         stack,
-        replace(TRAINING, profile_steps="20:25"),
+        replace(TRAINING, profile=replace(TRAINING.profile, steps="20:25")),
         JobOptions(
             nodes=2,
             cluster="gpu_dedicated",

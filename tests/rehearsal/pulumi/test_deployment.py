@@ -1,4 +1,4 @@
-"""Pulumi's real engine runs the unchanged program against Azure on loopback."""
+"""Pulumi's real engine runs the unchanged program against the simulator."""
 
 import hashlib
 import json
@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from infra.offline import render
 from infra.outputs import from_dict
-from rehearsal.pulumi.deployment import ROOT, SUBSCRIPTION, Deployment, without_secrets
+from infra.render import render
+from rehearsal.pulumi.deployment import ROOT, SUBSCRIPTION, Deployment
 from tests.infra.support.variants import OPTIONS
-from tests.rehearsal.support.engine import azure_resources, exported, ran, resource_count
+from tests.rehearsal.support.engine import exported, ran, resource_count
 from tests.rehearsal.support.registered import declared, registered
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.rehearse_all
 
 
 def digests():
@@ -32,19 +32,6 @@ def deployed(deployment):
     output = ran(deployment, "up", "--yes", "--skip-preview")
     assert f"{resource_count()} created" in output
     return deployment
-
-
-@pytest.fixture
-def changed(deployed):
-    """The stack, to be configured; it is as before afterwards."""
-    yield deployed
-    deployed.reset()
-
-
-def test_settings_of_a_deployed_stack_lose_its_key():
-    before = "config:\n  ml-azure-horovod:prefix: hvd\n"
-    key = "secretsprovider: azurekeyvault://v.vault.azure.net/keys/pulumi\nencryptedkey: abc=\n"
-    assert without_secrets(key + before + "encryptionsalt: v1:abc\n") == before
 
 
 def paths(settings):
@@ -68,17 +55,10 @@ def previewed(deployment):
 @pytest.fixture
 def tenant(empty_azure, monkeypatch):
     """Let rendering make identities in this tenant."""
-    monkeypatch.setattr("infra.offline.mocks.TENANT", empty_azure.options.tenant_id)
+    monkeypatch.setattr("infra.render.mocks.TENANT", empty_azure.options.tenant_id)
 
 
-@pytest.mark.rehearse_all
-def test_a_second_update_changes_nothing(deployed):
-    output = ran(deployed, "up", "--yes", "--skip-preview", "--expect-no-changes")
-    assert f"{resource_count()} unchanged" in output
-
-
-@pytest.mark.rehearse_all
-def test_jobs_read_the_outputs_which_lead_to_the_loopback(empty_azure, deployed):
+def test_jobs_read_the_outputs_which_lead_to_the_simulator(empty_azure, deployed):
     outputs = from_dict(json.loads(ran(deployed, "stack", "output", "platform", "--json")))
     assert outputs.subscription_id == SUBSCRIPTION
     assert outputs.tenant_id == empty_azure.options.tenant_id
@@ -91,7 +71,6 @@ def test_jobs_read_the_outputs_which_lead_to_the_loopback(empty_azure, deployed)
     assert outputs.identities.training == by_name["hvd-dev-id-training"]
 
 
-@pytest.mark.rehearse_all
 @pytest.mark.usefixtures("tenant")
 def test_the_engine_registers_what_rendering_shows(deployed):
     """The same resources and components, with inputs, ids and options."""
@@ -106,10 +85,8 @@ def test_the_engine_registers_what_rendering_shows(deployed):
 
 @pytest.mark.parametrize(
     ("stack", "overrides"),
-    [
-        pytest.param("prod", {}, marks=pytest.mark.rehearse_all, id="prod"),
-        pytest.param("dev", OPTIONS["everything on"], marks=pytest.mark.engine, id="everything on"),
-    ],
+    [("prod", {}), ("dev", OPTIONS["everything on"])],
+    ids=["prod", "everything on"],
 )
 @pytest.mark.usefixtures("tenant")
 def test_a_preview_registers_what_rendering_shows(empty_azure, stack, overrides, tmp_path):
@@ -125,50 +102,5 @@ def test_a_preview_registers_what_rendering_shows(empty_azure, stack, overrides,
         assert engine[key] == replace(resource, id="")
 
 
-@pytest.mark.rehearse_all
-def test_only_what_was_edited_drifts_and_an_update_repairs_it(empty_azure, deployed):
-    accounts = empty_azure.resources.of_kind("Microsoft.Storage/storageAccounts")
-    (account,) = [one["id"] for one in accounts if one["kind"] == "StorageV2"]
-    empty_azure.resources.update(account, {"publicNetworkAccess": "Enabled"})
-    output = ran(deployed, "up", "--yes", "--skip-preview", "--refresh", "--diff")
-    assert [line.replace(" ", "") for line in output.splitlines() if "=>" in line] == [
-        '~publicNetworkAccess:"Disabled"=>"Enabled"',
-        '~publicNetworkAccess:"Enabled"=>"Disabled"',
-    ]
-    assert "1 updated" in output
-    assert f"{resource_count() - 1} unchanged" in output
-    repaired = empty_azure.resources.get(account)["properties"]["publicNetworkAccess"]
-    assert repaired == "Disabled"
-
-
-@pytest.mark.rehearse_all
-def test_what_azure_would_silently_keep_is_refused_in_a_preview(changed):
-    """The program's own hooks run in the engine."""
-    changed.configure("registry.zone_redundant", "true")
-    ended = changed.run("preview")
-    assert ended.returncode != 0
-    assert "registry: zoneRedundancy cannot change from 'Disabled' to 'Enabled'" in ended.stdout
-
-
-@pytest.mark.rehearse_all
-def test_another_vm_size_replaces_a_cluster_and_more_nodes_do_not(changed):
-    changed.configure("clusters.gpu.max_nodes", "1")
-    changed.configure("clusters.preparation.size", "Standard_D16ads_v5")
-    output = ran(changed, "preview", "--diff")
-    assert "1 to update" in output
-    assert "1 to replace" in output
-    assert "~ maxNodeCount: 2 => 1" in output
-    assert '~ vmSize: "Standard_D8ads_v5" => "Standard_D16ads_v5"' in output
-
-
-@pytest.mark.rehearse_all
-def test_destroying_leaves_nothing_but_what_azure_keeps(empty_azure, deployed):
-    ran(deployed, "destroy", "--yes", "--skip-preview")
-    left = empty_azure.resources.of_kind("Microsoft.Resources/resourceGroups")
-    assert left == []
-    assert azure_resources(deployed) == []
-
-
-@pytest.mark.rehearse_all
 def test_no_file_of_the_repository_was_touched(deployed):
     assert digests() == BEFORE

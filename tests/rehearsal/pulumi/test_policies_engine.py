@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.offline import mutations
 from infra.policies import pack
-from infra.policies.stack import CONFIG_FILE, settings_of
-from infra.resources import Resource
 from rehearsal.pulumi.deployment import ROOT
 from tests.rehearsal.support.engine import exported, ran, resource_count
 
@@ -118,32 +115,6 @@ def test_a_state_that_breaks_rules_is_told_with_the_resources(deployment, update
     found = {rule.name for rule in pack.ALL if f"[mandatory]  {rule.name}  " in ended.stdout}
     assert found == {"no-keys", "budget-present"}
     assert "vault (keyvault:Vault): properties.enableRbacAuthorization is false" in ended.stdout
-
-
-def test_a_mutated_state_is_caught_by_the_rule_that_is_for_the_mutation(
-    deployment, update, monkeypatch
-):
-    """The run over a rendered stack, over what the engine has deployed."""
-    rows = [row for row in exported(deployment)["deployment"]["resources"] if row.get("custom")]
-    keys = {row["urn"]: f"{row['type']}::{row['urn'].rsplit('::', 1)[-1]}" for row in rows}
-    resources = [
-        Resource(
-            row["type"],
-            row["urn"].rsplit("::", 1)[-1],
-            row.get("inputs", {}),
-            {
-                "protect": row.get("protect", False),
-                "dependsOn": [keys[urn] for urn in row.get("dependencies", ()) if urn in keys],
-            },
-            row.get("id", ""),
-        )
-        for row in rows
-    ]
-    monkeypatch.setenv(CONFIG_FILE, deployment.environment[CONFIG_FILE])
-    outcomes = mutations.hold(resources, settings_of(deployment.stack))
-    assert len(outcomes) >= 150
-    missed = [one.mutation.change for one in outcomes if not one.caught]
-    assert len(missed) <= (1 - mutations.CAUGHT) * len(outcomes), missed
 
 
 def test_what_was_opened_by_hand_is_a_violation_after_a_refresh(empty_azure, deployment, update):

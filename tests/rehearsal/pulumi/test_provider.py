@@ -4,32 +4,26 @@ import json
 
 import pytest
 
-from infra.offline import render
-from rehearsal.pulumi.provider import bodies
+from rehearsal.pulumi.provider import bodies, types
 from rehearsal.pulumi.provider.inputs import InputChange, input_changes, input_problems
-from rehearsal.pulumi.provider.types import lookup
-from rehearsal.pulumi.provider.types.resource_type import identifier
+from rehearsal.pulumi.provider.resource_type import identifier
 from rehearsal.pulumi.provider.values import UNKNOWN, holds_unknown, plain, struct
+from tests.infra.support.stacks import rendered
 from tests.infra.support.variants import OPTIONS
 
-NETWORK = lookup.TYPES["network:VirtualNetwork"]
-ACCOUNT = lookup.TYPES["storage:StorageAccount"]
-COMPUTE = lookup.TYPES["machinelearningservices:Compute"]
-ROLE = lookup.TYPES["authorization:RoleAssignment"]
-GROUP = lookup.TYPES["resources:ResourceGroup"]
+NETWORK = types.TYPES["network:VirtualNetwork"]
+ACCOUNT = types.TYPES["storage:StorageAccount"]
+COMPUTE = types.TYPES["machinelearningservices:Compute"]
+ROLE = types.TYPES["authorization:RoleAssignment"]
+GROUP = types.TYPES["resources:ResourceGroup"]
 GUID = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture(scope="module")
-def rendered():
-    """What the stacks declare, and what they declare with everything switched on."""
+def declared():
+    """What a stack declares with everything switched on."""
     switched = OPTIONS["everything on"] | {"monitoring.application_insights": True}
-    found = [
-        *render.render("dev", {}),
-        *render.render("prod", {}),
-        *render.render("dev", switched),
-    ]
-    return [one for one in found if one.type.startswith("azure-native:")]
+    return [one for one in rendered("dev", **switched) if one.type.startswith("azure-native:")]
 
 
 def account(**changed):
@@ -46,23 +40,23 @@ def account(**changed):
     return {**inputs, **changed}
 
 
-def test_all_that_the_stacks_declare_is_known_and_passes(rendered):
-    for one in rendered:
-        type_ = lookup.find(one.type)
+def test_all_that_the_stacks_declare_is_known_and_passes(declared):
+    for one in declared:
+        type_ = types.find(one.type)
         assert type_ is not None, one.type
         assert input_problems(type_, one.inputs) == [], one.name
 
 
-def test_ids_are_those_that_the_platform_expects(rendered):
-    for one in rendered:
+def test_ids_are_those_that_the_platform_expects(declared):
+    for one in declared:
         subscription = one.id.split("/")[2]
-        assert identifier(lookup.find(one.type), one.inputs, subscription) == one.id
+        assert identifier(types.find(one.type), one.inputs, subscription) == one.id
 
 
-def test_what_is_sent_can_be_read_back_as_the_same_inputs(rendered):
+def test_what_is_sent_can_be_read_back_as_the_same_inputs(declared):
     """As if Resource Manager stored each body as it is."""
-    for one in rendered:
-        type_ = lookup.find(one.type)
+    for one in declared:
+        type_ = types.find(one.type)
         read = bodies.outputs(type_, bodies.body(type_, one.inputs))
         assert bodies.drifted(type_, one.inputs, read, read) == one.inputs
         if type_.flat_outputs:
@@ -73,9 +67,9 @@ def test_what_is_sent_can_be_read_back_as_the_same_inputs(rendered):
 
 
 def test_a_version_in_the_token_makes_no_other_type():
-    assert lookup.find("azure-native:network/v20240501:VirtualNetwork") is NETWORK
-    assert lookup.find("azure-native:network:Unheard") is None
-    assert lookup.find("aws:network:VirtualNetwork") is None
+    assert types.find("azure-native:network/v20240501:VirtualNetwork") is NETWORK
+    assert types.find("azure-native:network:Unheard") is None
+    assert types.find("aws:network:VirtualNetwork") is None
 
 
 @pytest.mark.parametrize(
@@ -163,6 +157,31 @@ def test_names_that_azure_machine_learning_refuses(name):
     }
     (problem,) = input_problems(COMPUTE, inputs)
     assert problem.path == "computeName"
+
+
+@pytest.mark.parametrize(
+    ("properties", "problem"),
+    [
+        (None, ("properties", "is required")),
+        ({}, ("properties.computeType", "is required")),
+        ({"computeType": "Fast"}, ("properties.computeType", "'Fast' is not one of AKS, Aml")),
+        (
+            {"computeType": "AmlCompute", "properties": {"nodes": 2}},
+            ("properties.properties.nodes", "unknown input"),
+        ),
+    ],
+)
+def test_the_kind_of_a_compute_decides_what_it_may_contain(properties, problem):
+    inputs = {
+        "resourceGroupName": "rg",
+        "workspaceName": "ws",
+        "computeName": "cpu",
+        "location": "westeurope",
+        **({} if properties is None else {"properties": properties}),
+    }
+    (found,) = input_problems(COMPUTE, inputs)
+    assert found.path == problem[0]
+    assert found.reason.startswith(problem[1])
 
 
 def test_what_is_not_known_yet_is_not_judged():

@@ -25,47 +25,31 @@ CONTRIBUTOR = "b24988ac-6180-42a0-ab88-20f7382dd24c"
 ASSIGNMENT = f"{ACCOUNT}/providers/Microsoft.Authorization/roleAssignments/1"
 
 
-@pytest.fixture
-def slow(tmp_path):
-    """An Azure with one account, in which an operation on it takes seconds."""
-    with Loopback(tmp_path, Options(account_seconds=3.0)) as azure:
-        azure.put(GROUP, "", {"location": "westeurope"})
-        azure.put(ACCOUNT, "", {"location": "westeurope", "properties": {}})
-        azure.put(f"{ACCOUNT}2", "", {"location": "westeurope", "properties": {}})
-        yield azure
-
-
-@pytest.fixture
-def busy(slow):
-    """A client during an operation on the account."""
-    url = f"{ACCOUNT}/blobServices/default/containers/results"
-    operation = threading.Thread(target=Client(slow).put, args=(url, {}))
-    operation.start()
-    client = Client(slow)
-    until(lambda: not client.put(f"{ACCOUNT}/managementPolicies/default", {}).ok)
-    yield client
-    operation.join()
-
-
 def endpoint(account):
     connection = {"name": "blob", "properties": {"privateLinkServiceId": account}}
     return {"location": "westeurope", "properties": {"privateLinkServiceConnections": [connection]}}
 
 
-def test_an_operation_on_an_account_refuses_others_on_it_until_it_ends(busy):
-    assert error(busy.put(WORKSPACE, {"properties": {"storageAccount": ACCOUNT}})) == BUSY
-    until(lambda: busy.put(f"{ACCOUNT}/managementPolicies/default", {}).ok)
-
-
-def test_other_accounts_reads_and_roles_are_not_refused(busy):
-    assert busy.get(ACCOUNT).ok
-    assert busy.put(ASSIGNMENT, {"properties": {}}).ok
-    assert busy.put(f"{ACCOUNT}2/managementPolicies/default", {}).ok
-
-
-def test_a_private_endpoint_that_is_refused_exists(busy):
-    assert error(busy.put(ENDPOINT, endpoint(ACCOUNT))) == BUSY
-    assert busy.get(ENDPOINT).ok
+def test_an_operation_on_an_account_refuses_others_on_it_until_it_ends(tmp_path):
+    with Loopback(tmp_path, Options(account_seconds=3.0)) as azure:
+        azure.put(GROUP, "", {"location": "westeurope"})
+        for account in (ACCOUNT, f"{ACCOUNT}2"):
+            azure.put(account, "", {"location": "westeurope", "properties": {}})
+        client, url = Client(azure), f"{ACCOUNT}/blobServices/default/containers/results"
+        operation = threading.Thread(target=Client(azure).put, args=(url, {}))
+        operation.start()
+        policy = "managementPolicies/default"
+        until(lambda: not client.put(f"{ACCOUNT}/{policy}", {}).ok)
+        assert error(client.put(WORKSPACE, {"properties": {"storageAccount": ACCOUNT}})) == BUSY
+        # Such an endpoint exists although it was refused.
+        assert error(client.put(ENDPOINT, endpoint(ACCOUNT))) == BUSY
+        assert client.get(ENDPOINT).ok
+        # Other accounts, reads and roles are not refused.
+        assert client.get(ACCOUNT).ok
+        assert client.put(ASSIGNMENT, {"properties": {}}).ok
+        assert client.put(f"{ACCOUNT}2/{policy}", {}).ok
+        until(lambda: client.put(f"{ACCOUNT}/{policy}", {}).ok)
+        operation.join()
 
 
 def test_a_workspace_is_refused_until_the_role_of_its_identity_has_an_effect(tmp_path):

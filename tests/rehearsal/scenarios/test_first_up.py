@@ -109,7 +109,7 @@ def test_an_up_changes_nothing_if_a_name_is_taken_and_continues_when_it_is_free(
         theirs = f"{ELSEWHERE}/providers/{ACCOUNTS}/{name}"
         cloud.azure.put(theirs, "", {"location": "westeurope", "kind": "StorageV2"})
         said = cloud.jobs(*UP, status=1).words
-        assert f"{name}: the name is taken by somebody else" in said
+        assert f"{name}: the name is taken outside of the stack" in said
         assert "nothing was changed" in said
         assert not [one for one in cloud.changes() if SUBSCRIPTION in one]
         cloud.azure.resources.discard(theirs)

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from common.waiting import wait_until
+from jobs.batch import command as score_batch
+from jobs.batch.command import ScoreBatchOptions
 from jobs.options import ResubmitOptions
-from jobs.processing import score_batch
-from jobs.processing.score_batch import ScoreBatchOptions
 from jobs.serving import deploy, score, traffic
 from jobs.serving.deploy import DeployOptions
 from jobs.serving.score import ScoreOptions

@@ -1,8 +1,8 @@
-"""What Pulumi's engine registered, as `infra.offline.render` tells what is declared."""
+"""What Pulumi's engine registered, as `infra.render.render` tells what is declared."""
 
 from unittest.mock import ANY
 
-from infra.offline.mocks import guid, plain
+from infra.render.mocks import guid, plain
 from infra.resources import Resource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"

@@ -61,16 +61,6 @@ def global_batches(source, ranks, global_batch, steps, start=0):
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-def test_every_image_exactly_once_an_epoch_at_any_world_size(tmp_path, ranks):
-    source = write_source(tmp_path, 101, 5)
-    seen = [n for step in global_batches(source, ranks, 12, 26) for n in step]
-    for epoch in range(3):
-        assert sorted(seen[epoch * 101 : (epoch + 1) * 101]) == list(range(101)), epoch
-    assert seen[:101] != seen[101:202]
-
-
 EDGES = {
     "fewer shards than ranks": (37, 1, 4, {}),
     "fewer images than a window": (37, 3, 2, {"shuffle_window": 512}),
@@ -95,47 +85,13 @@ def test_every_image_exactly_once_an_epoch_at_the_edges(tmp_path, edge):
     assert [n for step in rest for n in step] == seen[start * ranks :]
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_shards_without_an_image_are_evaluated_as_if_they_were_not_there(tmp_path, ranks):
-    source = write_source(tmp_path, 7, 12)
-    parts = [numbers(evaluation_batches(source, r, ranks, 2, 1)) for r in range(ranks)]
-    assert sorted(n for part in parts for batch in part for n in batch) == list(range(7))
-
-
-def test_global_batches_are_identical_where_ranks_divide_the_streams(tmp_path):
-    source = write_source(tmp_path, 101, 5)
-    alone = global_batches(source, 1, 12, 20)
-    assert global_batches(source, 2, 12, 20) == alone
-    assert global_batches(source, 4, 12, 20) == alone
-
-
-@pytest.mark.parametrize("step", [1, 5, 8, 9, 13])
-def test_reading_from_any_step_continues_the_sequence(tmp_path, step):
-    source = write_source(tmp_path, 101, 5)
-    whole = global_batches(source, 2, 12, 20)
-    assert global_batches(source, 2, 12, 20 - step, start=step) == whole[step:]
-
-
-def test_images_are_augmented_alike_at_any_world_size_and_after_any_resume(digits_folder):
-    from trainer.data.manifest import load_manifest
-
-    manifest = load_manifest(digits_folder)
-    config = replace(CONFIG, streams=8, augment="random-resized-crop", flip=True)
-    source = Source(digits_folder, manifest.splits["train"], 10, 12, config, 0)
-    alone = list(training_batches(source, 0, 1, 32, 0, 2).take(8).as_numpy_iterator())
-    second = list(training_batches(source, 1, 2, 16, 3 * 32, 1).take(5).as_numpy_iterator())
-    for whole, half in zip(alone[3:], second, strict=True):
-        for key in ("image", "target", "flip"):
-            assert np.array_equal(whole[key][1::2], half[key]), key
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-def test_evaluation_of_a_prime_number_of_images_counts_each_once(tmp_path, ranks):
-    source = write_source(tmp_path, 37, 3)
+@pytest.mark.parametrize(("images", "shards", "ranks"), [(37, 3, 1), (37, 3, 4), (7, 12, 3)])
+def test_an_evaluation_counts_each_image_once(tmp_path, images, shards, ranks):
+    """Of a prime number of images, and of shards of which some have none."""
+    source = write_source(tmp_path, images, shards)
     parts = [numbers(evaluation_batches(source, r, ranks, 5, 1)) for r in range(ranks)]
     assert len({len(part) for part in parts}) == 1
-    assert Counter(n for part in parts for batch in part for n in batch) == Counter(range(37))
+    assert Counter(n for part in parts for batch in part for n in batch) == Counter(range(images))
 
 
 @pytest.mark.slow

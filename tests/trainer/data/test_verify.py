@@ -20,9 +20,9 @@ from tests.trainer.support.data_sets.records import noise_record, write_records
 from trainer.data.example import from_example, to_example
 from trainer.data.formats.tfrecord import ShardWriter, read_shard, write_split
 from trainer.data.manifest import Sides, read_manifest
+from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
-from trainer.options import VerifyOptions
 
 CLASSES = ("ant", "bee", "cat")
 TRAIN, VALIDATION = "train-00001-of-00003.tfrecord", "validation-00000-of-00001.tfrecord"
@@ -78,16 +78,16 @@ def passes(folder, capsys, *, deep=False):
 
 def offsets(path):
     """Where each record begins, found without our reader."""
-    data, place, found = path.read_bytes(), 0, []
-    while place < len(data):
-        found.append(place)
-        place += 16 + struct.unpack("<Q", data[place : place + 8])[0]
+    data, offset, found = path.read_bytes(), 0, []
+    while offset < len(data):
+        found.append(offset)
+        offset += 16 + struct.unpack("<Q", data[offset : offset + 8])[0]
     return found
 
 
-def flip(path, place):
+def flip(path, offset):
     content = bytearray(path.read_bytes())
-    content[place] ^= 0x10
+    content[offset] ^= 0x10
     path.write_bytes(content)
 
 
@@ -98,12 +98,6 @@ def change_record(path, number, **changes):
     with ShardWriter(path) as writer:
         for record in records:
             writer.write(record)
-
-
-@pytest.mark.parametrize("deep", [False, True])
-def test_the_digits_have_no_fault(digits_folder, capsys, deep):
-    wanted = [f"{digits_folder}: 10 shards, 1,797 records, 0 faults"]
-    assert passes(digits_folder, capsys, deep=deep) == wanted
 
 
 def test_a_good_set_of_jpegs_and_pngs_has_no_fault(data, capsys):
@@ -287,12 +281,12 @@ def test_wrong_sizes_are_named_and_uncounted_ones_are_not(data, faults, capsys):
     assert len(passes(data, capsys)) == 1
 
 
-@pytest.mark.parametrize("index", [(0, 1), (0,), ()])
-def test_a_wrong_index_is_named(data, faults, index):
+@pytest.mark.parametrize("wrong", [(0, 1), (0,), ()])
+def test_wrong_offsets_are_named(data, faults, wrong):
     shards = read_manifest(data).splits["train"].shards
-    wrong = tuple(replace(s, index=index) if s.file == TRAIN else s for s in shards)
-    change_manifest(data, shards=wrong)
-    wanted = "its index in the manifest is not that of every 64th record"
+    changed = tuple(replace(s, offsets=wrong) if s.file == TRAIN else s for s in shards)
+    change_manifest(data, shards=changed)
+    wanted = "its index in the manifest is not that of its records"
     assert faults(data) == [f"{TRAIN}: {wanted}"]
 
 
@@ -312,13 +306,6 @@ def test_of_very_many_faults_twenty_are_printed_and_all_counted(data, faults):
     assert lines[-1] == f"{TRAIN}: 10 more faults"
 
 
-def test_an_edited_manifest_is_named(data):
-    text = (data / "manifest.json").read_text()
-    (data / "manifest.json").write_text(text.replace('"ant"', '"ape"'))
-    with pytest.raises(DataError, match="was edited"):
-        verify(data, VerifyOptions(processes=1))
-
-
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
@@ -327,12 +314,12 @@ def small(tmp_path_factory):
 
 
 @given(st.data(), st.integers(1, 255))
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 def test_any_changed_byte_is_found(small, data, change):
     folder, content = small
-    place = data.draw(st.integers(0, len(content) - 1))
+    offset = data.draw(st.integers(0, len(content) - 1))
     changed = bytearray(content)
-    changed[place] ^= change
+    changed[offset] ^= change
     try:
         (folder / TRAIN).write_bytes(changed)
         with pytest.raises(DataError, match=r"[1-9] faults?;"):

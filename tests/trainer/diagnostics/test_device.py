@@ -44,34 +44,42 @@ def rank(monkeypatch, gpus, local_rank, local_size):
 
 
 @pytest.mark.parametrize(
-    ("local_rank", "stages", "expected"),
+    ("local_rank", "devices", "expected"),
     [(0, 1, ["gpu0"]), (3, 1, ["gpu3"]), (0, 2, ["gpu0", "gpu1"]), (3, 2, ["gpu6", "gpu7"])],
 )
-def test_ranks_take_gpus_that_follow_each_other(monkeypatch, taken, local_rank, stages, expected):
-    set_up_device(DIGITS, rank(monkeypatch, 8, local_rank, 4), stages)
+def test_ranks_take_gpus_that_follow_each_other(monkeypatch, taken, local_rank, devices, expected):
+    set_up_device(DIGITS, rank(monkeypatch, 8, local_rank, 4), devices)
     assert taken == {"visible": expected, "growing": expected}
 
 
-@pytest.mark.parametrize("stages", [1, 2])
-def test_a_rank_that_sees_only_its_own_gpus_takes_them(monkeypatch, taken, stages):
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_rank_that_sees_only_its_own_gpus_takes_them(monkeypatch, taken, devices):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "6,7")
-    set_up_device(DIGITS, rank(monkeypatch, stages, 3, 4), stages)
-    assert taken["visible"] == ["gpu0", "gpu1"][:stages]
+    set_up_device(DIGITS, rank(monkeypatch, devices, 3, 4), devices)
+    assert taken["visible"] == ["gpu0", "gpu1"][:devices]
 
 
 @pytest.mark.parametrize(
-    ("gpus", "stages", "told"),
+    ("gpus", "devices", "told"),
     [
         (2, 1, "--ranks: 4 ranks on this machine, which has 2 GPUs; each rank needs a GPU of its"),
-        (4, 2, "--model.stages: 4 ranks x 2 stages on this machine, which has 4 GPUs; each stage"),
-        (1, 2, "--model.stages: 4 ranks x 2 stages on this machine, which has 1 GPU; each stage"),
+        (
+            4,
+            2,
+            "--ranks: 4 ranks on this machine, which has 4 GPUs; each rank needs 2 GPUs of its own",
+        ),
+        (
+            1,
+            2,
+            "--ranks: 4 ranks on this machine, which has 1 GPU; each rank needs 2 GPUs of its own",
+        ),
     ],
 )
-def test_a_machine_with_too_few_gpus_is_refused(monkeypatch, taken, gpus, stages, told):
+def test_a_machine_with_too_few_gpus_is_refused(monkeypatch, taken, gpus, devices, told):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3" if gpus == 4 else "0")
-    if stages == 1:
+    if devices == 1:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     with pytest.raises(ConfigError) as caught:
-        set_up_device(DIGITS, rank(monkeypatch, gpus, 0, 4), stages)
+        set_up_device(DIGITS, rank(monkeypatch, gpus, 0, 4), devices)
     assert caught.value.problems[0].startswith(told)
     assert taken["visible"] is None

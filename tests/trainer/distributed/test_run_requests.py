@@ -17,6 +17,7 @@ from trainer.distributed.run_requests import (
     RankState,
     RunRequest,
     Stack,
+    StacksOptions,
     ask,
     print_local_stacks,
     show_stacks,
@@ -134,15 +135,15 @@ def test_a_rank_that_is_silent_is_named_after_the_time_is_over(tmp_path):
         _, missing = show_stacks(LocalFiles(tmp_path), 2, 1, lambda _: None)
         assert missing == [1]
         with pytest.raises(RunRequestError, match="rank 1 has not answered"):
-            print_local_stacks(tmp_path, 1)
+            print_local_stacks(StacksOptions(str(tmp_path), 1))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_that_does_not_train_or_exist_is_told(tmp_path):
     with pytest.raises(RunRequestError, match="is it training"):
-        print_local_stacks(tmp_path, 0.1)
+        print_local_stacks(StacksOptions(str(tmp_path), 0.1))
     with pytest.raises(RunRequestError, match="does not exist"):
-        print_local_stacks(tmp_path / "none", 0.1)
+        print_local_stacks(StacksOptions(str(tmp_path / "none"), 0.1))
 
 
 def test_nothing_is_written_unless_asked(tmp_path):

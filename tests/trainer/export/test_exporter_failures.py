@@ -11,8 +11,9 @@ from tests.trainer.support.made_run import STEP, make_run
 from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
 from trainer.errors import CheckpointError, DataError
-from trainer.export import exporter, onnx, saved_model
+from trainer.export import exporter, saved_model
 from trainer.export.exporter import export_model, export_run, exported_step
+from trainer.export.options import SavedModelOptions
 from trainer.model.weights import variables_by_name
 
 
@@ -32,7 +33,7 @@ def test_the_data_set_need_not_be_there(digits_folder, tmp_path, small):
     shutil.copytree(digits_folder, tmp_path / "data")
     folder, _, _ = make_run(tmp_path / "run", tiny_config(str(tmp_path / "data"), name="run"))
     shutil.rmtree(tmp_path / "data")
-    path = export_run(str(folder.path), "last", None, 2, onnx=False)
+    path = export_run(SavedModelOptions(run=str(folder.path), top=2))
     assert facts(path)["class_names"] == [str(digit) for digit in range(10)]
     assert facts(path)["top"] == 2
 
@@ -45,36 +46,36 @@ def test_a_run_that_does_not_keep_its_classes_takes_them_from_its_data_set(
     stored = json.loads((folder.path / "config.json").read_text())
     del stored["meaning"]
     (folder.path / "config.json").write_text(json.dumps(stored))
-    path = export_run(str(folder.path), "last", None, 5, onnx=False)
+    path = export_run(SavedModelOptions(run=str(folder.path)))
     assert facts(path)["mean"] == list(record.normalization.mean)
 
     (folder.path / "config.json").write_text(json.dumps({**stored, "data_version": "other"}))
     with pytest.raises(DataError, match="was trained on other; prepare that version again"):
-        export_run(str(folder.path), "last", None, 5, onnx=False)
+        export_run(SavedModelOptions(run=str(folder.path)))
     shutil.rmtree(tmp_path / "data")
     with pytest.raises(DataError, match=r"without class names.*no such data folder"):
-        export_run(str(folder.path), "last", None, 5, onnx=False)
+        export_run(SavedModelOptions(run=str(folder.path)))
 
 
 def test_a_run_without_a_checkpoint_that_fits_is_refused(run):
     with pytest.raises(CheckpointError, match="has no valid, evaluated checkpoint"):
-        export_run(str(run.path), "best", None, 5, onnx=False)
+        export_run(SavedModelOptions(run=str(run.path), checkpoint="best"))
     shutil.rmtree(run.checkpoints.folder)
     with pytest.raises(CheckpointError, match="has no valid checkpoint;"):
-        export_run(str(run.path), "last", None, 5, onnx=False)
+        export_run(SavedModelOptions(run=str(run.path)))
 
 
 def test_a_folder_with_something_else_is_refused_and_stays(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     with pytest.raises(DataError, match="mine: exists but is not an export"):
-        export_run(str(run.path), "last", str(tmp_path / "mine"), 5, onnx=False)
+        export_run(SavedModelOptions(run=str(run.path), output=str(tmp_path / "mine")))
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("the disk is full")])
 def test_an_interrupted_export_leaves_the_one_before_and_nothing_else(run, monkeypatch, error):
-    export_run(str(run.path), "last", None, 2, onnx=False)
+    export_run(SavedModelOptions(run=str(run.path), top=2))
     names = {path.name for path in run.path.iterdir()}
 
     def save(module, place, signatures):
@@ -83,7 +84,7 @@ def test_an_interrupted_export_leaves_the_one_before_and_nothing_else(run, monke
 
     monkeypatch.setattr(saved_model.tf.saved_model, "save", save)
     with pytest.raises((KeyboardInterrupt, UserError)):
-        export_run(str(run.path), "last", None, 5, onnx=False)
+        export_run(SavedModelOptions(run=str(run.path)))
     assert facts(run.path / "export")["top"] == 2
     assert {path.name for path in run.path.iterdir()} == names
 
@@ -92,13 +93,13 @@ def test_what_a_killed_export_left_behind_goes_with_the_next(run):
     partial = run.path / ".export.partial" / "saved_model"
     partial.mkdir(parents=True)
     (partial / "saved_model.pb").write_text("half")
-    export_run(str(run.path), "last", None, 5, onnx=False)
+    export_run(SavedModelOptions(run=str(run.path)))
     assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints", "export"}
     assert {path.name for path in (run.path / "export").iterdir()} == {"saved_model", "export.json"}
 
 
 def test_an_export_that_a_kill_left_aside_stays_if_the_next_one_fails(run, monkeypatch):
-    export_run(str(run.path), "last", None, 2, onnx=False)
+    export_run(SavedModelOptions(run=str(run.path), top=2))
     # As if killed between the two renames.
     (run.path / "export").rename(run.path / ".export.old")
 
@@ -107,7 +108,7 @@ def test_an_export_that_a_kill_left_aside_stays_if_the_next_one_fails(run, monke
 
     monkeypatch.setattr(saved_model.tf.saved_model, "save", fail)
     with pytest.raises(UserError, match="the disk is full"):
-        export_run(str(run.path), "last", None, 5, onnx=False)
+        export_run(SavedModelOptions(run=str(run.path)))
     assert facts(run.path / "export")["top"] == 2
     assert exported_step(run.path) == STEP
 
@@ -120,7 +121,7 @@ def test_the_step_of_an_export_is_none_where_there_is_no_complete_one(tmp_path):
 
 
 def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeypatch):
-    export_run(str(run.path), "last", None, 2, onnx=False)
+    export_run(SavedModelOptions(run=str(run.path), top=2))
     rename = exporter.Path.rename
 
     def refuse(path, target):
@@ -130,17 +131,9 @@ def test_an_older_export_stays_if_the_new_one_cannot_take_its_place(run, monkeyp
 
     monkeypatch.setattr(exporter.Path, "rename", refuse)
     with pytest.raises(UserError, match="the export cannot be written: no"):
-        export_run(str(run.path), "last", None, 5, onnx=False)
+        export_run(SavedModelOptions(run=str(run.path)))
     assert facts(run.path / "export")["top"] == 2
     assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints", "export"}
-
-
-@pytest.mark.slow
-def test_an_onnx_model_that_differs_is_an_error_and_nothing_is_exported(run, monkeypatch):
-    monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
-    with pytest.raises(UserError, match=r"model.onnx: differs by .* in a probability"):
-        export_run(str(run.path), "last", None, 5, onnx=True)
-    assert {path.name for path in run.path.iterdir()} == {"config.json", "checkpoints"}
 
 
 def test_a_complete_run_that_cannot_be_exported_says_how_to_try_again(

@@ -10,14 +10,12 @@ from tf_keras.src.applications.convnext import StochasticDepth
 
 from tests.trainer.support.command import TINY, final_state
 from tests.trainer.support.forked import fork_trainer
-from tests.trainer.support.scenarios import NORMALIZATION, make_loop
+from tests.trainer.support.scenarios import NORMALIZATION, local_gradients, make_loop
 from tests.trainer.support.small_model import small_model
 from trainer.config import ComputeConfig, DataConfig, ModelConfig, OptimizerConfig, TrainConfig
 from trainer.distributed.communicator import Alone
 from trainer.model.build import build_model
 from trainer.model.randomness import is_random, randomness, use_keys
-from trainer.tasks.classification import Classification
-from trainer.training.gradients import LocalGradients
 
 BUILDER = "tests.trainer.support.builders:good"
 MODEL = ModelConfig(builder=BUILDER, image_size=8, classes=10)
@@ -50,7 +48,7 @@ def logits(model, seed, step, rank, piece):
 
 
 def gradients(model, settings, step, rank=0):
-    local = LocalGradients(Classification(10), model, NORMALIZATION, settings, 8, rank)
+    local = local_gradients(model, NORMALIZATION, settings, 8, rank)
     traced = tf.function(local, autograph=False, jit_compile=settings.compute.xla)
     values, _ = traced(batch(), tf.constant(1.0), tf.constant(step, tf.int64))
     return values[0].numpy()
@@ -88,7 +86,7 @@ def test_gradients_repeat_for_a_step_and_a_rank_and_differ_for_others(model, xla
 def test_equal_micro_batches_get_different_dropout(model):
     # The second half of the batch repeats the first; so do its gradients if nothing is dropped.
     settings = config(optimizer=OptimizerConfig(accumulation=2))
-    local = LocalGradients(Classification(10), model, NORMALIZATION, settings, 8)
+    local = local_gradients(model, NORMALIZATION, settings, 8)
     pieces = []
     for number in (0, 1):
         first = {key: value[:4] for key, value in batch().items()}
@@ -114,19 +112,19 @@ def test_the_loop_gives_its_step_and_its_rank_to_the_layers(rank):
         ended.append(model.get_weights())
     assert all(np.array_equal(a, b) for a, b in zip(*ended, strict=True))
     first = build_model(MODEL, 10)
-    local = LocalGradients(Classification(10), first, NORMALIZATION, config(), 8, rank)
+    local = local_gradients(first, NORMALIZATION, config(), 8, rank)
     expected, _ = local(batch(), tf.constant(1.0), tf.constant(0, tf.int64))
-    loop, optimizer = make_loop(config(), first, Ranked(), batch)
+    loop, rule = make_loop(config(), first, Ranked(), batch)
     loop.run([0.1], lambda _: None)
     loop.close()
-    np.testing.assert_allclose(optimizer.slots[-1], expected[-1], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(rule.optimizer.slots[-1], expected[-1], rtol=1e-4, atol=1e-6)
 
 
 def test_a_model_without_random_layers_is_traced_as_without_them():
     plain = small_model(ModelConfig(image_size=8), 10)
     use_keys(plain)
     assert not is_random(plain)
-    local = LocalGradients(Classification(10), plain, NORMALIZATION, config(), 8)
+    local = local_gradients(plain, NORMALIZATION, config(), 8)
     graph = (
         tf.function(local, autograph=False).get_concrete_function(batch(), tf.constant(1.0)).graph
     )

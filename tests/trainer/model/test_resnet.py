@@ -38,14 +38,9 @@ def norms(model):
     return [each for each in model.layers if isinstance(each, keras.layers.BatchNormalization)]
 
 
-@pytest.mark.parametrize("momentum", [0.9, 0.5])
-def test_all_running_statistics_move_with_the_momentum_of_the_configuration(momentum):
-    found = norms(build_resnet(replace(TINY, batch_norm_momentum=momentum), classes=10))
-    assert {layer.momentum for layer in found} == {momentum}
-
-
-def test_the_momentum_of_running_statistics_is_nine_tenths_unless_another_is_given():
-    assert {layer.momentum for layer in norms(resnet50())} == {0.9}
+def test_all_running_statistics_move_with_the_momentum_of_the_configuration():
+    found = norms(build_resnet(replace(TINY, batch_norm_momentum=0.5), classes=10))
+    assert {layer.momentum for layer in found} == {0.5}
 
 
 # 1. Sizes.
@@ -54,13 +49,9 @@ def test_the_momentum_of_running_statistics_is_nine_tenths_unless_another_is_giv
 def test_resnet50_has_the_published_number_of_parameters():
     assert parameters(resnet50().trainable_variables) == 25_557_032
     assert parameters(resnet50().non_trainable_variables) == 53_120
+    assert {layer.momentum for layer in norms(resnet50())} == {0.9}
 
 
-def test_resnet50_has_161_trainable_tensors():
-    assert len(resnet50().trainable_variables) == 161
-
-
-# Totals of torchvision's models, whose batch norms train as many parameters as ours.
 @pytest.mark.parametrize(
     ("depth", "published"),
     [(18, 11_689_512), (34, 21_797_672), (101, 44_549_160), (152, 60_192_808)],
@@ -81,17 +72,10 @@ def test_every_stage_scales_with_the_width():
     assert resnet50().get_layer("pool").output.shape[-1] == 64 * 8 * 4
 
 
-@pytest.mark.parametrize("classes", [2, 10, 1000])
-def test_there_is_a_logit_for_each_class(classes):
-    assert build_resnet(TINY, classes).output_shape == (None, classes)
-
-
 @pytest.mark.parametrize(
     ("stem", "image_size", "output"),
     [
         ("7x7", 224, 7),
-        ("7x7", 256, 8),
-        ("7x7", 64, 2),
         ("7x7", 32, 1),
         ("7x7", 8, 1),
         ("3x3", 32, 4),
@@ -169,32 +153,21 @@ def test_convolutions_start_with_hes_deviation():
     assert kernel.std() == pytest.approx(np.sqrt(2 / fan_in), rel=0.03)
 
 
-def test_equal_seeds_give_equal_weights():
-    ours, theirs = (weights(build_resnet(TINY, 10, seed=3)) for _ in range(2))
-    assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
-
-
-def test_different_seeds_give_different_kernels():
-    ours, theirs = (build_resnet(TINY, 10, seed=seed).trainable_variables for seed in (3, 4))
-    kernels = [(a, b) for a, b in zip(ours, theirs, strict=True) if is_kernel(a)]
+def test_names_and_weights_follow_from_the_seed_alone():
+    first = build_resnet(TINY, 10, seed=3)
+    for again in (build_resnet(TINY, 10, seed=3), build_resnet(TINY, 10, "mixed_float16", seed=3)):
+        assert [v.name for v in again.variables] == [v.name for v in first.variables]
+        assert all(map(np.array_equal, weights(again), weights(first)))
+    other = build_resnet(TINY, 10, seed=4).trainable_variables
+    kernels = [
+        (a, b) for a, b in zip(first.trainable_variables, other, strict=True) if is_kernel(a)
+    ]
     assert not any(np.array_equal(a.numpy(), b.numpy()) for a, b in kernels)
 
 
 def test_kernels_of_one_shape_start_differently():
     kernels = [v.numpy() for v in build_resnet(TINY, 10).trainable_variables if is_kernel(v)]
     assert len({kernel.tobytes() for kernel in kernels}) == len(kernels)
-
-
-def test_precision_does_not_change_the_initial_weights():
-    ours, theirs = (
-        weights(build_resnet(TINY, 10, precision)) for precision in ("float32", "mixed_float16")
-    )
-    assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
-
-
-def test_names_of_variables_are_the_same_in_every_model_of_a_process():
-    ours, theirs = (build_resnet(TINY, 10) for _ in range(2))
-    assert [v.name for v in ours.variables] == [v.name for v in theirs.variables]
 
 
 # 4. Weight decay.

@@ -17,15 +17,16 @@ from tests.trainer.published.pictures import CLASSES, COUNTS, label, picture
 from tests.trainer.support.data_sets.image_folders import records
 from tests.trainer.support.data_sets.parquet_files import describe
 from trainer.config import DataConfig
-from trainer.data.example import from_example
-from trainer.data.formats.table import record_format
-from trainer.data.manifest import Columns, load_manifest
-from trainer.data.prepare.packed.rows import describe_or_copy
-from trainer.data.prepare.packed.webdataset import prepare_webdataset
+from trainer.data.formats.record_format import record_format
+from trainer.data.manifest import load_manifest
+from trainer.data.prepare.foreign.webdataset import prepare_webdataset
+from trainer.data.prepare.options import PrepareWebdatasetOptions, VerifyOptions
 from trainer.data.reader import read_segments
 from trainer.data.source import Source
 from trainer.data.verify import verify
-from trainer.options import PrepareParquetOptions, PrepareWebdatasetOptions, VerifyOptions
+from trainer.parquet.copies import describe_or_copy
+from trainer.parquet.format import Columns
+from trainer.parquet.options import PrepareParquetOptions
 
 HERE = Path(__file__).parent
 
@@ -46,15 +47,15 @@ def wanted(split: str, count: int) -> list[tuple[bytes, int]]:
 def test_files_of_datasets_are_described_and_read_in_place(parquet):
     manifest = describe(parquet)
     assert manifest.classes == CLASSES
-    assert manifest.columns == Columns("image", "label", "bytes")
+    assert Columns(**manifest.columns) == Columns("image", "label", "bytes")
     assert [len(split.shards) for split in manifest.splits.values()] == [12, 3]
-    assert [shard.index for shard in manifest.splits["train"].shards[::6]] == [(4, 4, 3), (4, 4, 3)]
-    assert all(len(shard.index) == 1 for shard in manifest.splits["validation"].shards)
+    assert [shard.blocks for shard in manifest.splits["train"].shards[::6]] == [(4, 4, 3)] * 2
+    assert all(len(shard.blocks) == 1 for shard in manifest.splits["validation"].shards)
     for name, split in manifest.splits.items():
         config = DataConfig(source="tfrecords", dir=".")
         source = Source(parquet, split, 4, 8, config, 3, format=record_format(manifest))
         stored = read_segments(source, source.segments(0, split.examples)).unbatch()
-        found = [from_example(each) for each in stored.as_numpy_iterator()]
+        found = [source.format.record(each) for each in stored.as_numpy_iterator()]
         assert [(pixels(r.encoded), r.label) for r in found] == wanted(name, COUNTS[name])
     verify(parquet, VerifyOptions(str(parquet), deep=True, processes=1))
 

@@ -21,9 +21,9 @@ from trainer.data.example import from_example
 from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import Origin, Sides, load_manifest
 from trainer.errors import DataError
-from trainer.options import InspectOptions
 from trainer.report.contact_sheet import take_samples
 from trainer.report.data_set_page import write_inspection
+from trainer.report.options import InspectOptions
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from tests.trainer.support.browser import SCHEMES, look, needs_chromium
 from tests.trainer.support.data_sets.written_set import write_set
 from tests.trainer.support.written_run import HOSTILE, write_run
-from trainer.options import InspectOptions
 from trainer.report.data_set_page import write_inspection
+from trainer.report.options import InspectOptions
 from trainer.report.write import write_report
 
 pytestmark = [pytest.mark.slow, needs_chromium]

@@ -281,12 +281,12 @@ def test_a_folder_without_images_is_refused(score, tmp_path):
     assert not (tmp_path / "scores").exists()
 
 
-def test_a_segmentation_is_refused_with_the_reason(score, run, tmp_path):
+def test_a_model_whose_results_are_no_table_is_refused(score, run, tmp_path):
     export = tmp_path / "export"
     (export / "saved_model").mkdir(parents=True)
     (export / "saved_model" / "saved_model.pb").write_bytes(b"")
     facts = json.loads((run / "export" / "export.json").read_text())
-    (export / "export.json").write_text(json.dumps({**facts, "task": "segmentation"}))
+    (export / "export.json").write_text(json.dumps({**facts, "task": "depth"}))
     status, _, err = score("--output", tmp_path / "scores", "--model", export)
     assert status == 4
-    assert "is a model for segmentation, whose masks do not fit into a table" in err
+    assert "is a model for depth, whose results do not fit into a table" in err

@@ -6,8 +6,8 @@ import pytest
 
 from tests import ROOT
 from trainer import cli
-from trainer.options import ServeOptions
 from trainer.scoring import server
+from trainer.scoring.options import ServeOptions
 
 
 @pytest.fixture

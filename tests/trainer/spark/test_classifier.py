@@ -9,9 +9,10 @@ from sklearn.datasets import load_digits
 
 from common.errors import ConfigError
 from trainer.data.manifest import load_manifest
-from trainer.data.prepare.in_place.parquet import prepare_parquet
+from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
-from trainer.options import PrepareParquetOptions, VerifyOptions
+from trainer.parquet.describe import prepare_parquet
+from trainer.parquet.options import PrepareParquetOptions
 from trainer.spark.driver import run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -15,8 +15,8 @@ from trainer import cli
 from trainer.data.manifest import load_manifest
 from trainer.data.prepare import shards
 from trainer.data.prepare.folder import prepare_folder
+from trainer.data.prepare.options import PrepareFolderOptions
 from trainer.errors import DataError
-from trainer.options import PrepareFolderOptions
 from trainer.spark.preparation import on_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

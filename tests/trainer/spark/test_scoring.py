@@ -11,9 +11,9 @@ from tests.trainer.support.command import run_trainer
 from tests.trainer.support.data_sets.image_folders import content
 from tests.trainer.support.made_run import make_exported_run
 from trainer import cli
-from trainer.options import ScoreOptions
 from trainer.scoring import unit
 from trainer.scoring.batch import score
+from trainer.scoring.options import ScoreOptions
 from trainer.spark.preparation import on_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -11,6 +11,7 @@ from tests.trainer.support.small_model import small_model
 from trainer.checkpoints.snapshot import snapshot
 from trainer.config import TrainConfig
 from trainer.export.exporter import export_run
+from trainer.export.options import SavedModelOptions
 from trainer.model import weights
 from trainer.model.weights import variables_by_name
 from trainer.run_folder import RunFolder, RunRecord
@@ -45,5 +46,5 @@ def make_exported_run(path: Path, data: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trainer.model.weights.build_model", small_model)
         folder, _, _ = make_run(path, tiny_config(str(data), name=path.name))
-        export_run(str(folder.path), "last", None, 5, onnx=False)
+        export_run(SavedModelOptions(run=str(folder.path)))
     return folder.path

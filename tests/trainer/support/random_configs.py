@@ -8,10 +8,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 from hypothesis import strategies as st
 
 from common import annotations, fields
-from trainer.config import EMBEDDED_TASKS, TrainConfig
+from trainer.config import TrainConfig
 from trainer.networks import NETWORKS
 from trainer.presets import PRESETS
-from trainer.task_descriptions import DESCRIPTIONS
+from trainer.task_table import TASKS
 
 LEAVES = {leaf.key: leaf for leaf in fields.leaves(TrainConfig)}
 
@@ -52,7 +52,7 @@ def texts(key):
         names = st.tuples(st.sampled_from(string.ascii_letters + string.digits), rest)
         # "None" has a test of its own.
         return names.map("".join).filter(lambda name: name not in ("latest", "None"))
-    if key == "profile_steps":
+    if key == "profile.steps":
         spans = st.tuples(st.integers(1, 10**6), st.integers(1, 10**6))
         return spans.map(lambda span: f"{span[0]}:{sum(span)}")
     if key == "model.network":
@@ -91,18 +91,18 @@ def values(leaf, hint=None):
 
 def mend_network(picked, value):
     """Choose a network that fits the task, and no other one beside a builder."""
-    dense = DESCRIPTIONS[value("task")].dense
+    per = TASKS[value("task")].per
     if value("model.builder") is not None:
         picked["model.network"] = "resnet"
-    elif NETWORKS[value("model.network")].dense != dense:
-        picked["model.network"] = "unet" if dense else "resnet"
+    elif NETWORKS[value("model.network")].per != per:
+        picked["model.network"] = TASKS[value("task")].suggestion.network
 
 
 PARALLEL = {
-    "model.head_groups": 1,
-    "model.stages": 1,
-    "exchange.every": 1,
-    "optimizer.sharded": False,
+    "head.groups": 1,
+    "stages.count": 1,
+    "averaging.every": 1,
+    "sharded.state": False,
 }
 """Options of which at most one is used, with the values that do not use them."""
 
@@ -116,8 +116,8 @@ def mend_combination(picked, value):
         picked["exchange.compression"] = "none"
         picked["compute.xla"] = False
         picked["compute.precision"] = "float32"
-        if value("task") == "segmentation":
-            picked["model.head_groups"] = 1
+        if TASKS[value("task")].per != "image":
+            picked["head.groups"] = 1
 
 
 @st.composite
@@ -134,9 +134,10 @@ def configs(draw):
         picked["data.dir"] = draw(texts("data.dir"))
     if value("data.source") == "synthetic":
         picked["data.dir"] = picked["data.cache_dir"] = None
-    if value("data.source") in EMBEDDED_TASKS:
-        picked["data.flip"] = False
-        picked["task"] = EMBEDDED_TASKS[value("data.source")]
+    for task in TASKS.values():
+        if value("data.source") == task.embedded.source:
+            picked["data.flip"] = False
+            picked["task"] = task.name
     mend_network(picked, value)
     smallest = NETWORKS[value("model.network")].smallest
     picked["model.image_size"] = max(value("model.image_size"), smallest)

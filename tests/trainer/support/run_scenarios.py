@@ -60,10 +60,10 @@ def train_without_batch_norm(
 ) -> dict[str, Any]:
     """Train digits up to a step, continuing what is there; the state at the end."""
     from trainer.checkpoints.folder import CheckpointFolder
-    from trainer.training import stepper
     from trainer.training.run import train
+    from trainer.updates import division
 
-    vars(stepper)["build_model"] = lambda *_, dense: plain_model()
+    vars(division)["build_model"] = lambda *_, dense: plain_model()
     runs, data = f"{workplace}/runs", f"{workplace}/data/digits"
     config = tiny_config(data, name=name, runs_dir=runs, batch_size=batch_size)
     config = replace(

@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tests.trainer.support.small_model import small_model
+from trainer.classification.task import Classification
 from trainer.config import (
     CheckpointConfig,
     ComputeConfig,
@@ -27,15 +28,19 @@ from trainer.data.manifest import Normalization
 from trainer.data.rank_data import RankData
 from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
-from trainer.distributed.communicator import Communicator
+from trainer.distributed.communicator import Alone, Communicator
 from trainer.distributed.horovod import connect
-from trainer.tasks.classification import Classification
+from trainer.leaf import Exchanges
+from trainer.model.weights import variables_by_name
 from trainer.tasks.task import Predictions
-from trainer.training import loop as loop_module
 from trainer.training.evaluator import Evaluator, gather
 from trainer.training.loop import Loop
-from trainer.updates.optimizer import Optimizer, build_optimizer
-from trainer.updates.sharded_optimizer import ShardedOptimizer
+from trainer.training.stepper import divide, step_rule
+from trainer.updates import loss_scale
+from trainer.updates.division import Division
+from trainer.updates.gradients import LocalGradients
+from trainer.updates.loss_scale import LossScale
+from trainer.updates.step_rule import StepContext, StepRule
 
 NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
 """Of random images."""
@@ -58,8 +63,8 @@ def tiny_config(folder: str, **changes: Any) -> TrainConfig:
 
 def start(config: TrainConfig) -> Communicator:
     """Join the world as `trainer.training.run.train` does."""
-    world = connect(config.exchange, config.model.head_groups)
-    set_up_device(config, world, config.model.stages)
+    world = connect(config.exchange, config.neighbours)
+    set_up_device(config, world, config.devices)
     return world
 
 
@@ -77,9 +82,9 @@ def plain_model(seed: int = 0) -> keras.Model:
 def use_small_model() -> None:
     """Have this process train, evaluate and export small models."""
     from trainer.model import weights
-    from trainer.training import stepper
+    from trainer.updates import division
 
-    for module in (stepper, weights):
+    for module in (division, weights):
         vars(module)["build_model"] = small_model
 
 
@@ -130,24 +135,40 @@ def _signal_self_at(number: int, steps: int) -> None:
     Attempt._take_steps = signal_and_take_steps  # type: ignore[method-assign, assignment]
 
 
+class Given(Division):
+    """A network that is given, whole on every rank."""
+
+    def __init__(self, model: keras.Model, config: TrainConfig, world: Communicator) -> None:
+        self._config, self._world, self.model = config, world, model
+
+
 def make_loop(
     config: TrainConfig,
-    model: keras.Model,
+    model: keras.Model | Division,
     world: Communicator,
     next_batch: Callable[[], dict[str, Any]],
     normalization: Normalization = NORMALIZATION,
-) -> tuple[Loop, Optimizer]:
-    """The loop of a network, and its optimizer."""
-    variables = model.trainable_variables
-    optimizer: Optimizer
-    if config.optimizer.sharded:
-        optimizer = ShardedOptimizer(variables, config.optimizer, world)
-    else:
-        optimizer = build_optimizer(variables, config.optimizer)
-    batch = config.batch_size * world.size
-    task = Classification(int(model.output_shape[-1]))
-    loop = Loop(task, model, optimizer, world, normalization, config, batch, next_batch)
-    return loop, optimizer
+    rule: Callable[[StepContext], StepRule] = step_rule,
+    exchanges: Exchanges | None = None,
+) -> tuple[Loop, StepRule]:
+    """The loop of a network, which may be divided, and its rule."""
+    division = model if isinstance(model, Division) else Given(model, config, world)
+    scale = LossScale(config)
+    taken = rule(StepContext(config, world, division, scale, exchanges or Exchanges()))
+    task = division.task(Classification(int(division.model.output_shape[-1])))
+    return Loop(task, division, taken, scale, world, normalization, config, next_batch), taken
+
+
+def local_gradients(
+    model: keras.Model,
+    normalization: Normalization,
+    config: TrainConfig,
+    global_batch: int,
+    rank: int = 0,
+) -> LocalGradients:
+    """Forward and backward pass of a classifier on one rank."""
+    task, given = Classification(int(model.output_shape[-1])), Given(model, config, Alone())
+    return LocalGradients(task, given, normalization, config, LossScale(config), global_batch, rank)
 
 
 def values(variables: Any) -> list[Any]:
@@ -194,7 +215,7 @@ def _take_steps(
     data_set = load_data_set(config)
     rank_data = RankData(config, data_set, world, 1)
     normalization = data_set.normalization
-    loop, optimizer = make_loop(config, model, world, rank_data.next_batch, normalization)
+    loop, rule = make_loop(config, model, world, rank_data.next_batch, normalization)
     rank_data.open(0)
     world.broadcast_variables(model.variables)
     report = loop.run([0.05] * steps, lambda _: None)
@@ -202,13 +223,38 @@ def _take_steps(
         "rank": (world.rank, world.size, world.local_rank, world.local_size),
         "weights": values(model.trainable_variables),
         "moving": values(model.non_trainable_variables),
-        "optimizer": values(optimizer.state.values()),
-        "divided": optimizer.gather() if isinstance(optimizer, ShardedOptimizer) else {},
-        "bytes": optimizer.bytes if isinstance(optimizer, ShardedOptimizer) else 0,
+        "optimizer": values(rule.state.values()),
+        "divided": {name: one for part in rule.parts for name, one in part.gather().items()},
+        "bytes": sum(part.bytes for part in rule.parts),  # type: ignore[attr-defined]
         "loop": values(loop.state.values()),
         "loss": report.loss,
         "images": report.images,
         "steps": report.steps,
+    }
+
+
+def take_steps_of_a_run(config: TrainConfig, steps: int) -> dict[str, Any]:
+    """Take steps in one call, with the network and the rule that a configuration asks for; the
+    state that is the same on all ranks, by name.
+    """
+    use_small_model()
+    world, data_set = start(config), load_data_set(config)
+    division = divide(config, data_set.classes, world)
+    rank_data = RankData(config, data_set, world, 1)
+    given = (config, division, world, rank_data.next_batch, data_set.normalization)
+    loop, rule = make_loop(*given, exchanges=config.exchanges(steps))
+    rank_data.open(0)
+    variables = {**variables_by_name(division.model), **rule.state, **loop.state}
+    parts = [*rule.parts, *division.parts(variables)]
+    names = variables.keys() - {name for part in parts for name in part.shapes}
+    world.broadcast_variables([variables[name] for name in sorted(names)])
+    report = loop.run([0.05] * steps, lambda _: None)
+    world.barrier()
+    return {
+        "state": {name: np.array(variables[name].numpy()) for name in names},
+        "steps": report.steps,
+        "images": report.images,
+        "loss": report.loss,
     }
 
 
@@ -261,26 +307,27 @@ def weighted_steps(
     growth_steps: int = 2000,
     compression: str = "none",
     kind: str = "momentum",
-    sharded: str = "",
+    leaves: Mapping[str, Any] = {},
 ) -> list[dict[str, Any]]:
     """One call of the loop a step, with chosen weights of the images; the state after each.
 
     Before step `poison[0]`, rank `poison[1]` gets a kernel that is not a number. The loss scale
-    doubles after `growth_steps` finite steps. The optimizer is of a kind, and may be "sharded".
+    doubles after `growth_steps` finite steps. `leaves` are options of leaves, by their keys.
     """
-    loop_module.SCALE_GROWTH_STEPS = growth_steps
+    vars(loss_scale)["GROWTH_STEPS"] = growth_steps
     config = TrainConfig(
         batch_size=8,
         data=DataConfig(source="synthetic"),
         model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
-        optimizer=OptimizerConfig(kind=kind, sharded=bool(sharded)),  # type: ignore[arg-type]
+        optimizer=OptimizerConfig(kind=kind),  # type: ignore[arg-type]
         compute=ComputeConfig(precision=precision),  # type: ignore[arg-type]
         exchange=ExchangeConfig(compression=compression),  # type: ignore[arg-type]
+        **leaves,
     )
     world = start(config)
     iterator = weighted_batches(world, weights)
     model = small_model(config.model, 10, precision)
-    loop, optimizer = make_loop(config, model, world, lambda: next(iterator))
+    loop, rule = make_loop(config, model, world, lambda: next(iterator))
     states = []
     for number in range(len(weights)):
         if poison == (number, world.rank):
@@ -289,8 +336,8 @@ def weighted_steps(
         report = loop.run([0.05], lambda _: None)
         states.append(
             {
-                "state": values([*model.variables, *optimizer.state.values()]),
-                "loss_scale": float(loop.loss_scale.numpy()),
+                "state": values([*model.variables, *rule.state.values()]),
+                "loss_scale": float(loop.state["loss_scale"].numpy()),
                 "skipped": report.skipped_steps,
                 "bad_step": report.bad_step,
                 "bad_ranks": loop.bad_ranks(),

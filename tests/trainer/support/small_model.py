@@ -10,11 +10,10 @@ def small_model(
     classes: int,
     precision: str = "float32",
     seed: int = 0,
-    *,
-    dense: bool = False,
+    task: str = "classification",
 ) -> keras.Model:
     """A convolution with batch norm and a dense layer; arguments as those of `build_model`."""
-    assert not dense
+    assert task == "classification"
     policy = keras.mixed_precision.Policy(precision)
     image = keras.Input((config.image_size, config.image_size, 3), name="image")
     init = keras.initializers.GlorotUniform(seed=seed)

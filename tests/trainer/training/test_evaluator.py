@@ -4,10 +4,10 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from trainer.classification.files import mistakes
+from trainer.classification.task import Classification
 from trainer.data.manifest import Normalization
 from trainer.distributed.communicator import Alone
-from trainer.tasks.classification import Classification
-from trainer.tasks.classification_files import mistakes
 from trainer.training.evaluator import Evaluator
 
 NORMALIZATION = Normalization((100.0, 110.0, 120.0), (50.0, 60.0, 70.0))

@@ -60,10 +60,6 @@ def test_each_phase_counts_its_own_seconds():
     assert timer.total == 52
 
 
-def test_a_phase_that_was_never_entered_took_no_time():
-    assert PhaseTimer(clock=Clock()).seconds("checkpoint") == 0.0
-
-
 def test_who_watches_learns_of_each_phase_and_of_its_end_even_if_it_fails():
     seen = []
 
@@ -75,29 +71,18 @@ def test_who_watches_learns_of_each_phase_and_of_its_end_even_if_it_fails():
         finally:
             seen.append(f"{name} ends")
 
-    timer = PhaseTimer(watch, Clock())
+    clock = Clock()
+    timer = PhaseTimer(watch, clock)
 
     def fail():
         with timer.phase("checkpoint"):
             seen.append("writes")
-            raise OSError("full")
-
-    with pytest.raises(OSError, match="full"):
-        fail()
-    assert seen == ["checkpoint begins", "writes", "checkpoint ends"]
-
-
-def test_a_phase_that_fails_counts_its_seconds():
-    clock = Clock()
-    timer = PhaseTimer(clock=clock)
-
-    def fail():
-        with timer.phase("checkpoint"):
             clock.sleep(3)
             raise OSError("full")
 
     with pytest.raises(OSError, match="full"):
         fail()
+    assert seen == ["checkpoint begins", "writes", "checkpoint ends"]
     assert timer.seconds("checkpoint") == 3
 
 
@@ -150,13 +135,6 @@ def test_rates_are_left_out_when_only_the_first_step_was_taken():
     assert values.keys() == {"loss", "train_top1", "gradient_norm"}
 
 
-def test_images_a_second_are_shared_by_the_ranks():
-    interval = Interval(8, "train_top1")
-    interval.add(report(images=1600), 2.0, 1600)
-    assert summary(interval)["images_per_second"] == 800.0
-    assert summary(interval)["images_per_second_per_rank"] == 100.0
-
-
 def test_data_wait_is_the_part_of_the_training_seconds():
     interval = Interval(2, "train_top1")
     interval.add(report(images=10, wait=50.0), None, 10)
@@ -170,12 +148,8 @@ def test_mfu_is_the_part_of_the_peak_of_all_ranks():
     interval.add(report(images=1000), 2.0, 1000)
     # 500 images a second x 24 GFLOP = 12 TFLOP a second, of 4 x 15.
     assert summary(interval, 24e9, 15e12)["mfu_percent"] == pytest.approx(20.0)
-
-
-def test_mfu_is_left_out_where_the_peak_is_not_known():
-    interval = Interval(1, "train_top1")
-    interval.add(report(images=10), 1.0, 10)
     assert "mfu_percent" not in summary(interval, 24e9, None)
+    assert summary(interval)["images_per_second_per_rank"] == 125.0
 
 
 def test_loss_and_accuracy_are_weighted_by_images():
@@ -193,37 +167,18 @@ def test_images_left_out_are_counted_and_still_timed():
     values = summary(interval)
     assert values["images_left_out"] == 3
     assert values["images_per_second"] == 50.0
-
-
-def test_an_interval_of_nothing_but_images_left_out_has_a_summary():
-    interval = Interval(1, "train_top1")
+    interval.reset()
     interval.add(report(images=0), 2.0, 100)
     assert summary(interval)["loss"] == 0.0
 
 
-def test_skipped_steps_are_counted():
-    interval = Interval(1, "train_top1")
-    interval.add(report(images=8, skipped=2), 1.0, 8)
-    interval.add(report(images=8, skipped=1), 1.0, 8)
-    assert summary(interval)["skipped_steps"] == 3
-
-
-def test_what_did_not_happen_is_not_mentioned():
-    interval = Interval(1, "train_top1")
-    interval.add(report(images=8), 1.0, 8)
-    assert not {"skipped_steps", "images_left_out"} & summary(interval).keys()
-
-
-def test_the_gradient_norm_is_that_of_the_last_step():
-    interval = Interval(1, "train_top1")
-    interval.add(report(images=8, norm=5.0), 1.0, 8)
-    interval.add(report(images=8, norm=2.0), 1.0, 8)
-    assert summary(interval)["gradient_norm"] == 2.0
-
-
 def test_a_reset_forgets_everything():
     interval = Interval(1, "train_top1")
-    interval.add(report(images=8, loss=9.0, wait=1.0, skipped=1), 1.0, 10)
+    for norm, skipped in ((5.0, 2), (2.0, 1)):
+        interval.add(report(images=8, loss=9.0, wait=1.0, skipped=skipped, norm=norm), 1.0, 10)
+    values = summary(interval)
+    # The norm is that of the last step.
+    assert (values["gradient_norm"], values["skipped_steps"]) == (2, 3)
     interval.reset()
     interval.add(report(images=4, loss=1.0), 2.0, 4)
     assert summary(interval) == {

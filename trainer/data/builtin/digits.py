@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from trainer.data.builtin.options import PrepareDigitsOptions
 from trainer.data.builtin.writer import write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest, Normalization
@@ -54,6 +55,11 @@ def normalization(records: list[Record]) -> Normalization:
     pixels = np.stack([np.asarray(Image.open(io.BytesIO(r.encoded))) for r in records])
     mean, std = round(float(pixels.mean()), 3), round(float(pixels.std()), 3)
     return Normalization((mean,) * 3, (std,) * 3)
+
+
+def run(options: PrepareDigitsOptions, *_: object) -> None:
+    """`python -m trainer prepare digits`; see `prepare_digits`."""
+    prepare_digits(options.output)
 
 
 def prepare_digits(output: str) -> Manifest:

@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 from rich.progress import track
 
+from trainer.data.builtin.options import PrepareSyntheticOptions
 from trainer.data.builtin.writer import write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest, Normalization
@@ -22,6 +23,11 @@ COLOUR = 0.3
 """Spread of the colours of a pixel, relative to the spread of pixels."""
 CONTRAST = 55.0
 """Standard deviation of the pixels, about that of photographs."""
+
+
+def run(options: PrepareSyntheticOptions, *_: object) -> None:
+    """`python -m trainer prepare synthetic`; see `prepare_noise`."""
+    prepare_noise(options.output, options.images)
 
 
 def prepare_noise(output: str, count: int) -> Manifest:

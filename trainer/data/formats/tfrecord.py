@@ -2,21 +2,19 @@
 
 import os
 import struct
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import google_crc32c
 import xxhash
 
-from trainer.data.example import BrokenRecordError, Record, example_parts
-from trainer.data.formats.record_format import Place, Scan, Stored
-from trainer.data.manifest import INDEX_EVERY, Shard, Split, SplitCounts
+from trainer.data.example import BrokenRecordError, Record, example_parts, from_example
+from trainer.data.formats.record_format import Entry, Kept, Scan, Stored, StoredTarget, Values
+from trainer.data.manifest import INDEX_EVERY, Manifest, Shard, Split, SplitCounts
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
@@ -42,7 +40,7 @@ class ShardWriter:
         self._file = path.open("wb", buffering=0)
         self._hash = xxhash.xxh3_128()
         self._bytes, self._examples = 0, 0
-        self._index: list[int] = []
+        self._offsets: list[int] = []
 
     def __enter__(self) -> Self:
         return self
@@ -58,7 +56,7 @@ class ShardWriter:
     def write(self, *serialized: bytes) -> None:
         """Append a record, given as one or several parts."""
         if self._examples % INDEX_EVERY == 0:
-            self._index.append(self._bytes)
+            self._offsets.append(self._bytes)
         size, crc = 0, 0
         for part in serialized:
             size += len(part)
@@ -88,7 +86,7 @@ class ShardWriter:
             self._examples,
             self._bytes,
             self._hash.hexdigest(),
-            tuple(self._index),
+            tuple(self._offsets),
         )
 
 
@@ -176,24 +174,39 @@ def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class TFRecordFormat:
-    """TFRecord files, of which each is one part. See `RecordFormat`."""
+    """TFRecord files, of which each is one block; a record is a serialised `tf.train.Example`. See
+    `RecordFormat`.
+    """
 
-    def parts(self, shard: Shard) -> Sequence[int]:
-        """See `RecordFormat.parts`."""
+    fields = ("string",)
+
+    def parse(self, values: Values, target: StoredTarget) -> tuple[Any, Any]:
+        """See `RecordFormat.parse`."""
+        # Processes that prepare or verify a data set do not need it.
+        import tensorflow as tf  # noqa: PLC0415
+
+        (serialized,) = values
+        stored = tf.io.FixedLenFeature([], target.type, target.default)
+        wanted = {"image/encoded": tf.io.FixedLenFeature([], tf.string), target.key: stored}
+        features = tf.io.parse_example(serialized, wanted)
+        return features["image/encoded"], features[target.key]
+
+    def record(self, values: Values) -> Record:
+        """See `RecordFormat.record`."""
+        return from_example(*values)
+
+    def blocks(self, shard: Shard) -> Sequence[int]:
+        """See `RecordFormat.blocks`."""
         return (shard.examples,)
 
-    def places(self, shard: Shard) -> list[Place]:
-        """See `RecordFormat.places`."""
-        firsts = range(0, len(shard.index) * INDEX_EVERY, INDEX_EVERY)
-        return [Place(0, first, min(INDEX_EVERY, shard.examples - first)) for first in firsts]
+    def entries(self, shard: Shard) -> list[Entry]:
+        """See `RecordFormat.entries`."""
+        firsts = range(0, len(shard.offsets) * INDEX_EVERY, INDEX_EVERY)
+        return [Entry(0, first, min(INDEX_EVERY, shard.examples - first)) for first in firsts]
 
-    def begin(self, first: int) -> int:
-        """See `RecordFormat.begin`: the indexed record at or before it."""
-        return first - first % INDEX_EVERY
-
-    def where(self, part: int, record: int | None) -> str:
+    def where(self, block: int, record: int | None) -> str:
         """See `RecordFormat.where`."""
-        del part
+        del block
         return f"record {record}"
 
     def reader(self, streams: int) -> "TFRecordReader":
@@ -209,35 +222,35 @@ class TFRecordFormat:
 TFRECORDS: Final = TFRecordFormat()
 
 
+def tfrecords(manifest: Manifest) -> TFRecordFormat:
+    """Return the format of any data set of TFRecords."""
+    del manifest
+    return TFRECORDS
+
+
 class TFRecordReader:
-    """See `RecordReader`. Where a window ended, the next window of the stream begins, so that place
-    is kept: from the index, up to 63 records before it would be read again.
+    """See `RecordReader`. Where a window ended, the next window of the stream begins, so its
+    offset is kept: from one in the manifest, up to 63 records before it would be read again.
     """
 
     def __init__(self, streams: int) -> None:
-        self._most = streams
-        self._ends: OrderedDict[tuple[str, int], int] = OrderedDict()
-        self._lock = threading.Lock()
+        self._ends = Kept[int](streams)
 
     def records(
-        self, path: str, shard: Shard, part: int, first: int, count: int
-    ) -> Iterator[bytes]:
+        self, path: str, shard: Shard, block: int, first: int, count: int
+    ) -> Iterator[Values]:
         """See `RecordReader.records`."""
-        del part
-        with self._lock:
-            start, skipped = self._ends.pop((shard.file, first), None), 0
+        del block
+        start, skipped = self._ends.take((shard.file, first)), 0
         if start is None:
-            start, skipped = shard.index[first // INDEX_EVERY], first % INDEX_EVERY
+            start, skipped = shard.offsets[first // INDEX_EVERY], first % INDEX_EVERY
         frame = None
         for frame in islice(
             read_frames(Path(path), start, buffering=READ_BUFFER), skipped, skipped + count
         ):
-            yield frame.checked()
+            yield (frame.checked(),)
         if frame is not None:
-            with self._lock:
-                self._ends[shard.file, first + count] = frame.end
-                while len(self._ends) > self._most:
-                    self._ends.popitem(last=False)
+            self._ends.keep((shard.file, first + count), frame.end)
 
 
 class _TFRecordScan:
@@ -245,15 +258,15 @@ class _TFRecordScan:
 
     def __init__(self, path: Path, file: str) -> None:
         self._path, self._file = path, file
-        self._hash, self._records, self._index = xxhash.xxh3_128(), 0, list[int]()
+        self._hash, self._records, self._offsets = xxhash.xxh3_128(), 0, list[int]()
 
     def __iter__(self) -> Iterator[Stored]:
         for frame in read_frames(self._path, observe=self._hash.update):
             if self._records % INDEX_EVERY == 0:
-                self._index.append(frame.offset)
-            where, fault = self.where, None if frame.fits else UNFIT
+                self._offsets.append(frame.offset)
+            where = self.where
             self._records += 1
-            yield Stored(where, frame.data if frame.fits else b"", fault)
+            yield Stored(where, (frame.data,)) if frame.fits else Stored(where, fault=UNFIT)
 
     @property
     def where(self) -> str:
@@ -263,13 +276,7 @@ class _TFRecordScan:
     def shard(self) -> Shard:
         """See `Scan.shard`."""
         size = self._path.stat().st_size
-        return Shard(self._file, self._records, size, self._hash.hexdigest(), tuple(self._index))
-
-    def index_fault(self, shard: Shard) -> str | None:
-        """See `Scan.index_fault`."""
-        if tuple(self._index) == shard.index:
-            return None
-        return f"its index in the manifest is not that of every {INDEX_EVERY}th record"
+        return Shard(self._file, self._records, size, self._hash.hexdigest(), tuple(self._offsets))
 
 
 def write_shard(path: Path, records: Iterable[Record], counts: SplitCounts) -> Shard:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from common.errors import ConfigError
+from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.rejected import RejectedError, allowed_rejections
-from trainer.options import WriteOptions
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 """Accepted formats, by Pillow's names; each further decoder would be one more to trust."""

@@ -6,18 +6,16 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
-from trainer.data.prepare.input_files import ImageFile, Inputs
+from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder, is_hidden, listed
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.options import PrepareFolderOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
-from trainer.data.prepare.rejected import HIDDEN, RejectedFile
+from trainer.data.prepare.rejected import RejectedFile
 from trainer.errors import DataError
-from trainer.options import PrepareFolderOptions
 
 TRAINING = ("train", "training")
 VALIDATION = ("validation", "val", "valid", "test", "testing")
 """Names of the folder of held-out images, in upper or lower case; the first that exists is used."""
-_HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
-"""Names that file managers and archives leave behind, besides those that begin with a dot."""
 
 
 def prepare_folder(
@@ -73,82 +71,23 @@ def folder_inputs(root: Path) -> Inputs:
 
     def files() -> Iterator[ImageFile | RejectedFile]:
         for split, folder in splits.items():
-            yield from _list(split, folder, root, labels)
+            for stored in in_folder(folder, root):
+                name = stored.path.removeprefix(f"{folder.name}/" if folder != root else "")
+                first, _, rest = name.partition("/")
+                if stored.fault or not rest or first not in labels:
+                    yield RejectedFile(split, name, stored.fault or "lies in no class's folder")
+                else:
+                    yield ImageFile(
+                        split, name, labels[first], stored.container, 0, stored.size, stored.changed
+                    )
 
     return Inputs(classes, files, notes=tuple(notes))
 
 
 def _folders(folder: Path) -> list[str]:
-    with os.scandir(folder) as items:
-        return sorted(item.name for item in items if item.is_dir() and not _is_hidden(item.name))
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or name in _HIDDEN
+    return [item.name for item in listed(folder) if item.is_dir() and not is_hidden(item.name)]
 
 
 def _shown(name: str) -> str:
     """Return a name in a form that can be printed, even if it is not UTF-8."""
     return os.fsencode(name).decode(errors="backslashreplace")
-
-
-def _list(
-    split: str, folder: Path, root: Path, labels: dict[str, int]
-) -> Iterator[ImageFile | RejectedFile]:
-    """Yield everything below a split's folder, without following links to folders or out of `root`.
-
-    Raises:
-        DataError: The storage fails.
-    """
-    pending = [""]
-    while pending:
-        inside = pending.pop()
-        try:
-            with os.scandir(folder / inside) as items:
-                for item in items:
-                    name = f"{inside}/{item.name}" if inside else item.name
-                    fault = _fault(item, root)
-                    if fault:
-                        yield RejectedFile(split, name, fault)
-                    elif item.is_dir():
-                        pending.append(name)
-                    else:
-                        yield _image_file(split, name, item, labels)
-        except PermissionError as error:
-            yield RejectedFile(split, inside, f"cannot be listed ({error.strerror})")
-        except OSError as error:
-            # An unknown number of files would be missing.
-            raise DataError(
-                f"{folder / inside}: cannot be listed ({error.strerror}); run the same command"
-                " again to continue"
-            ) from error
-
-
-def _fault(item: "os.DirEntry[str]", root: Path) -> str:
-    """Return why an entry of a folder is rejected, whatever its content; empty if it is not."""
-    if _is_hidden(item.name):
-        return HIDDEN
-    try:
-        if item.is_symlink():
-            if not Path(os.path.realpath(item.path)).is_relative_to(root):
-                return "is a link that leads out of the folder"
-            if item.is_dir():
-                return "is a link to a folder"
-        if not item.is_dir() and not item.is_file():
-            return "is no file, or a link to nothing"
-    except OSError as error:
-        return f"cannot be looked at ({error.strerror})"
-    return ""
-
-
-def _image_file(
-    split: str, name: str, item: "os.DirEntry[str]", labels: dict[str, int]
-) -> ImageFile | RejectedFile:
-    first, _, rest = name.partition("/")
-    if not rest or first not in labels:
-        return RejectedFile(split, name, "lies in no class's folder")
-    try:
-        status = item.stat()
-    except OSError as error:
-        return RejectedFile(split, name, f"cannot be looked at ({error.strerror})")
-    return ImageFile(split, name, labels[first], item.path, 0, status.st_size, status.st_mtime_ns)

@@ -26,10 +26,10 @@ from trainer.data.prepare.input_files import (
     on_disk,
 )
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.options import PrepareImagenetOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.errors import DataError
-from trainer.options import PrepareImagenetOptions
 
 CLASSES = 1000
 

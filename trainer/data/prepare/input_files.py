@@ -12,13 +12,13 @@ import stat
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from trainer.data.prepare.encode import Encoded
 from trainer.data.prepare.rejected import HIDDEN, RejectedError, RejectedFile
-from trainer.data.targets.mask_files import MaskFolder
 from trainer.errors import DataError
 
 _COMPRESSED = {
@@ -29,6 +29,9 @@ _COMPRESSED = {
     b"PK\x03\x04": ("zip", "unzip"),
 }
 """Kind of compression and program that removes it, by the first bytes of a file."""
+
+_HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
+"""Names that file managers and archives leave behind, besides those that begin with a dot."""
 
 _AGAIN = "download it again, or let the download continue"
 
@@ -74,6 +77,23 @@ class ImageReader(Protocol):
         """Close what is open."""
 
 
+class TargetFiles(Protocol):
+    """Files beside the images that say what is to be predicted; the same in every process."""
+
+    def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[Mapping[str, bytes], int]:
+        """Return the features of an image's record besides the image, and its label.
+
+        Args:
+            name: Path of the image in its folder.
+            image: The image as it is stored.
+            resize: Whether images were shrunk, so that what belongs to them is shrunk alike.
+
+        Raises:
+            RejectedError: The file does not fit the image.
+            DataError: The file cannot be read now.
+        """
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Inputs of one data set."""
@@ -86,8 +106,8 @@ class Inputs:
     """WordNet identifier of each class; empty if there are none."""
     notes: tuple[str, ...] = ()
     """Notes for the user, printed before anything is written."""
-    masks: MaskFolder | None = None
-    """Masks of the images, whose labels then follow from them; None if images have classes."""
+    targets: TargetFiles | None = None
+    """Files beside the images, from which their labels follow; None if images have classes."""
     unpack: Callable[[Path, int], Callable[[], ImageReader]] | None = None
     """Function that makes single images readable, for files from which they cannot be read alone.
     It takes the folder to write, where it continues what was interrupted, and the number of
@@ -133,28 +153,53 @@ def in_folder(folder: Path, root: Path) -> Iterator[StoredFile]:
     Args:
         folder: Folder to list.
         root: Folder that paths are relative to, and that links must not leave.
+
+    Raises:
+        DataError: The storage fails.
     """
-    for item in listed(folder):
-        if item.is_dir(follow_symlinks=False) and not item.name.startswith("."):
+    try:
+        items = listed(folder)
+    except PermissionError as error:
+        fault = f"cannot be listed ({error.strerror})"
+        yield StoredFile(folder.relative_to(root).as_posix(), str(folder), 0, 0, 0, fault)
+        return
+    for item in items:
+        if item.is_dir(follow_symlinks=False) and not is_hidden(item.name):
             yield from in_folder(Path(item.path), root)
         else:
             yield look(item, root)
 
 
 def listed(folder: Path) -> list["os.DirEntry[str]"]:
-    """Return the entries of a folder, sorted by name."""
-    with os.scandir(folder) as items:
-        return sorted(items, key=lambda item: item.name)
+    """Return the entries of a folder, sorted by name.
+
+    Raises:
+        PermissionError: This user may not list it.
+        DataError: The storage fails.
+    """
+    try:
+        with os.scandir(folder) as items:
+            return sorted(items, key=lambda item: item.name)
+    except PermissionError:
+        raise
+    except OSError as error:
+        # An unknown number of files would be missing.
+        raise DataError(
+            f"{folder}: cannot be listed ({error.strerror}); run the same command again to continue"
+        ) from error
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a name is of a hidden file, or of one that file managers leave behind."""
+    return name.startswith(".") or name in _HIDDEN
 
 
 def look(item: "os.DirEntry[str]", root: Path) -> StoredFile:
     """Return a file, a link or a hidden folder as a `StoredFile`."""
-    state, fault = item.stat(follow_symlinks=False), ""
-    if item.is_symlink():
+    state, fault = item.stat(follow_symlinks=False), HIDDEN if is_hidden(item.name) else ""
+    if item.is_symlink() and not fault:
         fault = _link_fault(Path(item.path), root)
         state = state if fault else item.stat()
-    if not fault and item.name.startswith("."):
-        fault = HIDDEN
     if not fault and not stat.S_ISREG(state.st_mode):
         fault = "is not a file"
     path = Path(item.path).relative_to(root).as_posix()

@@ -1,7 +1,7 @@
 """Write a data set of shards from files, in parallel; it can be interrupted and continued.
 
     list the files and assign each its position     (on disk: millions of files need no memory)
-    unpack rows of Parquet files                    (other files are read where they are)
+    unpack images that cannot be read alone         (others are read where they are)
     survey some: statistics, sizes of records
     write each shard, then its description in .parts; a restart skips finished shards
     combine the descriptions: manifest.json last, then delete .parts
@@ -36,6 +36,7 @@ from trainer.data.manifest import (
 from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import FileReader, Inputs
 from trainer.data.prepare.listing import Listing, SplitSize
+from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import REJECTED, Rejections
@@ -51,14 +52,13 @@ from trainer.data.prepare.shards import (
 )
 from trainer.data.prepare.statistics import IMAGES, Survey
 from trainer.errors import DataError
-from trainer.options import WriteOptions
 
 _FIELDS = 300
 """Approximate bytes of a record besides its image: the names and numbers of its Example."""
 _SURVEY_TASK = 32
 """Number of files per task of the survey."""
 FEWEST_IMAGES = INDEX_EVERY
-"""Fewest images of a shard that is smaller than its target size: those between two places at which
+"""Fewest images of a shard that is smaller than its target size: those between two records at which
 reading can begin."""
 _SHOWN = 5
 """Most classes named in a warning."""
@@ -112,7 +112,7 @@ def prepare(
         least = begin(output, identity)
         reader = inputs.unpack(output / PARTS, options.processes) if inputs.unpack else FileReader
         preparation = Preparation(
-            listing.path, output, inputs.classes, inputs.synsets, rules, inputs.masks, reader
+            listing.path, output, inputs.classes, inputs.synsets, rules, inputs.targets, reader
         )
         survey = _survey(preparation, sizes["train"].files, options.processes)
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
@@ -123,7 +123,7 @@ def prepare(
         manifest.save(output)
         listing.close()
     shutil.rmtree(output / PARTS, ignore_errors=True)
-    _tell(output, manifest, rejections, masks=inputs.masks is not None)
+    _tell(output, manifest, rejections, counted=inputs.targets is None)
     return manifest
 
 
@@ -277,7 +277,7 @@ def _manifest(
     )
 
 
-def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, masks: bool) -> None:
+def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, counted: bool) -> None:
     """Print a summary of the data set."""
     for name, split in manifest.splits.items():
         count = len(split.shards)
@@ -285,8 +285,8 @@ def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, masks: bo
             f"{name}: {plural(split.examples, 'image')} in {plural(count, 'shard')} of"
             f" {split.bytes / count / 1e6:,.1f} MB"
         )
-        # With masks, a class is counted where it is the most frequent one of an image.
-        empty = [] if masks else empty_classes(manifest, name)
+        # Labels that follow from other files need not name all classes.
+        empty = empty_classes(manifest, name) if counted else []
         if empty:
             shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
             which = f"{name} of {_classes(len(empty))}"

@@ -32,15 +32,15 @@ CREATE TABLE refused (split TEXT, name BLOB, reason TEXT);
 _DIVIDE = """
 UPDATE listed SET split = 'train' WHERE split = '';
 CREATE TEMP TABLE held AS SELECT id FROM (
-    SELECT rowid AS id, row_number() OVER (PARTITION BY label ORDER BY key, name) AS place,
+    SELECT rowid AS id, row_number() OVER (PARTITION BY label ORDER BY key, name) AS rank,
         count(*) OVER (PARTITION BY label) AS whole FROM listed)
-    WHERE place <= min(max(round(whole * {part}), 1), whole - 1);
+    WHERE rank <= min(max(round(whole * {part}), 1), whole - 1);
 UPDATE listed SET split = 'validation' WHERE rowid IN (SELECT id FROM held);
 """
-_PLACE = """
-CREATE TABLE placed (split TEXT, place INTEGER, name BLOB, label INTEGER, container BLOB,
-    offset INTEGER, size INTEGER, changed INTEGER, PRIMARY KEY (split, place)) WITHOUT ROWID;
-INSERT INTO placed SELECT split, row_number() OVER (PARTITION BY split ORDER BY key, name) - 1,
+_ORDER = """
+CREATE TABLE ordered (split TEXT, position INTEGER, name BLOB, label INTEGER, container BLOB,
+    offset INTEGER, size INTEGER, changed INTEGER, PRIMARY KEY (split, position)) WITHOUT ROWID;
+INSERT INTO ordered SELECT split, row_number() OVER (PARTITION BY split ORDER BY key, name) - 1,
     name, label, container, offset, size, changed FROM listed ORDER BY split, key, name;
 DROP TABLE listed;
 """
@@ -82,7 +82,7 @@ class Listing:
         undivided = "SELECT 1 FROM listed WHERE split = '' LIMIT 1"
         if self._database.execute(undivided).fetchone():
             self._database.executescript(_DIVIDE.format(part=float(held_out)))
-        self._database.executescript(_PLACE)
+        self._database.executescript(_ORDER)
         self._database.commit()
 
     def _rows(self, inputs: Inputs, seed: bytes) -> Iterator[tuple[Any, ...]]:
@@ -101,7 +101,7 @@ class Listing:
 
     def split_sizes(self) -> dict[str, SplitSize]:
         """Return the number of files and bytes of each split."""
-        query = "SELECT split, count(*), sum(size) FROM placed GROUP BY split"
+        query = "SELECT split, count(*), sum(size) FROM ordered GROUP BY split"
         return {
             split: SplitSize(files, size) for split, files, size in self._database.execute(query)
         }
@@ -109,8 +109,8 @@ class Listing:
     def files(self, split: str, begin: int, end: int) -> Iterator[ImageFile]:
         """Yield the files at the positions [begin, end) of a split."""
         query = (
-            f"SELECT {_COLUMNS} FROM placed WHERE split = ? AND place >= ? AND place < ?"  # noqa: S608
-            " ORDER BY place"
+            f"SELECT {_COLUMNS} FROM ordered WHERE split = ? AND position >= ? AND position < ?"  # noqa: S608
+            " ORDER BY position"
         )
         for split_, name, label, container, offset, size, changed in self._database.execute(
             query, (split, begin, end)
@@ -128,7 +128,7 @@ class Listing:
     def hash(self) -> str:
         """Return a hash of everything that is listed, except where the files are."""
         total = xxhash.xxh3_128()
-        query = "SELECT split, name, label, size, changed FROM placed ORDER BY split, place"
+        query = "SELECT split, name, label, size, changed FROM ordered ORDER BY split, position"
         for row in self._database.execute(query):
             total.update(repr(row).encode())
         for file in self.rejected():

@@ -59,6 +59,11 @@ def work_through(
     return closing(_results(work, tasks, images, what, processes))
 
 
+def of_this_machine(options: Any) -> tuple[Any, WorkThrough]:
+    """Return the options of a command, and `work_through`; see `trainer.workers`."""
+    return options, work_through
+
+
 def _results(
     work: Callable[[Task, Advance], Result],
     tasks: Sequence[Task],

@@ -8,8 +8,8 @@ from fractions import Fraction
 from math import floor
 from pathlib import Path
 
+from trainer.data.prepare.options import WriteOptions
 from trainer.errors import DataError
-from trainer.options import WriteOptions
 
 REJECTED = "rejected.csv"
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,12 +12,11 @@ from trainer.data.example import Record, example_parts
 from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.manifest import Shard, SplitCounts
 from trainer.data.prepare.encode import Encoded, Rules, encode
-from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader
+from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, TargetFiles
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
 from trainer.data.prepare.rejected import RejectedError, RejectedFile
 from trainer.data.prepare.statistics import Survey, look_at
-from trainer.data.targets.mask_files import MaskFolder
 
 PARTS = ".parts"
 """Folder of the descriptions of finished shards; deleted when the data set is complete."""
@@ -41,8 +40,8 @@ class Preparation:
     classes: tuple[str, ...]
     synsets: tuple[str, ...]
     rules: Rules
-    masks: MaskFolder | None = None
-    """Masks of the images; their labels are then the most frequent classes of their pixels."""
+    targets: TargetFiles | None = None
+    """Files beside the images, from which their labels follow; None if the listing has labels."""
     reader: Callable[[], ImageReader] = FileReader
     """Makes the reader of a process."""
 
@@ -74,7 +73,7 @@ class WrittenShard:
         """Write the description atomically."""
         data = {
             "split": self.split,
-            "shard": asdict(self.shard),
+            "shard": self.shard.to_dict(),
             "tally": self.counts.to_dict(),
             "treatment": self.treatment,
             "rejected": [asdict(file) for file in self.rejected],
@@ -117,7 +116,7 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
             for file in _counted(listing.files(files.split, files.begin, files.end), advance):
                 try:
                     encoded = encode(reader.read(file), file.name, preparation.rules)
-                    mask, label = _target(preparation, file, encoded)
+                    more, label = _target(preparation, file, encoded)
                 except RejectedError as error:
                     rejected.append(RejectedFile(files.split, file.name, str(error)))
                     continue
@@ -130,7 +129,7 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
                     preparation.classes[label],
                     file.name,
                     preparation.synsets[label] if preparation.synsets else "",
-                    mask,
+                    more,
                 )
                 writer.write(*example_parts(record))
                 counts.add(label, encoded.format, encoded.height, encoded.width)
@@ -150,12 +149,14 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
     return written
 
 
-def _target(preparation: Preparation, file: ImageFile, image: Encoded) -> tuple[bytes, int]:
-    """Return the mask of an image, empty if there are none, and its label."""
-    if preparation.masks is None:
-        return b"", file.label
+def _target(
+    preparation: Preparation, file: ImageFile, image: Encoded
+) -> tuple[Mapping[str, bytes], int]:
+    """Return the features of a record besides its image, and its label."""
+    if preparation.targets is None:
+        return {}, file.label
     shrunk = preparation.rules.short_side is not None
-    return preparation.masks.read(file.name, image, resize=shrunk)
+    return preparation.targets.read(file.name, image, resize=shrunk)
 
 
 def survey_files(files: FileRange, advance: Advance) -> Survey:

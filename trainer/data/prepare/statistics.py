@@ -4,7 +4,6 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any
 
 from PIL import Image
 
@@ -72,15 +71,6 @@ class PixelSums:
         ]
         red, green, blue = zip(means, stds, strict=True)
         return Normalization((red[0], green[0], blue[0]), (red[1], green[1], blue[1]))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, which `from_dict` reads."""
-        return dict(vars(self))
-
-    @staticmethod
-    def from_dict(data: dict[str, Any]) -> "PixelSums":
-        """Read the data that `to_dict` returns."""
-        return PixelSums(**data)
 
 
 @dataclass

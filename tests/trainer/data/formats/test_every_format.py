@@ -1,4 +1,4 @@
-"""What holds of the order of records in files of every format, whatever their parts are.
+"""What holds of the order of records in files of every format, whatever their blocks are.
 
 tests/trainer/data/test_order.py has the properties of the order itself; these are of what is read.
 """
@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from tests.trainer.support.data_sets.parquet_files import table
 from tests.trainer.support.data_sets.records import plain_record
+from tests.trainer.support.data_sets.sequence import images_read
 from trainer.config import DataConfig
-from trainer.data.example import Record, from_example
-from trainer.data.formats.parquet import ParquetFormat
+from trainer.data.example import Record
 from trainer.data.formats.record_format import RecordFormat
 from trainer.data.formats.tfrecord import TFRECORDS, write_shard
-from trainer.data.manifest import Columns, Shard, Split, SplitCounts
+from trainer.data.manifest import Shard, Split, SplitCounts
 from trainer.data.pipeline import make_order
-from trainer.data.reader import training_records
 from trainer.data.source import Source
+from trainer.parquet.format import Columns, ParquetFormat
 
 PARQUET = ParquetFormat(Columns("image", "label", "bytes"))
 FORMATS = {"tfrecord": TFRECORDS, "parquet": PARQUET}
@@ -95,15 +95,6 @@ def source_of(folder: Path, case: Case, layout: RecordFormat) -> Source:
     return Source(folder, write(folder, case.files, layout), 3, 8, config, case.seed, format=layout)
 
 
-def read(source: Source, ranks: int, position: int, count: int) -> list[bytes]:
-    """The images at positions of the endless sequence, read by all ranks together."""
-    order = make_order(source, ranks)
-    chunks = [training_records(source, order, rank, position) for rank in range(ranks)]
-    streams = [records.unbatch().as_numpy_iterator() for records in chunks]
-    wanted = range(position, position + count)
-    return [from_example(next(streams[place % ranks])).encoded for place in wanted]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=6, deadline=None)
@@ -114,11 +105,11 @@ def test_any_world_resumed_anywhere_reads_the_one_sequence_with_every_record_onc
     with tempfile.TemporaryDirectory() as folder:
         source = source_of(Path(folder), case, FORMATS[name])
         n = source.split.examples
-        whole = read(source, 1, 0, 2 * n)
+        whole = images_read(source, 1, 0, 2 * n)
         everything = sorted(record.encoded for record in records()[:n])
         assert sorted(whole[:n]) == sorted(whole[n:]) == everything
         position = round(case.resumed * (2 * n - 1))
-        assert read(source, case.ranks, position, 2 * n - position) == whole[position:]
+        assert images_read(source, case.ranks, position, 2 * n - position) == whole[position:]
 
 
 @pytest.mark.slow
@@ -133,7 +124,7 @@ def test_a_row_group_stands_where_a_shard_stands(case):
         theirs = source_of(Path(folder) / "t", Case(**{**vars(case), "files": files}), TFRECORDS)
         assert ours.counts == theirs.counts
         n = ours.split.examples
-        assert read(ours, case.ranks, 0, 2 * n) == read(theirs, case.ranks, 0, 2 * n)
+        assert images_read(ours, case.ranks, 0, 2 * n) == images_read(theirs, case.ranks, 0, 2 * n)
 
 
 @settings(max_examples=15, deadline=None)
@@ -155,8 +146,8 @@ def test_all_ranks_together_read_a_row_group_once_an_epoch_but_where_two_streams
             for stream, first in order.rank_streams(rank, 0):
                 for window in order.windows(0, stream, first):
                     for segment in window.segments:
-                        list(source.records(segment, source.origin(segment.shard), kept))
+                        list(source.records(segment, source.origin(segment.block), kept))
         assert set(reads) == {
-            (str(Path(folder) / shard.file), part) for shard, part in source.parts
+            (str(Path(folder) / shard.file), part) for shard, part in source.blocks
         }
         assert len(reads) <= len(source.counts) + order.effective_streams - 1

@@ -48,13 +48,13 @@ def test_an_independent_reader_reads_every_key_back(tmp_path):
 def test_the_index_points_at_every_64th_record(tmp_path, count):
     path = tmp_path / "a.tfrecord"
     shard = write_shard(path, [record(number) for number in range(count)], SplitCounts.empty(4))
-    data, offsets, place = path.read_bytes(), [], 0
-    while place < len(data):
-        offsets.append(place)
+    data, offsets, offset = path.read_bytes(), [], 0
+    while offset < len(data):
+        offsets.append(offset)
         # A record is its length in 8 bytes, their checksum in 4, the data, and theirs in 4.
-        place += 8 + 4 + struct.unpack("<Q", data[place : place + 8])[0] + 4
+        offset += 8 + 4 + struct.unpack("<Q", data[offset : offset + 8])[0] + 4
     assert len(offsets) == shard.examples == count
-    assert list(shard.index) == offsets[::64]
+    assert list(shard.offsets) == offsets[::64]
 
 
 def test_a_shard_is_described_as_it_is_on_disk(tmp_path):

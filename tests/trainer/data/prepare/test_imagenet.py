@@ -45,8 +45,8 @@ from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import load_manifest
 from trainer.data.prepare import input_files
 from trainer.data.prepare.imagenet import imagenet_inputs, prepare_imagenet
+from trainer.data.prepare.options import PrepareImagenetOptions
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
-from trainer.options import PrepareImagenetOptions
 
 # 1. Where images lie, and their labels.
 

@@ -75,9 +75,9 @@ def test_what_is_no_archive_is_refused(fails, layout, content):
     fails(layout, f"{layout['train']}: is not a tar archive")
 
 
-def test_a_place_without_classes_is_refused(fails, layout, tmp_path):
-    for place in (layout["validation"], tmp_path):
-        fails({**layout, "train": place}, f"{place}: has neither archives nNNNNNNNN.tar")
+def test_an_input_without_classes_is_refused(fails, layout, tmp_path):
+    for path in (layout["validation"], tmp_path):
+        fails({**layout, "train": path}, f"{path}: has neither archives nNNNNNNNN.tar")
 
 
 def test_a_class_that_is_there_twice_is_refused(fails, layout, tmp_path):

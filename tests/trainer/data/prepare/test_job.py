@@ -32,9 +32,9 @@ from trainer.data.prepare import job
 from trainer.data.prepare.encode import make_rules
 from trainer.data.prepare.input_files import FileReader, ImageFile, Inputs
 from trainer.data.prepare.listing import Listing
+from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.errors import DataError
-from trainer.options import WriteOptions
 
 
 def names(output):

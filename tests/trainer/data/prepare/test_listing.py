@@ -16,8 +16,8 @@ from trainer.data.prepare.shards import LEAST_SHARDS, Preparation
 COUNTS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 
 
-def placed(folder, counts, seed, part, splits=("",), names=None):
-    """What a listing makes of so many files of each class: names by split, in their places."""
+def listed(folder, counts, seed, part, splits=("",), names=None):
+    """What a listing makes of so many files of each class: names by split, in their order."""
     names = names or [f"class {label}" for label in range(len(counts))]
 
     def entries():
@@ -43,7 +43,7 @@ def placed(folder, counts, seed, part, splits=("",), names=None):
 @given(COUNTS, st.integers(0, 2**31 - 1), st.floats(0.01, 0.99))
 def test_each_class_gives_its_share_but_at_least_one_and_not_all(tmp_path_factory, counts, seed,
                                                                  part):  # fmt: skip
-    found = placed(tmp_path_factory.getbasetemp(), counts, seed, part)
+    found = listed(tmp_path_factory.getbasetemp(), counts, seed, part)
     held = Counter(entry.label for entry in found.get("validation", []))
     for label, count in enumerate(counts):
         assert held[label] == min(max(floor(count * part + 0.5), 1), count - 1)
@@ -51,8 +51,8 @@ def test_each_class_gives_its_share_but_at_least_one_and_not_all(tmp_path_factor
 
 @settings(max_examples=40)
 @given(COUNTS, st.integers(0, 2**31 - 1))
-def test_each_file_has_one_place_and_every_place_a_file(tmp_path_factory, counts, seed):
-    found = placed(
+def test_each_file_has_one_position_and_every_position_a_file(tmp_path_factory, counts, seed):
+    found = listed(
         tmp_path_factory.getbasetemp(), counts, seed, 0.3, splits=("train", "validation")
     )
     wanted = Counter(("train", "validation")[n % 2] for count in counts for n in range(count))
@@ -62,26 +62,26 @@ def test_each_file_has_one_place_and_every_place_a_file(tmp_path_factory, counts
 
 
 def test_the_order_depends_on_the_seed_and_not_on_the_order_of_listing(tmp_path):
-    one, other = placed(tmp_path, [20, 20], 0, 0.2), placed(tmp_path, [20, 20], 1, 0.2)
+    one, other = listed(tmp_path, [20, 20], 0, 0.2), listed(tmp_path, [20, 20], 1, 0.2)
     assert one != other
-    assert one == placed(tmp_path, [20, 20], 0, 0.2)
+    assert one == listed(tmp_path, [20, 20], 0, 0.2)
     # The class that is listed first changes, so labels do, but not where images stand.
-    swapped = placed(tmp_path, [20, 20], 0, 0.2, names=["class 1", "class 0"])
+    swapped = listed(tmp_path, [20, 20], 0, 0.2, names=["class 1", "class 0"])
     for split, entries in one.items():
         assert [e.name for e in swapped[split]] == [e.name for e in entries]
 
 
 def test_another_seed_holds_out_other_images(tmp_path):
     held = [
-        {entry.name for entry in placed(tmp_path, [50], seed, 0.2)["validation"]}
+        {entry.name for entry in listed(tmp_path, [50], seed, 0.2)["validation"]}
         for seed in range(3)
     ]
     assert held[0] != held[1] != held[2]
 
 
 def test_a_further_class_does_not_move_images_between_splits(tmp_path):
-    before = placed(tmp_path, [30, 30], 0, 0.2)
-    after = placed(tmp_path, [30, 30, 30], 0, 0.2)
+    before = listed(tmp_path, [30, 30], 0, 0.2)
+    after = listed(tmp_path, [30, 30, 30], 0, 0.2)
     for split, entries in before.items():
         assert {e.name for e in entries} <= {e.name for e in after[split]}
 

@@ -17,9 +17,9 @@ from tests.trainer.support.data_sets.image_folders import (
     write_images,
 )
 from trainer.data.prepare.encode import make_rules
+from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.rejected import allowed_rejections
 from trainer.errors import DataError
-from trainer.options import WriteOptions
 
 
 @pytest.fixture

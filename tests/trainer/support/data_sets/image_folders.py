@@ -16,7 +16,7 @@ from trainer.data.example import Record, from_example
 from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import Manifest, load_manifest
 from trainer.data.prepare.folder import prepare_folder
-from trainer.options import PrepareFolderOptions
+from trainer.data.prepare.options import PrepareFolderOptions
 
 
 def picture(number: int, side: int = 16, quality: int = 90) -> bytes:

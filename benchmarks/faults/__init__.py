@@ -1,1 +1,0 @@
-"""Trainings with injected faults."""

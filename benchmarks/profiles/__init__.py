@@ -1,1 +1,0 @@
-"""Analysis of profiles and timelines of a run."""

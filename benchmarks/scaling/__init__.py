@@ -1,1 +1,0 @@
-"""A scaling sweep of this machine: throughput by number of ranks."""

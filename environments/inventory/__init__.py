@@ -1,1 +1,0 @@
-"""The bill of materials of an image, and its licences."""

@@ -1,0 +1,1 @@
+"""A machine inside the network to work from, and the Bastion that leads to it."""

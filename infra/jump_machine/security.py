@@ -1,0 +1,251 @@
+"""Rules on the jump machine: closed, hardened, with an Entra sign-in, off at night; and what the
+other rules know of it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from ipaddress import IPv4Network
+from typing import Any, Final
+
+from infra.catalog import roles
+from infra.jump_machine import cloud_init
+from infra.jump_machine.leaf import BASTION, MACHINE, SCHEDULE, AccessSettings, SubnetSettings
+from infra.policies.expected import UNSET, as_set, exactly, table_rule, violated
+from infra.policies.facts import Allowed, Facts, Grants, Logging, Traffic, of_leaves
+from infra.policies.rule import ResourceRule, StackRule, named
+from infra.resources import Resource, input_at, of_kind, texts_at
+from infra.settings import Settings
+
+INTERFACE_KIND: Final = "network:NetworkInterface"
+MACHINE_KIND: Final = "compute:VirtualMachine"
+EXTENSION_KIND: Final = "compute:VirtualMachineExtension"
+SCHEDULE_KIND: Final = "devtestlab:GlobalSchedule"
+BASTION_KIND: Final = "network:BastionHost"
+NAME_INPUTS: Final = {
+    INTERFACE_KIND: "networkInterfaceName",
+    MACHINE_KIND: "vmName",
+    EXTENSION_KIND: "vmName",
+}
+
+OFF, ON = exactly(value=False), exactly(value=True)
+MACHINES: Final = "Microsoft.Compute/virtualMachines"
+
+ENTRA_ONLY = table_rule(
+    "jump-machine-entra-only",
+    "The jump machine has no public address, no password and no account of its own, and sets "
+    "itself up as the settings say; Bastion hands out no links and opens no other addresses.",
+    "Restore the input; people sign in with Entra ID, through Bastion.",
+    {
+        INTERFACE_KIND: {
+            "ipConfigurations[].publicIPAddress": UNSET,
+            "enableIPForwarding": OFF,
+        },
+        MACHINE_KIND: {
+            "osProfile.adminPassword": UNSET,
+            "osProfile.linuxConfiguration.disablePasswordAuthentication": ON,
+            "osProfile.linuxConfiguration.ssh.publicKeys[].keyData": as_set(
+                lambda settings: settings.of(AccessSettings).public_key
+            ),
+            "osProfile.customData": as_set(lambda settings: cloud_init.encoded(*_setup(settings))),
+            "userData": UNSET,
+            "identity.type": exactly("SystemAssigned"),
+            "identity.userAssignedIdentities": UNSET,
+        },
+        EXTENSION_KIND: {
+            "publisher": exactly("Microsoft.Azure.ActiveDirectory"),
+            "type": exactly("AADSSHLoginForLinux"),
+            "settings": UNSET,
+            "protectedSettings": UNSET,
+        },
+        BASTION_KIND: {
+            "sku.name": exactly("Standard"),
+            "enableTunneling": ON,
+            "enableIpConnect": OFF,
+            "enableShareableLink": OFF,
+            "enableFileCopy": OFF,
+            "enableKerberos": OFF,
+        },
+    },
+)
+
+HARDENED = table_rule(
+    "jump-machine-hardened",
+    "The jump machine has the size of the settings, is encrypted on its host, and starts only "
+    "signed code (trusted launch).",
+    "Set it when the machine is created: a change replaces it.",
+    {
+        MACHINE_KIND: {
+            "hardwareProfile.vmSize": as_set(lambda settings: settings.of(AccessSettings).size),
+            "securityProfile.encryptionAtHost": ON,
+            "securityProfile.securityType": exactly("TrustedLaunch"),
+            "securityProfile.uefiSettings.secureBootEnabled": ON,
+            "securityProfile.uefiSettings.vTpmEnabled": ON,
+            "storageProfile.imageReference.publisher": exactly("Debian"),
+            "storageProfile.imageReference.offer": exactly("debian-12"),
+            "storageProfile.imageReference.sku": exactly("12-gen2"),
+            "storageProfile.osDisk.deleteOption": exactly("Delete"),
+        },
+    },
+)
+
+SCHEDULE_INPUTS = {
+    "status": exactly("Enabled"),
+    "taskType": exactly("ComputeVmShutdownTask"),
+    "dailyRecurrence.time": as_set(lambda settings: settings.of(AccessSettings).off_at),
+    "timeZoneId": as_set(lambda settings: settings.of(AccessSettings).time_zone),
+    "name": as_set(lambda settings: SCHEDULE(settings.names)),
+}
+
+
+def _claimed(resource: Resource, settings: Settings) -> bool:
+    """Whether a machine or interface is another leaf's, which has rules for it."""
+    kind = MACHINE_KIND if resource.kind == EXTENSION_KIND else resource.kind
+    name = input_at(resource, NAME_INPUTS.get(resource.kind, ""))
+    return name is not None and any(
+        name == facts.claims(settings).get(kind) for facts in of_leaves() if facts is not FACTS
+    )
+
+
+def _unclaimed(rule: ResourceRule) -> ResourceRule:
+    def faults(resource: Resource, settings: Settings) -> Iterator[str]:
+        if not _claimed(resource, settings):
+            yield from rule.faults(resource, settings)
+
+    return replace(rule, faults=faults)
+
+
+def _complete(
+    resources: Sequence[Resource], settings: Settings
+) -> Iterator[tuple[Resource | None, str]]:
+    schedules = of_kind(resources, SCHEDULE_KIND)
+    for machine in of_kind(resources, MACHINE_KIND):
+        if _claimed(machine, settings):
+            continue
+        name = str(input_at(machine, "vmName"))
+        if not settings.of(AccessSettings).jump_machine or name != MACHINE(settings.names):
+            yield machine, "is a machine that the stack's settings do not name"
+        if not any(input_at(one, "vmName") == name for one in of_kind(resources, EXTENSION_KIND)):
+            yield machine, "has no extension for signing in with Entra ID"
+        if not any(named(input_at(one, "targetResourceId"), MACHINES, name) for one in schedules):
+            yield machine, "is not turned off by a schedule"
+    for schedule in schedules:
+        for path, expected in SCHEDULE_INPUTS.items():
+            for fault in violated(schedule, path, expected, settings):
+                yield schedule, fault
+
+
+OFF_AT_NIGHT = StackRule(
+    "jump-machine-off-at-night",
+    "No machine but those of the settings exists; a schedule turns the jump machine off every "
+    "day at the time of the settings, and it has the extension for signing in with Entra ID.",
+    "Restore the schedule or the extension, or remove the machine.",
+    _complete,
+    {SCHEDULE_KIND: SCHEDULE_INPUTS},
+)
+
+BASTION_RULES: Final = frozenset(
+    {
+        ("inbound", "gatewaymanager", "*", "443"),
+        ("inbound", "azureloadbalancer", "*", "443"),
+        ("inbound", "virtualnetwork", "virtualnetwork", "8080,5701"),
+        ("outbound", "*", "virtualnetwork", "22,3389"),
+        ("outbound", "*", "azurecloud", "443"),
+        ("outbound", "virtualnetwork", "virtualnetwork", "8080,5701"),
+        ("outbound", "*", "internet", "80"),
+    }
+)
+"""Direction, source, destination and ports of what Azure demands for a Bastion (Azure Bastion,
+"Configure NSG rules"), besides HTTPS from people's computers."""
+
+
+def _bastion_rule(rule: Mapping[str, Any], settings: Settings) -> Iterator[str]:
+    """Yield what a rule on the subnet of a Bastion allows beyond what Azure demands."""
+    allowed = sorted(settings.of(AccessSettings).bastion_allowed_addresses) or ["internet"]
+    people = {("inbound", ",".join(allowed), "*", "443")}
+    given = (
+        str(rule.get("direction")).lower(),
+        ",".join(sorted(texts_at(rule, "sourceAddressPrefix"))).lower(),
+        ",".join(texts_at(rule, "destinationAddressPrefix")).lower(),
+        ",".join(texts_at(rule, "destinationPortRange")),
+    )
+    if given not in BASTION_RULES | people:
+        yield f"allows {' '.join(given)}, which a Bastion does not need"
+
+
+def _remote(settings: Settings) -> Allowed:
+    """Return who may open SSH or RDP to the machine."""
+    spaces = settings.of(SubnetSettings).jump_access
+    remote: Allowed = [(IPv4Network(space), frozenset({"22", "3389"})) for space in spaces]
+    bastion = settings.address_plan.subnets.get("bastion")
+    return remote + ([(bastion, frozenset({"22"}))] if bastion else [])
+
+
+def _setup(settings: Settings) -> tuple[str | None, str]:
+    access = settings.of(AccessSettings)
+    return access.repository, access.revision
+
+
+ON_MACHINE: Final[Grants] = {
+    ("jump-machine", roles.READER): None,
+    ("jump-machine", roles.VM_POWER_ON): None,
+    ("jump-interface", roles.READER): None,
+    ("bastion", roles.READER): None,
+}
+SUBNET: Final = "ipConfigurations[].subnet.id"
+FACTS = Facts(
+    rules=(_unclaimed(ENTRA_ONLY), _unclaimed(HARDENED), OFF_AT_NIGHT),
+    reviewed={
+        MACHINE_KIND: "hardwareProfile.vmSize networkProfile.networkInterfaces[].id "
+        "networkProfile.networkInterfaces[].primary osProfile.adminUsername "
+        "osProfile.allowExtensionOperations osProfile.computerName "
+        "osProfile.linuxConfiguration.provisionVMAgent "
+        "osProfile.linuxConfiguration.ssh.publicKeys[].path "
+        "storageProfile.imageReference.version storageProfile.osDisk.createOption "
+        "storageProfile.osDisk.diskSizeGB storageProfile.osDisk.managedDisk.storageAccountType "
+        "vmName",
+        EXTENSION_KIND: "autoUpgradeMinorVersion typeHandlerVersion vmExtensionName vmName",
+        SCHEDULE_KIND: "notificationSettings.status targetResourceId",
+        BASTION_KIND: "bastionHostName disableCopyPaste enablePrivateOnlyBastion "
+        "enableSessionRecording ipConfigurations[].name ipConfigurations[].publicIPAddress.id "
+        "ipConfigurations[].subnet.id scaleUnits",
+        INTERFACE_KIND: "networkInterfaceName ipConfigurations[].name "
+        "ipConfigurations[].privateIPAllocationMethod ipConfigurations[].subnet.id "
+        "ipConfigurations[].subnet.privateEndpointNetworkPolicies "
+        "ipConfigurations[].subnet.privateLinkServiceNetworkPolicies",
+    },
+    tagged=frozenset({INTERFACE_KIND, MACHINE_KIND, EXTENSION_KIND, SCHEDULE_KIND, BASTION_KIND}),
+    logs={
+        BASTION_KIND: Logging(
+            "Microsoft.Network/bastionHosts", "bastionHostName", "", frozenset({"allLogs"})
+        )
+    },
+    services=lambda settings: {
+        "jump-machine": (MACHINES, MACHINE(settings.names)),
+        "jump-interface": (
+            "Microsoft.Network/networkInterfaces",
+            settings.names.network_interface("jump"),
+        ),
+        "bastion": ("Microsoft.Network/bastionHosts", BASTION(settings.names)),
+    },
+    people={
+        "jump-users": lambda settings: settings.of(AccessSettings).users,
+        "jump-administrators": lambda settings: settings.of(AccessSettings).administrators,
+    },
+    grants={
+        "jump-users": {**ON_MACHINE, ("jump-machine", roles.VM_USER_LOGIN): None},
+        "jump-administrators": {**ON_MACHINE, ("jump-machine", roles.VM_ADMINISTRATOR_LOGIN): None},
+    },
+    subnets={
+        (INTERFACE_KIND, "jump"): (SUBNET, "jump"),
+        (BASTION_KIND, "bastion"): (SUBNET, "bastion"),
+    },
+    claims=lambda settings: {
+        MACHINE_KIND: MACHINE(settings.names),
+        INTERFACE_KIND: settings.names.network_interface("jump"),
+    },
+    addresses={BASTION_KIND: "ipConfigurations[].publicIPAddress.id"},
+    traffic={
+        "jump": Traffic(_remote, internet=frozenset({"80", "443"})),
+        "bastion": Traffic(faults=_bastion_rule),
+    },
+)

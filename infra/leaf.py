@@ -1,0 +1,95 @@
+"""The interface of a leaf: a feature that a stack can do without, in a folder of its own.
+
+`leaves.py` has a row for each leaf. Deleting the folder and the row removes the feature; nothing
+else names it. Standard library only: what declares resources, or checks them, is named as
+MODULE:NAME, and imported when a stack declares it.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from infra.catalog.dns_zones import Endpoint
+from infra.catalog.network_rules import Rule, Surroundings
+from infra.naming import Name
+
+
+@dataclass(frozen=True)
+class Check:
+    """One rule over several settings."""
+
+    reads: tuple[str, ...]
+    """Keys that it reads; it is skipped if one of them is invalid by itself."""
+    find: Callable[[Any], Iterator[str]]
+    """Yields what is wrong with `Settings`."""
+
+
+@dataclass(frozen=True)
+class Subnet:
+    """A subnet of the declared network, besides those of nodes and private endpoints."""
+
+    role: str
+    """Short name in the stack, such as `jump`."""
+    addresses: int
+    """Number of addresses that it has room for."""
+    rules: Callable[[Surroundings, Mapping[str, str]], tuple[Rule, ...]]
+    """Returns its security rules, by its surroundings and the ranges of all subnets by role."""
+    name: str = ""
+    """Name that Azure demands; empty for `snet-ROLE`."""
+    reaches_endpoints: bool = True
+    """Whether the private endpoints let it in."""
+    leaves: bool = True
+    """Whether it leaves through the NAT gateway or the route table."""
+    last: bool = False
+    """Whether it comes after all others in the address space, whatever its size."""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A month in which something begins, which Azure does not accept once it is past."""
+
+    check: str
+    """Name of the check before a deployment."""
+    setting: str
+    day: str
+    """First day of the month, as YYYY-MM-01."""
+    resource: str
+    """Pulumi's type of the resource; the month no longer matters once it exists."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What a feature adds to the trunk. Everything is optional."""
+
+    groups: Mapping[str, type] = field(default_factory=dict)
+    """Frozen dataclasses of its settings, by the key of the configuration that they are below. The
+    trunk and several leaves may add fields to one group."""
+    checks: tuple[Check, ...] = ()
+    """Contradictions in its settings."""
+    names: tuple[Name, ...] = ()
+    """Names of its resources, which are held to Azure's limits before anything is declared."""
+    subnets: Callable[[Any], tuple[Subnet, ...]] = lambda _: ()
+    """Returns its subnets in the declared network, by `Settings`."""
+    identities: Callable[[Any], tuple[str, ...]] = lambda _: ()
+    """Returns the roles of the identities that it needs besides those of clusters."""
+    endpoints: Callable[[Any], Mapping[str, Endpoint]] = lambda _: {}
+    """Returns the kinds of its private endpoints, whose zones the network must resolve."""
+    beginnings: Callable[[Any], tuple[Beginning, ...]] = lambda _: ()
+    """Returns months that Azure must still accept."""
+    encryption: str | None = None
+    """MODULE:NAME of a function that returns another `Encryption` of the services' data, or None to
+    keep the trunk's; called with the stack's `Settings`, context, vault and identities."""
+    declare: str | None = None
+    """MODULE:NAME of a function that declares its resources in a `Platform`."""
+    facts: str | None = None
+    """MODULE:NAME of `Facts`: what the security rules know of it."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Paths in Resource Manager of the types that it alone declares, as in
+    `catalog.resource_ids`."""
+
+
+def load(name: str) -> Any:
+    """Return what MODULE:NAME names."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,1 @@
+"""Azure Monitor through a private link scope: logs and metrics through the network."""

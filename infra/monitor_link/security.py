@@ -1,0 +1,31 @@
+"""What the security rules know of Azure Monitor's private link."""
+
+from typing import Final
+
+from infra.monitor_link.leaf import SCOPE
+from infra.policies.data_rules import by_name, log_workspace
+from infra.policies.expected import exactly
+from infra.policies.facts import Facts
+
+SCOPE_KIND: Final = "monitor:PrivateLinkScope"
+MEMBER_KIND: Final = "monitor:PrivateLinkScopedResource"
+
+FACTS = Facts(
+    tables={
+        "own-network": {
+            SCOPE_KIND: {
+                "accessModeSettings.ingestionAccessMode": exactly("Open"),
+                "accessModeSettings.queryAccessMode": exactly("Open"),
+            },
+        },
+        "no-copies-outside": {
+            MEMBER_KIND: {"linkedResourceId": by_name(log_workspace, lambda s: s.names.insights)}
+        },
+    },
+    reviewed={SCOPE_KIND: "scopeName", MEMBER_KIND: "name scopeName"},
+    tagged=frozenset({SCOPE_KIND}),
+    services=lambda settings: {
+        "monitor": ("Microsoft.Insights/privateLinkScopes", SCOPE(settings.names))
+    },
+    endpoints={"monitor": (SCOPE_KIND, "scopeName", ("azuremonitor",))},
+)

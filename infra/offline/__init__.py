@@ -1,1 +1,0 @@
-"""Views of a stack that need no Azure: its resources, their cost, a picture of them."""

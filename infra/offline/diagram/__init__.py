@@ -1,1 +1,0 @@
-"""The architecture picture, drawn only from a stack's declared resources."""

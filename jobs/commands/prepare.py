@@ -1,0 +1,62 @@
+"""`python -m jobs prepare`: convert raw images into shards, as a job on the preparation cluster."""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
+
+from common.annotations import Positional
+from common.arguments import parse
+from common.errors import UserError
+from infra.outputs import PlatformOutputs
+from jobs.azure.workspace import connect
+from jobs.commands.submit import LaunchOptions, launch_work
+from jobs.console import Console
+from jobs.options import AttemptOptions, JobOptions, PreparationOptions
+from jobs.spec import kinds
+from jobs.spec.builder import SoftwareVersions
+from jobs.spec.job_spec import JobSpec
+from jobs.spec.run_key import RunAttempt
+from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
+
+_OPTIONS = {"folder": PrepareFolderOptions, "imagenet": PrepareImagenetOptions}
+
+
+@dataclass(frozen=True)
+class PrepareOptions(LaunchOptions):
+    """Convert raw images into a data set as a job on the preparation cluster: python -m jobs
+    prepare {imagenet, folder} --raw FOLDER --prepared FOLDER [options] [-- options of the
+    preparation]. `python -m trainer prepare imagenet --help` lists the latter; they name files in
+    the raw folder.
+    """
+
+    what: Annotated[Literal["folder", "imagenet"] | None, Positional("folder|imagenet")] = None
+    """What to prepare."""
+
+    raw: str = ""
+    """Folder to read in the container of raw data."""
+
+    prepared: str = ""
+    """Folder to write in the container of prepared data."""
+
+    @property
+    def job(self) -> JobOptions:
+        """Options of the job: one process, on the preparation cluster."""
+        return JobOptions(
+            cluster="preparation",
+            **{field.name: getattr(self, field.name) for field in fields(AttemptOptions)},
+        )
+
+
+def run(
+    options: PrepareOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
+) -> int:
+    """Submit a preparation, follow it to its end, and register its data set."""
+    if options.what is None:
+        raise UserError(f"prepare: the first argument must be {' or '.join(_OPTIONS)}")
+    preparation = parse(_OPTIONS[options.what](), f"prepare {options.what}", program)
+    folders = PreparationOptions(options.raw, options.prepared)
+
+    def make(attempt: RunAttempt, software: SoftwareVersions) -> JobSpec:
+        return kinds.prepare(outputs, preparation, folders, options.job, attempt, software)
+
+    console, workspace = Console(as_json=as_json), connect(outputs)
+    return launch_work(options, outputs, workspace, console, f"prepare-{options.what}", make)

@@ -1,0 +1,22 @@
+"""The estimate of a run as a leaf."""
+
+from typing import Final
+
+from jobs.leaf import JobCommand, Leaf
+
+LEAF: Final = Leaf(
+    commands=(
+        JobCommand(
+            "plan",
+            "foresee",
+            "show what a run would take on each choice of nodes, before any is rented: plan"
+            " --preset imagenet-ndv2 --deadline 2h",
+            "jobs.estimate.command:run",
+            "jobs.estimate.command:PlanOptions",
+            program=True,
+            outputs="named",
+        ),
+    ),
+    about_run="jobs.estimate.outcome:about_run",
+    expects="jobs.estimate.outcome:expected",
+)

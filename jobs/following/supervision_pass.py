@@ -1,0 +1,163 @@
+"""One pass over all runs of a workspace that ask for supervision.
+
+A pass keeps no state: all of it is in the workspace, so any machine can do the next one, and
+several may do one at the same time. It needs Resource Manager only, as a further attempt uses the
+code that is there; the run history and the results of runs are read where the network allows it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from common.errors import UserError
+from infra.outputs import Cluster
+from jobs.azure.job_records import Details, Job
+from jobs.azure.submission import resubmit
+from jobs.azure.workspace import Workspace
+from jobs.console import Console
+from jobs.errors import RequestError
+from jobs.following.follower import FollowSettings
+from jobs.following.notices import Notifier
+from jobs.following.resubmit_policy import AttemptResult, Resubmit
+from jobs.following.supervision_policy import look, marked_options
+from jobs.following.supervisor import Supervisor, remaining_budget
+from jobs.spec.budget_policy import Budget
+from jobs.spec.tags import SUPERVISE
+
+RETRY_SECONDS = 60.0
+"""Longest outage to tolerate for one run, in seconds; the next pass looks at the run again."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a pass found about one run, and did."""
+
+    run: str
+    job: str
+    """The newest attempt; after a submission, the submitted one."""
+    did: str
+    """running, waiting, submitted, concluded, or error."""
+    text: str
+    notified: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """Return this as JSON."""
+        return dict(vars(self))
+
+
+def runs_to_supervise(jobs: Iterable[Job], since: datetime) -> list[list[Job]]:
+    """Return the runs that ask for supervision, each with its attempts, oldest first. Pure.
+
+    Args:
+        jobs: Jobs of the workspace.
+        since: Runs whose newest attempt was created before are left out.
+    """
+    runs: dict[str, list[Job]] = {}
+    for job in jobs:
+        if job.attempt is not None and SUPERVISE in job.tags:
+            runs.setdefault(job.run, []).append(job)
+    ordered = [
+        sorted(own, key=lambda job: job.attempt.number if job.attempt else 0)
+        for own in runs.values()
+    ]
+    return [own for own in ordered if own[-1].created is None or own[-1].created >= since]
+
+
+@dataclass(frozen=True)
+class SupervisionPass:
+    """Looks once at each run that asks for supervision."""
+
+    workspace: Workspace
+    clusters: Mapping[str, Cluster]
+    console: Console
+    notifier: Notifier
+    days: float
+    """Age in days of the oldest attempt to look at."""
+    dry_run: bool = False
+    """Whether to print what would be done, and do nothing."""
+
+    def run(self) -> list[Seen]:
+        """Look at all runs, and do what is due.
+
+        An error about one run does not keep the others from being looked at.
+
+        Raises:
+            RequestError: The runs cannot be listed.
+        """
+        now = datetime.now(UTC)
+        jobs = self.workspace.jobs.newest_first(tag=SUPERVISE)
+        since = now - timedelta(days=self.days)
+        return [self._try(own) for own in runs_to_supervise(jobs, since)]
+
+    def _try(self, attempts: list[Job]) -> Seen:
+        newest = attempts[-1]
+        try:
+            seen = self._look(attempts)
+        except UserError as error:
+            seen = Seen(newest.run, newest.name, "error", str(error))
+        self.console.say(f"{seen.run}: {seen.text}")
+        return seen
+
+    def _look(self, attempts: list[Job]) -> Seen:
+        job = attempts[-1]
+        notified = False if self.dry_run else self._tell_earlier(attempts[:-1])
+        if not job.ended:
+            return Seen(job.run, job.name, "running", f"{job.name} {job.status}", notified)
+        if self.notifier.is_told(job):
+            return Seen(job.run, job.name, "concluded", f"{job.name} {job.status}", notified)
+        supervisor = self._supervisor(job)
+        details = supervisor.details(job)
+        history = supervisor.history(job, details)
+        decision = supervisor.decide(job, history)
+        found = look(decision, details.ended, datetime.now(UTC))
+        if found.action == "wait" or self.dry_run:
+            return Seen(job.run, job.name, "waiting", found.text, notified)
+        following = job
+        if isinstance(decision, Resubmit):
+            following, by_us = resubmit(self.workspace.jobs, job, _budget(job, details, history))
+            done = "submitted" if by_us else "was submitted by another supervisor"
+            text = f"{following.name} {done}: {found.text}"
+        else:
+            text = f"{job.name}: {found.text}"
+        assert found.event is not None
+        notified = self.notifier.tell(job, found.event, found.text) or notified
+        did = "concluded" if following is job else "submitted"
+        return Seen(job.run, following.name, did, text, notified)
+
+    def _tell_earlier(self, attempts: list[Job]) -> bool:
+        """Send the notices that a supervisor which ended too soon still owes."""
+        owed = [job for job in attempts if job.ended and not self.notifier.is_told(job)]
+        reason = "submitted again"
+        sent = [self.notifier.tell(job, "resubmitted", reason) for job in owed]
+        return any(sent)
+
+    def _supervisor(self, job: Job) -> Supervisor:
+        return Supervisor(
+            self.workspace,
+            self.clusters,
+            self.console,
+            FollowSettings(poll_seconds=1.0, retry_timeout_seconds=RETRY_SECONDS),
+            marked_options(job.tags),
+            resubmits=True,
+        )
+
+
+def _budget(job: Job, details: Details, history: list[AttemptResult]) -> Budget | None:
+    """Return what is left of a run's budget; None if it has none.
+
+    Raises:
+        UserError: It is unknown how long the attempt took.
+    """
+    budget = remaining_budget(job, history[-1])
+    if budget is not None and details.ended is None:
+        raise UserError(
+            f"{job.name}: its times cannot be read from here, so what is left of its budget is"
+            " unknown; supervise it from inside the network"
+        )
+    return budget
+
+
+def failed(seen: Iterable[Seen]) -> int:
+    """Return the exit status of a pass: not 0 if a run could not be looked at."""
+    return RequestError.exit_code if any(one.did == "error" for one in seen) else 0

@@ -1,0 +1,35 @@
+"""The commands that look into a running job as a leaf."""
+
+from typing import Final
+
+from jobs.leaf import JobCommand, Leaf
+
+_GROUP: Final = "look at runs"
+
+LEAF: Final = Leaf(
+    commands=(
+        JobCommand(
+            "stacks",
+            _GROUP,
+            "print where the ranks of a running job are, and what they wait for",
+            "jobs.inspection.stacks:run",
+            "jobs.inspection.stacks:StacksOptions",
+            data=True,
+        ),
+        JobCommand(
+            "profile",
+            _GROUP,
+            "record some steps of a running job, and download the profile",
+            "jobs.inspection.profile:run",
+            "jobs.inspection.profile:ProfileOptions",
+            data=True,
+        ),
+        JobCommand(
+            "debug",
+            _GROUP,
+            "show how to get into the nodes of a job that was submitted with --debug",
+            "jobs.inspection.debug:run",
+            "jobs.inspection.debug:DebugOptions",
+        ),
+    ),
+)

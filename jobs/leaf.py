@@ -1,0 +1,85 @@
+"""The interface of a leaf: a feature that a stack can do without, in a folder of its own.
+
+`leaves.py` has a row for each leaf. Deleting the folder and the row removes the feature; nothing
+else names it. What carries a feature out is named as MODULE:NAME, and imported when it is used.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from common.program import Command
+from infra.outputs import Duty
+
+CONTINUES: Final = "resumes from its newest checkpoint"
+
+
+@dataclass(frozen=True)
+class JobCommand(Command):
+    """A command of `python -m jobs`."""
+
+    program: bool = False
+    """Whether options of the trainer may follow after `--`."""
+    outputs: Literal["required", "optional", "named", "made"] = "required"
+    """Whether the command needs the outputs of a stack. optional: it also works on a stack that no
+    longer has outputs; named: it reads them only if the command line names a stack; made: it
+    works on the stack itself."""
+    data: bool = False
+    """Whether the command moves data, for which it must be inside the network of a private
+    stack."""
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """A kind of job, which is also a tag of its jobs and their default experiment."""
+
+    name: str
+    role: Duty = "train"
+    """Role of the clusters that its jobs run on."""
+    trains: bool = False
+    """Whether its jobs train, so that the folder of the run has checkpoints and a result."""
+    plain: bool = False
+    """Whether its jobs prefer a cluster without GPUs."""
+    hours: float | None = None
+    """Time limit in hours of a short job, which hangs and wastes money if it takes longer; None is
+    Azure's maximum."""
+    continues: str | None = CONTINUES
+    """What a job does that is started again; None if it begins anew."""
+    unfollowed: str | None = None
+    """What is not done, as a clause, while no command follows a job."""
+    completed: str | None = None
+    """MODULE:FUNCTION called once a followed job has completed, with the workspace and the job;
+    returns a `Found` for the end of the command's output."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something to print, as text and in the JSON document of a command."""
+
+    key: str
+    """Key in the document."""
+    value: Any
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What a feature adds to the jobs. Everything is optional."""
+
+    commands: tuple[JobCommand, ...] = ()
+    """Its commands."""
+    kinds: tuple[JobKind, ...] = ()
+    """Its kinds of job."""
+    costs_now: str | None = None
+    """MODULE:FUNCTION(workspace, outputs) -> `Found`: what of it costs money now, for `status`."""
+    delete: str | None = None
+    """MODULE:FUNCTION(manager, console, wait_seconds, poll_seconds) -> words for what was deleted,
+    or None: deletes what of it costs money, as the first step of `teardown`."""
+    about_run: str | None = None
+    """MODULE:FUNCTION(run, outputs) -> line or None: what it knows of a `ComparedRun`, for
+    `compare`."""
+    expects: str | None = None
+    """MODULE:FUNCTION(config, cluster, nodes, data) -> `Expected`: throughput that it predicts, for
+    those who measure it."""
+    refuses: str | None = None
+    """MODULE:FUNCTION(command, access, environment) -> reason or None: why this machine cannot run
+    a command that moves data."""

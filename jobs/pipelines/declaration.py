@@ -1,0 +1,302 @@
+"""Pulumi's state and the identities of the workflows, as requests to Resource Manager. Pure.
+
+The storage account and the key vault answer publicly, and only to Entra identities with a role on
+the container or the key: whoever deploys a private platform is outside of its network, which does
+not exist yet. The account has no keys, and keeps deleted and overwritten blobs; the vault cannot be
+purged.
+
+A workflow's identity trusts the tokens that GitHub signs for one repository and one occasion, which
+the subject of the token names: a pull request, the main branch or an environment (GitHub, "OpenID
+Connect reference"). So there is no secret, and no right to Entra's directory is needed.
+
+API versions and properties as in Azure's reference of each.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from infra.catalog import roles as catalog
+from infra.prerequisites import Prerequisites
+
+Redundancy = Literal["LRS", "ZRS", "GRS"]
+Purpose = Literal["preview", "up", "jobs"]
+PURPOSES: Final[Mapping[Purpose, str]] = {
+    "preview": "previews and the drift check",
+    "up": "deployments",
+    "jobs": "submissions and supervision",
+}
+
+DELETED_DAYS: Final = 90
+"""Days that a deleted or overwritten state can be restored."""
+CRYPTO_USER: Final = "12338af0-0e69-4776-bea7-57ae8d297424"
+"""Encrypts and decrypts with a key. No built-in role only decrypts."""
+ROLE_ADMINISTRATOR: Final = "f58310d9-a9f6-439a-9e8d-f62e7b41a168"
+ROLES: Final = {
+    **catalog.NAMES,
+    CRYPTO_USER: "Key Vault Crypto User",
+    ROLE_ADMINISTRATOR: "Role Based Access Control Administrator",
+}
+"""Names by the GUIDs of Azure's built-in roles."""
+
+_GROUPS, _STORAGE, _VAULTS = "2021-04-01", "2023-05-01", "2023-07-01"
+_IDENTITIES, _ASSIGNMENTS = "2023-01-31", "2022-04-01"
+_NAME: Final = "pulumi"
+"""Name of the container, and of the key."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource that has to exist."""
+
+    id: str
+    api_version: str
+    body: Mapping[str, Any]
+    words: str
+    """What it is, for people."""
+
+
+class StateNames:
+    """Ids and addresses of everything around Pulumi's state, the same for all stacks of a prefix.
+
+    Args:
+        prefix: Common beginning of all names of the project.
+        subscription: Id of the subscription.
+    """
+
+    def __init__(self, prefix: str, subscription: str) -> None:
+        # Six letters, as both names are unique in all of Azure.
+        digest = hashlib.sha256(f"{prefix}\n{subscription.lower()}".encode()).digest()
+        letters = "".join(chr(ord("a") + byte % 26) for byte in digest[:6])
+        self.prefix = prefix
+        self.account, self.vault = f"{prefix}state{letters}", f"{prefix}-state-{letters}"
+        self.group_id = f"/subscriptions/{subscription}/resourceGroups/{prefix}-state-rg"
+        providers = f"{self.group_id}/providers"
+        self.account_id = f"{providers}/Microsoft.Storage/storageAccounts/{self.account}"
+        self.container_id = f"{self.account_id}/blobServices/default/containers/{_NAME}"
+        self.vault_id = f"{providers}/Microsoft.KeyVault/vaults/{self.vault}"
+        self.key_id = f"{self.vault_id}/keys/{_NAME}"
+        self.identities = f"{providers}/Microsoft.ManagedIdentity/userAssignedIdentities"
+        self.backend = f"azblob://{_NAME}?storage_account={self.account}"
+        """Address of the backend for `pulumi login` and PULUMI_BACKEND_URL."""
+        self.secrets_provider = f"azurekeyvault://{self.vault}.vault.azure.net/keys/{_NAME}"
+
+
+def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> list[Resource]:
+    """Return what Pulumi's state needs, in order."""
+    placed = {"location": needs.region, "tags": dict(needs.tags)}
+    kept = {"enabled": True, "days": DELETED_DAYS}
+    account = {
+        "allowSharedKeyAccess": False,
+        "defaultToOAuthAuthentication": True,
+        "allowBlobPublicAccess": False,
+        "allowCrossTenantReplication": False,
+        "minimumTlsVersion": "TLS1_2",
+        "supportsHttpsTrafficOnly": True,
+        "publicNetworkAccess": "Enabled",
+    }
+    blobs = {
+        "isVersioningEnabled": True,
+        "deleteRetentionPolicy": kept,
+        "containerDeleteRetentionPolicy": kept,
+    }
+    vault = {
+        "tenantId": needs.tenant_id,
+        "sku": {"family": "A", "name": "standard"},
+        "enableRbacAuthorization": True,
+        "enableSoftDelete": True,
+        "softDeleteRetentionInDays": DELETED_DAYS,
+        "enablePurgeProtection": True,
+        "publicNetworkAccess": "Enabled",
+    }
+    key = {
+        "kty": "RSA",
+        "keySize": 3072,
+        "keyOps": ["encrypt", "decrypt", "wrapKey", "unwrapKey"],
+    }
+    sku = {"kind": "StorageV2", "sku": {"name": f"Standard_{redundancy}"}}
+    open_to = "a public endpoint, for Entra identities with a role"
+    return [
+        Resource(names.group_id, _GROUPS, placed, "resource group"),
+        Resource(
+            names.account_id,
+            _STORAGE,
+            {**placed, **sku, "properties": account},
+            f"storage account without keys; {open_to}",
+        ),
+        Resource(
+            f"{names.account_id}/blobServices/default",
+            _STORAGE,
+            {"properties": blobs},
+            f"its versions of blobs; what is deleted can be restored for {DELETED_DAYS} days",
+        ),
+        Resource(
+            names.container_id,
+            _STORAGE,
+            {"properties": {"publicAccess": "None"}},
+            "container of the state",
+        ),
+        Resource(
+            names.vault_id,
+            _VAULTS,
+            {**placed, "properties": vault},
+            f"key vault with purge protection; {open_to}",
+        ),
+        Resource(
+            names.key_id,
+            _VAULTS,
+            {"properties": key},
+            "key that encrypts the secrets in the state",
+        ),
+    ]
+
+
+def identity(
+    purpose: Purpose, repository: str, names: StateNames, needs: Prerequisites
+) -> list[Resource]:
+    """Return the identity of some workflows of one stack, and what it trusts, in order: Azure
+    refuses credentials of one identity that are created at the same time.
+
+    Args:
+        purpose: Purpose of the workflows.
+        repository: Repository as the subjects of its tokens name it: ORGANISATION/REPOSITORY, or
+            with immutable ids ORGANISATION@ID/REPOSITORY@ID.
+        names: Names around Pulumi's state, in whose group the identities are.
+        needs: What the stack asks of Azure. Its name is also that of the environment in GitHub
+            whose approval `up` needs.
+    """
+    main = {"main": "ref:refs/heads/main"}
+    trusted: Mapping[Purpose, Mapping[str, str]] = {
+        "preview": {"pull-request": "pull_request", **main},
+        "up": {"environment": f"environment:{needs.stack}"},
+        "jobs": main,
+    }
+    own = f"{names.identities}/{names.prefix}-{needs.stack}-{purpose}"
+    body = {"location": needs.region, "tags": dict(needs.tags)}
+    found = [Resource(own, _IDENTITIES, body, f"identity for {PURPOSES[purpose]}")]
+    for name, occasion in trusted[purpose].items():
+        subject = f"repo:{repository}:{occasion}"
+        properties = {
+            "issuer": "https://token.actions.githubusercontent.com",
+            "subject": subject,
+            "audiences": ["api://AzureADTokenExchange"],
+        }
+        found.append(
+            Resource(
+                f"{own}/federatedIdentityCredentials/{name}",
+                _IDENTITIES,
+                {"properties": properties},
+                f"trust in GitHub's tokens for {subject}",
+            )
+        )
+    return found
+
+
+def identity_roles(
+    purpose: Purpose, principal: str, names: StateNames, needs: Prerequisites
+) -> list[Resource]:
+    """Return the roles of an identity.
+
+    The identity for jobs gets only the state: what it may do with jobs comes from the stack's group
+    of people who may submit them.
+    """
+    who = f"identity {names.prefix}-{needs.stack}-{purpose}"
+    # A new identity needs its type, because not every replica of the directory knows it yet.
+    kind = {"principalType": "ServicePrincipal"}
+    found = state_roles(names, principal, who, writes=purpose == "up", more=kind)
+    scope = stack_scope(needs)
+    if purpose == "preview":
+        found.append(assignment(scope, principal, catalog.READER, who, kind))
+    if purpose == "up":
+        limited = {**kind, "condition": only_roles(needs), "conditionVersion": "2.0"}
+        found += [
+            assignment(scope, principal, catalog.CONTRIBUTOR, who, kind),
+            assignment(scope, principal, ROLE_ADMINISTRATOR, who, limited),
+        ]
+    return found
+
+
+def state_roles(
+    names: StateNames,
+    principal: str,
+    who: str,
+    *,
+    writes: bool,
+    more: Mapping[str, str] | None = None,
+) -> list[Resource]:
+    """Return the roles with which somebody reads Pulumi's state, or writes it."""
+    blobs = catalog.BLOB_DATA_CONTRIBUTOR if writes else catalog.BLOB_DATA_READER
+    return [
+        assignment(names.container_id, principal, blobs, who, more),
+        assignment(names.key_id, principal, CRYPTO_USER, who, more),
+    ]
+
+
+def assignment(
+    scope: str, principal: str, role: str, who: str, more: Mapping[str, str] | None = None
+) -> Resource:
+    """Return a role assignment.
+
+    Args:
+        scope: Id of the resource that the role is assigned on.
+        principal: Object id of who gets the role.
+        role: GUID of the role.
+        who: Who gets it, for people.
+        more: Further properties: the type of the principal, a condition.
+    """
+    name = uuid.uuid5(uuid.NAMESPACE_URL, f"{scope.lower()}/{principal}/{role}")
+    definitions = "providers/Microsoft.Authorization/roleDefinitions"
+    properties = {
+        "roleDefinitionId": f"/subscriptions/{scope.split('/')[2]}/{definitions}/{role}",
+        "principalId": principal,
+        **(more or {}),
+    }
+    limit = ", with a condition" if "condition" in properties else ""
+    return Resource(
+        f"{scope}/providers/Microsoft.Authorization/roleAssignments/{name}",
+        _ASSIGNMENTS,
+        {"properties": properties},
+        f"role {ROLES[role]} of {who} on {scope.rpartition('/')[2]}{limit}",
+    )
+
+
+def stack_scope(needs: Prerequisites) -> str:
+    """Return the id of the smallest scope that holds everything a stack declares: its group if that
+    exists before it, otherwise the subscription, in which the stack creates its group.
+    """
+    subscription = f"/subscriptions/{needs.subscription_id}"
+    group = f"{subscription}/resourceGroups/{needs.resource_group}"
+    return group if needs.group_exists else subscription
+
+
+def only_roles(needs: Prerequisites) -> str:
+    """Return the condition with which an identity assigns and removes only the roles that stacks
+    assign: neither Owner nor the right to assign roles is one of them (Azure RBAC, "Examples to
+    delegate Azure role assignment management with conditions", "Constrain roles").
+    """
+    attribute = "Microsoft.Authorization/roleAssignments:RoleDefinitionId"
+    return " AND ".join(
+        f"((!(ActionMatches{{'Microsoft.Authorization/roleAssignments/{action}'}})) OR"
+        f" (@{source}[{attribute}] ForAnyOfAnyValues:GuidEquals {{{', '.join(needs.roles)}}}))"
+        for action, source in (("write", "Request"), ("delete", "Resource"))
+    )
+
+
+def holds(existing: object, wanted: object) -> bool:
+    """Check whether an existing resource has everything that is wanted, and maybe more.
+
+    Azure returns some texts in another spelling. Only a subject counts as it is written, because
+    Entra compares it with upper and lower case.
+    """
+    if isinstance(wanted, Mapping):
+        return isinstance(existing, Mapping) and all(
+            existing.get(name) == value if name == "subject" else holds(existing.get(name), value)
+            for name, value in wanted.items()
+        )
+    if isinstance(wanted, str) and isinstance(existing, str):
+        return existing.lower() == wanted.lower()
+    if isinstance(wanted, Sequence) and isinstance(existing, Sequence):
+        return sorted(map(str, existing)) == sorted(map(str, wanted))
+    return existing == wanted

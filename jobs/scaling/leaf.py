@@ -1,0 +1,20 @@
+"""Measurements of images/s by number of nodes as a leaf."""
+
+from typing import Final
+
+from jobs.leaf import JobCommand, Leaf
+
+LEAF: Final = Leaf(
+    commands=(
+        JobCommand(
+            "scaling",
+            "foresee",
+            "measure images/s by number of nodes with short jobs; `plan` then uses the points:"
+            " scaling --nodes 1 2 4",
+            "jobs.scaling.command:run",
+            "jobs.scaling.command:ScalingOptions",
+            program=True,
+            data=True,
+        ),
+    ),
+)

@@ -1,0 +1,247 @@
+"""Throughput of nodes: ranges in words, measured points in files, and what is expected of nodes.
+
+A file of points has one JSON object a line and is only ever appended to. Pure but for reading and
+appending.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import inf
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from common import fields
+from common.errors import UserError
+from trainer.config import ModelConfig, TrainConfig
+from trainer.presets import PRESETS
+
+FILE: Final = "points.jsonl"
+"""Name of a file of points."""
+FOLDER: Final = "scaling"
+"""Folder of all points: FOLDER/NAME of this machine, FOLDER/STACK/NAME of a stack."""
+SYNTHETIC: Final = "synthetic"
+_DEPTHS: Final = (50, 101, 152)
+_PLAIN: Final = (64, "7x7", 224)
+"""Width, stem and image size of the ResNets that are called by their depth alone."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A value with the ends of its range."""
+
+    low: float
+    middle: float
+    high: float
+
+    @property
+    def values(self) -> tuple[float, float, float]:
+        """Low end, middle and high end."""
+        return self.low, self.middle, self.high
+
+    def scaled(self, factor: float) -> "Span":
+        return Span(*(value * factor for value in self.values))
+
+    def shifted(self, by: float) -> "Span":
+        return Span(*(value + by for value in self.values))
+
+    def capped(self, cap: float) -> "Span":
+        """Return the span with no value above a cap."""
+        return Span(*(min(value, cap) for value in self.values))
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Span":
+        """Return the lowest value, the median and the highest."""
+        return cls(min(values), median(values), max(values))
+
+
+def words(span: Span | None, unit: str = "") -> str:
+    """Format a range as middle (low - high), with three digits; `never` for an infinite end."""
+    middle, ends = in_parts(span)
+    text = f"{middle} ({ends})" if ends else middle
+    return f"{text} {unit}".strip()
+
+
+def in_parts(span: Span | None) -> tuple[str, str]:
+    """Return the middle and the ends in words; `?` and nothing if the range is not known."""
+    if span is None:
+        return "?", ""
+    low, middle, high = map(_digits, span.values)
+    return middle, f"{low} - {high}" if low != high else ""
+
+
+def _digits(value: float) -> str:
+    if value == inf:
+        return "never"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def ends(span: Span | None, digits: int = 6) -> list[float | None] | None:
+    """Return low, middle and high for JSON output, with null for infinite values."""
+    if span is None:
+        return None
+    return [None if value == inf else round(value, digits) for value in span.values]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Throughput that nodes are expected to reach, before it is measured."""
+
+    images_per_s: Span | None
+    """None if it cannot be predicted."""
+    reason: str = ""
+    """Why it cannot be predicted."""
+    one_gpu: float | None = None
+    """Images/s of one GPU that the prediction rests on."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement: a run on a number of nodes, or of ranks of this machine."""
+
+    size: str
+    """VM size, or `this machine`."""
+    nodes: int
+    ranks: int
+    model: str
+    """Such as ResNet-50."""
+    precision: str
+    """float32 or mixed_float16."""
+    batch_per_rank: int
+    image_size: int
+    rates: tuple[float, ...]
+    """Images/s of all ranks together, of each repeat; empty if the point failed."""
+    network: str | None = None
+    """Network between the nodes that NCCL reported; None for one node."""
+    at: str = ""
+    """Time in UTC as in ISO 8601."""
+    environment: Mapping[str, str] | None = None
+    """What explains the rates: image, driver, versions, machine."""
+    problem: str | None = None
+    """Why the point is not to be used; None if it is."""
+    accumulation: int = 1
+    """Micro-batches into which a rank's batch was divided."""
+    xla: bool | None = None
+    """Whether XLA compiled the step; None if that was not noted, which fits both."""
+    data: str = SYNTHETIC
+    """What was read: synthetic, or a data set as NAME:VERSION or folder."""
+
+    def __post_init__(self) -> None:
+        if min(self.nodes, self.ranks) < 1 or any(rate <= 0 for rate in self.rates):
+            raise ValueError("rates, nodes and ranks must be above 0")
+
+    @property
+    def middle(self) -> float:
+        return median(self.rates)
+
+    @property
+    def usable(self) -> bool:
+        return bool(self.rates) and self.problem is None
+
+    def is_like(self, other: "Point") -> bool:
+        """Whether two points differ at most in nodes, ranks and what was measured."""
+
+        def configuration(one: Point) -> tuple[object, ...]:
+            network = one.model, one.precision, one.image_size
+            return one.size.lower(), *network, one.batch_per_rank, one.accumulation, one.data
+
+        compiled_alike = self.xla == other.xla or None in (self.xla, other.xla)
+        return compiled_alike and configuration(self) == configuration(other)
+
+
+def name_problems(name: str) -> list[str]:
+    """Return why a text cannot name a measurement, whose runs' keys begin with it."""
+    if re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,39}", name):
+        return []
+    return [
+        f"--name: {name!r} must be at most 40 letters, digits, '_' and '-', the first a letter or"
+        " digit"
+    ]
+
+
+def wanted(
+    config: TrainConfig, size: str, nodes: int = 1, ranks: int = 1, data: str = SYNTHETIC
+) -> Point:
+    """Return the point of a configuration that is to be measured, without rates."""
+    return Point(
+        *(size, nodes, ranks, model_name(config), config.compute.precision),
+        *(config.batch_size, config.model.image_size, ()),
+        accumulation=config.optimizer.accumulation,
+        xla=config.compute.xla,
+        data=data,
+    )
+
+
+def model_name(config: TrainConfig) -> str:
+    """Return the network as points call it: ResNet-50, or all options that make it another one."""
+    model = config.model
+    # Ways to divide a network or to exchange updates change its throughput as well.
+    given = fields.to_flags(config, PRESETS["digits"])
+    flags = [feature.words.partition(" ")[0] for feature in config.features if feature.kinds]
+    changed = [word for flag in flags for word in (flag, given[given.index(flag) + 1])]
+    resnet = config.task == "classification" and not model.builder and model.network == "resnet"
+    plain = (model.width, model.stem, model.image_size) == _PLAIN and model.depth in _DEPTHS
+    if resnet and plain and not changed:
+        return f"ResNet-{model.depth}"
+    return " ".join([config.task, *fields.to_flags(model, ModelConfig()), *changed])
+
+
+def read(path: Path) -> list[Point]:
+    """Read the points of a file.
+
+    Raises:
+        UserError: The file does not exist, or a line is no point; names the line.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            data = json.loads(line)
+            found.append(Point(**{**data, "rates": tuple(map(float, data["rates"]))}))
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{path}, line {number}: is no measured point ({error})") from error
+    return found
+
+
+def append(path: Path, point: Point) -> None:
+    """Append a point to a file; what is in it stays as it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(point)) + "\n")
+
+
+def alike(points: Iterable[Point], like: Point) -> list[Point]:
+    """Return the usable points with the configuration of a point, ascending by nodes and ranks: the
+    newest of each.
+    """
+    found = {(one.nodes, one.ranks): one for one in points if one.usable and one.is_like(like)}
+    return [found[key] for key in sorted(found)]
+
+
+def efficiency(point: Point, base: Point | None) -> float | None:
+    """Return throughput of a rank in that of a rank of another point; None without one."""
+    return None if base is None else point.middle / point.ranks / (base.middle / base.ranks)
+
+
+def newest(folder: Path, stack: str) -> Path | None:
+    """Return the file of a stack whose last usable point is the newest; None without one.
+
+    Args:
+        folder: Folder of all points.
+        stack: Name of the stack.
+
+    Raises:
+        UserError: A file is broken; names the line.
+    """
+    times = {
+        file: [point.at for point in read(file) if point.usable]
+        for file in folder.glob(f"{stack}/*/{FILE}")
+    }
+    return max(
+        (file for file in times if times[file]), key=lambda file: max(times[file]), default=None
+    )

@@ -1,1 +1,0 @@
-"""Tables of the azure-native types that the platform declares."""

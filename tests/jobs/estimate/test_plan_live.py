@@ -1,0 +1,66 @@
+"""`plan` of a stack, against the stand-in for Azure."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobs import throughput
+from jobs.azure import node_prices
+from jobs.cli import main
+from jobs.errors import UnreachableError
+from tests.jobs.estimate.support import point
+
+
+@pytest.fixture(autouse=True)
+def no_stored_prices(tmp_path, monkeypatch):
+    monkeypatch.setattr(node_prices.known, "__defaults__", (None, tmp_path / "prices"))
+
+
+def plan(live, tmp_path, capsys, *args):
+    page = str(tmp_path / "plan.html")
+    assert main(["plan", "--outputs", str(live.file), "--page", page, *args]) == 0
+    return capsys.readouterr()
+
+
+def test_a_stack_is_planned_with_its_clusters_and_the_prices_of_its_region(live, tmp_path, capsys):
+    document = json.loads(plan(live, tmp_path, capsys, "--json").out)
+    kinds = {(choice["size"], choice["priority"]) for choice in document["choices"]}
+    clusters = [one for one in live.outputs.clusters.values() if one.gpus_per_node]
+    assert kinds == {(cluster.size, cluster.priority) for cluster in clusters}
+    assert all(choice["cost"] is not None for choice in document["choices"])
+    assert "Azure Machine Learning, VM sizes of the region" in plan(live, tmp_path, capsys).out
+
+
+def test_without_an_answer_a_stack_is_planned_with_recorded_prices(
+    live, tmp_path, capsys, monkeypatch
+):
+    def refuse(_):
+        raise UnreachableError("Azure does not answer")
+
+    monkeypatch.setattr("jobs.azure.costs.read_prices", refuse)
+    shown = plan(live, tmp_path, capsys)
+    assert "prices of the workspace are not known: Azure does not answer" in shown.err
+    assert "at least" in shown.out
+
+
+def test_a_plan_of_a_stack_rests_on_the_points_of_its_newest_sweep(
+    live, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    sweeps = Path(throughput.FOLDER)
+    for stack, name, day, rate in (
+        ("dev", "old", 1, 9000.0), ("dev", "new", 3, 9500.0), ("dev", "older", 2, 9100.0),
+        ("prod", "newest", 4, 1.0),
+    ):  # fmt: skip
+        measured = point(1, rate, at=f"2026-11-{day:02}T00:00:00Z")
+        throughput.append(sweeps / stack / name / throughput.FILE, measured)
+    shown = plan(live, tmp_path, capsys, "--nodes", "1", "--json")
+    assert "measured points: scaling/dev/new/points.jsonl" in shown.err
+    (choice,) = json.loads(shown.out)["choices"]
+    assert (choice["basis"], choice["images_per_s"]) == ("measured", [9500.0] * 3)
+    other = str(sweeps / "dev" / "old" / throughput.FILE)
+    document = json.loads(
+        plan(live, tmp_path, capsys, "--nodes", "1", "--json", "--measured", other).out
+    )
+    assert document["choices"][0]["images_per_s"] == [9000.0] * 3

@@ -1,0 +1,72 @@
+"""What holds for every leaf of the trainer, whatever it adds."""
+
+from dataclasses import fields as fields_of
+
+import numpy as np
+import pytest
+
+from common.program import load
+from tests.trainer.support import scenarios
+from tests.trainer.support.world import run_world
+from trainer.combinations import FEATURES
+from trainer.config import TrainConfig
+from trainer.leaf import Exchanges
+from trainer.leaves import LEAVES
+from trainer.presets import PRESETS, parse_train
+
+OPTIONS = {
+    feature.name: feature.words.replace("above 1", "2").split()
+    for leaf in LEAVES
+    for feature in leaf.features
+}
+RULES = [leaf for leaf in LEAVES if leaf.step_rule or leaf.division]
+
+
+def asked(leaf, *others):
+    """The digits with a leaf in use."""
+    return parse_train([word for one in leaf.features for word in OPTIONS[one.name]] + [*others])
+
+
+def key_of(leaf):
+    return leaf.key or leaf.observer
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=key_of)
+def test_its_options_are_a_group_and_use_nothing_by_default(leaf):
+    if leaf.options:
+        assert [one.name for one in fields_of(TrainConfig)].count(leaf.key) == 1
+        assert PRESETS["digits"].of(leaf.options) == leaf.options()
+    assert not leaf.used(PRESETS["digits"])
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=key_of)
+def test_what_it_names_is_there(leaf):
+    for path in (leaf.step_rule, leaf.division, leaf.observer):
+        assert not path or callable(load(path))
+    names = {name for one in FEATURES for name in (one.name, *one.kinds)}
+    for feature in leaf.features:
+        assert {name for excluded in feature.excludes for name in excluded} <= names
+        assert feature.wanted(asked(leaf))
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=key_of)
+def test_all_ranks_are_equal_after_the_last_step_whatever_exchanges(leaf):
+    exchanges = leaf.exchanges(asked(leaf), 101) if leaf.exchanges else Exchanges()
+    for step in range(102):
+        following = exchanges.next(step)
+        assert step <= following <= 101
+        assert exchanges.next(following) == following
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leaf", RULES, ids=key_of)
+def test_every_rule_and_division_counts_each_image_once_and_keeps_ranks_equal(leaf, digits_folder):
+    options = ["--data.dir", str(digits_folder), "--ranks", "2", "--epochs", "3"]
+    results = run_world(scenarios.take_steps_of_a_run, 2, asked(leaf, *options), 6)
+    for result in results:
+        assert (result["steps"], result["images"]) == (6, 6 * 2 * 32)
+        assert np.isfinite(result["loss"])
+        assert result["loss"] == results[0]["loss"]
+        assert result["state"].keys() == results[0]["state"].keys()
+        for name, value in result["state"].items():
+            assert value.tobytes() == results[0]["state"][name].tobytes(), name

@@ -1,0 +1,34 @@
+"""Every task brings what the trunk asks of it, and no two tasks are mistaken for each other."""
+
+import pytest
+
+from common.program import load
+from trainer.data.targets import target_decoder
+from trainer.networks import NETWORKS
+from trainer.presets import PRESETS
+from trainer.task_table import EMBEDDED, TASKS, metrics_in, score_in
+from trainer.tasks.task import make_task
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_what_a_task_names_is_there_and_of_this_task(name):
+    task, config = TASKS[name], PRESETS[TASKS[name].suggestion.small]
+    assert make_task(config, 3).description is task
+    assert (config.task, config.data.source) == (name, task.embedded.source)
+    assert NETWORKS[config.model.network].per == task.per
+    assert NETWORKS[task.suggestion.network].per == task.per
+    assert callable(target_decoder(name).fault)
+    for path in (task.report, task.answers.read, task.embedded.prepare, *task.features.values()):
+        assert callable(load(path))
+
+
+def test_results_tell_their_task():
+    assert next(iter(TASKS)) == "classification"
+    assert len(EMBEDDED) == len(TASKS)
+    for task in TASKS.values():
+        values = {metric.key: 0.5 - number / 10 for number, metric in enumerate(task.evaluation)}
+        assert metrics_in(values) == task.evaluation
+        assert score_in(values) == 0.5
+    assert metrics_in({"loss": 1.0}) == ()
+    outputs = [task.answers.outputs for task in TASKS.values()]
+    assert not any(one < other for one in outputs for other in outputs)

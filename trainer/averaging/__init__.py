@@ -1,0 +1,1 @@
+"""Periodic averaging: ranks that update on their own, and are averaged every few steps."""

@@ -1,0 +1,1 @@
+"""Classification, the default task: one class per image."""

@@ -1,0 +1,34 @@
+"""The default task, which is declared as any other. Standard library only."""
+
+from typing import Final
+
+from trainer.leaf import Leaf
+from trainer.task_descriptions import (
+    Answers,
+    EmbeddedDataSet,
+    Metric,
+    Suggestion,
+    TaskDescription,
+)
+
+CLASSIFICATION: Final = TaskDescription(
+    name="classification",
+    code="trainer.classification.task:Classification",
+    targets="trainer.classification.labels:Labels",
+    training=Metric("train_top1", "training top-1"),
+    evaluation=(Metric("top1", "top-1"), Metric("top5", "top-5")),
+    about="Fraction of images whose class is the most probable (top-1) or among five (top-5).",
+    report="trainer.classification.report:sections",
+    per="image",
+    logits=lambda size, outputs: [outputs],  # noqa: ARG005 - does not depend on the size
+    answers=Answers(
+        frozenset({"class_ids", "class_names", "probabilities"}),
+        "probabilities",
+        "trainer.classification.serving:read_answers",
+        tabular=True,
+    ),
+    embedded=EmbeddedDataSet("digits", "trainer.data.builtin.digits:prepare_digits", 1437),
+    suggestion=Suggestion("digits", "resnet", "imagenet-1gpu"),
+)
+
+LEAF: Final = Leaf(task=CLASSIFICATION)

@@ -1,0 +1,315 @@
+"""Data sets described where they are: files are scanned, and only manifest.json is written."""
+
+import os
+import sys
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+
+from common.text import plural
+from trainer.data.encoded_image import (
+    DECODE_ERRORS,
+    BrokenImageError,
+    encoding_of,
+    mode_fault,
+    open_image,
+    record_fault,
+)
+from trainer.data.example import BrokenRecordError, Record
+from trainer.data.formats.record_format import RecordFormat
+from trainer.data.manifest import (
+    FILE_NAME,
+    INDEX_EVERY,
+    Manifest,
+    Normalization,
+    Shard,
+    Split,
+    SplitCounts,
+    read_manifest,
+)
+from trainer.data.prepare.pool import Advance, WorkThrough, work_through
+from trainer.data.prepare.statistics import IMAGES, PixelSums
+from trainer.errors import DataError
+
+UNKNOWN, DAMAGED, UNFAITHFUL, MISDESCRIBED = range(4)
+"""Kinds of faults: images that the reader cannot decode, that seem damaged, that it does not decode
+faithfully, and that their records describe wrongly."""
+
+MAX_CLASSES = 100_000
+"""Range of labels from which they are considered invalid; the largest ImageNet has 21,841."""
+
+
+@dataclass(frozen=True)
+class ForeignShard:
+    """A shard to scan."""
+
+    split: str
+    path: Path
+    file: str
+    """Name relative to the manifest."""
+    format: RecordFormat
+    classes: int | None = None
+    """Number of classes, whose labels begin at 0; None if any label will do for now."""
+
+
+@dataclass
+class ImageFaults:
+    """Records with a fault of the same kind."""
+
+    count: int
+    first: str
+    """The first of these records, with its fault."""
+
+
+@dataclass
+class ScannedShard:
+    """Result of scanning a shard."""
+
+    split: str
+    shard: Shard
+    counts: SplitCounts
+    """Counts of encodings and sizes; classes are not known yet, so all images are in one class."""
+    labels: Counter[int] = field(default_factory=Counter)
+    names: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Name and synset of each label in the records; empty where the records have none."""
+    faults: dict[int, ImageFaults] = field(default_factory=dict)
+    """Faults by kind: `UNKNOWN` and the others."""
+
+
+def scan_all(
+    shards: Sequence[ForeignShard],
+    images: int,
+    processes: int,
+    work_through: WorkThrough = work_through,
+) -> list[ScannedShard]:
+    """Scan all shards in parallel; return the results in their order.
+
+    Args:
+        shards: Shards to scan.
+        images: Number of images in all of them, or an estimate of it.
+        processes: Number of processes; 0 is one per core.
+        work_through: Does the scans; by default a pool of processes.
+
+    Raises:
+        DataError: A record is damaged, or has a label that is no class.
+    """
+    with work_through(scan, shards, images, "reading", processes) as results:
+        by_file = {scanned.shard.file: scanned for scanned in results}
+    return [by_file[shard.file] for shard in shards]
+
+
+def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
+    """Scan one shard, without holding it in memory.
+
+    Raises:
+        DataError: A record is damaged, or has a label that is no class.
+    """
+    counts = SplitCounts.empty(1)
+    scanned = ScannedShard(task.split, Shard(task.file, 0, 0, ""), counts)
+    records = task.format.scan(str(task.path), task.file)
+    where, fault = "", None
+    try:
+        for stored in records:
+            where, fault = stored.where, stored.fault
+            if fault:
+                break
+            record = task.format.record(stored.values)
+            if task.classes is not None and not 0 <= record.label < task.classes:
+                fault = f"label {record.label} is not a class, 0 to {task.classes - 1}"
+                break
+            _add(record, scanned, f"{Path(task.file).name}, {where}")
+            advance(1)
+            where = ""
+    except BrokenRecordError as error:
+        fault = str(error)
+    if fault:
+        raise DataError(
+            f"{task.path}, {where or records.where}: {fault}; copy or write the shard again"
+        )
+    scanned.shard = records.shard()
+    return scanned
+
+
+def _add(record: Record, scanned: ScannedShard, where: str) -> None:
+    scanned.labels[record.label] += 1
+    note_name(scanned.names, record.label, (record.text, record.synset), where)
+    encoding, notes = encoding_of(record.encoded), dict[int, str | None]()
+    height, width = record.height, record.width
+    if not encoding:
+        notes[UNKNOWN] = f"begins with {record.encoded[:4]!r}"
+    else:
+        try:
+            image = open_image(record.encoded)
+            width, height = image.size
+            notes[UNFAITHFUL] = mode_fault(image)
+            notes[MISDESCRIBED] = record_fault(record, image)
+        except BrokenImageError as error:
+            notes[DAMAGED] = str(error)
+    scanned.counts.add(0, encoding, height, width)
+    for kind, text in notes.items():
+        if text:
+            scanned.faults.setdefault(kind, ImageFaults(0, f"{where}: {text}")).count += 1
+
+
+def note_name(
+    names: dict[int, tuple[str, str]], label: int, name: tuple[str, str], where: str
+) -> None:
+    """Record the name and synset of a label.
+
+    Raises:
+        DataError: The label had another name before, so labels do not mean the same everywhere.
+    """
+    known = names.get(label, ("", ""))
+    for before, now in zip(known, name, strict=True):
+        if before and now and before != now:
+            raise DataError(
+                f"{where}: label {label} is {now!r} here and {before!r} in an earlier shard;"
+                " labels must mean the same everywhere: write the shards again"
+            )
+    names[label] = (known[0] or name[0], known[1] or name[1])
+
+
+def merge_faults(scanned: Iterable[ScannedShard]) -> dict[int, ImageFaults]:
+    """Return the faults of several shards, by kind, in the order of shards."""
+    merged: dict[int, ImageFaults] = {}
+    for part in scanned:
+        for kind, faults in part.faults.items():
+            merged.setdefault(kind, ImageFaults(0, faults.first)).count += faults.count
+    return merged
+
+
+def existing_manifest(folder: Path) -> Manifest | None:
+    """Return the manifest that a folder has.
+
+    Raises:
+        DataError: It has none, and none can be written.
+    """
+    existing = read_manifest(folder) if (folder / FILE_NAME).exists() else None
+    if not existing and not os.access(folder, os.W_OK):
+        raise DataError(f"{folder}: is not writable, but the manifest must be written there")
+    return existing
+
+
+def save_described(folder: Path, manifest: Manifest, existing: Manifest | None) -> Manifest:
+    """Write a manifest, unless the folder has the same one.
+
+    Raises:
+        DataError: The folder has another one.
+    """
+    if existing and existing.version != manifest.version:
+        raise DataError(
+            f"{folder / FILE_NAME}: describes shards other than those in the folder; remove it and"
+            " run the command again"
+        )
+    if existing:
+        print(f"{folder}: already has a manifest, version {existing.version}")
+        return existing
+    manifest.save(folder)
+    train, validation = (manifest.splits[name].examples for name in ("train", "validation"))
+    print(
+        f"{folder}: {plural(train, 'training image')}, {plural(validation, 'held-out image')},"
+        f" {plural(len(manifest.classes), 'class', 'classes')}, version {manifest.version}"
+    )
+    return manifest
+
+
+def labels_by_split(folder: Path, scanned: Sequence[ScannedShard]) -> dict[str, Counter[int]]:
+    """Return the number of images of each label in each split.
+
+    Raises:
+        DataError: A split has no images, or has images that are neither JPEG nor PNG.
+    """
+    _check_images(folder, merge_faults(scanned))
+    labels: dict[str, Counter[int]] = {"train": Counter(), "validation": Counter()}
+    for part in scanned:
+        labels[part.split] += part.labels
+    for split, label_counts in labels.items():
+        if not label_counts:
+            raise DataError(f"{folder}: the {split} shards have no records")
+    return labels
+
+
+def _check_images(folder: Path, faults: Mapping[int, ImageFaults]) -> None:
+    unknown = faults.get(UNKNOWN)
+    if unknown:
+        raise DataError(
+            f"{folder}: {_times(unknown)} neither JPEG nor PNG ({unknown.first}); only these are"
+            " decoded: prepare the data from files of images, which converts others"
+        )
+    for kind, what, advice in (
+        (DAMAGED, "damaged", "train with --data.on-corrupt skip, which leaves such images out"),
+        (UNFAITHFUL, "not decoded faithfully", "prepare folder converts files of such images"),
+        (MISDESCRIBED, "described wrongly", "the reader uses the images alone"),
+    ):
+        if kind in faults:
+            print(
+                f"warning: {_times(faults[kind])} {what} ({faults[kind].first}); {advice}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def _times(faults: ImageFaults) -> str:
+    return f"{faults.count:,} image{' is' if faults.count == 1 else 's are'}"
+
+
+def describe(
+    folder: Path,
+    files: RecordFormat,
+    scanned: Sequence[ScannedShard],
+    labels: Mapping[str, Counter[int]],
+    known: range,
+) -> tuple[Normalization, dict[str, Split]]:
+    """Return what the manifest of shards says of their images.
+
+    Args:
+        folder: Folder of the shards.
+        files: Their format.
+        scanned: Their scans.
+        labels: Number of images of each label in each split, see `labels_by_split`.
+        known: Labels of all classes.
+
+    Raises:
+        DataError: None of the images can be decoded.
+    """
+    splits = {}
+    for split, of_split in labels.items():
+        counts = SplitCounts.empty(1)
+        parts = [part for part in scanned if part.split == split]
+        for part in parts:
+            counts.merge(part.counts)
+        counts.class_counts = [of_split[label] for label in known]
+        splits[split] = counts.split(tuple(part.shard for part in parts))
+    return _normalization(folder, files, splits["train"].shards), splits
+
+
+def _normalization(folder: Path, files: RecordFormat, shards: Sequence[Shard]) -> Normalization:
+    """Compute mean and standard deviation of images that are spread evenly over the shards.
+
+    Raises:
+        DataError: None of the images can be decoded.
+    """
+    entries = [(shard, entry) for shard in shards for entry in files.entries(shard)]
+    ends = list(accumulate(entry.count for _, entry in entries))
+    count = min(IMAGES, ends[-1])
+    sums, damaged, reader = PixelSums(), 0, files.reader(1)
+    for number in (ends[-1] * turn // count for turn in range(count)):
+        shard, entry = entries[bisect_right(ends, number)]
+        skipped = number - (ends[bisect_right(ends, number)] - entry.count)
+        if ends[-1] >= IMAGES * INDEX_EVERY:
+            # With this many images, those at which reading can start are as representative.
+            skipped = 0
+        path, first = str(folder / shard.file), entry.first + skipped
+        (values,) = reader.records(path, shard, entry.block, first, 1)
+        try:
+            sums.add(open_image(files.record(values).encoded))
+        except DECODE_ERRORS:
+            damaged += 1
+    if damaged:
+        print(f"warning: {damaged:,} of {count:,} images cannot be decoded", file=sys.stderr)
+    if not sums.count:
+        raise DataError(f"{folder}: none of {count:,} images can be decoded; write them again")
+    return sums.normalization()

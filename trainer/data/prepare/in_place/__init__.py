@@ -1,1 +1,0 @@
-"""Data sets of other tools, described without a copy."""

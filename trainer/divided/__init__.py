@@ -1,1 +1,0 @@
-"""Networks that are divided over ranks or devices."""

@@ -1,0 +1,58 @@
+"""Options of `trainer export` and `trainer predict`. Standard library only."""
+
+from dataclasses import dataclass, make_dataclass
+from typing import Annotated, Literal
+
+from common.annotations import Positional
+from trainer.config import Positive
+from trainer.leaves import LEAVES
+
+EXPORTERS = tuple(leaf.exporter for leaf in LEAVES if leaf.exporter)
+"""What writes a model in one more format, if its option asks for it."""
+
+
+@dataclass(frozen=True)
+class SavedModelOptions:
+    """Write a run's model as a SavedModel that takes encoded images and needs none of this code."""
+
+    run: str = "runs/latest"
+    """Folder of the run; its data set need not be there."""
+
+    checkpoint: Literal["last", "best"] = "last"
+    """last: the newest valid checkpoint; best: the best kept checkpoint by its evaluation."""
+
+    output: str | None = None
+    """Folder to write, by default `export` in the run folder. An existing export is replaced."""
+
+    top: Annotated[int, Positive] = 5
+    """Classes that the model returns for each image; all of them if it has fewer."""
+
+
+ExportOptions: type[SavedModelOptions] = make_dataclass(
+    "ExportOptions",
+    [],
+    bases=(*(exporter.options for exporter in EXPORTERS), SavedModelOptions),
+    frozen=True,
+)
+ExportOptions.__doc__ = SavedModelOptions.__doc__
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """Print the most probable classes of images, using an exported model."""
+
+    images: Annotated[tuple[str, ...], Positional("IMAGE...")] = ()
+    """JPEGs or PNGs, or folders that are searched for .jpg, .jpeg and .png."""
+
+    run: str = "runs/latest"
+    """Folder of the run whose export is used."""
+
+    model: str | None = None
+    """Folder of an export to use instead of the run's."""
+
+    top: Annotated[int | None, Positive] = None
+    """Classes to print for each image, by default all that the model returns: 5, unless it was
+    exported with another --top."""
+
+    json: bool = False
+    """Print one JSON object per image, each on a line of its own."""

@@ -1,0 +1,1 @@
+"""Head groups: a last layer whose classes are shared by a group of ranks."""

@@ -1,0 +1,95 @@
+"""The signature `pixels` of an exported model as ONNX, verified against the SavedModel.
+
+ONNX has no portable way to decode an image, so the input of the model is cropped pixels; it returns
+the probabilities of all classes.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import tensorflow as tf
+import tf2onnx
+
+from common.errors import UserError
+from trainer.export.layout import SAVED_MODEL
+from trainer.export.saved_model import only_errors
+
+FILE = "model.onnx"
+OPSET = 17
+TOLERANCE = 1e-5
+"""Largest accepted difference in a probability from the SavedModel."""
+_BATCHES = (1, 4)
+"""Batch sizes of the random images on which the models are compared."""
+
+
+def export(folder: Path) -> str:
+    """Write model.onnx into the folder of an export; return how it differs, see `write_onnx`."""
+    difference = write_onnx(folder / SAVED_MODEL, folder / FILE)
+    return f"{FILE} differs by at most {difference:.2g} in a probability"
+
+
+def write_onnx(saved_model: Path, target: Path) -> float:
+    """Convert a SavedModel's signature `pixels` to ONNX and compare both.
+
+    Args:
+        saved_model: Folder of the SavedModel.
+        target: File to write.
+
+    Returns:
+        The largest difference in a probability.
+
+    Raises:
+        UserError: The models differ by more than `TOLERANCE`.
+    """
+    # Keep the model, because its signature alone would not keep the weights alive.
+    exported = tf.saved_model.load(str(saved_model))
+    signature = exported.signatures["pixels"]
+    spec = signature.structured_input_signature[1]["pixels"]
+
+    function = tf.function(lambda pixels: signature(pixels=pixels), [spec], autograph=False)
+    with only_errors("tensorflow", "tf2onnx"), _silent_stderr():
+        tf2onnx.convert.from_function(function, [spec], opset=OPSET, output_path=str(target))
+    return _compare(target, signature, spec.shape[1:])
+
+
+def _compare(file: Path, signature: Any, shape: tuple[int, ...]) -> float:
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    noise, largest = np.random.default_rng(0), 0.0
+    for size in _BATCHES:
+        pixels = noise.integers(0, 256, (size, *shape), np.uint8)
+        expected = signature(pixels=tf.constant(pixels))["probabilities"].numpy()
+        (probabilities,) = session.run(["probabilities"], {"pixels": pixels})
+        difference = float(np.abs(probabilities - expected).max())
+        # Written so that NaN fails as well.
+        if not difference <= TOLERANCE:
+            raise UserError(
+                f"{file.name}: differs by {difference:.2g} in a probability from the SavedModel,"
+                f" more than {TOLERANCE:g}; nothing was exported. Export without --onnx"
+            )
+        largest = max(largest, difference)
+    return largest
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Capture what C++ code writes to stderr, and print it only after a failure."""
+    sys.stderr.flush()
+    real = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            kept.seek(0)
+            os.write(real, kept.read())
+            raise
+        finally:
+            os.dup2(real, 2)
+            os.close(real)

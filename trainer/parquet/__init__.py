@@ -1,0 +1,1 @@
+"""Parquet files of images and labels, as Hugging Face publishes them."""

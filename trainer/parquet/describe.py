@@ -1,0 +1,175 @@
+"""`python -m trainer prepare parquet`: a manifest for Parquet files of images and labels.
+
+find the files of each split  ->  find the columns and the classes  ->  scan each, in parallel
+                              ->  statistics  ->  write manifest.json; the files are not changed
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from common.errors import ConfigError
+from trainer.data.example import BrokenRecordError
+from trainer.data.manifest import Manifest, Origin
+from trainer.data.prepare.foreign.in_place import (
+    MAX_CLASSES,
+    ForeignShard,
+    describe,
+    existing_manifest,
+    labels_by_split,
+    save_described,
+    scan_all,
+)
+from trainer.data.prepare.foreign.names import files_by_split, read_class_names, told_apart
+from trainer.errors import DataError
+from trainer.parquet.files import (
+    Layout,
+    UnfitFileError,
+    check_row_groups,
+    find_columns,
+    read_layout,
+)
+from trainer.parquet.format import Columns, ParquetFormat
+from trainer.parquet.leaf import FORMAT
+from trainer.parquet.options import PrepareParquetOptions
+
+_SUFFIX: Final = ".parquet"
+_OF_COPIES = ("reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out", "with_")
+"""Options that a description in place has no use for."""
+_LARGE_ROW_GROUP = 32_000_000
+"""Bytes of a row group from which the user is told of the memory that it takes."""
+
+
+def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
+    """Describe the Parquet files in a folder by a manifest.
+
+    Args:
+        options: Options of the command.
+        line: Command line, for the manifest.
+
+    Raises:
+        ConfigError: No folder is given, an option is for copies alone, or a file of class names
+            cannot be read.
+        DataError: Files are missing, damaged or cannot be trained on, columns are ambiguous, labels
+            are out of range, or the folder has a manifest of other files.
+    """
+    problems = [
+        f"--{name.rstrip('_').replace('_', '-')}: applies to copies only; add --copy True"
+        for name in _OF_COPIES
+        if getattr(options, name) != getattr(PrepareParquetOptions(), name)
+    ]
+    if not options.input:
+        problems.append("--input: name the folder of the Parquet files")
+    if problems:
+        raise ConfigError(problems)
+    folder = Path(options.input)
+    output = Path(options.output or folder)
+    found = find_files(folder)
+    output.mkdir(parents=True, exist_ok=True)
+    existing = existing_manifest(output)
+    everything = [path for paths in found.values() for path in paths.values()]
+    columns, layout = agreed_columns(everything, options)
+    names = class_names(layout, columns, options)
+    rows = sum(_checked(path, columns) for path in everything)
+    files, classes = ParquetFormat(columns), len(names) or MAX_CLASSES
+    shards = [
+        ForeignShard(split, path, name, files, classes)
+        for split, paths in found.items()
+        for name, path in paths.items()
+    ]
+    scanned = scan_all(shards, rows, options.processes)
+    labels = labels_by_split(folder, scanned)
+    known = range(len(names) or max(map(max, labels.values())) + 1)
+    normalization, splits = describe(folder, files, scanned, labels, known)
+    manifest = Manifest(
+        classes=names or tuple(f"class {label}" for label in known),
+        normalization=normalization,
+        splits=splits,
+        origin=Origin(line, treatment={"left as they are": rows}),
+        format=FORMAT,
+        columns=asdict(columns),
+        files="" if output.resolve() == folder.resolve() else str(folder.resolve()),
+    )
+    described = save_described(output, manifest, existing)
+    _note_row_groups(described)
+    return described
+
+
+def _note_row_groups(manifest: Manifest) -> None:
+    """Tell of row groups that take much memory, because each stream of a run holds some."""
+    train = manifest.splits["train"]
+    size = train.largest_block * train.bytes / train.examples
+    if size > _LARGE_ROW_GROUP:
+        print(
+            f"row groups have up to {train.largest_block:,} images, about {size / 1e6:,.0f} MB,"
+            " and each stream of a run holds one or more: `train --dry-run` prints the memory"
+            " that this takes; a smaller --data.streams takes less, and a copy with --copy True"
+            " least"
+        )
+
+
+def find_files(folder: Path, *, divide: bool = False) -> dict[str, dict[str, Path]]:
+    """Return the files of each split by their names, in their order; see `files_by_split`.
+
+    Raises:
+        DataError: There is no such folder, a split has no files or lacks some, or has files of
+            several series.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such folder")
+    found = {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob(f"*{_SUFFIX}"))
+        if path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    }
+    return files_by_split(found, str(folder), _SUFFIX, divide=divide)
+
+
+def agreed_columns(paths: list[Path], options: PrepareParquetOptions) -> tuple[Columns, Layout]:
+    """Return the columns and the schema of all files.
+
+    Raises:
+        DataError: A file cannot be trained on, or differs from the first one.
+    """
+    agreed: tuple[Columns, Layout] | None = None
+    for path in paths:
+        try:
+            layout = read_layout(str(path))
+            columns = find_columns(layout, options.image_column, options.label_column)
+        except UnfitFileError as error:
+            raise DataError(f"{path}: {error}") from error
+        if agreed is None:
+            agreed = columns, layout
+        first, described = agreed
+        names = [each.features.get(first.label, {}).get("names") for each in (described, layout)]
+        if columns != first or names[0] != names[1]:
+            what = "columns" if columns != first else "class names"
+            raise DataError(
+                f"{path}: has other {what} than {paths[0]}; all files must be of one data set"
+            )
+    assert agreed is not None
+    return agreed
+
+
+def _checked(path: Path, columns: Columns) -> int:
+    try:
+        return check_row_groups(str(path), columns)
+    except UnfitFileError as error:
+        raise DataError(f"{path}: {error}") from error
+    except BrokenRecordError as error:
+        raise DataError(f"{path}: cannot be read ({error}); copy it again") from error
+
+
+def class_names(
+    layout: Layout, columns: Columns, options: PrepareParquetOptions
+) -> tuple[str, ...]:
+    """Return the names in the file that is given, or in the metadata; empty if there are none.
+
+    Raises:
+        ConfigError: The file cannot be read, or has an empty line.
+    """
+    described = layout.features.get(columns.label, {}).get("names")
+    return read_class_names(options.class_names) or told_apart(
+        described if isinstance(described, list) else []
+    )

@@ -1,0 +1,225 @@
+"""Parquet files before they are trained on: columns, labels and images, and what is refused."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trainer.data.example import BrokenRecordError
+from trainer.data.formats.record_format import BrokenBlockError
+from trainer.parquet.format import Columns, explained, first_line
+
+LARGEST_ROW_GROUP: Final = 256 << 20
+"""Most bytes of a row group's images, uncompressed: each stream may hold one besides its windows.
+Hugging Face's `datasets` writes 100 images into a row group, about 10 MB of photographs."""
+
+_ROWS: Final = 16
+"""Rows decoded at once where all rows of a file are read in their order."""
+
+_REWRITE: Final = (
+    "write the files again with fewer rows in a row group, such as 100, or copy them with --copy"
+    " True"
+)
+
+_BUFFER: Final = 1 << 20
+"""Bytes read at once where all rows of a file are read in their order."""
+
+ABSENT: Final = -1
+"""Label of a row without one, as in the unlabelled splits that Hugging Face publishes."""
+
+
+class UnfitFileError(ValueError):
+    """A Parquet file that cannot be trained on; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the schema of a Parquet file says."""
+
+    types: dict[str, str]
+    """Type of each column, in words."""
+    images: dict[str, str]
+    """Columns that may hold encoded images, with the field of each, or "" for the column itself."""
+    labels: list[str]
+    """Columns that may hold labels."""
+    features: dict[str, dict[str, Any]]
+    """Features that Hugging Face's `datasets` described in the metadata, by column."""
+
+
+def read_layout(path: str) -> Layout:
+    """Read the schema of a file.
+
+    Raises:
+        UnfitFileError: It is encrypted or no Parquet file.
+        OSError: It cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        file.seek(max(os.fstat(file.fileno()).st_size - 4, 0))
+        mark = file.read()
+    if mark == b"PARE":
+        raise UnfitFileError("is encrypted; write it again without encryption")
+    try:
+        with explained():
+            schema = pq.read_schema(path)
+    except BrokenRecordError as error:
+        raise UnfitFileError(f"is not a Parquet file ({error}); copy it again") from error
+    described = (schema.metadata or {}).get(b"huggingface", b"{}")
+    try:
+        features = json.loads(described).get("info", {}).get("features", {})
+    except (ValueError, AttributeError):
+        features = {}
+    features = features if isinstance(features, dict) else {}
+    fields = {field.name: _image_field(field.type) for field in schema}
+    return Layout(
+        {field.name: str(field.type) for field in schema},
+        {name: field for name, field in fields.items() if field is not None},
+        [field.name for field in schema if pa.types.is_integer(field.type)],
+        {name: feature for name, feature in features.items() if isinstance(feature, dict)},
+    )
+
+
+def find_columns(layout: Layout, image: str | None, label: str | None) -> Columns:
+    """Return the columns to train on: those that are named, or that `datasets` described as image
+    and class, or that are called image and label, or the only ones of a fitting type.
+
+    Args:
+        layout: Schema of a file.
+        image: Name of the image column, or None.
+        label: Name of the label column, or None.
+
+    Raises:
+        UnfitFileError: A column is not there, has no fitting type or is ambiguous.
+    """
+    found_image = _choose(layout, "image", image, [*layout.images], "Image", ("image", "img"))
+    found_label = _choose(layout, "label", label, layout.labels, "ClassLabel", ("label", "labels"))
+    return Columns(found_image, found_label, layout.images[found_image])
+
+
+def check_row_groups(path: str, columns: Columns) -> int:
+    """Return the number of rows of a file whose row groups are small enough.
+
+    Raises:
+        UnfitFileError: A row group is too large, or encrypted.
+        OSError: The file cannot be read.
+    """
+    with explained():
+        footer = pq.read_metadata(path)
+        # The metadata of an encrypted column abort the process, but reading a row raises an error.
+        if footer.num_row_groups:
+            _check_readable(path, columns)
+    leaves = [footer.schema.column(number).path for number in range(footer.num_columns)]
+    leaf = leaves.index(columns.leaf)
+    for part in range(footer.num_row_groups):
+        size = footer.row_group(part).column(leaf).total_uncompressed_size
+        if size > LARGEST_ROW_GROUP:
+            raise UnfitFileError(
+                f"row group {part}: has {size / 1e6:,.0f} MB of images, more than"
+                f" {LARGEST_ROW_GROUP / 1e6:,.0f} MB, which is too much to hold for each stream;"
+                f" {_REWRITE}"
+            )
+    return int(footer.num_rows)
+
+
+def file_labels(path: str, columns: Columns) -> tuple[list[list[int]], int]:
+    """Return the labels of each row group of a file, `ABSENT` for none, and the bytes of all rows
+    before compression.
+
+    Raises:
+        BrokenBlockError: A row group cannot be decoded.
+        UnfitFileError: Columns are encrypted.
+        OSError: The file cannot be read.
+    """
+    labels, size = list[list[int]](), 0
+    with explained(), pa.OSFile(path) as file:
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        if parquet.num_row_groups:
+            _check_readable(path, columns)
+        for part in range(parquet.num_row_groups):
+            table = parquet.read_row_group(part, [columns.label], use_threads=False)
+            labels.append(table.column(0).cast(pa.int64()).fill_null(ABSENT).to_pylist())
+            size += parquet.metadata.row_group(part).total_byte_size
+    return labels, size
+
+
+def row_images(path: str, columns: Columns) -> Iterator[memoryview]:
+    """Yield the encoded images of all rows, empty where there is none; memory use does not depend
+    on the size of row groups.
+
+    Raises:
+        BrokenRecordError: A row group cannot be decoded; names it.
+        OSError: The file cannot be read.
+    """
+    with pa.OSFile(path) as file:
+        parquet = pq.ParquetFile(file, buffer_size=_BUFFER, page_checksum_verification=True)
+        for part in range(parquet.num_row_groups):
+            batches = parquet.iter_batches(_ROWS, [part], [columns.leaf], use_threads=False)
+            try:
+                with explained():
+                    for batch in batches:
+                        images = batch.column(0)
+                        (images,) = images.flatten() if columns.field else (images,)
+                        yield from (memoryview(image.as_buffer() or b"") for image in images)
+            except BrokenBlockError as error:
+                raise BrokenRecordError(f"row group {part}: cannot be read ({error})") from error
+
+
+def _check_readable(path: str, columns: Columns) -> None:
+    parquet = pq.ParquetFile(path, buffer_size=1 << 20)
+    try:
+        next(parquet.iter_batches(1, [0], [columns.leaf, columns.label]), None)
+    except OSError as error:
+        if "crypt" in str(error):
+            raise UnfitFileError(
+                f"has encrypted columns ({first_line(error)}); write it again without encryption"
+            ) from error
+        # Anything else the scan names with its row group.
+
+
+def _choose(
+    layout: Layout,
+    what: str,
+    named: str | None,
+    fitting: list[str],
+    feature: str,
+    usual: tuple[str, ...],
+) -> str:
+    option = f"--{what}-column"
+    columns = ", ".join(f"{name} ({kind})" for name, kind in layout.types.items())
+    if named is not None:
+        if named not in layout.types:
+            raise UnfitFileError(f"has no column {named!r} ({option}); its columns are {columns}")
+        if named not in fitting:
+            wanted = "encoded images" if what == "image" else "integers"
+            raise UnfitFileError(
+                f"its column {named!r} is not one of {wanted}; its columns are {columns}"
+            )
+        return named
+    described = [name for name in fitting if layout.features.get(name, {}).get("_type") == feature]
+    by_name = [name for name in usual if name in fitting]
+    for candidates in (described, by_name[:1], fitting):
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates and candidates is described:
+            break
+    raise UnfitFileError(f"which column is the {what} is not clear; name it with {option}. Its"
+                         f" columns are {columns}")  # fmt: skip
+
+
+def _image_field(kind: pa.DataType) -> str | None:
+    """Return the field with encoded images of a type, "" for the column itself, or None."""
+    if _is_binary(kind):
+        return ""
+    if pa.types.is_struct(kind):
+        number = kind.get_field_index("bytes")
+        if number >= 0 and _is_binary(kind.field(number).type):
+            return "bytes"
+    return None
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))

@@ -1,0 +1,1 @@
+"""Traces of training steps by TensorFlow's profiler."""

@@ -1,0 +1,1 @@
+"""Semantic segmentation: one class per pixel. Class 0 is the background."""

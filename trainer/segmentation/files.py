@@ -1,0 +1,143 @@
+"""The files about held-out examples that a report on a segmentation shows.
+
+`RUN/predictions.csv` has one line per example that counted, `RUN/classes.csv` one per class, and
+`RUN/overlays/` the examples with the lowest mean IoU, named by their index: the image, its mask and
+the prediction side by side.
+"""
+
+import csv
+import io
+import shutil
+from collections.abc import Iterable, Sequence
+from colorsys import hsv_to_rgb
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from PIL import Image
+
+from common.errors import UserError
+from common.files import write_atomically
+from trainer.segmentation.mask_files import IGNORED
+from trainer.tasks.task import Array, HeldOut
+
+PREDICTIONS, CLASSES, OVERLAYS = "predictions.csv", "classes.csv", "overlays"
+SHOWN: Final = 12
+"""Largest number of examples whose overlays are kept."""
+SIDE: Final = 192
+"""Shortest side of an overlay, in pixels; smaller inputs are enlarged by a whole factor."""
+_OPACITY: Final = 0.6
+"""Part of a class's colour in an overlay, beside the image."""
+
+
+def write_predictions(
+    folder: Path, index: Array, pixels: Array, held_out: HeldOut
+) -> dict[str, Any]:
+    """Write the files, each complete or not at all.
+
+    Args:
+        folder: Folder of the run.
+        index: Number of each example in the split, int64 [n].
+        pixels: Pixels of each example by class, right, true and predicted, float64 [n, 3, classes].
+        held_out: Access to the examples.
+
+    Returns:
+        The numbers of examples and overlays, and `problem` if an example could not be read.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    (folder / PREDICTIONS).unlink(missing_ok=True)
+    mean_iou = [mean_of_known(intersection_over_union(one)) for one in pixels]
+    worst = sorted(range(len(index)), key=lambda row: mean_iou[row])[:SHOWN]
+    shutil.rmtree(folder / OVERLAYS, ignore_errors=True)
+    (folder / OVERLAYS).mkdir()
+    drawn, problem = 0, None
+    for example in (int(index[row]) for row in worst):
+        try:
+            image, target, logits = held_out.predict(example)
+        except UserError as error:
+            problem = problem or f"held-out example {example}: {error}"
+            continue
+        overlay(image, target, logits.argmax(-1)).save(folder / OVERLAYS / f"{example}.png")
+        drawn += 1
+    totals = pixels.sum(0)
+    names = held_out.class_names
+    by_class = zip(names, intersection_over_union(totals), *totals.astype(np.int64), strict=True)
+    _write(
+        folder / CLASSES,
+        ("class", "iou", "right", "pixels", "predicted"),
+        ((name, _text(iou), *counts) for name, iou, *counts in by_class),
+    )
+    accuracy = pixels[:, 0].sum(1) / np.maximum(pixels[:, 1].sum(1), 1.0)
+    _write(
+        folder / PREDICTIONS,
+        ("index", "mean_iou", "pixel_accuracy"),
+        ((i, _text(m), _text(a)) for i, m, a in zip(index, mean_iou, accuracy, strict=True)),
+    )
+    facts = {"examples": len(index), "overlays": drawn}
+    return facts | ({"problem": problem} if problem else {})
+
+
+def overlay(image: Array, target: Array, predicted: Array) -> Image.Image:
+    """Draw an image, its mask over it, and the prediction over it, side by side.
+
+    Args:
+        image: uint8 [size, size, 3].
+        target: Class of each pixel, or `IGNORED`, which is not coloured; [size, size].
+        predicted: Predicted class of each pixel, [size, size].
+    """
+    factor = max(1, -(-SIDE // len(image)))
+    panels = [image, *(_coloured(image, classes) for classes in (target, predicted))]
+    row = np.concatenate([np.pad(panel, [(0, 0), (0, 1), (0, 0)]) for panel in panels], 1)
+    return Image.fromarray(row.repeat(factor, 0).repeat(factor, 1))
+
+
+def colour(number: int) -> tuple[int, int, int]:
+    """Return the colour of a class other than the background: hues by the golden ratio, so that
+    consecutive classes differ clearly.
+    """
+    red, green, blue = hsv_to_rgb(number * 0.618034 % 1.0, 0.85, 1.0)
+    return round(255 * red), round(255 * green), round(255 * blue)
+
+
+def _coloured(image: Array, classes: Array) -> Array:
+    result = image.astype(np.float64)
+    for number in np.unique(classes):
+        if number not in (0, IGNORED):
+            there = classes == number
+            result[there] += _OPACITY * (np.array(colour(int(number))) - result[there])
+    return result.round().astype(np.uint8)
+
+
+def intersection_over_union(pixels: Array) -> Array:
+    """Return the intersection over union of classes from their numbers of pixels.
+
+    Args:
+        pixels: Pixels by class that are right, true and predicted, float64 [3, classes].
+
+    Returns:
+        float64 [classes]; NaN for a class that does not occur.
+    """
+    right, true, predicted = pixels
+    union = true + predicted - right
+    iou: Array = np.divide(right, union, out=np.full_like(union, np.nan), where=union > 0)
+    return iou
+
+
+def mean_of_known(iou: Array) -> float:
+    """Return the mean over the classes that occur; 0 if none does."""
+    known = iou[~np.isnan(iou)]
+    return float(known.mean()) if len(known) else 0.0
+
+
+def _text(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.6f}"
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue())

@@ -1,0 +1,80 @@
+"""The leaf of semantic segmentation. Standard library only."""
+
+from typing import Final
+
+from common.program import Command
+from trainer.leaf import Leaf
+from trainer.task_descriptions import (
+    Answers,
+    EmbeddedDataSet,
+    Metric,
+    Network,
+    Suggestion,
+    TaskDescription,
+)
+
+MASK: Final = "image/segmentation/class/encoded"
+"""Key of a mask with the class of each pixel, as in TensorFlow's DeepLab."""
+
+SEGMENTATION: Final = TaskDescription(
+    name="segmentation",
+    code="trainer.segmentation.task:Segmentation",
+    targets="trainer.segmentation.masks:Masks",
+    training=Metric("train_pixel_accuracy", "training pixel accuracy"),
+    evaluation=(
+        Metric("mean_iou", "mean IoU"),
+        Metric("foreground_iou", "mean IoU without background"),
+        Metric("pixel_accuracy", "pixel accuracy"),
+    ),
+    about="Intersection over union, averaged over the classes, and fraction of correct pixels.",
+    report="trainer.segmentation.report:sections",
+    per="pixel",
+    logits=lambda size, outputs: [size, size, outputs],
+    answers=Answers(
+        frozenset({"masks", "class_names", "shares"}),
+        "shares",
+        "trainer.segmentation.task:read_answers",
+        tabular=False,
+    ),
+    embedded=EmbeddedDataSet("scenes", "trainer.segmentation.scenes:prepare_scenes", 2400),
+    suggestion=Suggestion("scenes", "unet"),
+    features={MASK: "trainer.segmentation.mask_files:stored_mask_fault"},
+    prepare="prepare segmentation",
+)
+
+LEAF: Final = Leaf(
+    task=SEGMENTATION,
+    networks={
+        "dilated": Network(
+            "trainer.segmentation.dilated:build_dilated",
+            8,
+            "pixel",
+            "dilated convolutions of width {width}",
+            ("width",),
+        ),
+        "unet": Network(
+            "trainer.segmentation.unet:build_unet",
+            8,
+            "pixel",
+            "U-Net on ResNet{depth} of width {width}",
+            ("depth", "width", "stem"),
+        ),
+    },
+    presets={"scenes": "trainer.segmentation.preset:SCENES"},
+    commands=(
+        Command(
+            "prepare segmentation",
+            "data",
+            "write images and their masks",
+            "trainer.segmentation.prepare:prepare_segmentation",
+            "trainer.segmentation.options:PrepareSegmentationOptions",
+        ),
+        Command(
+            "prepare scenes",
+            "data",
+            "write the embedded images with masks: digits on photographs",
+            "trainer.segmentation.scenes:run",
+            "trainer.segmentation.options:PrepareScenesOptions",
+        ),
+    ),
+)

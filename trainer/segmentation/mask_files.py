@@ -1,0 +1,121 @@
+"""Masks of a segmentation: found beside the images by name, checked, and stored as grey PNGs."""
+
+import io
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from PIL import Image
+
+from trainer.data.prepare.encode import Encoded, bounded, damage
+from trainer.data.prepare.rejected import RejectedError
+from trainer.errors import DataError
+from trainer.segmentation.leaf import MASK
+
+IGNORED: Final = 255
+"""Value of pixels that count neither in the loss nor in a metric."""
+_MODES: Final = ("L", "P", "1")
+"""Pillow's modes of images whose values are classes; with a palette, its indices are."""
+
+
+@dataclass(frozen=True)
+class MaskFolder:
+    """The masks of a data set; the same in every process."""
+
+    folder: Path
+    classes: int
+    """Number of classes, with the background."""
+
+    def path(self, name: str) -> Path:
+        """Return the file of the mask of an image, given the image's path in its folder."""
+        return (self.folder / name).with_suffix(".png")
+
+    def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[dict[str, bytes], int]:
+        """See `TargetFiles.read`: the mask as a grey PNG, and the class other than the background
+        that most of its pixels are of; 0 if all are background or do not count.
+        """
+        path = self.path(name)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot be read ({error.strerror}); run the same command again to continue"
+            ) from error
+        with damage(f"has a damaged mask, {path.name}"):
+            opened = Image.open(io.BytesIO(data), formats=("PNG",))
+        if opened.mode not in _MODES:
+            raise RejectedError(
+                f"has a mask in mode {opened.mode}; a mask is a PNG of one channel of 8 bits"
+            )
+        with bounded(opened), damage(f"has a damaged mask, {path.name}"):
+            opened.load()
+            # As raw values: a conversion would replace the indices of a palette by its colours.
+            raw = opened.convert("L") if opened.mode == "1" else opened
+            mask = Image.frombytes("L", raw.size, raw.tobytes())
+        if opened.mode == "1":
+            mask = mask.point(lambda value: value and 1)
+        fitted = self._fitted(mask, image, resize=resize)
+        return features(_encoded(fitted)), _main_class(mask, self.classes)
+
+    def _fitted(self, mask: Image.Image, image: Encoded, *, resize: bool) -> Image.Image:
+        size = image.width, image.height
+        if mask.size == size:
+            return mask
+        across, down = mask.width * image.height, mask.height * image.width
+        if not resize or abs(across - down) > max(mask.size):
+            raise RejectedError(
+                f"has {size[0]} x {size[1]} pixels, but its mask {mask.width} x {mask.height}"
+            )
+        return mask.resize(size, Image.Resampling.NEAREST)
+
+
+def features(mask: bytes) -> dict[str, bytes]:
+    """Return the features of a record with a mask, a grey PNG."""
+    return {MASK: mask, "image/segmentation/class/format": b"png"}
+
+
+def stored_mask_fault(mask: bytes, width: int, height: int, classes: int) -> str | None:
+    """Return what is wrong with the mask of a record, or None.
+
+    Args:
+        mask: The mask as it is stored.
+        width: Width of the image, in pixels.
+        height: Height of the image, in pixels.
+        classes: Number of classes.
+    """
+    try:
+        with damage("has a damaged mask"):
+            image = Image.open(io.BytesIO(mask), formats=("PNG",))
+            image.load()
+        if image.mode != "L":
+            return f"has a mask in mode {image.mode}, but must have a grey one of 8 bits"
+        if image.size != (width, height):
+            return f"has {width} x {height} pixels, but its mask {image.width} x {image.height}"
+        _main_class(image, classes)
+    except RejectedError as error:
+        return str(error)
+    return None
+
+
+def _main_class(mask: Image.Image, classes: int) -> int:
+    """Return the class other than the background that most pixels are of; 0 if there is none.
+
+    Raises:
+        RejectedError: A value is no class.
+    """
+    counts = Counter({value: count for value, count in enumerate(mask.histogram()) if count})
+    strange = sorted(value for value in counts if classes <= value != IGNORED)
+    if strange:
+        raise RejectedError(
+            f"has a mask with the value {strange[0]}, which is no class: classes are 0 to"
+            f" {classes - 1}, and {IGNORED} for pixels that do not count"
+        )
+    del counts[0], counts[IGNORED]
+    return min(counts, key=lambda value: (-counts[value], value), default=0)
+
+
+def _encoded(mask: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    mask.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()

@@ -1,0 +1,127 @@
+"""The embedded data set for segmentation: handwritten digits on photographs, 32 x 32 pixels.
+
+Both are real data of scikit-learn, which is installed anyway: its 1,797 digits and its two
+photographs. Training images show training digits on one photograph, held-out images show held-out
+digits on the other one. Each pixel of a digit's strokes is of the digit's class, and all others are
+background. Everything follows from the number of an image.
+"""
+
+import io
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from trainer.data.builtin.digits import CLASSES as DIGITS
+from trainer.data.builtin.digits import VALIDATION_PER_CLASS, load_records, split
+from trainer.data.builtin.writer import write_data_set
+from trainer.data.example import Record
+from trainer.data.manifest import Manifest, Normalization
+from trainer.segmentation.mask_files import features
+from trainer.segmentation.options import PrepareScenesOptions
+
+CLASSES: Final = ("background", *DIGITS)
+SIZE: Final = 32
+"""Height and width of an image, in pixels."""
+TRAINING_IMAGES: Final = 2400
+VALIDATION_IMAGES: Final = 240
+TRAINING_PHOTOGRAPH, VALIDATION_PHOTOGRAPH = "china.jpg", "flower.jpg"
+DIGITS_PER_IMAGE: Final = (1, 2)
+"""Fewest and most digits in an image."""
+DIGIT_SIZES: Final = (18, 26)
+"""Smallest and largest side of a digit, in pixels."""
+INK: Final = 0.35
+"""Darkness of a digit's pixel, 0 to 1, from which it belongs to the strokes."""
+
+Array = np.ndarray[Any, Any]
+
+
+def scenes(photograph: str, digits: Sequence[Record], count: int) -> list[Record]:
+    """Return images with their masks as records.
+
+    Args:
+        photograph: File name of one of scikit-learn's photographs.
+        digits: Digits to place on it.
+        count: Number of images.
+    """
+    background = load_sample_image(photograph)
+    return [_scene(background, digits, f"{photograph} {number}") for number in range(count)]
+
+
+def _scene(photograph: Array, digits: Sequence[Record], name: str) -> Record:
+    chance = random.Random(name)
+    image = _window(photograph, chance)
+    mask = np.zeros([SIZE, SIZE], np.uint8)
+    labels = []
+    for _ in range(chance.randint(*DIGITS_PER_IMAGE)):
+        digit = chance.choice(digits)
+        side = chance.randint(*DIGIT_SIZES)
+        y, x = chance.randint(0, SIZE - side), chance.randint(0, SIZE - side)
+        if mask[y : y + side, x : x + side].any():
+            continue
+        with Image.open(io.BytesIO(digit.encoded)) as small:
+            ink = np.asarray(small.convert("L").resize((side, side), Image.Resampling.BICUBIC))
+        _draw(image[y : y + side, x : x + side], ink / 255.0, chance)
+        mask[y : y + side, x : x + side][ink / 255.0 > INK] = digit.label + 1
+        labels.append(digit.label + 1)
+    return Record(
+        _png(image), "PNG", SIZE, SIZE, labels[0], CLASSES[labels[0]], f"{name}.png",
+        more=features(_png(mask)),
+    )  # fmt: skip
+
+
+def _window(photograph: Array, chance: random.Random) -> Array:
+    """Return a random square of a photograph, float64 [SIZE, SIZE, 3]: of random size, turned,
+    inverted or not, and with its colour channels in random order, so that one photograph is varied.
+    """
+    side = chance.randint(SIZE, min(photograph.shape[:2]))
+    y, x = (chance.randint(0, length - side) for length in photograph.shape[:2])
+    square = Image.fromarray(photograph[y : y + side, x : x + side])
+    small = np.asarray(square.resize((SIZE, SIZE), Image.Resampling.BOX), np.float64)
+    turned = np.rot90(small, chance.randrange(4))[..., chance.sample(range(3), 3)]
+    return np.ascontiguousarray(255.0 - turned if chance.random() < 0.5 else turned)
+
+
+def _draw(part: Array, ink: Array, chance: random.Random) -> None:
+    """Draw a digit onto a part of an image, in a colour that differs from what is there."""
+    dark = part.mean() > 127
+    colour = np.array([chance.uniform(0, 90) if dark else chance.uniform(165, 255) for _ in "rgb"])
+    part += np.clip(ink / INK, 0, 1)[..., None] * (colour - part)
+
+
+def _png(pixels: Array) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.clip(np.round(pixels), 0, 255).astype(np.uint8)).save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+def _normalization(records: Sequence[Record]) -> Normalization:
+    """Return mean and standard deviation of the pixels of all images, by channel."""
+    pixels = np.stack([np.asarray(Image.open(io.BytesIO(record.encoded))) for record in records])
+    mean, std = (
+        tuple(round(float(value), 3) for value in statistic(pixels.astype(np.float64), (0, 1, 2)))
+        for statistic in (np.mean, np.std)
+    )
+    return Normalization(mean, std)  # type: ignore[arg-type]
+
+
+def run(options: PrepareScenesOptions, *_: object) -> None:
+    """`python -m trainer prepare scenes`; see `prepare_scenes`."""
+    prepare_scenes(options.output)
+
+
+def prepare_scenes(output: str) -> Manifest:
+    """Write the data set and its manifest, complete or not at all.
+
+    Raises:
+        DataError: The folder exists and contains something else.
+    """
+    kept, held_out = split(load_records(), VALIDATION_PER_CLASS, "digits")
+    train = scenes(TRAINING_PHOTOGRAPH, kept, TRAINING_IMAGES)
+    validation = scenes(VALIDATION_PHOTOGRAPH, held_out, VALIDATION_IMAGES)
+    command = f"python -m trainer prepare scenes --output {output}"
+    return write_data_set(Path(output), train, validation, CLASSES, _normalization(train), command)

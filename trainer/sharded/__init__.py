@@ -1,0 +1,1 @@
+"""Sharded state: the state of the optimizer divided over all ranks."""

@@ -1,0 +1,1 @@
+"""Stages: a network whose layers are divided over the devices of a rank."""

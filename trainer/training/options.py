@@ -1,0 +1,21 @@
+"""Options of `trainer evaluate`. Standard library only."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Evaluate a checkpoint of a run."""
+
+    run: str = "runs/latest"
+    """Folder of the run."""
+
+    checkpoint: Literal["last", "best"] = "last"
+    """last: the newest valid checkpoint; best: the best kept checkpoint by its evaluation."""
+
+    data_dir: str | None = None
+    """Folder of the data set, if it has moved since the training."""
+
+    json: bool = False
+    """Print one JSON object: the loss, the metrics and the number of images."""

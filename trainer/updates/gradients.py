@@ -1,0 +1,89 @@
+"""The loss and its gradients on one rank."""
+
+from functools import partial
+
+import tensorflow as tf
+
+from trainer.config import TrainConfig
+from trainer.data.images import flip_and_normalize
+from trainer.data.manifest import Normalization
+from trainer.model.randomness import randomness
+from trainer.tasks.task import Task
+from trainer.updates.division import Division, Sums
+from trainer.updates.loss_scale import LossScale
+
+
+class LocalGradients:
+    """The forward and backward pass over one rank's batch, in one or several micro-batches."""
+
+    def __init__(
+        self,
+        task: Task,
+        division: Division,
+        normalization: Normalization,
+        config: TrainConfig,
+        loss_scale: LossScale,
+        global_batch: int,
+        rank: int = 0,
+    ) -> None:
+        """Args:
+        task: Loss and training metric of the network on this rank.
+        division: The network.
+        normalization: Normalization of the images.
+        config: Seed, label smoothing and micro-batches.
+        loss_scale: Loss scale of the run.
+        global_batch: Images per step, over all ranks.
+        rank: Number of this rank, which random layers draw by.
+        """
+        self._task, self._division, self._normalization = task, division, normalization
+        self._weights = division.model.trainable_variables
+        self._seed, self._rank, self._options = config.seed, rank, config.optimizer
+        self._loss_scale, self._global_batch = loss_scale, global_batch
+
+    def __call__(
+        self, batch: dict[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor | None = None
+    ) -> Sums:
+        """Differentiate this rank's part of the loss.
+
+        Args:
+            batch: image uint8 [b, size, size, 3]; target; weight float32 and flip bool [b].
+            scale: Factor of the loss that keeps small gradients from vanishing in float16.
+            step: Steps done, int64 scalar, from which dropout follows; None if nothing is random.
+
+        Returns:
+            The gradients of (sum of the images' losses) / (global batch), one per trainable
+            variable, whose sum over ranks is the mean gradient; and float32 scalars: that loss, the
+            sum of the training metric, the sum of the weights, and 1 if a gradient overflowed, else
+            0.
+
+            If float16 gradients are sent, they are returned with the scale, because they need it on
+            the wire; overflow is then checked after the exchange, which may also cause it.
+        """
+        with self._division.placed():
+            compute = partial(self._micro_batch, scale)
+            gradients, sums = self._division.accumulated(
+                compute, batch, step, self._options.accumulation
+            )
+            gradients, overflow = self._loss_scale.unscaled(gradients, scale)
+        return gradients, [*sums, overflow]
+
+    def _micro_batch(
+        self,
+        scale: tf.Tensor,
+        batch: dict[str, tf.Tensor],
+        step: tf.Tensor | None,
+        number: tf.Tensor | int,
+    ) -> Sums:
+        image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
+        target, weight = self._task.mirrored(batch["target"], batch["flip"]), batch["weight"]
+        model = self._division.model
+        draws = randomness(model, self._seed, step, self._rank, number)
+        with draws, self._division.tape() as tape:
+            tape.watch(self._weights)
+            logits = model(image, training=True)
+            losses, scores = self._task.training(logits, target, self._options.label_smoothing)
+            loss = tf.reduce_sum(losses * weight) / self._global_batch
+            scaled = loss * scale
+        # Whole tensors, because that of an embedding has rows only, which Horovod would not add.
+        gradients = [tf.convert_to_tensor(one) for one in tape.gradient(scaled, self._weights)]
+        return gradients, [loss, tf.reduce_sum(scores * weight), tf.reduce_sum(weight)]
