@@ -15,8 +15,6 @@ import pytest
 
 from tests import ROOT
 
-pytestmark = pytest.mark.slow
-
 
 @dataclass(frozen=True)
 class Removal:
@@ -64,7 +62,7 @@ WORLDS = {
     "trainer": (ROOT / ".venv-trainer" / "bin" / "python", ["tests/trainer"]),
     "jobs": (ROOT / ".venv" / "bin" / "python", ["tests/jobs/spec", "tests/jobs/test_options.py"]),
 }
-"""The Python of each world, and the tests of it that take a minute at most."""
+"""The Python of each world, and the tests of it that need no other program."""
 
 IMPORTED = """
 import importlib, pathlib, sys
@@ -116,6 +114,7 @@ def run(copy, world, *arguments):
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REMOVALS)
 def test_without_a_leaf_every_module_is_imported(copy, name):
     removal = REMOVALS[name]
@@ -123,6 +122,7 @@ def test_without_a_leaf_every_module_is_imported(copy, name):
     run(copy, removal.world, "-c", IMPORTED, removal.world)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("world", WORLDS)
 def test_without_all_these_leaves_the_fast_tests_of_a_world_pass(copy, world):
     for removal in REMOVALS.values():
