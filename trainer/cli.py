@@ -13,8 +13,7 @@ from typing import Any, Final
 from common import fields
 from common.arguments import parse
 from common.program import REPORTED, Command, Program, report
-from trainer.leaves import LEAVES
-from trainer.workers import with_workers
+from trainer.leaves import LEAVES, with_workers
 
 _DATA: Final = "data"
 _RUNS: Final = "look at runs"

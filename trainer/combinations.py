@@ -9,8 +9,7 @@ from itertools import combinations, product
 from typing import Any, Final
 
 from trainer.leaf import DIVIDED_NETWORK, Feature
-from trainer.leaves import LEAVES
-from trainer.task_table import TASKS
+from trainer.leaves import LEAVES, TASKS
 
 _DENSE = "/".join(name for name, task in TASKS.items() if task.per != "image")
 

@@ -14,7 +14,7 @@ from common.annotations import Bounds, Formerly
 from common.errors import ConfigError
 from trainer.combinations import combination_problems
 from trainer.leaf import Exchanges, Feature
-from trainer.leaves import LEAVES, WithLeaves, in_use
+from trainer.leaves import EMBEDDED, LEAVES, TASKS, WithLeaves, in_use, metrics_in
 from trainer.model_config import (
     ModelConfig,
     NotNegative,
@@ -24,7 +24,6 @@ from trainer.model_config import (
 )
 from trainer.networks import network_problems
 from trainer.task_descriptions import Metric, TaskDescription
-from trainer.task_table import EMBEDDED, TASKS, metrics_in
 
 __all__ = [
     "DEVICE_KEYS",

@@ -1,11 +1,13 @@
-"""The leaves of the trainer, a row each."""
+"""The leaves of the trainer, a row each, and the tables that they fill. Standard library only."""
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
+from common.program import load
 from trainer.leaf import Leaf
+from trainer.task_descriptions import EmbeddedDataSet, Metric, TaskDescription
 
 _ROWS: Final[tuple[str, ...]] = (
     "classification",
@@ -24,6 +26,28 @@ _ROWS: Final[tuple[str, ...]] = (
 LEAVES: Final[tuple[Leaf, ...]] = tuple(
     importlib.import_module(f"trainer.{row}.leaf").LEAF for row in _ROWS
 )
+
+TASKS: Final[Mapping[str, TaskDescription]] = {
+    leaf.task.name: leaf.task for leaf in LEAVES if leaf.task
+}
+"""All tasks by name; the first one is the default."""
+
+EMBEDDED: Final[Mapping[str, EmbeddedDataSet]] = {
+    task.embedded.source: task.embedded for task in TASKS.values()
+}
+"""The embedded data sets by source."""
+
+_WORKERS: Final[Mapping[str, str]] = {
+    "processes": "trainer.data.prepare.pool:of_this_machine",
+    **{name: path for leaf in LEAVES for name, path in leaf.workers.items()},
+}
+"""MODULE:FUNCTION of each choice, which takes the options of a command and returns these, changed
+if need be, and a function with the arguments of `trainer.data.prepare.pool.work_through`."""
+
+if TYPE_CHECKING:
+    WorkersName: TypeAlias = str
+else:
+    WorkersName = Literal[tuple(_WORKERS)]
 
 _KEYS: Final[dict[type, str]] = {leaf.options: leaf.key for leaf in LEAVES if leaf.options}
 
@@ -55,3 +79,26 @@ class WithLeaves:
 def in_use(config: Any) -> Iterator[Leaf]:
     """Iterate over the leaves of which a `TrainConfig` asks for a feature."""
     return (leaf for leaf in LEAVES if leaf.used(config))
+
+
+def metrics_in(values: Mapping[str, Any]) -> tuple[Metric, ...]:
+    """Return the evaluation metrics of the task whose results these are; empty if there are none.
+
+    Args:
+        values: Content of result.json, a line of metrics.jsonl or a stored evaluation.
+    """
+    for task in TASKS.values():
+        if task.evaluation[0].key in values:
+            return task.evaluation
+    return ()
+
+
+def score_in(evaluation: Mapping[str, Any]) -> float:
+    """Return the metric of a stored evaluation that decides which checkpoint is the best."""
+    return float(evaluation[metrics_in(evaluation)[0].key])
+
+
+def with_workers(options: Any) -> tuple[Any, Any]:
+    """Return the options of a command, and what does its units: see `_WORKERS`."""
+    chosen: tuple[Any, Any] = load(_WORKERS[getattr(options, "with_", "processes")])(options)
+    return chosen

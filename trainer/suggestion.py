@@ -14,9 +14,9 @@ from trainer.data.example import from_example
 from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import SIDES, Manifest, Sides, check_trainable, read_manifest
 from trainer.errors import DataError
+from trainer.leaves import TASKS
 from trainer.presets import PRESETS, to_args
 from trainer.task_descriptions import TaskDescription
-from trainer.task_table import TASKS
 
 _SMALL: Final = 64
 """Short side, in pixels, below which images are taken whole, and networks do not shrink them at

@@ -26,7 +26,7 @@ from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import Horovod
-from trainer.task_table import TASKS
+from trainer.leaves import TASKS
 from trainer.training.metrics import Interval
 from trainer.training.reporter import Reporter
 from trainer.training.setup import run_name, set_up

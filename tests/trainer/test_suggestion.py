@@ -17,9 +17,9 @@ from tests.trainer.support.data_sets.parquet_files import pictures, write_split
 from trainer.classification.leaf import CLASSIFICATION
 from trainer.cli import main
 from trainer.data.manifest import SIDES, Sides
+from trainer.leaves import TASKS
 from trainer.presets import parse_train
 from trainer.suggestion import command, suggest
-from trainer.task_table import TASKS
 
 
 def sides(short, others=()):

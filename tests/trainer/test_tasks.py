@@ -4,9 +4,9 @@ import pytest
 
 from common.program import load
 from trainer.data.targets import target_decoder
+from trainer.leaves import EMBEDDED, TASKS, metrics_in, score_in
 from trainer.networks import NETWORKS
 from trainer.presets import PRESETS
-from trainer.task_table import EMBEDDED, TASKS, metrics_in, score_in
 from trainer.tasks.task import make_task
 
 

@@ -24,7 +24,7 @@ from trainer.checkpoints.filesystem import CHUNK, Chunk, Files, Fingerprint, fin
 from trainer.checkpoints.names import Key, key_of
 from trainer.checkpoints.retention_policy import Entry
 from trainer.errors import CheckpointError
-from trainer.task_table import score_in
+from trainer.leaves import score_in
 
 SCHEMA = 2
 STATE, META, DONE = "state.safetensors", "meta.json", "DONE"

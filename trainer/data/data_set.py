@@ -16,7 +16,7 @@ from trainer.data.manifest import (
     load_manifest,
 )
 from trainer.errors import DataError
-from trainer.task_table import EMBEDDED
+from trainer.leaves import EMBEDDED
 
 SYNTHETIC_CLASSES = 1000
 

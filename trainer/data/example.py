@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from trainer.task_table import TASKS
+from trainer.leaves import TASKS
 
 _OF_TASKS = tuple(key for task in TASKS.values() for key in task.features)
 _READ_KEYS = (

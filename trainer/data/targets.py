@@ -8,7 +8,7 @@ import tensorflow as tf
 from common.program import load
 from trainer.data.formats.record_format import Values
 from trainer.data.source import Source
-from trainer.task_table import TASKS
+from trainer.leaves import TASKS
 
 
 class TargetDecoder(Protocol):

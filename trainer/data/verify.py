@@ -34,7 +34,7 @@ from trainer.data.manifest import (
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.prepare.pool import Advance, work_through
 from trainer.errors import DataError
-from trainer.task_table import TASKS
+from trainer.leaves import TASKS
 
 SHOWN = 20
 """Most faults to print per shard; all are counted."""

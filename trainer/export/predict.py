@@ -19,8 +19,8 @@ from trainer.errors import CheckpointError, DataError
 from trainer.export.image_files import find_images
 from trainer.export.layout import exported_model
 from trainer.export.options import PredictOptions
+from trainer.leaves import TASKS
 from trainer.task_descriptions import Answers
-from trainer.task_table import TASKS
 from trainer.tasks.serving import STRANGE
 
 BATCH = 32

@@ -11,7 +11,7 @@ from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trainer.distributed.rank import launched_as
-from trainer.task_table import TASKS
+from trainer.leaves import TASKS
 
 _UNITS = {
     "loss": ("loss", "{:.4f}"),

@@ -17,8 +17,8 @@ from math import isfinite
 from typing import Final, Protocol
 
 from trainer.errors import EXIT_STATUS_TAG, RUNNING
+from trainer.leaves import TASKS
 from trainer.loggers.observer import Observed, Observer
-from trainer.task_table import TASKS
 
 CAPACITY: Final = 10_000
 """Points to buffer for a server that does not respond; further points are dropped."""

@@ -5,11 +5,11 @@ import tf_keras as keras
 from common.errors import ConfigError
 from common.program import load
 from trainer.config import ModelConfig
+from trainer.leaves import TASKS
 from trainer.model.layers import freeze
 from trainer.model.own_builder import build_own
 from trainer.model.randomness import use_keys
 from trainer.networks import NETWORKS, find_network
-from trainer.task_table import TASKS
 
 
 def build_model(

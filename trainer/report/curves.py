@@ -7,8 +7,8 @@ from itertools import groupby
 from common.page.parts import Plots, Section, Text
 from common.page.plots import COLOURS, LOGARITHMIC, Plot, Point, Scale, plot
 from common.page.plots import Series as Line
+from trainer.leaves import TASKS
 from trainer.report.run_data import Curve, Run
-from trainer.task_table import TASKS
 
 DASHES = ("", "6 3", "2 3", "6 3 2 3")
 """Dashes that distinguish runs of the same colour."""

@@ -18,9 +18,9 @@ from common import fields
 from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.errors import CheckpointError
+from trainer.leaves import TASKS
 from trainer.loggers.metrics_file import MetricsFile
 from trainer.task_descriptions import TaskDescription
-from trainer.task_table import TASKS
 
 POINTS = 1000
 """Largest number of points of a curve; a longer curve is averaged."""

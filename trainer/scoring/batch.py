@@ -24,6 +24,7 @@ from trainer.data.prepare.output import interruptible
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.errors import CheckpointError, DataError
 from trainer.export.layout import FACTS, exported_model
+from trainer.leaves import TASKS, with_workers
 from trainer.scoring.listing import (
     Machine,
     begun_otherwise,
@@ -34,8 +35,6 @@ from trainer.scoring.listing import (
 )
 from trainer.scoring.options import ScoreOptions
 from trainer.scoring.unit import Unit, description_of, read_description, score_unit
-from trainer.task_table import TASKS
-from trainer.workers import with_workers
 
 SCHEMA: Final = 1
 SUMMARY: Final = "_scores.json"

@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.25
 
 def on_session(options: Written) -> tuple[Written, WorkThrough]:
     """Return the options of a command with absolute paths, and what does its units on the session
-    of this program; see `trainer.workers`.
+    of this program; see `trainer.leaves`.
     """
     return absolute_paths(options, Path.cwd()), on_spark(get_session())
 

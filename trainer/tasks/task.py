@@ -13,8 +13,8 @@ import tf_keras as keras
 from common.program import load
 from trainer.config import TrainConfig
 from trainer.data.manifest import Normalization
+from trainer.leaves import TASKS
 from trainer.task_descriptions import TaskDescription
-from trainer.task_table import TASKS
 
 Array = np.ndarray[Any, Any]
 Signature = Any

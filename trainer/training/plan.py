@@ -9,7 +9,7 @@ from common.errors import ConfigError
 from common.text import plural
 from trainer.config import TrainConfig
 from trainer.leaf import Exchanges
-from trainer.task_table import EMBEDDED
+from trainer.leaves import EMBEDDED
 
 EMBEDDED_EXAMPLES = {source: embedded.examples for source, embedded in EMBEDDED.items()}
 """Training images of the embedded data sets, which a run may not have written yet, by source."""

@@ -11,12 +11,12 @@ from typing import Any
 
 from common.text import plural
 from trainer.checkpoints.writer import Saved
+from trainer.leaves import TASKS
 from trainer.loggers.console import Console
 from trainer.loggers.observer import Observer
 from trainer.loggers.tensorboard import Curves, rewind_curves
 from trainer.model.description import describe
 from trainer.run_folder import decisive
-from trainer.task_table import TASKS
 from trainer.tasks.task import Evaluation
 from trainer.training.setup import RunSetup
 

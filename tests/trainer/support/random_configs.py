@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from common import annotations, fields
 from trainer.config import TrainConfig
+from trainer.leaves import TASKS
 from trainer.networks import NETWORKS
 from trainer.presets import PRESETS
-from trainer.task_table import TASKS
 
 LEAVES = {leaf.key: leaf for leaf in fields.leaves(TrainConfig)}
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from common.annotations import Bounds, Positional
 from trainer.config import NotNegative, Positive
-from trainer.workers import WorkersName
+from trainer.leaves import WorkersName
 
 
 @dataclass(frozen=True)

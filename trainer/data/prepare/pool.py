@@ -60,7 +60,7 @@ def work_through(
 
 
 def of_this_machine(options: Any) -> tuple[Any, WorkThrough]:
-    """Return the options of a command, and `work_through`; see `trainer.workers`."""
+    """Return the options of a command, and `work_through`; see `trainer.leaves`."""
     return options, work_through
 
 
