@@ -79,7 +79,9 @@ class Program:
             lines.append(f"{group}:")
             for command in self.commands:
                 if command.group == group:
-                    first, *rest = textwrap.wrap(command.summary, 96 - width, break_on_hyphens=False)
+                    first, *rest = textwrap.wrap(
+                        command.summary, 96 - width, break_on_hyphens=False
+                    )
                     lines.append(f"  {command.name:<{width}}{first}")
                     lines += [" " * (width + 2) + line for line in rest]
             lines.append("")
