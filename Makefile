@@ -121,7 +121,7 @@ verify: $(TRAINER) ## Data: Compare a data set with its manifest: DATA=data/imag
 inspect: $(TRAINER) ## Data: Write a page about a data set: DATA=data/images
 	@$(TRAINER_PYTHON) -m trainer inspect $(DATA) $(ARGS)
 
-benchmark: $(TRAINER) ## Measure the trainer: WHAT=loop, exchange, train, input, checkpoint
+benchmark: $(TRAINER) ## Measure the trainer: WHAT=loop, exchange, train, input
 	@$(TRAINER_PYTHON) -m benchmarks $(WHAT) $(ARGS)
 
 scaling: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Foresee: Measure images/s by number of ranks here, or with STACK=dev by number of nodes: NODES="1 2 4"
@@ -134,10 +134,10 @@ endif
 commission: $(INFRA) ## Foresee: Run the checks of a new platform, the cheapest first, and write a page of facts: STACK=dev DATA_SET=imagenet:3 CAP=100
 	@$(INFRA_PYTHON) -m jobs commission --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(CAP),--cap $(CAP)) $(if $(YES),--yes) $(ARGS)
 
-chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20
+chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20 TRAINING=digits
 	@CHAOS_SEED=$(SEED) CHAOS_KILLS=$(KILLS) CHAOS_TRAINING=$(TRAINING) CHAOS_JSON=$(JSON) $(TRAINER_PYTHON) -m pytest tests/trainer/test_chaos.py -m long -q -s $(ARGS)
 
-profile: $(XPROF) ## Serve a page of what --profile-steps recorded: RUN=runs/NAME
+profile: $(XPROF) ## Serve a page of what --profile.steps recorded: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
 configure: ## Platform: Pin a stack to the subscription that the Azure CLI is signed in to: STACK=dev, DATA_OF, HUB_OF=another stack
