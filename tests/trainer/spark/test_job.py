@@ -43,7 +43,10 @@ def test_a_job_tells_what_its_action_returned(context):
     assert (job.result, job.error, context.cancelled.is_set()) == (5, None, False)
 
 
-def test_a_signal_during_the_wait_cancels_the_job(context):
+def test_a_signal_during_the_wait_cancels_the_job(context, request):
+    # Python's own handler: a test before this one may have left another.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt), Job(context, "training", context.action) as job:
         job.wait(60)
