@@ -36,15 +36,14 @@ def plain(
     outputs: int,
     precision: str = "float32",
     seed: int = 0,
-    *,
-    dense: bool = False,
+    task: str = "classification",
 ) -> keras.Model:
     """A convolution and a dense layer without batch norm, whose gradient of a batch is exactly the
     mean of its gradients of the parts. Arguments as those of `build_model`.
     """
     from trainer.model.layers import freeze
 
-    assert not dense
+    assert task == "classification"
     policy = keras.mixed_precision.Policy(precision)
     init = keras.initializers.GlorotUniform(seed=seed)
     image = keras.Input((config.image_size, config.image_size, 3))
