@@ -63,7 +63,7 @@ def train_without_batch_norm(
     from trainer.training.run import train
     from trainer.updates import division
 
-    vars(division)["build_model"] = lambda *_, dense: plain_model()
+    vars(division)["build_model"] = lambda *_: plain_model()
     runs, data = f"{workplace}/runs", f"{workplace}/data/digits"
     config = tiny_config(data, name=name, runs_dir=runs, batch_size=batch_size)
     config = replace(
