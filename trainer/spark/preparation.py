@@ -104,7 +104,7 @@ def _arrivals(context: Any) -> Any:
         def zero(self, value: list[Any]) -> list[Any]:  # noqa: ARG002 - as pyspark declares it
             return []
 
-        def addInTaskRank(self, value: list[Any], more: list[Any]) -> list[Any]:  # noqa: N802
+        def addInPlace(self, value: list[Any], more: list[Any]) -> list[Any]:  # noqa: N802
             value += more
             return value
 
