@@ -13,9 +13,9 @@ from typing import Any
 from rehearsal.cycle import environment_file, runner
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import StopError, stop_signals
-from rehearsal.loopback import Loopback, without_proxy
 from rehearsal.options import Options
 from rehearsal.page.cycle_page import write_page_of
+from rehearsal.simulator import Simulator, without_proxy
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -136,7 +136,7 @@ def _serve(options: argparse.Namespace) -> int:
     with (
         stop_signals(),
         contextlib.suppress(StopError),
-        Loopback(options.state, azure_options, options.port) as azure,
+        Simulator(options.state, azure_options, options.port) as azure,
     ):
         for name, value in azure.environment.items():
             print(f"export {name}={shlex.quote(value)}")

@@ -23,7 +23,7 @@ _TAKEN: Final = Step(
     0.0,
     "Azure takes nodes away, and the run is submitted again and continues",
     "docs/jobs.md, When a run is submitted again",
-    guess="a pre-empted job fails with PreemptionError (docs/stand-in.md, pre-emption)",
+    guess="a pre-empted job fails with PreemptionError (docs/simulator.md, pre-emption)",
 )
 """The row of pre-emptions, which no command can cause."""
 

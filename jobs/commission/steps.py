@@ -219,7 +219,8 @@ def steps(
             " read them",
             "docs/train-on-azure.md, Check that a run can start",
             _preflight,
-            "names and types of quotas are those of the REST definitions (docs/stand-in.md, quota)",
+            "names and types of quotas are those of the REST definitions (docs/simulator.md, "
+            "quota)",
             needed=True,
         ),
         Step(
@@ -229,7 +230,7 @@ def steps(
             hours / 2,
             "the image is built, nodes are allocated, the training completes, its result is read",
             "docs/first-training-on-azure.md",
-            guess="states, messages and logs are those of the stand-in (docs/stand-in.md, states,"
+            guess="states, messages and logs are those of the simulator (docs/simulator.md, states,"
             " logs)",
             needed=True,
             run=smoke,
@@ -292,7 +293,7 @@ def steps(
             NODES * hours,
             "a short training reads the registered data set through its mount, and completes",
             "docs/train-on-azure.md",
-            guess="the identity of the cluster reads and writes what it should (docs/stand-in.md,"
+            guess="the identity of the cluster reads and writes what it should (docs/simulator.md,"
             " roles)",
             run=trained,
         ),
@@ -304,7 +305,7 @@ def steps(
             " continues from a checkpoint, or the reason says why it was not submitted again",
             "docs/jobs.md, When a run is submitted again",
             _killed,
-            "the exit status of the program is in Azure's message (docs/stand-in.md, failure)",
+            "the exit status of the program is in Azure's message (docs/simulator.md, failure)",
             run=killed,
         ),
         Step(
@@ -314,7 +315,7 @@ def steps(
             "a cancelled job saves its state; the same `submit` continues it and completes",
             "docs/train-on-azure.md, cancel; docs/jobs.md",
             partial(_continued, options.save_every),
-            "the ranks get SIGTERM and some seconds before they are killed (docs/stand-in.md,"
+            "the ranks get SIGTERM and some seconds before they are killed (docs/simulator.md,"
             " cancel)",
             run=cancelled,
         ),

@@ -193,7 +193,7 @@ class Identity:
 
 def cloud_name(url: str) -> str:
     """Return a cloud name per address: the SDK does not let a known name change its address."""
-    return f"Loopback{url.rpartition(':')[2]}"
+    return f"Simulator{url.rpartition(':')[2]}"
 
 
 def _refused(status: int, error: str, description: str) -> Response:

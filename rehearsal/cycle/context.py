@@ -11,9 +11,9 @@ from common.waiting import wait_until
 from rehearsal.cycle.commands import CommandRunner
 from rehearsal.cycle.webhook import Webhook
 from rehearsal.errors import RehearsalError
-from rehearsal.loopback import Loopback
 from rehearsal.page.record import Attempt
 from rehearsal.pulumi.deployment import ROOT, Deployment
+from rehearsal.simulator import Simulator
 
 TRAINER: Final = ROOT / ".venv-trainer" / "bin" / "python"
 
@@ -50,7 +50,7 @@ class CycleContext:
 
     def __init__(
         self,
-        azure: Loopback,
+        azure: Simulator,
         stack: Deployment,
         folder: Path,
         show: Callable[[str], None],

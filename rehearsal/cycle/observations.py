@@ -5,21 +5,21 @@ import threading
 import time
 from typing import Any, Final
 
-from rehearsal.loopback import Loopback
 from rehearsal.machine_learning import job_spec
 from rehearsal.page.record import Attempt, NodePool
 from rehearsal.resources.computes import COMPUTE
+from rehearsal.simulator import Simulator
 
 _SAMPLE_SECONDS: Final = 0.1
 
 
-def attempts(azure: Loopback) -> tuple[Attempt, ...]:
+def attempts(azure: Simulator) -> tuple[Attempt, ...]:
     """Return all jobs as attempts, the oldest first."""
     jobs = [_attempt(azure, document) for document in azure.resources.of_kind(job_spec.JOB)]
     return tuple(sorted(jobs, key=lambda attempt: attempt.began))
 
 
-def allocated_nodes(azure: Loopback, cluster: str) -> int:
+def allocated_nodes(azure: Simulator, cluster: str) -> int:
     """Return how many nodes a cluster has allocated and would be billed for."""
     return sum(node["nodeState"] != "preempted" for node in azure.nodes.show(cluster))
 
@@ -31,7 +31,7 @@ class NodeSampler:
         azure: The simulator.
     """
 
-    def __init__(self, azure: Loopback) -> None:
+    def __init__(self, azure: Simulator) -> None:
         self._azure = azure
         self._clusters: dict[str, tuple[str, str, list[tuple[float, int]]]] = {}
         self._stop = threading.Event()
@@ -66,7 +66,7 @@ class NodeSampler:
             samples.append((time.time(), nodes))
 
 
-def _attempt(azure: Loopback, document: dict[str, Any]) -> Attempt:
+def _attempt(azure: Simulator, document: dict[str, Any]) -> Attempt:
     run = azure.runs.get(document["id"])
     spec = job_spec.read(document, azure.options.max_processes_per_node)
     return Attempt(

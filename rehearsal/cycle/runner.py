@@ -27,13 +27,13 @@ from rehearsal.cycle.steps import STEPS, CycleStep
 from rehearsal.cycle.webhook import Webhook
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import StopError, owner, stop_signals
-from rehearsal.loopback import Loopback
 from rehearsal.machine_learning.container import open_image
 from rehearsal.options import Options
 from rehearsal.page.cycle_page import write_page
 from rehearsal.page.record import Cycle, Link, StepResult, to_json
 from rehearsal.page.request_kinds import count_kinds
 from rehearsal.pulumi.deployment import ROOT, Deployment
+from rehearsal.simulator import Simulator
 
 STACK: Final = "dev"
 FOLDER: Final = ROOT / "build" / "rehearsal"
@@ -113,7 +113,7 @@ def _rehearse(
         roles=True,
     )
     with (
-        Loopback(folder / _FIRST, azure_options) as azure,
+        Simulator(folder / _FIRST, azure_options) as azure,
         Deployment(azure, folder / "pulumi", STACK) as stack,
         Webhook() as webhook,
     ):
@@ -132,7 +132,7 @@ def _rehearse(
     return 0 if cycle.failed is None else 1
 
 
-def _join_groups(azure: Loopback, stack: Deployment) -> None:
+def _join_groups(azure: Simulator, stack: Deployment) -> None:
     """Configure Entra groups, and make this rehearsal's client a member of each."""
     for setting in ("people.publishers", "people.scientists"):
         group = new_id()

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from rehearsal.errors import RehearsalError
-from rehearsal.loopback import Loopback
 from rehearsal.pulumi import language_host
 from rehearsal.pulumi.provider.server import Provider
+from rehearsal.simulator import Simulator
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 BUILT: Final = ROOT / ".tools" / "pulumi" / "bin"
@@ -49,7 +49,7 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
 
     def __init__(
         self,
-        azure: Loopback,
+        azure: Simulator,
         folder: Path,
         stack: str = "dev",
         subscription: str = SUBSCRIPTION,

@@ -1,4 +1,4 @@
-"""Jobs of the stand-in in the CPU image, where mpirun starts their ranks."""
+"""Jobs of the simulator in the CPU image, where mpirun starts their ranks."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from common.containers import find_engine
 from common.errors import UserError
 from common.waiting import wait_until
 from rehearsal.lifetime import pids_marked
-from rehearsal.loopback import Loopback
+from rehearsal.simulator import Simulator
 from tests import ROOT
 from tests.rehearsal.support.small_platform import OPTIONS, WORKSPACE, Client, declare
 from tests.rehearsal.support.training import train_on_two_nodes
@@ -28,10 +28,10 @@ LOGS = ["std_log_process_00.txt", "std_log_process_01.txt"]
 
 OWNER = """
 import time
-from rehearsal.loopback import Loopback
+from rehearsal.simulator import Simulator
 from tests.images.test_rehearsal_image import IN_IMAGE, TWO
 from tests.rehearsal.support.small_platform import Client, declare
-azure = Loopback(options=IN_IMAGE)
+azure = Simulator(options=IN_IMAGE)
 declare(azure)
 client = Client(azure)
 client.job("long", "setsid sleep 600 & echo ready; sleep 600", **TWO)
@@ -68,7 +68,7 @@ def azure(tmp_path_factory):
         pytest.skip(str(error))
     if not there:
         pytest.skip(f"{IMAGE} does not exist; `make images` builds it")
-    with Loopback(tmp_path_factory.mktemp("azure"), IN_IMAGE) as azure:
+    with Simulator(tmp_path_factory.mktemp("azure"), IN_IMAGE) as azure:
         declare(azure)
         yield azure
 
@@ -173,7 +173,7 @@ def test_cancel_asks_the_first_process_before_it_kills(client, azure, distributi
 
 @pytest.mark.usefixtures("azure")
 def test_a_job_that_does_not_stop_is_killed(tmp_path):
-    with Loopback(tmp_path / "azure", replace(IN_IMAGE, grace_seconds=1.0)) as azure:
+    with Simulator(tmp_path / "azure", replace(IN_IMAGE, grace_seconds=1.0)) as azure:
         declare(azure)
         client = Client(azure)
         client.job("deaf", "trap '' TERM; echo ready; while true; do sleep 0.05; done")
@@ -229,7 +229,7 @@ def test_nothing_is_left_when_the_owner_is_killed():
 
 @pytest.mark.usefixtures("azure")
 def test_nothing_is_left_after_the_end(tmp_path):
-    with Loopback(tmp_path / "azure", IN_IMAGE) as azure:
+    with Simulator(tmp_path / "azure", IN_IMAGE) as azure:
         declare(azure)
         client = Client(azure)
         client.job("long", "trap '' TERM; echo ready; sleep 600", **TWO)

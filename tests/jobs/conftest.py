@@ -1,15 +1,15 @@
-"""Settings of all tests of jobs, and the stand-in for Azure that they share."""
+"""Settings of all tests of jobs, and the simulator of Azure that they share."""
 
 import os
 
 from hypothesis import settings
 
-from tests.jobs.support.live import azure, live, outputs, platform_on_loopback
+from tests.jobs.support.live import azure, live, outputs, simulated_platform
 from tests.jobs.support.pulumi import pulumi
 from tests.jobs.support.torn_down import stack
 from tests.jobs.support.webhook import receiver
 
-__all__ = ["azure", "live", "outputs", "platform_on_loopback", "pulumi", "receiver", "stack"]
+__all__ = ["azure", "live", "outputs", "pulumi", "receiver", "simulated_platform", "stack"]
 
 # These tests run on machines of GitHub too, where commands that move data refuse to run.
 os.environ.pop("RUNNER_ENVIRONMENT", None)

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from rehearsal.loopback import Loopback
 from rehearsal.pulumi.deployment import BUILT
+from rehearsal.simulator import Simulator
 from tests.rehearsal.support.small_platform import CLUSTER, OPTIONS, Client, declare
 
 
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def azure(tmp_path_factory):
-    with Loopback(tmp_path_factory.mktemp("azure"), OPTIONS) as azure:
+    with Simulator(tmp_path_factory.mktemp("azure"), OPTIONS) as azure:
         declare(azure)
         yield azure
 

@@ -1,4 +1,4 @@
-"""What a test may do to Azure on loopback: let requests fail, and read which came."""
+"""What a test may do to the simulator: let requests fail, and read which came."""
 
 import time
 

@@ -26,7 +26,7 @@ class ArmClient:
     """A client of Resource Manager.
 
     Args:
-        environment: Environment with the credentials of a client, such as `Loopback.environment`.
+        environment: Environment with the credentials of a client, such as `Simulator.environment`.
         url: Address of Resource Manager.
     """
 

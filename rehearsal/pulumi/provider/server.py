@@ -46,7 +46,7 @@ class Provider(contextlib.AbstractContextManager["Provider"]):
     """A running provider, as a context manager.
 
     Args:
-        environment: Environment with the deployer's credentials, such as `Loopback.environment`.
+        environment: Environment with the deployer's credentials, such as `Simulator.environment`.
         url: Address of Resource Manager.
         subscription: Id of the subscription to deploy to, unless the stack's configuration names
             one.

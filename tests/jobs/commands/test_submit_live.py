@@ -1,4 +1,4 @@
-"""Jobs are submitted to the stand-in."""
+"""Jobs are submitted to the simulator."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The trainer on the stand-in, whose nodes are pre-empted, ends with bit-identical weights."""
+"""The trainer on the simulator, whose nodes are pre-empted, ends with bit-identical weights."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""`commission` on the stand-in: what it refuses, and what it deletes again."""
+"""`commission` on the simulator: what it refuses, and what it deletes again."""
 
 from jobs.cli import main
 from jobs.commission.command import Commissioning

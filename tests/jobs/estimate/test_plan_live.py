@@ -1,4 +1,4 @@
-"""`plan` of a stack, against the stand-in for Azure."""
+"""`plan` of a stack, against the simulator of Azure."""
 
 import json
 from pathlib import Path

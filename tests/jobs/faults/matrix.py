@@ -15,7 +15,7 @@ from jobs.errors import RequestError
 from tests.jobs.faults.clock import Clock
 from tests.jobs.faults.network import HTML, Fault, Network
 from tests.jobs.faults.scenarios import Scenarios, Trial
-from tests.jobs.faults.stand_in import opened
+from tests.jobs.faults.simulated import opened
 
 FAULTS: Final = (
     *(Fault(str(status), status=status) for status in (400, 401, 403, 404, 409, 412)),
@@ -70,7 +70,7 @@ class Cell:
 
 
 class Matrix:
-    """All cells, on one stand-in."""
+    """All cells, on one simulator."""
 
     def __init__(self, scenarios: Scenarios) -> None:
         self._scenarios, self._azure = scenarios, scenarios.azure
@@ -178,7 +178,7 @@ def _weight(cell: Cell) -> int:
 
 @contextmanager
 def world(folder: Path) -> Iterator[Matrix]:
-    """Open a stand-in for the matrix."""
+    """Open a simulator for the matrix."""
     with opened(folder) as live:
         variables = {**live.azure.environment, "JOBS_OUTPUTS": str(live.file)}
         scenarios = Scenarios(live, folder)

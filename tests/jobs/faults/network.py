@@ -1,4 +1,4 @@
-"""The network between the commands and the stand-in, in one process, with faults."""
+"""The network between the commands and the simulator, in one process, with faults."""
 
 import json
 import threading
@@ -16,8 +16,8 @@ from urllib3 import HTTPResponse
 from urllib3.exceptions import ProtocolError
 
 from rehearsal.control_plane.http_messages import Request, Respond, Response
-from rehearsal.loopback import Loopback
 from rehearsal.page.request_kinds import classify
+from rehearsal.simulator import Simulator
 from tests.jobs.faults.clock import Clock
 
 HTML = b"<html><head><title>Sign in to the guest network</title></head></html>"
@@ -56,9 +56,9 @@ class Fault:
 
 @dataclass
 class Network:
-    """Carries requests to the services of a stand-in, and records their kinds."""
+    """Carries requests to the services of a simulator, and records their kinds."""
 
-    azure: Loopback
+    azure: Simulator
     clock: Clock
     fault: Fault | None = None
     kind: str = ""

@@ -24,7 +24,7 @@ from jobs.transfer import blob_upload
 from rehearsal.control_plane.http_messages import Request
 from tests import ROOT
 from tests.jobs.faults.network import Network
-from tests.jobs.faults.stand_in import LINES, InProcess
+from tests.jobs.faults.simulated import LINES, InProcess
 from tests.jobs.support.folders import write_shards
 from tests.jobs.support.live import Live, declare
 from tests.jobs.support.platform import platform

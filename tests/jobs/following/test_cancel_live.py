@@ -1,4 +1,4 @@
-"""Runs on the stand-in are cancelled, by us and by others, while they are followed."""
+"""Runs on the simulator are cancelled, by us and by others, while they are followed."""
 
 import pytest
 

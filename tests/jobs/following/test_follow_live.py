@@ -1,4 +1,4 @@
-"""Jobs on the stand-in are followed to each possible end."""
+"""Jobs on the simulator are followed to each possible end."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Jobs on the stand-in are followed through outages of the network, of Azure and of storage."""
+"""Jobs on the simulator are followed through outages of the network, of Azure and of storage."""
 
 import threading
 

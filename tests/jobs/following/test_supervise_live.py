@@ -1,4 +1,4 @@
-"""Runs on the stand-in that lose their nodes, with and without a supervisor."""
+"""Runs on the simulator that lose their nodes, with and without a supervisor."""
 
 import pytest
 

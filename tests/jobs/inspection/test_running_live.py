@@ -1,4 +1,4 @@
-"""Looking into trainings that run on the stand-in, with two real ranks."""
+"""Looking into trainings that run on the simulator, with two real ranks."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`backend` on the stand-in: the place of Pulumi's state, and the identities of the workflows."""
+"""`backend` on the simulator: the place of Pulumi's state, and the identities of the workflows."""
 
 import json
 
@@ -11,8 +11,8 @@ from infra.prerequisites import read_file
 from jobs.cli import main
 from jobs.pipelines import declaration
 from jobs.pipelines.declaration import ROLES, StateNames, holds
-from rehearsal.loopback import Loopback
 from rehearsal.options import Options
+from rehearsal.simulator import Simulator
 from tests import ROOT
 
 SUBSCRIPTION = "00000000-0000-4000-8000-000000000002"
@@ -37,7 +37,7 @@ def settings(tmp_path_factory):
 def started(tmp_path_factory):
     """An Azure without anything."""
     folder = tmp_path_factory.mktemp("azure")
-    with Loopback(folder, Options(subscriptions=(SUBSCRIPTION,))) as azure:
+    with Simulator(folder, Options(subscriptions=(SUBSCRIPTION,))) as azure:
         yield azure
 
 

@@ -13,8 +13,8 @@ from jobs.console import Console
 from jobs.pulumi import prerequisites
 from jobs.pulumi.prerequisites import look
 from jobs.pulumi.state import StackResource
-from rehearsal.loopback import Loopback
 from rehearsal.options import Options
+from rehearsal.simulator import Simulator
 from tests.infra.support.configurations import configured
 
 SUBSCRIPTION = "00000000-0000-4000-8000-000000000002"
@@ -25,7 +25,7 @@ OTHERS = "/subscriptions/00000000-0000-4000-8000-000000000003/resourceGroups/the
 def azure(tmp_path_factory):
     subscriptions = (SUBSCRIPTION, OTHERS.split("/")[2])
     options = Options(subscriptions=subscriptions)
-    with Loopback(tmp_path_factory.mktemp("azure"), options) as azure:
+    with Simulator(tmp_path_factory.mktemp("azure"), options) as azure:
         azure.put(OTHERS.rpartition("/")[0], "", {"location": "westeurope"})
         yield azure
 

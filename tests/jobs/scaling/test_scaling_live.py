@@ -1,4 +1,4 @@
-"""`scaling` on the stand-in, with the real trainer."""
+"""`scaling` on the simulator, with the real trainer."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Endpoints against the stand-in: deploy, score, divide, roll back, delete."""
+"""Endpoints against the simulator: deploy, score, divide, roll back, delete."""
 
 import json
 
@@ -241,7 +241,7 @@ def test_the_list_shows_traffic_and_cost(live, capsys):
     assert listing.run(EndpointsOptions(), live.outputs, as_json=False) == 0
     shown = capsys.readouterr().out
     assert "digits    blue        Succeeded  100 %    digits:1  2 x Standard_F4s_v2" in shown
-    # The stand-in's price: 4 cores at 0.05 USD an hour, each.
+    # The simulator's price: 4 cores at 0.05 USD an hour, each.
     assert "0.4000 USD an hour" in shown
     assert listing.run(EndpointsOptions(), live.outputs, as_json=True) == 0
     assert answer(capsys)[0]["hourly"] == {"USD": pytest.approx(0.4)}

@@ -1,4 +1,4 @@
-"""Runs that are followed on the stand-in: options that do not wait, and what became of a run."""
+"""Runs that are followed on the simulator: options that do not wait, and what became of a run."""
 
 from tests.jobs.support.runs import content
 from tests.jobs.support.tiny import begin, status, wait_for

@@ -1,4 +1,4 @@
-"""A platform on loopback, as tests/jobs/support/platform.py describes it.
+"""A platform on the simulator, as tests/jobs/support/platform.py describes it.
 
 `pytest_plugins` is not needed: import the fixtures from a conftest or a test module.
 `live` is one Azure for the session; `outputs` are those of its platform.
@@ -21,8 +21,8 @@ from infra.outputs import PlatformOutputs
 from jobs.azure import requests, storage
 from jobs.azure.job_records import ENDED
 from jobs.azure.sign_in import credential
-from rehearsal.loopback import Loopback
 from rehearsal.options import Options
+from rehearsal.simulator import Simulator
 from tests import ROOT
 from tests.jobs.support.platform import platform
 from tests.jobs.support.server import write_server
@@ -35,9 +35,9 @@ WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 
 @dataclass(frozen=True)
 class Live:
-    """The stand-in with one platform."""
+    """The simulator with one platform."""
 
-    azure: Loopback
+    azure: Simulator
     outputs: PlatformOutputs
     file: Path
     """The outputs as JSON, for `--outputs` and JOBS_OUTPUTS."""
@@ -61,7 +61,7 @@ class Live:
         return {**kept, **self.azure.environment, "JOBS_OUTPUTS": str(self.file)}
 
 
-def declare(azure: Loopback, folder: Path, described: PlatformOutputs | None = None) -> Live:
+def declare(azure: Simulator, folder: Path, described: PlatformOutputs | None = None) -> Live:
     """Make a platform by the PUTs that a deployment would send.
 
     Args:
@@ -113,8 +113,8 @@ def declare(azure: Loopback, folder: Path, described: PlatformOutputs | None = N
     return live
 
 
-def with_endpoints(azure: Loopback, described: PlatformOutputs) -> PlatformOutputs:
-    """Return the outputs with the URLs of the stand-in's blob storage, and its tenant."""
+def with_endpoints(azure: Simulator, described: PlatformOutputs) -> PlatformOutputs:
+    """Return the outputs with the URLs of the simulator's blob storage, and its tenant."""
     stores = described.datastores
     moved = {
         name: replace(store, blob_endpoint=azure.blob_endpoint(store.account))
@@ -150,7 +150,7 @@ def _compute(out: PlatformOutputs, cluster: contract.Cluster) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def azure(tmp_path_factory):
-    """The stand-in for the session."""
+    """The simulator for the session."""
     options = Options(
         program_folder=ROOT / ".venv-trainer" / "bin",
         serving_python=write_server(tmp_path_factory.mktemp("server")),
@@ -160,12 +160,12 @@ def azure(tmp_path_factory):
         sync_seconds=0.2,
         grace_seconds=3.0,
     )
-    with Loopback(tmp_path_factory.mktemp("azure"), options) as azure:
+    with Simulator(tmp_path_factory.mktemp("azure"), options) as azure:
         yield azure
 
 
 @pytest.fixture(scope="session")
-def platform_on_loopback(azure, tmp_path_factory):
+def simulated_platform(azure, tmp_path_factory):
     """The platform, once for the session; use `live`."""
     return declare(azure, tmp_path_factory.mktemp("platform"))
 
@@ -186,11 +186,11 @@ def sdk(live: Live) -> Any:
 
 
 @pytest.fixture
-def live(platform_on_loopback, monkeypatch):
+def live(simulated_platform, monkeypatch):
     """The platform, with this process's environment pointed at it; no faults, and no running jobs,
     from tests before.
     """
-    azure = platform_on_loopback.azure
+    azure = simulated_platform.azure
     for name, value in azure.environment.items():
         monkeypatch.setenv(name, value)
     # The SDK sets it to a cloud that later tests do not know; only what was set here is taken back.
@@ -201,7 +201,7 @@ def live(platform_on_loopback, monkeypatch):
     monkeypatch.setattr(storage, "BACKOFF", NO_BACKOFF)
     azure.admin.clear_faults()
     azure.admin.forget_requests()
-    yield platform_on_loopback
+    yield simulated_platform
     azure.admin.clear_faults()
     azure.admin.start_blob_server()
     # What still ran would take nodes and processors from the tests after it.
@@ -227,7 +227,7 @@ def main() -> None:
     folder = Path(sys.argv[1]).absolute()
     options = Options(program_folder=ROOT / ".venv-trainer" / "bin", max_processes_per_node=1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    with suppress(KeyboardInterrupt), Loopback(folder, options) as azure:
+    with suppress(KeyboardInterrupt), Simulator(folder, options) as azure:
         live = declare(azure, folder)
         for name, value in {**azure.environment, "JOBS_OUTPUTS": str(live.file)}.items():
             print(f"export {name}={shlex.quote(value)}")

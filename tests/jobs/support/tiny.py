@@ -1,4 +1,4 @@
-"""Jobs that run a shell command on the stand-in, tagged as runs of this project."""
+"""Jobs that run a shell command on the simulator, tagged as runs of this project."""
 
 import _thread
 import signal

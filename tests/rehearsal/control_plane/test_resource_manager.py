@@ -6,7 +6,7 @@ import pytest
 
 from rehearsal.control_plane.resource_manager import Operations, merged
 from rehearsal.errors import AzureError
-from rehearsal.loopback import Loopback
+from rehearsal.simulator import Simulator
 from tests.rehearsal.support.small_platform import (
     ACCOUNT,
     CLUSTER,
@@ -133,7 +133,7 @@ def operations_path(operations):
 
 
 def test_a_deletion_goes_on_after_it_was_accepted_and_comes_to_its_end(tmp_path):
-    with Loopback(tmp_path, replace(OPTIONS, operation_seconds=2.0)) as azure:
+    with Simulator(tmp_path, replace(OPTIONS, operation_seconds=2.0)) as azure:
         declare(azure)
         client = Client(azure)
         accepted = client.ask("DELETE", CLUSTER, underlyingResourceAction="Delete")

@@ -7,7 +7,7 @@ import pytest
 
 from rehearsal.cycle.commands import CommandError, CommandRunner
 from rehearsal.lifetime import pids_marked
-from rehearsal.loopback import Loopback
+from rehearsal.simulator import Simulator
 from tests.rehearsal.support.waiting import until
 
 
@@ -38,7 +38,7 @@ def test_a_command_that_fails_shows_its_last_lines_and_its_log(commands):
 
 
 def test_a_command_that_does_not_end_is_ended_with_what_it_has_started(tmp_path):
-    with Loopback(tmp_path / "azure") as azure:
+    with Simulator(tmp_path / "azure") as azure:
         commands = CommandRunner(
             tmp_path / "logs",
             tmp_path,

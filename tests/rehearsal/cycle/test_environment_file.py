@@ -7,7 +7,7 @@ import pytest
 
 from rehearsal.cycle import environment_file
 from rehearsal.errors import RehearsalError
-from rehearsal.loopback import Loopback
+from rehearsal.simulator import Simulator
 
 
 def test_variables_are_written_for_a_shell_and_their_owner_alone(tmp_path):
@@ -16,7 +16,7 @@ def test_variables_are_written_for_a_shell_and_their_owner_alone(tmp_path):
     assert (tmp_path / environment_file.FILE).stat().st_mode & 0o777 == 0o600
     with pytest.raises(RehearsalError, match="no rehearsal is running"):
         environment_file.read(tmp_path, {})
-    with Loopback(tmp_path / "azure"):
+    with Simulator(tmp_path / "azure"):
         text = environment_file.read(tmp_path, {})
     script = 'eval "$1"; printf "%s\\n" "$A" "$B" "$PATH"'
     shown = subprocess.run(
@@ -36,7 +36,7 @@ def test_variables_that_lead_elsewhere_are_unset(tmp_path):
         "PULUMI_STACK": "prod",
         "HOME": "/home",
     }
-    with Loopback(tmp_path / "azure"):
+    with Simulator(tmp_path / "azure"):
         text = environment_file.read(tmp_path, shell)
     shown = subprocess.run(
         ["/bin/sh", "-c", 'eval "$1"; env', "sh", text],

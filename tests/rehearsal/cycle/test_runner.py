@@ -16,8 +16,8 @@ from rehearsal.cycle.context import CycleContext
 from rehearsal.cycle.steps import STEPS, CycleStep
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import owner
-from rehearsal.loopback import Loopback
 from rehearsal.page.record import from_json
+from rehearsal.simulator import Simulator
 from tests.rehearsal.support.waiting import SECONDS, until
 
 
@@ -42,7 +42,7 @@ def test_the_first_failure_ends_the_cycle_and_says_where_to_look(tmp_path, capsy
         CycleStep("two", "Second", "second", ends_badly if named else fails),
         CycleStep("three", "Third", "third", lambda _: pytest.fail("it must not come to that")),
     )
-    with Loopback(tmp_path / "azure") as azure:
+    with Simulator(tmp_path / "azure") as azure:
         cycle = runner.run_steps(steps, context_of(tmp_path, azure), runner.Console())
     assert [step.outcome for step in cycle.steps] == ["ok", "failed", "skipped"]
     assert cycle.steps[0].lines == ("found 1", "and 2")
@@ -73,7 +73,7 @@ def test_a_record_names_files_of_the_repository_from_its_root_on(tmp_path, named
         CycleStep("one", "First", "first", lambda _: [words]),
         CycleStep("two", "2nd", "2", ends_badly),
     )
-    with Loopback(tmp_path / "azure") as azure:
+    with Simulator(tmp_path / "azure") as azure:
         cycle = runner.run_steps(steps, context_of(tmp_path, azure), runner.Console())
     short = "build/logs/01.log: is empty, as '.venv/bin/python' is"
     assert cycle.steps[0].lines == (short,)
@@ -126,7 +126,7 @@ def test_only_what_a_rehearsal_has_written_is_removed(tmp_path, capsys):
 
 
 def test_two_do_not_rehearse_in_one_folder(tmp_path):
-    with Loopback(tmp_path / "azure"):
+    with Simulator(tmp_path / "azure"):
         assert owner(tmp_path / "azure") == str(os.getpid())
         with pytest.raises(RehearsalError, match=f"in use by .* process {os.getpid()};"):
             runner.empty_folder(tmp_path)
@@ -151,7 +151,7 @@ import sys, time
 from pathlib import Path
 from rehearsal.cycle import runner
 from rehearsal.cycle.steps import CycleStep
-from rehearsal.loopback import Loopback
+from rehearsal.simulator import Simulator
 
 def hang(context):
     context.commands.run(["sleep", "3600"])

@@ -6,11 +6,11 @@ import subprocess
 import pytest
 
 from rehearsal.errors import RehearsalError
-from rehearsal.loopback import Loopback
 from rehearsal.machine_learning import container
 from rehearsal.machine_learning.container import failed_rank, script, shared_variables
 from rehearsal.machine_learning.processes import RankProgram
 from rehearsal.options import Options
+from rehearsal.simulator import Simulator
 from tests.rehearsal.support.programs import only_programs
 
 BY_STATUS = b"""rank 0 speaks
@@ -82,7 +82,7 @@ def test_an_image_that_cannot_be_run_is_refused_at_once(tmp_path, monkeypatch, p
     tools.mkdir()
     only_programs(tools, monkeypatch, **programs)
     with pytest.raises(RehearsalError, match=words):
-        Loopback(state, Options(image="image"))
+        Simulator(state, Options(image="image"))
     assert not state.exists()
 
 

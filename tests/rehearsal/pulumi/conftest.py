@@ -2,14 +2,14 @@
 
 import pytest
 
-from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import Deployment
+from rehearsal.simulator import Simulator
 
 
 @pytest.fixture(scope="module")
 def empty_azure(tmp_path_factory):
-    with Loopback(tmp_path_factory.mktemp("azure"), Options()) as azure:
+    with Simulator(tmp_path_factory.mktemp("azure"), Options()) as azure:
         yield azure
 
 

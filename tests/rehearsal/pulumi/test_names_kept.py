@@ -2,9 +2,9 @@
 
 import pytest
 
-from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT, Deployment
+from rehearsal.simulator import Simulator
 from tests.rehearsal.support.engine import exported, ran
 
 pytestmark = [pytest.mark.slow, pytest.mark.rehearse_all]
@@ -31,7 +31,7 @@ def ids(deployment):
 
 
 def test_an_update_replaces_nothing_and_renames_nothing(tmp_path):
-    with Loopback(tmp_path / "azure", Options()) as azure, Deployment(azure, tmp_path) as stack:
+    with Simulator(tmp_path / "azure", Options()) as azure, Deployment(azure, tmp_path) as stack:
         project = tmp_path / "project"
         (project / "infra").mkdir()
         (project / "infra" / "__main__.py").write_text(EARLIER)

@@ -1,4 +1,4 @@
-"""The provider as the engine speaks to it, with Azure on loopback behind it."""
+"""The provider as the engine speaks to it, with the simulator behind it."""
 
 import grpc
 import pytest

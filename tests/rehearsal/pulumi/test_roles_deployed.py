@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 from infra.outputs import from_dict
-from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT, Deployment
 from rehearsal.resources.roles import ASSIGNMENT, CONTRIBUTOR, Roles
+from rehearsal.simulator import Simulator
 from tests.jobs.support.folders import write_shards
 from tests.jobs.support.tiny import TRAINED, begin
 from tests.rehearsal.support.engine import ran
@@ -33,7 +33,7 @@ WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 @pytest.fixture(scope="module")
 def azure(tmp_path_factory):
     options = Options(roles=True, allocation_seconds=0.05, sync_seconds=0.1, max_idle_seconds=1.0)
-    with Loopback(tmp_path_factory.mktemp("azure"), options) as azure:
+    with Simulator(tmp_path_factory.mktemp("azure"), options) as azure:
         give(azure, azure.environment["AZURE_CLIENT_ID"], CONTRIBUTOR, SUBSCRIPTION)
         yield azure
 

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from rehearsal.loopback import Loopback
 from rehearsal.options import Options
+from rehearsal.simulator import Simulator
 from tests.rehearsal.support.small_platform import (
     ACCOUNT,
     GROUP,
@@ -31,7 +31,7 @@ def endpoint(account):
 
 
 def test_an_operation_on_an_account_refuses_others_on_it_until_it_ends(tmp_path):
-    with Loopback(tmp_path, Options(account_seconds=3.0)) as azure:
+    with Simulator(tmp_path, Options(account_seconds=3.0)) as azure:
         azure.put(GROUP, "", {"location": "westeurope"})
         for account in (ACCOUNT, f"{ACCOUNT}2"):
             azure.put(account, "", {"location": "westeurope", "properties": {}})
@@ -53,7 +53,7 @@ def test_an_operation_on_an_account_refuses_others_on_it_until_it_ends(tmp_path)
 
 
 def test_a_workspace_is_refused_until_the_role_of_its_identity_has_an_effect(tmp_path):
-    with Loopback(tmp_path, Options(role_seconds=2.0)) as azure:
+    with Simulator(tmp_path, Options(role_seconds=2.0)) as azure:
         client = Client(azure)
         azure.put(GROUP, "", {"location": "westeurope"})
         azure.put(ACCOUNT, "", {"location": "westeurope", "properties": {}})

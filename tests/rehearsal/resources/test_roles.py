@@ -15,7 +15,7 @@ from rehearsal.blob_storage.role_policy import (
     Assignment,
     allows,
 )
-from rehearsal.loopback import Loopback
+from rehearsal.simulator import Simulator
 from tests.rehearsal.support.small_platform import (
     ACCOUNT,
     CLUSTER,
@@ -160,7 +160,7 @@ def test_a_condition_of_another_form_is_refused(text, says):
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
     """An Azure that asks for roles, with a cluster that has an identity."""
-    with Loopback(tmp_path_factory.mktemp("azure"), replace(OPTIONS, roles=True)) as azure:
+    with Simulator(tmp_path_factory.mktemp("azure"), replace(OPTIONS, roles=True)) as azure:
         declare(azure)
         azure.put(f"{ACCOUNT}/blobServices/default/containers/other", "", {})
         azure.put(IDENTITY, "", {"location": "westeurope"})

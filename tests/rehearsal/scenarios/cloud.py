@@ -1,4 +1,4 @@
-"""A stack on loopback, and the commands of a person who works on it."""
+"""A stack on the simulator, and the commands of a person who works on it."""
 
 import contextlib
 import json
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from infra.outputs import PlatformOutputs, from_dict
-from rehearsal.loopback import Loopback
 from rehearsal.machine_learning.run_history import ENDED
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT, Deployment
+from rehearsal.simulator import Simulator
 from tests.rehearsal.support import training
 from tests.rehearsal.support.engine import azure_resources, ran
 from tests.rehearsal.support.waiting import SECONDS, until
@@ -108,7 +108,7 @@ class Command:
 class Cloud:
     """An Azure, and a stack that is to be deployed to it."""
 
-    azure: Loopback
+    azure: Simulator
     deployment: Deployment
     folder: Path
     commands: contextlib.ExitStack
@@ -188,7 +188,7 @@ class Cloud:
 def cloud_in(folder, stack="dev", **options):
     """An Azure that holds nothing yet, and a stack with the repository's settings."""
     with (
-        Loopback(folder / "azure", replace(OPTIONS, **options)) as azure,
+        Simulator(folder / "azure", replace(OPTIONS, **options)) as azure,
         stack_in(azure, folder, stack) as cloud,
     ):
         yield cloud

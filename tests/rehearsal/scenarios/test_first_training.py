@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from rehearsal.loopback import Loopback
 from rehearsal.pulumi.deployment import Deployment
+from rehearsal.simulator import Simulator
 from tests import ROOT
 from tests.rehearsal.scenarios.cloud import GROUPS, OPTIONS
 from tests.rehearsal.support.newcomer import Newcomer, blocks
@@ -44,7 +44,7 @@ def answers(tenant, user):
 
 def test_each_command_of_the_first_path_works_in_its_order(tmp_path):
     with (
-        Loopback(tmp_path / "azure", replace(OPTIONS, roles=True)) as azure,
+        Simulator(tmp_path / "azure", replace(OPTIONS, roles=True)) as azure,
         Deployment(azure, tmp_path / "engine") as engine,
     ):
         user = azure.environment["AZURE_CLIENT_ID"]

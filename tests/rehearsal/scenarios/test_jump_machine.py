@@ -1,7 +1,7 @@
 """The jump machine goes up and down, and people work from it, as the page on access says.
 
 The programs of the page that are not installed here are replaced by scripts: the Azure CLI. What
-the page calls not tried is not here either: nothing runs in a machine of the stand-in.
+the page calls not tried is not here either: nothing runs in a machine of the simulator.
 """
 
 import json
@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from infra.outputs import from_dict
-from rehearsal.loopback import Loopback
 from rehearsal.pulumi.deployment import SUBSCRIPTION, Deployment
+from rehearsal.simulator import Simulator
 from tests.rehearsal.scenarios.cloud import OPTIONS, QUICK, TINY
 from tests.rehearsal.support.newcomer import Newcomer, blocks
 
@@ -39,7 +39,7 @@ def reached(tmp_path_factory):
     """The stack with its jump machine, deployed as the page says, and somebody of the group."""
     folder = tmp_path_factory.mktemp("reached")
     with (
-        Loopback(folder / "azure", replace(OPTIONS, roles=True)) as azure,
+        Simulator(folder / "azure", replace(OPTIONS, roles=True)) as azure,
         Deployment(azure, folder / "engine") as engine,
     ):
         account = {"id": SUBSCRIPTION, "tenantId": azure.options.tenant_id}

@@ -19,11 +19,11 @@ pytestmark = pytest.mark.rehearse_all
 OWNER = """
 import json, threading, time
 from rehearsal.pulumi.deployment import Deployment
-from rehearsal.loopback import Loopback
+from rehearsal.simulator import Simulator
 from tests.rehearsal.support.small_platform import OPTIONS, Client, declare
 from tests.rehearsal.support.waiting import until
 
-azure = Loopback(options=OPTIONS)
+azure = Simulator(options=OPTIONS)
 declare(azure)
 client = Client(azure)
 client.job("long", "setsid sleep 600 & sleep 600")

@@ -2,7 +2,7 @@
 deployment after approval, drift, submissions, and supervision.
 
 Each test reads the commands from the workflow's own file. What GitHub does itself is not here: it
-waits for the approval, and its actions sign in; the stand-in's sign-in takes their place.
+waits for the approval, and its actions sign in; the simulator's sign-in takes their place.
 """
 
 import json
@@ -89,7 +89,7 @@ def team(tmp_path_factory):
             cloud.jobs("backend", "--repository", "team/platform", "--yes", "True", "--json").out
         )
         team = Team(cloud, variables=answer["variables"])
-        # The stand-in's engine keeps its state in a folder, not in the account.
+        # The simulator's engine keeps its state in a folder, not in the account.
         team.variables["PULUMI_BACKEND_URL"] = cloud.deployment.variables["PULUMI_BACKEND_URL"]
         for purpose, principal in answer["principals"].items():
             groups = [SCIENTISTS] if purpose == "jobs" else []

@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from infra.outputs import from_dict, to_dict
-from rehearsal.loopback import Loopback
 from rehearsal.pulumi.deployment import SUBSCRIPTION, Deployment
 from rehearsal.resources.roles import ASSIGNMENT, Roles
+from rehearsal.simulator import Simulator
 from tests.rehearsal.scenarios.cloud import OPTIONS, QUICK, TINY
 from tests.rehearsal.support.newcomer import Newcomer, blocks
 from tests.rehearsal.support.small_platform import Client, error
@@ -48,7 +48,7 @@ def outputs_of(newcomer, stack):
     return from_dict(json.loads((newcomer.clone / f"{stack}.json").read_text()))
 
 
-def on_loopback(outputs, of_owner):
+def on_simulator(outputs, of_owner):
     """The outputs with the addresses that the owner of the data account knows: a stack takes those
     of an account that exists already to be in Azure's own domain, where nothing is rehearsed.
     """
@@ -64,7 +64,7 @@ def separated(tmp_path_factory):
     """Both stacks, deployed as the document says, and a person of each group."""
     folder = tmp_path_factory.mktemp("separated")
     with (
-        Loopback(folder / "azure", replace(OPTIONS, roles=True)) as azure,
+        Simulator(folder / "azure", replace(OPTIONS, roles=True)) as azure,
         Deployment(azure, folder / "engine") as engine,
     ):
         account = {"id": SUBSCRIPTION, "tenantId": azure.options.tenant_id}
@@ -78,7 +78,7 @@ def separated(tmp_path_factory):
             for group, id_ in GROUPS.items()
         }
         stacks = {stack: outputs_of(newcomer, stack) for stack in ("dev", "dev-prep")}
-        stacks["dev-prep"] = on_loopback(stacks["dev-prep"], stacks["dev"].datastores)
+        stacks["dev-prep"] = on_simulator(stacks["dev-prep"], stacks["dev"].datastores)
         (newcomer.clone / "dev-prep.json").write_text(json.dumps(to_dict(stacks["dev-prep"])))
         yield SimpleNamespace(azure=azure, newcomer=newcomer, people=people, stacks=stacks)
 

@@ -11,9 +11,9 @@ import threading
 import pytest
 
 from rehearsal.control_plane.http_messages import Request
-from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import ROOT
+from rehearsal.simulator import Simulator
 from tests.rehearsal.scenarios.cloud import stack_in
 from tests.rehearsal.support.engine import exported
 from tests.rehearsal.support.waiting import SECONDS, until
@@ -34,7 +34,7 @@ HELD = {
 
 @pytest.fixture(scope="module")
 def azure(tmp_path_factory):
-    with Loopback(tmp_path_factory.mktemp("azure"), Options()) as azure:
+    with Simulator(tmp_path_factory.mktemp("azure"), Options()) as azure:
         yield azure
 
 

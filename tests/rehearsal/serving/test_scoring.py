@@ -17,9 +17,9 @@ from jobs.serving import deploy, score, traffic
 from jobs.serving.deploy import DeployOptions
 from jobs.serving.score import ScoreOptions
 from jobs.serving.traffic import TrafficOptions
-from rehearsal.loopback import Loopback
 from rehearsal.options import Options
 from rehearsal.serving.endpoints import ENDPOINT
+from rehearsal.simulator import Simulator
 from tests import ROOT
 from tests.jobs.support.live import declare
 from tests.jobs.support.platform import platform
@@ -120,7 +120,7 @@ def test_a_trained_model_answers_as_predict_does(predicted, tmp_path, monkeypatc
     options = Options(
         max_processes_per_node=1, program_folder=PYTHON.parent, sync_seconds=0.1, mount_seconds=0.2
     )
-    with Loopback(tmp_path / "azure", options) as azure:
+    with Simulator(tmp_path / "azure", options) as azure:
         live = declare(azure, tmp_path, described())
         for name, value in azure.environment.items():
             monkeypatch.setenv(name, value)

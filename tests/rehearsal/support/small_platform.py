@@ -1,4 +1,4 @@
-"""A small platform on loopback, declared by PUTs, and a client that sends raw requests to it."""
+"""A small platform, declared by PUTs to the simulator, and a client with raw requests."""
 
 import uuid
 

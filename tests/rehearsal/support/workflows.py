@@ -7,7 +7,7 @@ import yaml
 from tests import ROOT
 
 SIGN_IN = ("ARM_", "AZURE_")
-"""Beginnings of the variables of a sign-in, which the stand-in has its own of."""
+"""Beginnings of the variables of a sign-in, which the simulator has its own of."""
 _EXPRESSION = re.compile(r"\$\{\{ (.+?) \}\}")
 
 

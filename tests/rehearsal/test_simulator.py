@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import loopback
+from rehearsal import simulator
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import Reaper, pids_marked
-from rehearsal.loopback import Loopback
+from rehearsal.simulator import Simulator
 from tests import ROOT
 from tests.rehearsal.support.small_platform import (
     ACCOUNT,
@@ -27,9 +27,9 @@ from tests.rehearsal.support.waiting import SECONDS, until
 
 OWNER = """
 import sys, time
-from rehearsal.loopback import Loopback
+from rehearsal.simulator import Simulator
 from tests.rehearsal.support.small_platform import OPTIONS, Client, declare
-azure = Loopback(options=OPTIONS)
+azure = Simulator(options=OPTIONS)
 declare(azure)
 client = Client(azure)
 client.job("long", "setsid sleep 600 & sleep 600")
@@ -54,7 +54,7 @@ def port_of(url):
 
 
 def test_nothing_is_left_after_the_end():
-    with Loopback(options=OPTIONS) as azure:
+    with Simulator(options=OPTIONS) as azure:
         declare(azure)
         client = Client(azure)
         client.job("long", "setsid sleep 600 & sleep 600")
@@ -87,18 +87,18 @@ def test_nothing_is_left_when_the_owner_is_killed():
 def test_a_start_that_fails_leaves_nothing(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(
-        loopback, "Reaper", lambda *given: started.append(Reaper(*given)) or started[0]
+        simulator, "Reaper", lambda *given: started.append(Reaper(*given)) or started[0]
     )
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(RehearsalError, match="is in use"):
-            Loopback(tmp_path, OPTIONS, taken.getsockname()[1])
+            Simulator(tmp_path, OPTIONS, taken.getsockname()[1])
     assert started[0]._process.poll() == 0
 
 
 def test_state_and_addresses_stay_when_it_is_started_again(tmp_path):
-    with Loopback(tmp_path, OPTIONS) as first:
+    with Simulator(tmp_path, OPTIONS) as first:
         declare(first)
         first.blobs.container("teststore", "results").upload_blob("a", b"kept")
         url, endpoint = first.url, first.blob_endpoint("teststore")
@@ -106,7 +106,7 @@ def test_state_and_addresses_stay_when_it_is_started_again(tmp_path):
         client = Client(first)
         client.job("waits", "echo after")
         client.wait("waits", "Queued")
-    with Loopback(tmp_path, OPTIONS) as second:
+    with Simulator(tmp_path, OPTIONS) as second:
         assert second.url == url
         client = Client(second)
         shown = client.get(ACCOUNT).json()["properties"]["primaryEndpoints"]["blob"]
@@ -142,20 +142,20 @@ def test_serve_prints_the_environment_and_ends_by_a_signal(tmp_path):
 
 
 def test_a_folder_has_one_azure_at_a_time_and_nobody_else_reads_it(tmp_path):
-    with Loopback(tmp_path / "state", OPTIONS) as azure:
+    with Simulator(tmp_path / "state", OPTIONS) as azure:
         before = (tmp_path / "state" / "tls").stat().st_mtime_ns
         with pytest.raises(RehearsalError, match="in use by process"):
-            Loopback(tmp_path / "state", OPTIONS)
+            Simulator(tmp_path / "state", OPTIONS)
         assert (tmp_path / "state" / "tls").stat().st_mtime_ns == before
         assert answers(port_of(azure.url))
     assert (tmp_path / "state").stat().st_mode & 0o077 == 0
-    with Loopback(tmp_path / "state", OPTIONS) as azure:
+    with Simulator(tmp_path / "state", OPTIONS) as azure:
         assert answers(port_of(azure.url))
 
 
 def test_only_nodes_of_low_priority_are_preempted_by_chance(tmp_path):
     options = replace(OPTIONS, mean_node_seconds=0.5, seed=3)
-    with Loopback(tmp_path / "azure", options) as azure:
+    with Simulator(tmp_path / "azure", options) as azure:
         declare(azure)
         dedicated = f"{WORKSPACE}/computes/dedicated"
         azure.put(dedicated, "", compute(priority="Dedicated"))
@@ -170,6 +170,6 @@ def test_only_nodes_of_low_priority_are_preempted_by_chance(tmp_path):
 
 def test_no_proxy_is_used_for_this_machine():
     both = {"NO_PROXY", "no_proxy"}
-    assert loopback.without_proxy({}) == dict.fromkeys(both, "127.0.0.1,localhost")
-    theirs = loopback.without_proxy({"no_proxy": "intranet,127.0.0.1", "NO_PROXY": "other"})
+    assert simulator.without_proxy({}) == dict.fromkeys(both, "127.0.0.1,localhost")
+    theirs = simulator.without_proxy({"no_proxy": "intranet,127.0.0.1", "NO_PROXY": "other"})
     assert theirs == dict.fromkeys(both, "intranet,127.0.0.1,localhost")

@@ -37,7 +37,7 @@ from rehearsal.serving.inference import Inference
 from rehearsal.serving.servers import Servers
 
 
-class Loopback(contextlib.AbstractContextManager["Loopback"]):
+class Simulator(contextlib.AbstractContextManager["Simulator"]):
     """The simulator of Azure on this machine, as a context manager.
 
     Everything that it starts ends with it, and with the process that owns it.

@@ -1,4 +1,4 @@
-"""The stand-in without servers and threads: its jobs live by the clock of the command."""
+"""The simulator without servers and threads: its jobs live by the clock of the command."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,9 +7,9 @@ from typing import Any
 
 from rehearsal.control_plane.azure_formats import run_error
 from rehearsal.control_plane.http_messages import Response
-from rehearsal.loopback import Loopback
 from rehearsal.machine_learning.preemption_policy import PREEMPTED
 from rehearsal.options import Options
+from rehearsal.simulator import Simulator
 from tests.jobs.faults.clock import Clock
 from tests.jobs.support.live import Live, declare
 from tests.jobs.support.platform import platform
@@ -18,7 +18,7 @@ LOG = "user_logs/std_log_process_00.txt"
 LINES = b"first line\nlast line\n"
 
 
-class InProcess(Loopback):
+class InProcess(Simulator):
     """Azure whose services are called directly, and whose jobs do what a test says."""
 
     clock: Clock
@@ -74,7 +74,7 @@ class InProcess(Loopback):
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Live]:
-    """Open a stand-in with a platform."""
+    """Open a simulator with a platform."""
     azure = InProcess(folder / "azure", Options())
     with azure:
         azure.clock = Clock()
