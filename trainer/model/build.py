@@ -7,9 +7,9 @@ from common.program import load
 from trainer.config import ModelConfig
 from trainer.leaves import TASKS
 from trainer.model.layers import freeze
-from trainer.model.own_builder import build_own
 from trainer.model.randomness import use_keys
 from trainer.networks import NETWORKS, find_network
+from trainer.own_network.builder import build_own
 
 
 def build_model(
@@ -18,6 +18,8 @@ def build_model(
     precision: str = "float32",
     seed: int = 0,
     task: str = "classification",
+    *,
+    trial: bool = True,
 ) -> keras.Model:
     """Build the network of a configuration. Equal arguments build equal networks.
 
@@ -27,6 +29,7 @@ def build_model(
         precision: Dtype policy of the layers, float32 or mixed_float16; weights are float32.
         seed: Seed of the initial weights.
         task: Task whose logits an own network must have.
+        trial: Whether an own network takes a training step and evaluates two images first.
 
     Returns:
         A model from normalised images [b, size, size, 3] to the float32 logits of the task, for
@@ -38,7 +41,7 @@ def build_model(
     """
     if config.builder is not None:
         shape = TASKS[task].logits(config.image_size, outputs)
-        model = build_own(config, outputs, shape, precision, seed)
+        model = build_own(config, outputs, shape, precision, seed, trial=trial)
     else:
         build = load(NETWORKS[str(find_network(config.network))].builder)
         model = build(config, outputs, precision, seed)

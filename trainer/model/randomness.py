@@ -105,28 +105,17 @@ def randomness(
         model.draws.begin(None)
 
 
-def stateful_draws(graph: tf.Graph) -> list[str]:
-    """Return the names of operations that draw random numbers from a state, in a graph and in the
-    functions that it calls.
-    """
+def operations(graph: tf.Graph) -> list[Any]:
+    """Return the operations of a graph and of the functions that it calls, as `NodeDef`."""
     definition = graph.as_graph_def()
     nodes = [*definition.node]
     for function in definition.library.function:
         nodes += function.node_def
-    return [node.name for node in nodes if _STATEFUL.match(node.op)]
+    return nodes
 
 
-def _stochastic_depth(layer: Any, draws: _Draws) -> Any:
-    """Return a call of tf_keras's StochasticDepth (Huang et al. 2016) that takes keys. The layer
-    draws from TensorFlow's state, and in float32, which float16 cannot be multiplied by.
+def stateful_draws(graph: tf.Graph) -> list[str]:
+    """Return the names of operations that draw random numbers from a state, in a graph and in the
+    functions that it calls.
     """
-
-    def call(x: tf.Tensor, *, training: bool = False) -> tf.Tensor:
-        if not training:
-            return x
-        keep = 1.0 - layer.drop_path_rate
-        shape = [tf.shape(x)[0], *[1] * (len(x.shape) - 1)]
-        kept = tf.random.stateless_uniform(shape, draws.next_seed()) < keep
-        return x / keep * tf.cast(kept, x.dtype)
-
-    return call
+    return [node.name for node in operations(graph) if _STATEFUL.match(node.op)]

@@ -27,7 +27,7 @@ def load_model(
     Raises:
         CheckpointError: The tensors belong to another model.
     """
-    model = build_model(config.model, classes, precision, config.seed, config.task)
+    model = build_model(config.model, classes, precision, config.seed, config.task, trial=False)
     weights = {name: value for name, value in tensors.items() if name.startswith("model/")}
     restore(variables_by_name(model), weights, origin)
     return model

@@ -1,0 +1,1 @@
+"""Networks of your own: their code, which is part of a run, and their checks."""

@@ -1,0 +1,250 @@
+"""The code of an own network, which is part of its run.
+
+config.json and each checkpoint have the digests of the builder's files and of the network that
+these built. The run folder keeps the files in `code/DIGEST`, so that a checkpoint is used with the
+code that wrote it, whatever has become of the source since.
+
+The files are those that a job takes with it: all Python files of the package with the builder.
+"""
+
+import hashlib
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from common.errors import ConfigError
+from common.files import write_atomically
+from common.source_files import package_files
+from trainer.errors import CheckpointError
+
+FOLDER: Final = "code"
+"""Folder of the kept files in a run folder."""
+_THIS_PROJECT: Final = ("trainer", "common")
+"""Packages whose version is that of the trainer, so that runs need not keep them."""
+_DIGITS: Final = 16
+
+
+@dataclass(frozen=True)
+class OwnCode:
+    """The code of a run's own network, as config.json and each checkpoint state it."""
+
+    files: Mapping[str, str]
+    """SHA-256 of each file, by its path relative to the folder that contains the package."""
+    graph: str | None = None
+    """Digest of the network that they built, see `trainer.own_network.graph`; None if it was built
+    in parts."""
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any] | None) -> "OwnCode | None":
+        """Read the data that `to_json` returns; None if there are none."""
+        return None if data is None else OwnCode(dict(data["files"]), data["graph"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"files": dict(self.files), "graph": self.graph}
+
+    @property
+    def digest(self) -> str:
+        """Digest of the names and contents of the files."""
+        lines = "".join(f"{name}\n{self.files[name]}\n" for name in sorted(self.files))
+        return hashlib.sha256(lines.encode()).hexdigest()[:_DIGITS]
+
+    def changes(self, contents: Mapping[str, bytes]) -> list[str]:
+        """List these files that are missing among others, or differ there. Further ones are not a
+        change, because none of these files has imported them.
+        """
+        now = _digests(contents)
+        return sorted(name for name, digest in self.files.items() if now.get(name) != digest)
+
+
+@dataclass(frozen=True)
+class CodeChoice:
+    """The code that a network is built from."""
+
+    code: OwnCode
+    contents: Mapping[str, bytes] = field(repr=False)
+    """Content of each file."""
+    kept: Path | None = None
+    """Folder of a run that keeps the files; None if Python finds them."""
+    changed: Sequence[str] = ()
+    """Files that have changed since the run used them."""
+    accepted: bool = False
+    """Whether the changed ones are used."""
+    builder: str = ""
+    """The builder, as package.module:function."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Say for each changed file which one is used."""
+        if self.accepted:
+            return [f"{name}: is used as it is now, with another result" for name in self.changed]
+        return [
+            f"{name}: the network is that of the file which the run keeps in {self.kept};"
+            " --accept-changed-code uses the changed one"
+            for name in self.changed
+        ]
+
+    def tell(self) -> None:
+        """Print the notes to stderr."""
+        for note in self.notes:
+            print(f"changed: {note}", file=sys.stderr, flush=True)
+
+    def use(self) -> None:
+        """Have Python import the package of the builder from the chosen files. Modules that it has
+        loaded from others are loaded again.
+        """
+        package = _package(self.builder)
+        finders = [one for one in sys.meta_path if isinstance(one, _Kept)]
+        for finder in finders:
+            if finder.package == package:
+                sys.meta_path.remove(finder)
+        if self.kept is not None:
+            sys.meta_path.insert(0, _Kept(package, self.kept))
+        digest = self.code.digest
+        others = self.kept is not None or self.accepted or package in _LOADED
+        if others and _LOADED.get(package) != digest:
+            importlib.invalidate_caches()
+            for name in [name for name in sys.modules if _inside(name, package)]:
+                del sys.modules[name]
+        _LOADED[package] = digest
+
+    def keep(self, run: Path) -> None:
+        """Write the files into a run folder, unless it has them.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        folder = _kept_in(run, self.code)
+        for name in self.code.files:
+            if not (folder / name).is_file():
+                write_atomically(folder / name, self.contents[name])
+
+    def check_graph(self, graph: str | None, run: Path) -> OwnCode:
+        """Check that the files have built the network that they built before.
+
+        Args:
+            graph: Digest of the network that was built; None if it was built in parts.
+            run: Folder of the run, for errors.
+
+        Returns:
+            The code with this digest.
+
+        Raises:
+            CheckpointError: They have not.
+        """
+        before = self.code.graph
+        if self.accepted or None in (before, graph) or before == graph:
+            return replace(self.code, graph=graph if self.accepted else graph or before)
+        raise CheckpointError(
+            f"{run}: {self.builder} builds another network than when the run used it, although its"
+            " files are the same: something that they import from outside of the package, or the"
+            " version of Keras, has changed; undo that, or continue with --accept-changed-code"
+        )
+
+
+_LOADED: dict[str, str] = {}
+"""Digest of the code from which a package was last loaded."""
+
+
+class _Kept(MetaPathFinder):
+    """Finds the modules of a package in the folder of a run that keeps them."""
+
+    def __init__(self, package: str, folder: Path) -> None:
+        self.package, self._folder = package, folder
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path
+        if not _inside(fullname, self.package):
+            return None
+        folder = self._folder.joinpath(*fullname.split(".")[:-1])
+        return PathFinder.find_spec(fullname, [str(folder)], target)
+
+
+def choose_code(builder: str, run: Path, before: OwnCode | None, *, accept: bool) -> CodeChoice:
+    """Choose the code of an own network: that of its run, or the present one of a new run.
+
+    Args:
+        builder: The builder, as package.module:function.
+        run: Folder of the run.
+        before: Code of the run; None if it is new, or of a version that did not state it.
+        accept: Whether to use files that have changed since.
+
+    Raises:
+        ConfigError: The run is new, and there is no such package.
+        CheckpointError: Files have changed, and the run folder does not have those that it kept; or
+            the changed ones are accepted, but there is no package.
+    """
+    present = _present(builder)
+    if before is None or (present is not None and accept and before.changes(present)):
+        if present is None:
+            raise ConfigError(
+                [
+                    f"--model.builder: there is no package or module {_package(builder)}; start the"
+                    " training in the folder that contains it"
+                ]
+            )
+        changed = before.changes(present) if before else []
+        return CodeChoice(
+            OwnCode(_digests(present)), present, None, changed, accept, builder=builder
+        )
+    changed = before.changes(present or {})
+    if not changed:
+        return CodeChoice(before, present or {}, accepted=accept, builder=builder)
+    kept = _kept_in(run, before)
+    contents = {
+        name: (kept / name).read_bytes() for name in before.files if (kept / name).is_file()
+    }
+    damaged = before.changes(contents)
+    if damaged:
+        raise CheckpointError(
+            f"{run}: {', '.join(changed)} {'has' if len(changed) == 1 else 'have'} changed since"
+            f" this run used it, and {kept / damaged[0]}, which the run kept, is missing or"
+            " damaged; undo the change, or use the changed code with --accept-changed-code"
+        )
+    return CodeChoice(before, contents, kept, changed, builder=builder)
+
+
+def _present(builder: str) -> dict[str, bytes] | None:
+    """Read the files of a builder's package where Python finds it; None if there is none."""
+    package = _package(builder)
+    if package in _THIS_PROJECT:
+        return {}
+    for finder in sys.meta_path:
+        spec = None if isinstance(finder, _Kept) else finder.find_spec(package, None)
+        if spec is not None:
+            break
+    else:
+        return None
+    # A package without __init__.py may be in several folders.
+    places = [Path(place).parent for place in spec.submodule_search_locations or ()]
+    places += [Path(spec.origin).parent] * (not places and spec.origin is not None)
+    return {
+        name: path.read_bytes()
+        for place in reversed(places)
+        for name, path in package_files(package, place).items()
+        if path.suffix == ".py" and path.is_file()
+    }
+
+
+def _package(builder: str) -> str:
+    return builder.partition(":")[0].partition(".")[0]
+
+
+def _inside(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def _digests(contents: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+
+
+def _kept_in(run: Path, code: OwnCode) -> Path:
+    return run / FOLDER / code.digest
