@@ -27,6 +27,4 @@ def package_files(package: str, root: Path) -> dict[str, Path]:
     if not top.is_dir():
         return {f"{package}.py": top.with_suffix(".py")}
     below = files_below(top, root)
-    return {
-        name: path for name, path in below.items() if path.suffix == ".py" or path.is_symlink()
-    }
+    return {name: path for name, path in below.items() if path.suffix == ".py" or path.is_symlink()}

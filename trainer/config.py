@@ -275,6 +275,10 @@ class TrainConfig(WithLeaves):
     """auto: continue from the newest valid checkpoint of the run, if there is one; never: refuse a
     run that exists."""
 
+    accept_changed_code: bool = False
+    """Continue a run of your own network with the files of the builder as they are now, if they
+    have changed; otherwise it continues with those that it keeps."""
+
     ranks: Annotated[int, Positive] = 1
     """Processes to start on this machine. Ignored if a launcher (mpirun, horovodrun) has started
     them, because its world size then counts."""

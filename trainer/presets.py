@@ -256,7 +256,11 @@ def _preset(args: Sequence[str]) -> TrainConfig:
         elif arg.startswith("--preset="):
             name = arg.removeprefix("--preset=")
     # An unknown preset is reported later, together with all other problems.
-    return PRESETS.get(name, PRESETS["digits"])
+    preset = PRESETS.get(name, PRESETS["digits"])
+    if any(arg.partition("=")[0] == "--model.builder" for arg in args):
+        # A network of your own is in place of the preset's, not in contradiction to it.
+        preset = replace(preset, model=replace(preset.model, network=ModelConfig().network))
+    return preset
 
 
 def _train_help() -> str:

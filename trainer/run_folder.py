@@ -22,6 +22,7 @@ from trainer.data.manifest import Normalization
 from trainer.errors import CheckpointError
 from trainer.leaves import LEAVES
 from trainer.loggers.metrics_file import MetricsFile
+from trainer.own_network.code import OwnCode
 
 
 def _keys(*meanings: str) -> tuple[str, ...]:
@@ -34,6 +35,7 @@ _MAY_CHANGE = (
     "name",
     "runs_dir",
     "resume",
+    "accept_changed_code",
     "ranks",
     "restarts",
     "batch_size",
@@ -86,7 +88,7 @@ _REASONS = {
 }
 """Why keys may not change, where that is not plain."""
 _SAYS_WHERE = (
-    *("preset", "name", "runs_dir", "resume", "max_steps", "max_seconds"),
+    *("preset", "name", "runs_dir", "resume", "accept_changed_code", "max_steps", "max_seconds"),
     *_keys("unreported"),
 )
 """Keys whose change is not reported."""
@@ -107,6 +109,8 @@ class RunRecord:
     """Class names in the order of the model's outputs; None if an older version wrote the run."""
     normalization: Normalization | None = None
     """Normalization of the model's inputs; None if an older version wrote the run."""
+    own_network: OwnCode | None = None
+    """Code of an own network; None without one, or if an older version wrote the run."""
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "RunRecord":
@@ -118,7 +122,11 @@ class RunRecord:
         current = fields.with_current_keys(TrainConfig, data["config"])
         config = fields.from_dict(TrainConfig, current)
         record = RunRecord(
-            config, data.get("ranks", config.ranks), data["global_batch"], data["data_version"]
+            config,
+            data.get("ranks", config.ranks),
+            data["global_batch"],
+            data["data_version"],
+            own_network=OwnCode.from_json(data.get("own_network")),
         )
         model = data.get("meaning")
         if model is None:
@@ -140,6 +148,8 @@ class RunRecord:
             mean, std = self.normalization.mean, self.normalization.std
             # The key keeps the earlier name of these facts, so that existing runs can be read.
             data["meaning"] = {"classes": list(self.class_names), "mean": mean, "deviation": std}
+        if self.own_network is not None:
+            data["own_network"] = self.own_network.to_json()
         return data
 
 

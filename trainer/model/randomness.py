@@ -119,3 +119,19 @@ def stateful_draws(graph: tf.Graph) -> list[str]:
     functions that it calls.
     """
     return [node.name for node in operations(graph) if _STATEFUL.match(node.op)]
+
+
+def _stochastic_depth(layer: Any, draws: _Draws) -> Any:
+    """Return a call of tf_keras's StochasticDepth (Huang et al. 2016) that takes keys. The layer
+    draws from TensorFlow's state, and in float32, which float16 cannot be multiplied by.
+    """
+
+    def call(x: tf.Tensor, *, training: bool = False) -> tf.Tensor:
+        if not training:
+            return x
+        keep = 1.0 - layer.drop_path_rate
+        shape = [tf.shape(x)[0], *[1] * (len(x.shape) - 1)]
+        kept = tf.random.stateless_uniform(shape, draws.next_seed()) < keep
+        return x / keep * tf.cast(kept, x.dtype)
+
+    return call

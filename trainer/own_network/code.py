@@ -90,11 +90,6 @@ class CodeChoice:
             for name in self.changed
         ]
 
-    def tell(self) -> None:
-        """Print the notes to stderr."""
-        for note in self.notes:
-            print(f"changed: {note}", file=sys.stderr, flush=True)
-
     def use(self) -> None:
         """Have Python import the package of the builder from the chosen files. Modules that it has
         loaded from others are loaded again.
@@ -125,26 +120,34 @@ class CodeChoice:
             if not (folder / name).is_file():
                 write_atomically(folder / name, self.contents[name])
 
+    def is_of_run(self, graph: str | None) -> bool:
+        """Return whether files and network are those that the run used before.
+
+        Args:
+            graph: Digest of the network that was built; None if it was built in parts.
+        """
+        known = None not in (self.code.graph, graph)
+        return not ((self.accepted and self.changed) or (known and self.code.graph != graph))
+
     def check_graph(self, graph: str | None, run: Path) -> OwnCode:
-        """Check that the files have built the network that they built before.
+        """Check that the files have built the network of the run, unless others are accepted.
 
         Args:
             graph: Digest of the network that was built; None if it was built in parts.
             run: Folder of the run, for errors.
 
         Returns:
-            The code with this digest.
+            The code with the digest.
 
         Raises:
-            CheckpointError: They have not.
+            CheckpointError: They have built another one.
         """
-        before = self.code.graph
-        if self.accepted or None in (before, graph) or before == graph:
-            return replace(self.code, graph=graph if self.accepted else graph or before)
+        if self.accepted or self.is_of_run(graph):
+            return replace(self.code, graph=graph or self.code.graph)
         raise CheckpointError(
-            f"{run}: {self.builder} builds another network than when the run used it, although its"
-            " files are the same: something that they import from outside of the package, or the"
-            " version of Keras, has changed; undo that, or continue with --accept-changed-code"
+            f"{run}: {self.builder} builds another network than this run had, although its files"
+            " are the same: something that they import from outside of the package, or the version"
+            " of Keras, has changed; undo that, or use this network with --accept-changed-code"
         )
 
 
@@ -166,6 +169,49 @@ class _Kept(MetaPathFinder):
             return None
         folder = self._folder.joinpath(*fullname.split(".")[:-1])
         return PathFinder.find_spec(fullname, [str(folder)], target)
+
+
+def code_of_checkpoint(
+    builder: str | None, run: Path, meta: Mapping[str, Any], *, accept: bool
+) -> CodeChoice | None:
+    """Choose the code of the network of a checkpoint, and say which files have changed since.
+
+    Args:
+        builder: The builder of an own network, or None.
+        run: Folder of the run.
+        meta: Metadata of the checkpoint.
+        accept: Whether to use files that have changed.
+
+    Returns:
+        The code; None if the network is not an own one.
+
+    Raises:
+        ConfigError, CheckpointError: See `choose_code`.
+    """
+    if builder is None:
+        return None
+    choice = choose_code(builder, run, OwnCode.from_json(meta.get("own_network")), accept=accept)
+    for note in choice.notes:
+        print(f"changed: {note}", file=sys.stderr, flush=True)
+    return choice
+
+
+def different_ranks(builder: str, codes: Sequence[Mapping[str, Any]]) -> str | None:
+    """Say which ranks would build their network from other files than rank 0; None if none would.
+
+    Args:
+        builder: The builder.
+        codes: Code of each rank, as `OwnCode.to_json` returns it.
+    """
+    first = codes[0]["files"]
+    for rank, code in enumerate(codes):
+        other = [name for name in first if code["files"].get(name) != first[name]]
+        if other:
+            return (
+                f"--model.builder: {builder}: {other[0]} of rank {rank} differs from that of rank"
+                " 0; give all machines the same files"
+            )
+    return None
 
 
 def choose_code(builder: str, run: Path, before: OwnCode | None, *, accept: bool) -> CodeChoice:
@@ -225,7 +271,8 @@ def _present(builder: str) -> dict[str, bytes] | None:
         return None
     # A package without __init__.py may be in several folders.
     places = [Path(place).parent for place in spec.submodule_search_locations or ()]
-    places += [Path(spec.origin).parent] * (not places and spec.origin is not None)
+    if not places and spec.origin is not None:
+        places = [Path(spec.origin).parent]
     return {
         name: path.read_bytes()
         for place in reversed(places)

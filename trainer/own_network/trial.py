@@ -8,6 +8,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -93,22 +94,18 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
     Raises:
         ConfigError: The network fails.
     """
-    step, unused = _TrainingStep(model), list[str]()
-    failed = "cannot be trained"
+    step, failed = _TrainingStep(model), "cannot be trained"
     with _restored(model):
-        graph = attempt(name, failed, lambda: _traced(step, size, 0)).graph
-        unused = step.unused
+        graph, again = (
+            attempt(name, failed, partial(_traced, step, size, seed)).graph for seed in (0, 1)
+        )
         problem = (
             _loss_problem(step)
             or _operations_problem(graph)
             or _untracked_problem(model, graph)
-            or _constants_problem(graph, attempt(name, failed, lambda: _traced(step, size, 1)).graph)
+            or _constants_problem(graph, again)
+            or _weights_problem(step)
         )
-        if problem is None and unused:
-            problem = (
-                f"{unused[0]} has no effect on the logits; remove its layer, or set the layer's"
-                " trainable to False"
-            )
         if problem is None:
             images = tf.random.stateless_normal([2, size, size, 3], [0, 0])
             # An evaluation must draw nothing.
@@ -160,6 +157,15 @@ def _restored(model: keras.Model) -> Iterator[None]:
         np.random.set_state(numpy)
         for variable, value in zip(model.variables, values, strict=True):
             variable.assign(value)
+
+
+def _weights_problem(step: _TrainingStep) -> str | None:
+    if step.unused:
+        return (
+            f"{step.unused[0]} has no effect on the logits; remove its layer, or set the layer's"
+            " trainable to False"
+        )
+    return None
 
 
 def _loss_problem(step: _TrainingStep) -> str | None:

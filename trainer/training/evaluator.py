@@ -20,6 +20,7 @@ from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Alone, Communicator
 from trainer.errors import DataError
 from trainer.model.weights import load_model
+from trainer.own_network.code import code_of_checkpoint
 from trainer.run_folder import RunFolder
 from trainer.tasks.task import Array, Evaluation, Predictions, Task, make_task
 from trainer.training.options import EvaluateOptions
@@ -108,7 +109,8 @@ def evaluate_run(options: EvaluateOptions) -> Evaluation:
     """`python -m trainer evaluate`: evaluate a checkpoint in this process and print the result.
 
     Raises:
-        CheckpointError: The folder is not a run folder, or has no valid checkpoint.
+        CheckpointError: The folder is not a run folder, has no valid checkpoint, or does not have
+            the code of its own network.
         DataError: The data set is missing, or another version than the run was trained on.
     """
     run_folder, world = RunFolder(Path(options.run)), Alone()
@@ -128,7 +130,13 @@ def evaluate_run(options: EvaluateOptions) -> Evaluation:
     threads = config.data.decode_threads or cores()
     rank_data = RankData(config, data_set, world, threads)
     precision, tensors = config.compute.precision, checkpoint.load()
-    model = load_model(config, data_set.classes, precision, tensors, checkpoint.path)
+    code = code_of_checkpoint(
+        config.model.builder,
+        run_folder.path,
+        checkpoint.meta,
+        accept=options.accept_changed_code,
+    )
+    model = load_model(config, data_set.classes, precision, tensors, checkpoint.path, code)
     evaluator = Evaluator(task, model, world, data_set.normalization, xla=config.compute.xla)
     result = evaluator.run(rank_data.validation)
     words = ", ".join(task.description.words(result.metrics))

@@ -144,6 +144,8 @@ class Attempt:
         data_set = setup.data_set
         self._rank_data = RankData(setup.config, data_set, communicator, threads)
         self._stepper = Stepper(setup, task, communicator, self._rank_data, self._totals, watchdog)
+        graph = getattr(self._stepper.model, "graph_digest", None)
+        self._setup = setup = setup.built(graph)
         self._startup = StartupReport.gather(communicator, setup.folder.path)
         self._reporter = reporter = Reporter(setup, chief=self._chief)
         self._observers = reporter.observers = observers(
