@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ _HIDDEN = {
     "PyFuncStateless": "calls Python from the graph",
 }
 """What is wrong with kinds of operations."""
+_NOT_THEIRS = {"tensorflow", "tf_keras", "own_network", "importlib"}
+"""Folders of code that is not the builder's."""
 _NO_PYTHON = ", which an exported model could not; use operations of TensorFlow"
 
 Images = Callable[[tf.Tensor], Any]
@@ -55,21 +58,26 @@ def refusal(name: str, problem: str) -> ConfigError:
 
 
 def _told(error: Exception) -> str:
-    """Describe an error of someone else's code, with the line that raised it."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    text = str(error)
-    if isinstance(error, tf.errors.OpError | tf.errors.OperatorNotAllowedInGraphError):
-        # The stack of the graph, or what Keras was called with.
-        text = " ".join(line.strip() for line in text.splitlines()[:3] if line.strip())
-    return f"{type(error).__name__}: {text} ({last.filename}, line {last.lineno})"
+    """Describe an error of someone else's code, with their line that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [one for one in frames if not set(Path(one.filename).parts) & _NOT_THEIRS]
+    line = (theirs or frames)[-1]
+    lines = [text.strip() for text in str(error).splitlines() if text.strip()]
+    if isinstance(error, tf.errors.OperatorNotAllowedInGraphError):
+        # The first line names the layer; then come advice that does not fit, and its arguments.
+        lines = lines[:1]
+    elif isinstance(error, tf.errors.OpError):
+        lines = lines[:3]
+    return f"{type(error).__name__}: {' '.join(lines)} ({line.filename}, line {line.lineno})"
 
 
 def _remedy(error: Exception) -> str:
     if isinstance(error, tf.errors.OperatorNotAllowedInGraphError):
         return (
             "; Python's `if` and `while` over tensors are not converted (AutoGraph is off): use"
-            " tf.where, tf.cond or tf.while_loop, or decorate the layer's `call` with @tf.function,"
-            " which converts them in it"
+            " tf.where, tf.cond or tf.while_loop, or decorate the `call` of your layer with"
+            " @tf.function, which converts them in it, but not in layers of tf_keras such as"
+            " SpectralNormalization"
         )
     if "Fusion is not implemented" in str(error):
         return (

@@ -11,6 +11,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from common.errors import ConfigError
+from tests.trainer.support.command import TINY, final_state
+from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.made_run import make_run
 from tests.trainer.support.scenarios import tiny_config
 from trainer import cli
@@ -244,3 +246,33 @@ def test_the_digest_is_of_connections():
         return keras.Model(image, keras.layers.Subtract(name="minus")(pair))
 
     assert graph_digest(model(crossed=False)) != graph_digest(model(crossed=True))
+
+
+# 5. A run that is stopped and continued.
+
+
+@pytest.mark.slow
+def test_a_run_whose_builder_changed_ends_with_the_bits_of_one_whose_did_not(workplace):
+    source = Source(workplace)
+    options = [*TINY, "--model.builder", source.builder, "--evaluation.every-epochs", "0"]
+
+    def train(name, *more):
+        args = ("train", *options, "--name", name, *more)
+        there = [{"PYTHONPATH": str(workplace)}] * 2
+        ended = fork_trainer(*args, cwd=workplace, small=False, env=there)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    train("whole")
+    train("parts", "--max-steps", "9")
+    shutil.copytree(workplace / "runs" / "parts", workplace / "runs" / "accepted")
+    source.change()
+    told = f"changed: {source.package}/parts.py: "
+    assert f"{told}the network is that of the file which the run keeps" in train("parts")
+    assert f"{told}is used as it is now" in train("accepted", "--accept-changed-code")
+    runs = workplace / "runs"
+    whole = final_state(runs / "whole")
+    assert final_state(runs / "parts") == whole
+    accepted = final_state(runs / "accepted")
+    assert accepted.keys() == whole.keys()
+    assert accepted != whole
