@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from common import fields
+from common.errors import ConfigError
 from common.program import load
 from common.text import plural
 from trainer.config import (
@@ -249,18 +250,29 @@ def parse_train(args: Sequence[str]) -> TrainConfig:
 
 def _preset(args: Sequence[str]) -> TrainConfig:
     """Return the preset that the other options override."""
-    name = "digits"
-    for position, arg in enumerate(args):
-        if arg == "--preset":
-            name = args[position + 1] if position + 1 < len(args) else ""
-        elif arg.startswith("--preset="):
-            name = arg.removeprefix("--preset=")
     # An unknown preset is reported later, together with all other problems.
-    preset = PRESETS.get(name, PRESETS["digits"])
-    if any(arg.partition("=")[0] == "--model.builder" for arg in args):
-        # A network of your own is in place of the preset's, not in contradiction to it.
-        preset = replace(preset, model=replace(preset.model, network=ModelConfig().network))
-    return preset
+    preset = PRESETS.get(_last(args, "--preset") or "digits", PRESETS["digits"])
+    builder = _last(args, "--model.builder")
+    if builder is None:
+        return preset
+    # It is in place of the network of the preset, not in contradiction to it.
+    model = replace(preset.model, network=ModelConfig().network, builder=builder)
+    try:
+        return replace(preset, model=model)
+    except ConfigError:
+        # Reported later as well.
+        return preset
+
+
+def _last(args: Sequence[str], flag: str) -> str | None:
+    """Return the last value of an option of a command line; None without one."""
+    found = None
+    for arg, following in zip(args, [*args[1:], None], strict=True):
+        if arg == flag:
+            found = following
+        elif arg.startswith(f"{flag}="):
+            found = arg.removeprefix(f"{flag}=")
+    return found
 
 
 def _train_help() -> str:

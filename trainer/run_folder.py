@@ -22,7 +22,7 @@ from trainer.data.manifest import Normalization
 from trainer.errors import CheckpointError
 from trainer.leaves import LEAVES
 from trainer.loggers.metrics_file import MetricsFile
-from trainer.own_network.code import OwnCode
+from trainer.own_code.code import OwnCode
 
 
 def _keys(*meanings: str) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from trainer.export.options import EXPORTERS, SavedModelOptions
 from trainer.export.saved_model import save_model
 from trainer.model.description import facts as network_facts
 from trainer.model.weights import load_model
-from trainer.own_network.code import CodeChoice, code_of_checkpoint
+from trainer.own_code.code import CodeChoice, code_of_checkpoint
 from trainer.run_folder import RunFolder, RunRecord
 from trainer.tasks.task import Serving, make_task
 

@@ -7,9 +7,9 @@ from common.program import load
 from trainer.config import ModelConfig
 from trainer.leaves import TASKS
 from trainer.model.layers import freeze
+from trainer.model.own_builder import build_own
 from trainer.model.randomness import use_keys
 from trainer.networks import NETWORKS, find_network
-from trainer.own_network.builder import build_own
 
 
 def build_model(

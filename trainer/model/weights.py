@@ -9,7 +9,7 @@ from trainer.checkpoints.format import Tensors
 from trainer.checkpoints.snapshot import restore, stored_name
 from trainer.config import TrainConfig
 from trainer.model.build import build_model
-from trainer.own_network.code import CodeChoice
+from trainer.own_code.code import CodeChoice
 
 
 def load_model(

@@ -20,7 +20,7 @@ from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Alone, Communicator
 from trainer.errors import DataError
 from trainer.model.weights import load_model
-from trainer.own_network.code import code_of_checkpoint
+from trainer.own_code.code import code_of_checkpoint
 from trainer.run_folder import RunFolder
 from trainer.tasks.task import Array, Evaluation, Predictions, Task, make_task
 from trainer.training.options import EvaluateOptions

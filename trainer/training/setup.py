@@ -22,7 +22,7 @@ from trainer.distributed.communicator import Communicator
 from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
 from trainer.model.preflight import check_model_files
-from trainer.own_network.code import CodeChoice, choose_code, different_ranks
+from trainer.own_code.code import CodeChoice, choose_code, different_ranks
 from trainer.presets import EXPECTATIONS, batch_warning
 from trainer.run_folder import RunFolder, RunRecord, check_continues, new_name
 from trainer.training.plan import (

@@ -13,10 +13,10 @@ import tf_keras as keras
 
 from trainer.checkpoints.snapshot import stored_name
 from trainer.config import ModelConfig
+from trainer.model.own_graph import graph_digest
+from trainer.model.own_trial import attempt, refusal, trial_problem
 from trainer.model.randomness import use_keys
 from trainer.model.reproducible import reproducible
-from trainer.own_network.graph import graph_digest
-from trainer.own_network.trial import attempt, refusal, trial_problem
 
 
 def build_own(

@@ -22,8 +22,8 @@ from trainer.export.exporter import export_run
 from trainer.export.layout import exported_model
 from trainer.export.options import SavedModelOptions
 from trainer.model.build import build_model
-from trainer.own_network.code import OwnCode, choose_code, different_ranks
-from trainer.own_network.graph import graph_digest
+from trainer.model.own_graph import graph_digest
+from trainer.own_code.code import OwnCode, choose_code, different_ranks
 from trainer.training.evaluator import evaluate_run
 from trainer.training.options import EvaluateOptions
 from trainer.training.setup import set_up

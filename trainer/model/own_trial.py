@@ -27,7 +27,7 @@ _HIDDEN = {
     "PyFuncStateless": "calls Python from the graph",
 }
 """What is wrong with kinds of operations."""
-_NOT_THEIRS = {"tensorflow", "tf_keras", "own_network", "importlib"}
+_NOT_THEIRS = {"tensorflow", "tf_keras", "importlib"}
 """Folders of code that is not the builder's."""
 _NO_PYTHON = ", which an exported model could not; use operations of TensorFlow"
 
@@ -60,7 +60,11 @@ def refusal(name: str, problem: str) -> ConfigError:
 def _told(error: Exception) -> str:
     """Describe an error of someone else's code, with their line that led to it."""
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [one for one in frames if not set(Path(one.filename).parts) & _NOT_THEIRS]
+    theirs = [
+        one
+        for one in frames
+        if not set(Path(one.filename).parts) & _NOT_THEIRS and "trainer/model/" not in one.filename
+    ]
     line = (theirs or frames)[-1]
     lines = [text.strip() for text in str(error).splitlines() if text.strip()]
     if isinstance(error, tf.errors.OperatorNotAllowedInGraphError):

@@ -8,20 +8,17 @@ The files are those that a job takes with it: all Python files of the package wi
 """
 
 import hashlib
-import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 from common.errors import ConfigError
 from common.files import write_atomically
 from common.source_files import package_files
 from trainer.errors import CheckpointError
+from trainer.own_code.importer import find_present, import_from, package_of
 
 FOLDER: Final = "code"
 """Folder of the kept files in a run folder."""
@@ -37,7 +34,7 @@ class OwnCode:
     files: Mapping[str, str]
     """SHA-256 of each file, by its path relative to the folder that contains the package."""
     graph: str | None = None
-    """Digest of the network that they built, see `trainer.own_network.graph`; None if it was built
+    """Digest of the network that they built, see `trainer.model.own_graph`; None if it was built
     in parts."""
 
     @staticmethod
@@ -94,20 +91,8 @@ class CodeChoice:
         """Have Python import the package of the builder from the chosen files. Modules that it has
         loaded from others are loaded again.
         """
-        package = _package(self.builder)
-        finders = [one for one in sys.meta_path if isinstance(one, _Kept)]
-        for finder in finders:
-            if finder.package == package:
-                sys.meta_path.remove(finder)
-        if self.kept is not None:
-            sys.meta_path.insert(0, _Kept(package, self.kept))
-        digest = self.code.digest
-        others = self.kept is not None or self.accepted or package in _LOADED
-        if others and _LOADED.get(package) != digest:
-            importlib.invalidate_caches()
-            for name in [name for name in sys.modules if _inside(name, package)]:
-                del sys.modules[name]
-        _LOADED[package] = digest
+        package = package_of(self.builder)
+        import_from(package, self.kept, self.code.digest, anew=self.accepted)
 
     def keep(self, run: Path) -> None:
         """Write the files into a run folder, unless it has them.
@@ -149,26 +134,6 @@ class CodeChoice:
             " are the same: something that they import from outside of the package, or the version"
             " of Keras, has changed; undo that, or use this network with --accept-changed-code"
         )
-
-
-_LOADED: dict[str, str] = {}
-"""Digest of the code from which a package was last loaded."""
-
-
-class _Kept(MetaPathFinder):
-    """Finds the modules of a package in the folder of a run that keeps them."""
-
-    def __init__(self, package: str, folder: Path) -> None:
-        self.package, self._folder = package, folder
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        del path
-        if not _inside(fullname, self.package):
-            return None
-        folder = self._folder.joinpath(*fullname.split(".")[:-1])
-        return PathFinder.find_spec(fullname, [str(folder)], target)
 
 
 def code_of_checkpoint(
@@ -233,8 +198,8 @@ def choose_code(builder: str, run: Path, before: OwnCode | None, *, accept: bool
         if present is None:
             raise ConfigError(
                 [
-                    f"--model.builder: there is no package or module {_package(builder)}; start the"
-                    " training in the folder that contains it"
+                    f"--model.builder: there is no package or module {package_of(builder)}; start"
+                    " the training in the folder that contains it"
                 ]
             )
         changed = before.changes(present) if before else []
@@ -260,14 +225,11 @@ def choose_code(builder: str, run: Path, before: OwnCode | None, *, accept: bool
 
 def _present(builder: str) -> dict[str, bytes] | None:
     """Read the files of a builder's package where Python finds it; None if there is none."""
-    package = _package(builder)
+    package = package_of(builder)
     if package in _THIS_PROJECT:
         return {}
-    for finder in sys.meta_path:
-        spec = None if isinstance(finder, _Kept) else finder.find_spec(package, None)
-        if spec is not None:
-            break
-    else:
+    spec = find_present(package)
+    if spec is None:
         return None
     # A package without __init__.py may be in several folders.
     places = [Path(place).parent for place in spec.submodule_search_locations or ()]
@@ -279,14 +241,6 @@ def _present(builder: str) -> dict[str, bytes] | None:
         for name, path in package_files(package, place).items()
         if path.suffix == ".py" and path.is_file()
     }
-
-
-def _package(builder: str) -> str:
-    return builder.partition(":")[0].partition(".")[0]
-
-
-def _inside(module: str, package: str) -> bool:
-    return module == package or module.startswith(package + ".")
 
 
 def _digests(contents: Mapping[str, bytes]) -> dict[str, str]:
