@@ -17,6 +17,7 @@ from typing import Any, Final
 from common.errors import ConfigError
 from common.files import write_atomically
 from common.source_files import package_files
+from common.text import plural
 from trainer.errors import CheckpointError
 from trainer.own_code.importer import find_present, import_from, package_of
 
@@ -78,13 +79,17 @@ class CodeChoice:
 
     @property
     def notes(self) -> list[str]:
-        """Say for each changed file which one is used."""
+        """Say which files have changed and whether they are used, in one sentence; none if none
+        has.
+        """
+        if not self.changed:
+            return []
+        names = _listed(self.changed)
         if self.accepted:
-            return [f"{name}: is used as it is now, with another result" for name in self.changed]
+            return [f"{names}: used as now, not as before (this changes the result of the run)"]
         return [
-            f"{name}: the network is that of the file which the run keeps in {self.kept};"
-            " --accept-changed-code uses the changed one"
-            for name in self.changed
+            f"{names}: the network is built from what the run keeps in {self.kept};"
+            " --accept-changed-code builds it from what is there now"
         ]
 
     def use(self) -> None:
@@ -101,9 +106,8 @@ class CodeChoice:
             OSError: They cannot be written.
         """
         folder = _kept_in(run, self.code)
-        for name in self.code.files:
-            if not (folder / name).is_file():
-                write_atomically(folder / name, self.contents[name])
+        for name in self.code.changes(_read(folder, self.code)):
+            write_atomically(folder / name, self.contents[name])
 
     def is_of_run(self, graph: str | None) -> bool:
         """Return whether files and network are those that the run used before.
@@ -210,15 +214,13 @@ def choose_code(builder: str, run: Path, before: OwnCode | None, *, accept: bool
     if not changed:
         return CodeChoice(before, present or {}, accepted=accept, builder=builder)
     kept = _kept_in(run, before)
-    contents = {
-        name: (kept / name).read_bytes() for name in before.files if (kept / name).is_file()
-    }
+    contents = _read(kept, before)
     damaged = before.changes(contents)
     if damaged:
         raise CheckpointError(
-            f"{run}: {', '.join(changed)} {'has' if len(changed) == 1 else 'have'} changed since"
-            f" this run used it, and {kept / damaged[0]}, which the run kept, is missing or"
-            " damaged; undo the change, or use the changed code with --accept-changed-code"
+            f"{run}: {_listed(changed)} changed since this run was built from it, and"
+            f" {kept / damaged[0]}, which the run kept, is missing or damaged; undo the change, or"
+            " use the changed code with --accept-changed-code"
         )
     return CodeChoice(before, contents, kept, changed, builder=builder)
 
@@ -245,6 +247,17 @@ def _present(builder: str) -> dict[str, bytes] | None:
 
 def _digests(contents: Mapping[str, bytes]) -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+
+
+def _read(folder: Path, code: OwnCode) -> dict[str, bytes]:
+    """Read those files of a code that a folder has."""
+    found = (name for name in code.files if (folder / name).is_file())
+    return {name: (folder / name).read_bytes() for name in found}
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {plural(more, 'more file')}" if more > 0 else "")
 
 
 def _kept_in(run: Path, code: OwnCode) -> Path:

@@ -103,10 +103,10 @@ def test_an_evaluation_is_of_the_code_that_the_run_keeps(run, source, capsys):
     source.change()
     assert evaluate(run) == before
     said = capsys.readouterr().err
-    assert f"changed: {source.package}/parts.py: the network is that of the file" in said
+    assert f"changed: {source.package}/parts.py: the network is built from what the run" in said
     assert str(run.path / "code") in said
     assert evaluate(run, accept_changed_code=True) != before
-    assert "parts.py: is used as it is now, with another result" in capsys.readouterr().err
+    assert "parts.py: used as now, not as before (this changes" in capsys.readouterr().err
     shutil.rmtree(source.folder)
     assert evaluate(run) == before
 
@@ -138,14 +138,13 @@ def test_a_run_continues_with_its_code_and_with_changed_code_if_told_to(run, sou
     source.change()
     setup = set_up(config, 1, name)
     assert setup.record.own_network == before
-    ((note),) = setup.changes
-    assert note.startswith(f"{source.package}/parts.py: the network is that of the file which")
+    (note,) = setup.changes
+    assert note.startswith(f"{source.package}/parts.py: the network is built from what the run")
     assert setup.code.kept == run.path / "code" / before.digest
 
     setup = set_up(replace(config, accept_changed_code=True), 1, name)
-    assert setup.changes == [
-        f"{source.package}/parts.py: is used as it is now, with another result"
-    ]
+    (note,) = setup.changes
+    assert note.startswith(f"{source.package}/parts.py: used as now, not as before")
     setup.code.use()
     setup = setup.built(build_model(config.model, 10).graph_digest)
     run.create(setup.record)
@@ -166,7 +165,7 @@ def test_a_command_stops_if_the_run_has_lost_what_it_kept(run, source, capsys):
     (run.path / "code" / run.read().own_network.digest / source.package / "parts.py").unlink()
     assert cli.main(["evaluate", "--run", str(run.path)]) == 4
     said = capsys.readouterr().err
-    assert f"{source.package}/parts.py has changed since this run used it" in said
+    assert f"{source.package}/parts.py changed since this run was built from it" in said
     assert "is missing or damaged" in said
     with pytest.raises(CheckpointError, match="missing or damaged"):
         set_up(run.read().config, 1, run.path.name)
@@ -268,8 +267,8 @@ def test_a_run_whose_builder_changed_ends_with_the_bits_of_one_whose_did_not(wor
     shutil.copytree(workplace / "runs" / "parts", workplace / "runs" / "accepted")
     source.change()
     told = f"changed: {source.package}/parts.py: "
-    assert f"{told}the network is that of the file which the run keeps" in train("parts")
-    assert f"{told}is used as it is now" in train("accepted", "--accept-changed-code")
+    assert f"{told}the network is built from what the run keeps" in train("parts")
+    assert f"{told}used as now, not as before" in train("accepted", "--accept-changed-code")
     runs = workplace / "runs"
     whole = final_state(runs / "whole")
     assert final_state(runs / "parts") == whole
