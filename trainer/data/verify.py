@@ -27,13 +27,15 @@ from trainer.data.pixels.encoded_image import check_decodes, open_stored, record
 from trainer.data.pixels.treatment import RejectedError, encoding_of, treatment_needed
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.prepare.pool import Advance, work_through
+from trainer.data.prepare.splits import split_of
 from trainer.errors import DataError
 from trainer.leaves import TASKS
 
 SHOWN = 20
 """Most faults to print per shard; all are counted."""
 
-_SHARD = re.compile(r"(train|validation|val)-.*(\.tfrecord|-of-\d)")
+_SHARD = re.compile(r"\.tfrecord|-of-\d")
+"""Part of the names of shards."""
 
 
 @dataclass
@@ -266,8 +268,8 @@ def _check_counts(name: str, split: Split, counts: SplitCounts, classes: tuple[s
 def _mention_others(folder: Path, manifest: Manifest) -> None:
     """Print the shards in the folder that the manifest does not list; they are never read."""
     named = {shard.file for split in manifest.splits.values() for shard in split.shards}
-    others = [path.name for path in sorted(folder.iterdir())
-              if _SHARD.match(path.name) and path.name not in named]  # fmt: skip
+    names = sorted({path.name for path in folder.iterdir()} - named)
+    others = [name for name in names if split_of(name) and _SHARD.search(name)]
     if others:
         more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
         print(f"not in the manifest, so never read: {', '.join(others[:5])}{more}")
