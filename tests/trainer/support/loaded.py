@@ -1,5 +1,6 @@
 """What ranks of tests need, loaded for them to be forked from; no thread and no device is begun."""
 
+import gc
 import os
 
 os.environ |= {
@@ -9,4 +10,14 @@ os.environ |= {
     "OPENBLAS_NUM_THREADS": "1",
 }
 
+import trainer.cli
+import trainer.export.exporter
+import trainer.report.run_page
+import trainer.report.write
+import trainer.training.command
+import trainer.training.run
 from tests.trainer.support import scenarios  # noqa: F401
+
+# A collection writes into each object that it looks at: every rank would copy all that is shared.
+gc.collect()
+gc.freeze()
