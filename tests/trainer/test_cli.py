@@ -171,10 +171,6 @@ def test_a_run_folder_holds_what_the_documents_say(workplace):
     assert len(list((run / "mistakes").iterdir())) == min(len(wrong), 24)
     assert f"{final['top1']:.2%}" in (run / "report.html").read_text()
 
-    again = fork_trainer(*args, cwd=workplace)
-    assert again.returncode == 0
-    assert "is finished already" in again.stdout
-
     # What was not wanted at first, or was cut off by a kill, is made up for.
     export = " ".join(args).replace("--export False", "--export True").split()
     exported = fork_trainer(*export, cwd=workplace)

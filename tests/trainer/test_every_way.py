@@ -15,7 +15,10 @@ from trainer.segmentation import scenes
 NETWORKS = {
     "ResNet": TINY,
     "application": [*TINY, "--model.network", "MobileNetV3Small", "--model.image-size", "32"],
-    "own builder": [*TINY, "--model.builder", "tests.trainer.support.builders:good"],
+    "own builder, with dropout": [
+        *(*TINY, "--model.builder", "tests.trainer.support.builders:good"),
+        *("--optimizer.accumulation", "2"),
+    ],
     "segmentation": [
         *("--preset", "scenes", "--model.width", "8", "--export", "False", "--epochs", "2"),
         *("--restarts", "0"),
@@ -31,7 +34,7 @@ PAIRS = [
     pair for pair in product(NETWORKS, WAYS) if pair != ("segmentation", "head groups")
 ]  # fmt: skip
 # The others are continued to the bit in tests of their own, with a network that is built sooner.
-ALWAYS = {("own builder", "sharded"), ("segmentation", "averages")}
+ALWAYS = {("own builder, with dropout", "sharded"), ("segmentation", "averages")}
 
 
 @pytest.fixture(scope="module")

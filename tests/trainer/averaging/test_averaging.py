@@ -137,8 +137,7 @@ def test_a_run_is_saved_and_evaluated_after_averages_and_continues_to_the_bit(wo
 
     # Calls of other lengths change nothing.
     parts = ["--name", "parts", "--log.every-steps", "7", "--checkpoint.every-steps", "4"]
-    for steps in ("8", "22"):
-        assert train(*parts, "--max-steps", steps).returncode == 0
+    assert train(*parts, "--max-steps", "22").returncode == 0
     # One rank is told to stop between two averages.
     stopped = train(*parts, stop_at=(1, signal.SIGTERM, 30))
     assert stopped.statuses == [143, 143], stopped.stderr
