@@ -42,7 +42,7 @@ def few_scenes(tmp_path_factory):
     """The embedded scenes, in a smaller number."""
     folder = tmp_path_factory.mktemp("data") / "scenes"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scenes, "TRAINING_IMAGES", 200)
+        patch.setattr(scenes, "TRAINING_IMAGES", 480)
         patch.setattr(scenes, "VALIDATION_IMAGES", 40)
         scenes.prepare_scenes(str(folder))
     return folder
