@@ -4,18 +4,16 @@ import json
 import os
 import re
 import signal
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jobs.cli import main
-from tests.jobs.commands.test_training_live import TRAINER
+from jobs.spec import from_options
 from tests.jobs.support.runs import container
 from tests.jobs.support.tiny import begin, running, status, wait_for
-from tests.trainer.support.debugger import Client
-from trainer.distributed.run_requests import DEBUG_PORT, HOLD_MINUTES
+from trainer.distributed.run_requests import DEBUG, DEBUG_PORT, HOLD_MINUTES
 
 TINY = [
     *("--model.depth", "18", "--model.width", "4", "--model.image-size", "8"),
@@ -175,26 +173,20 @@ def test_only_a_running_training_is_asked(live, outputs, capsys, command):
     assert "is a job of kind check, which does not train" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_a_paused_job_waits_until_a_debugger_attaches_and_then_trains(live, outputs, capsys):
-    find = "import debugpy, pathlib; print(pathlib.Path(debugpy.__file__).parents[1])"
-    found = subprocess.run([TRAINER, "-c", find], capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
+def test_a_paused_job_says_how_to_attach_to_its_rank(live, outputs, capsys, monkeypatch):
+    make = from_options.make_spec
+    monkeypatch.setattr(
+        from_options, "make_spec", lambda *given: replace(make(*given), command="sleep 600")
+    )
     key = ["--services.ssh-public-key", "ssh-ed25519 AAAA"]
-    path = ["--variables", f"PYTHONPATH={found.stdout.strip()}"]
-    assert submit("stopped-there", "--debug", "paused", *key, *path) == 0
-    wait_for(lambda: "waits for a debugger on 127.0.0.1" in log("stopped-there", capsys), 300)
+    assert submit("stopped-there", "--debug", "paused", *key) == 0
+    job = f"{live.workspace}/jobs/stopped-there-r1"
+    running(live, job)()
+    variables = live.azure.resources.get(job)["properties"]["environmentVariables"]
+    assert variables[DEBUG] == "0"
     assert main(["debug", "stopped-there"]) == 0
     said = capsys.readouterr().out
     assert "node 1: az ml job connect-ssh --name stopped-there-r1 --node-index 1" in said
-    assert "--ssh-args '-L 5678:127.0.0.1:5678'" in said
+    assert f"--ssh-args '-L {DEBUG_PORT}:127.0.0.1:{DEBUG_PORT}'" in said
     assert "node 0: JupyterLab: https://jupyter_lab-0." in said
     assert "VS Code: https" not in said
-    assert "step " not in log("stopped-there", capsys)
-    client = Client(DEBUG_PORT)
-    client.attach()
-    client.wait_for("event", "stopped")
-    client.request("disconnect", terminateDebuggee=False)
-    client.wait_for("response", "disconnect")
-    client.close()
-    trains("stopped-there", capsys)
