@@ -52,7 +52,7 @@ def test_after_the_steps_that_sum_gradients_the_ranks_are_equal_at_multiples_and
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["momentum", "adamw"])
+@pytest.mark.parametrize("kind", ["adamw", pytest.param("momentum", marks=pytest.mark.long)])
 def test_between_averages_ranks_differ_and_after_each_all_state_is_equal_to_the_bit(
     digits_folder, kind
 ):

@@ -92,7 +92,7 @@ def assert_close(found: Tensors, wanted: Tensors, tolerance: float = 1e-5) -> No
     ("kind", "ranks", "head_groups"),
     [
         ("momentum", 4, 2),
-        ("lars", 4, 2),
+        pytest.param("lars", 4, 2, marks=pytest.mark.long),
         ("adamw", 2, 2),
         pytest.param("accumulation", 4, 2, marks=pytest.mark.long),
         pytest.param("frozen-body", 4, 2, marks=pytest.mark.long),

@@ -65,7 +65,10 @@ def config_of(folder, ranks, kind, sharded):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "ranks"), [("momentum", 2), ("adamw", 2), ("lars", 3)])
+@pytest.mark.parametrize(
+    ("kind", "ranks"),
+    [("adamw", 2), ("lars", 3), pytest.param("momentum", 2, marks=pytest.mark.long)],
+)
 def test_it_trains_as_the_undivided_state(digits_folder, kind, ranks):
     """With two ranks to the bit, as two summands have one order; LARS adds up norms in parts."""
     plain, ours = (
