@@ -65,7 +65,7 @@ def test_a_run_that_uses_up_its_budget_and_loses_its_nodes_ends_with_the_same_we
     second, taken_at = f"{live.workspace}/jobs/thrifty-r2", []
 
     def lose_nodes():
-        wait_for(lambda: saved(live, "thrifty") >= EVERY, 300)
+        wait_for(lambda: saved(live, "thrifty") >= EVERY, 600)
         taken_at.append(saved(live, "thrifty"))
         live.azure.admin.preempt(job=second)
 

@@ -41,7 +41,7 @@ def log(run, capsys):
 
 def trains(run, capsys):
     """Wait until a run takes steps."""
-    wait_for(lambda: "step " in log(run, capsys), 300)
+    wait_for(lambda: "step " in log(run, capsys), 600)
 
 
 def hidden(live, run):
