@@ -37,7 +37,7 @@ for run in sys.argv[1:]:
 """
 
 
-QUICK = ["--poll-seconds", "0.2"]
+QUICK = ["--poll-seconds", "1"]
 MARGIN = ["--budget-margin-minutes", "3"]
 
 
