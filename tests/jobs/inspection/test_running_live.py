@@ -174,9 +174,9 @@ def test_only_a_running_training_is_asked(live, outputs, capsys, command):
 
 
 def test_a_paused_job_says_how_to_attach_to_its_rank(live, outputs, capsys, monkeypatch):
-    make = from_options.make_spec
+    make, waiting = from_options.make_spec, "echo ${{outputs.run}}; sleep 600"
     monkeypatch.setattr(
-        from_options, "make_spec", lambda *given: replace(make(*given), command="sleep 600")
+        from_options, "make_spec", lambda *given: replace(make(*given), command=waiting)
     )
     key = ["--services.ssh-public-key", "ssh-ed25519 AAAA"]
     assert submit("stopped-there", "--debug", "paused", *key) == 0
