@@ -111,7 +111,7 @@ def test_ranks_show_their_stacks_and_a_profile_and_keep_their_nodes_when_one_fai
     try:
         assert main(["stacks", endless, "--wait-seconds", "60", "--json"]) == 1
     finally:
-        os.kill(frozen, signal.SIGCONT)
+        os.kill(frozen, signal.SIGKILL)
     captured = capsys.readouterr()
     document = json.loads(captured.out)
     assert document["missing"] == [1]
@@ -120,8 +120,7 @@ def test_ranks_show_their_stacks_and_a_profile_and_keep_their_nodes_when_one_fai
     assert "rank 1: has not answered" in document["summary"]
     assert "cannot answer" in captured.err
 
-    # A rank that is killed: its node is kept, and that of the other one, until they are released.
-    os.kill(process_of("endless-r1", 1), signal.SIGKILL)
+    # Now that it is killed, its node is kept, and that of the other one, until they are released.
     wait_for(lambda: log(endless, capsys).count("its node is kept until") == 2)
     job = f"{live.workspace}/jobs/endless-r1"
     assert status(live, job) == "Running"
