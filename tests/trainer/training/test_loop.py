@@ -45,7 +45,7 @@ def test_the_all_reduce_sums_over_ranks_and_everyone_gets_the_same(ranks, config
         assert result["sum"].tolist() == [ranks, sum(range(ranks))]
 
 
-@pytest.mark.parametrize("kind", ["momentum", "lars"])
+@pytest.mark.parametrize("kind", ["momentum", pytest.param("lars", marks=pytest.mark.long)])
 def test_one_rank_with_a_double_batch_equals_two_ranks(digits_folder, kind):
     # The loop's rate here is small for LARS, which moves kernels only with a larger trust.
     optimizer = OptimizerConfig(
