@@ -58,7 +58,7 @@ def set_up_device(config: TrainConfig, communicator: Communicator, devices: int 
         )
     if devices > 1 and not gpus:
         _divide_cpu(devices, tell=communicator.rank == 0)
-    threads = config.compute.threads or share_of_cores(communicator)
+    threads = _threads(config, communicator)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Two, so that an operation that waits for another rank does not block the others.
     tf.config.threading.set_inter_op_parallelism_threads(max(threads, 2))
@@ -81,6 +81,18 @@ def rank_devices(count: int) -> list[str]:
     """Return the names of this rank's devices, as `tf.device` takes them."""
     kind = "GPU" if tf.config.get_visible_devices("GPU") else "CPU"
     return [f"/device:{kind}:{number}" for number in range(count)]
+
+
+def computing_threads(config: TrainConfig, communicator: Communicator) -> int | None:
+    """Return the threads with which this rank computes, which the bits of its results depend on;
+    None on a GPU, where they do not.
+    """
+    on_gpu = bool(tf.config.get_visible_devices("GPU"))
+    return None if on_gpu else _threads(config, communicator)
+
+
+def _threads(config: TrainConfig, communicator: Communicator) -> int:
+    return config.compute.threads or share_of_cores(communicator)
 
 
 def share_of_cores(communicator: Communicator) -> int:

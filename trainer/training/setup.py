@@ -48,13 +48,14 @@ class RunSetup:
     """One sentence for each option that differs from the run's previous attempt."""
 
 
-def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
+def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = None) -> RunSetup:
     """Load what a run needs, and raise errors that would otherwise occur later.
 
     Args:
         config: Configuration of the run.
         ranks: World size.
         name: Name of the run; see `run_name`.
+        threads: Threads with which each rank computes; None on a GPU, or if they are not known.
 
     Raises:
         DataError: The data are missing, or do not match their manifest.
@@ -74,6 +75,7 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
         data_set.version,
         data_set.class_names,
         data_set.normalization,
+        threads,
     )
     return RunSetup(config, data_set, plan, folder, record, check_continues(folder, record))
 
@@ -91,7 +93,9 @@ def set_up_for_launch(config: TrainConfig) -> RunSetup:
     return setup
 
 
-def set_up_ranks(config: TrainConfig, communicator: Communicator) -> RunSetup:
+def set_up_ranks(
+    config: TrainConfig, communicator: Communicator, threads: int | None = None
+) -> RunSetup:
     """Set up the run on all ranks; raise configuration and data errors here, before a network is
     built or a file written.
     """
@@ -99,7 +103,7 @@ def set_up_ranks(config: TrainConfig, communicator: Communicator) -> RunSetup:
         write_embedded_if_missing(config)
     communicator.barrier()
     name = communicator.broadcast(run_name(config))
-    setup = set_up(config, communicator.size, name)
+    setup = set_up(config, communicator.size, name, threads)
     if communicator.rank == 0:
         warn(setup, communicator.local_size)
     return setup
