@@ -56,6 +56,7 @@ else:
             "synthetic",
             "imagenet-1gpu",
             "imagenet-ndv2",
+            "imagenet-bfloat16",
             "imagenet-lars-4096",
             "imagenet-lars-8192",
             "imagenet-lars-13056",
@@ -128,8 +129,10 @@ class DataConfig:
 class ComputeConfig:
     """How a step is computed on the device."""
 
-    precision: Literal["float32", "mixed_float16"] = "float32"
-    """mixed_float16: float16 convolutions with float32 weights and a dynamic loss scale."""
+    precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
+    """mixed_float16: float16 convolutions with float32 weights and a dynamic loss scale;
+    mixed_bfloat16: bfloat16 convolutions with float32 weights, and no loss scale, because bfloat16
+    has the exponents of float32. NVIDIA's GPUs have it since the A100."""
 
     xla: bool = False
     """Compile the forward and backward pass; faster on a GPU, 2-4 times slower on a CPU."""
@@ -366,7 +369,7 @@ def _contradictions(config: TrainConfig) -> list[str]:
             f"--batch-size: {config.batch_size} cannot be divided evenly into"
             f" --optimizer.accumulation {optimizer.accumulation} micro-batches"
         )
-    if config.exchange.compression == "fp16" and config.compute.precision == "float32":
+    if config.exchange.compression == "fp16" and config.compute.precision != "mixed_float16":
         problems.append("--exchange.compression: fp16 needs --compute.precision mixed_float16")
     problems += _optimizer_contradictions(config)
     for leaf in LEAVES:

@@ -31,7 +31,7 @@ def build_own(
         config: Builder and image size.
         outputs: Number of outputs.
         logits_shape: Shape of the logits of an image.
-        precision: Dtype policy, float32 or mixed_float16; weights are float32.
+        precision: Dtype policy, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
 
     Raises:
