@@ -348,6 +348,20 @@ class TrainConfig(WithLeaves):
         keys = [leaf.neighbours for leaf in LEAVES if leaf.neighbours]
         return max((fields.get(self, key) for key in keys), default=1)
 
+    @property
+    def threads(self) -> int:
+        """Threads with which a rank computes on a CPU; 0 is its share of the cores."""
+        return self.compute.threads or max((leaf.threads for leaf in in_use(self)), default=0)
+
+    def batches(self, ranks: int) -> int:
+        """Return how many batches of `batch_size` images a number of ranks takes per step."""
+        found = [leaf.batches for leaf in in_use(self) if leaf.batches]
+        return found[0](self) if found else ranks
+
+    def rank_batch(self, ranks: int) -> int:
+        """Return the images that each of a number of ranks takes per step."""
+        return self.batch_size * self.batches(ranks) // ranks
+
     def exchanges(self, total_steps: int) -> Exchanges:
         """Return after which of the steps of the whole run all ranks are equal."""
         found = [leaf.exchanges for leaf in in_use(self) if leaf.exchanges]

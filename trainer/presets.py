@@ -230,7 +230,7 @@ def batch_warning(config: TrainConfig, ranks: int) -> str | None:
     """
     wanted, found = (
         EXPECTATIONS[config.preset].global_batch,
-        config.batch_size * ranks,
+        config.batch_size * config.batches(ranks),
     )
     if wanted in (None, found):
         return None

@@ -118,6 +118,11 @@ class RunRecord:
     """Threads with which each rank computes; None on a GPU, or if an older version wrote the
     run."""
 
+    @property
+    def batches(self) -> int:
+        """Batches of which a step consists, over all ranks."""
+        return self.config.batches(self.ranks)
+
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "RunRecord":
         """Read the data that `to_json` returns.
@@ -308,7 +313,10 @@ def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
             " changes:\n"
             f"{listed}"
         )
-    same = () if record.threads else ("compute.threads",)
+    same: tuple[str, ...] = () if record.threads else ("compute.threads",)
+    if stored.batches == record.batches:
+        # Whatever ranks there are, they compute the same.
+        same += ("ranks",)
     return [text + _effect(key) * (key not in same) for key, text in changed.items()]
 
 

@@ -75,14 +75,14 @@ class RankData:
         if self._data_set.manifest is None:
             size, classes = config.model.image_size, self._data_set.classes
             self._synthetic = synthetic_batch(
-                config.batch_size, size, classes, config.seed, self._config.task
+                config.rank_batch(world.size), size, classes, config.seed, self._config.task
             )
             return
         dataset = training_batches(
             self._source("train"),
             world.rank,
             world.size,
-            config.batch_size,
+            config.rank_batch(world.size),
             position,
             self._threads,
         )
@@ -149,7 +149,7 @@ class RankData:
         order = make_order(source, world.size)
         # The positions of the failed batch and of those decoded ahead of it.
         chunks = decoded_at_once(self._threads) + 1
-        ahead = config.batch_size * (config.data.prefetch_batches + 3) + chunks * CHUNK
+        ahead = config.rank_batch(world.size) * (config.data.prefetch_batches + 3) + chunks * CHUNK
         first = position + (world.rank - position) % world.size
         positions = range(first, first + ahead * world.size, world.size)
         damage = find_damage(source, order.locate, positions)

@@ -63,7 +63,7 @@ def set_up_device(config: TrainConfig, communicator: Communicator, devices: int 
         )
     if devices > 1 and not gpus:
         _divide_cpu(devices, tell=communicator.rank == 0)
-    threads = _threads(config, communicator)
+    threads = _threads(config, communicator, on_gpu=bool(gpus))
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Two, so that an operation that waits for another rank does not block the others.
     tf.config.threading.set_inter_op_parallelism_threads(max(threads, 2))
@@ -110,11 +110,12 @@ def computing_threads(config: TrainConfig, communicator: Communicator) -> int | 
     None on a GPU, where they do not.
     """
     on_gpu = bool(tf.config.get_visible_devices("GPU"))
-    return None if on_gpu else _threads(config, communicator)
+    return None if on_gpu else _threads(config, communicator, on_gpu=False)
 
 
-def _threads(config: TrainConfig, communicator: Communicator) -> int:
-    return config.compute.threads or share_of_cores(communicator)
+def _threads(config: TrainConfig, communicator: Communicator, *, on_gpu: bool) -> int:
+    asked = config.compute.threads if on_gpu else config.threads
+    return asked or share_of_cores(communicator)
 
 
 def share_of_cores(communicator: Communicator) -> int:

@@ -190,7 +190,7 @@ def print_dry_run(config: TrainConfig) -> None:
         print(f"{name:<{width}}  {value}")
     if data_set is not None and data_set.manifest is not None:
         memory = input_memory(
-            data_set.manifest.splits["train"], config.data, ranks, config.batch_size,
+            data_set.manifest.splits["train"], config.data, ranks, config.rank_batch(ranks),
             config.model.image_size,
         )  # fmt: skip
         print(f"{'input memory':<{width}}  at most {memory / 1e9:.1f} GB per rank")

@@ -129,7 +129,8 @@ def test_bfloat16_learns_without_a_loss_scale_and_is_continued_to_the_bit(workpl
     assert {state[name].dtype.name for name in state if "kernel" in name} == {"float32"}
     lines = metrics(whole, "train")
     assert not {"loss_scale", "skipped_steps"} & {key for line in lines for key in line}
-    assert result(whole)["top1"] > 0.5
+    # Chance is 0.1.
+    assert result(whole)["top1"] > 0.25
 
 
 # 2. Continued in other circumstances.
