@@ -87,7 +87,9 @@ def take_turns_in_world(
         data=DataConfig(source="synthetic"),
         model=ModelConfig(depth=18, width=32, image_size=image_size),
     )
-    virtual = replace(config, virtual_ranks=VirtualRankOptions(world.size))
+    # The groups of leaves are no fields that mypy knows.
+    options: dict[str, Any] = {"virtual_ranks": VirtualRankOptions(world.size)}
+    virtual = replace(config, **options)
     contenders = {DEFAULT: _steps(config, world, steps), VIRTUAL: _steps(virtual, world, steps)}
     step = take_turns(contenders, rounds, world)
     exchanges = {

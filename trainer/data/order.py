@@ -156,7 +156,7 @@ class Order:
             streams = self.rank_streams(rank, position)
             rest = [partial(self.windows, epoch, *stream) for stream in streams]
             position = (epoch + 1) * self.examples
-        endless = [
+        endless: list[Callable[[], Iterator[Window]]] = [
             partial(self._endless_windows, rank, turn, position)
             for turn in range(self.streams_per_rank)
         ]

@@ -3,8 +3,9 @@
 A run with 2 ranks, or with another number each time, is started as a user would start it. A rank
 or the launcher receives SIGKILL, SIGTERM or SIGSTOP while it starts, takes steps, saves or
 evaluates: each signal in each of these phases at least once, then at random. If the launcher
-restarts the run by itself, this only watches; if the run has ended, it runs the same command again. A stopped launcher is continued after some
-seconds, because nothing else would; a stopped rank never is.
+restarts the run by itself, this only watches; if the run has ended, it runs the same command again.
+A stopped launcher is continued after some seconds, because nothing else would; a stopped rank never
+is.
 """
 
 import hashlib

@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import ConfigError
 from tests.trainer.support import scenarios
-from tests.trainer.support.command import TINY, final_state, metrics, result
+from tests.trainer.support.command import TINY, final_state, metrics
 from tests.trainer.support.data_sets import parquet_files
 from tests.trainer.support.data_sets.records import noise_record
 from tests.trainer.support.forked import fork_trainer
@@ -130,8 +130,9 @@ def test_a_run_whose_ranks_change_with_every_attempt_ends_with_the_same_bits(wor
     assert "changed: --ranks: was 1, is now 2\n" in said
     whole, parts = (workplace / "runs" / name for name in ("whole", "parts"))
     assert final_state(parts) == final_state(whole)
-    for metric in ("top1", "loss"):
-        assert result(parts)[metric] == result(whole)[metric]
+    evaluations = [metrics(run, "evaluation")[-1] for run in (whole, parts)]
+    for metric in ("top1", "top5", "validation_loss"):
+        assert evaluations[0][metric] == evaluations[1][metric]
     losses = [
         {line["step"]: line["loss"] for line in metrics(run, "train")} for run in (whole, parts)
     ]
