@@ -134,8 +134,8 @@ endif
 commission: $(INFRA) ## Foresee: Run the checks of a new platform, the cheapest first, and write a page of facts: STACK=dev DATA_SET=imagenet:3 CAP=100
 	@$(INFRA_PYTHON) -m jobs commission --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(CAP),--cap $(CAP)) $(if $(YES),--yes) $(ARGS)
 
-chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20 TRAINING=digits
-	@CHAOS_SEED=$(SEED) CHAOS_KILLS=$(KILLS) CHAOS_TRAINING=$(TRAINING) CHAOS_JSON=$(JSON) $(TRAINER_PYTHON) -m pytest tests/trainer/test_chaos.py -m long -q -s $(ARGS)
+chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20 TRAINING=digits RANKS=any
+	@CHAOS_SEED=$(SEED) CHAOS_KILLS=$(KILLS) CHAOS_TRAINING=$(TRAINING) CHAOS_RANKS=$(RANKS) CHAOS_JSON=$(JSON) $(TRAINER_PYTHON) -m pytest tests/trainer/test_chaos.py -m long -q -s $(ARGS)
 
 profile: $(XPROF) ## Serve a page of what --profile.steps recorded: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile

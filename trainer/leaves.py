@@ -15,6 +15,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "stages",
     "averaging",
     "sharded",
+    "virtual_ranks",
     "profiler",
     "mlflow",
     "parquet",
