@@ -99,6 +99,10 @@ class Admin:
         """Set a quota of cores in a region, for example totalLowPriorityCores."""
         self.quotas.limit(location, name, cores)
 
+    def spot_price(self, core: float) -> None:
+        """Set the price of a core of Spot for an hour, in USD."""
+        self.quotas.price_spot(core)
+
     def respond(self, request: Request) -> Response:
         """Respond to `POST /admin/NAME`, with the method's arguments as JSON, and to `GET
         /admin/requests`.

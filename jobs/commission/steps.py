@@ -10,7 +10,8 @@ from common.annotations import Bounds
 from common.errors import ConfigError
 from common.text import plural
 from jobs.following.cluster_check_result import ClusterCheckResult
-from jobs.following.resubmit_policy import AttemptResult, evidence
+from jobs.evictions import evidence
+from jobs.following.resubmit_policy import AttemptResult
 from jobs.throughput import name_problems
 
 FOLDER: Final = "commission"

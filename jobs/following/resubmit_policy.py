@@ -15,6 +15,7 @@ from common.prices import money
 from common.text import plural
 from infra.outputs import Cluster
 from jobs.errors import RequestError
+from jobs.evictions import evidence
 from jobs.exit_status import BUDGET_USED, CANCELED, NOT_RESUBMITTED
 from jobs.options import ResubmitOptions
 from jobs.spec.budget_policy import Budget
@@ -41,14 +42,6 @@ LIMIT_REACHED: Final = 0.99
 """Fraction of a time limit at which it counts as reached: the run history's clock differs from
 that of the nodes."""
 
-_EVIDENCE: Final = re.compile(
-    r"PreemptionError|\bpre-?empt(?:ed|ion)\b"
-    r"|\bNodeLost\b|\bnodes? (?:(?:was|were|is|are|has been|have been) )?lost\b",
-    re.IGNORECASE,
-)
-"""Messages about pre-empted or lost nodes. Users report PreemptionError and its text
-(Azure/MachineLearningNotebooks, issue 1242). How Azure reports a lost node is not documented; where
-the words differ, the trainer's exit status decides."""
 _NO_ROLE: Final = re.compile(r"AuthorizationPermissionMismatch|StreamAccess\.Authentication")
 """Errors for a folder that the job may not open: the code of Storage, and that of Azure ML."""
 _EXPLAINED: Final = {
@@ -171,6 +164,8 @@ def decide(
     if on_purpose is not None:
         return on_purpose
     number = len(history) + 1
+    if last.exit_code == TIME_LIMIT_STATUS and budget is not None and cluster is not None:
+        return Resubmit(number, 0.0, f"{_in_time(budget)}; attempt {number} follows")
     history = _since_a_person(history)
     interruption = _interruption(history, options, cluster)
     if interruption is None:
@@ -204,16 +199,11 @@ def decide(
     return Resubmit(number, delay, f"{interruption}; {following}")
 
 
-def evidence(messages: Sequence[str]) -> str | None:
-    """Return the first of Azure's messages about pre-empted or lost nodes, or None."""
-    return next((text for text in messages if _EVIDENCE.search(text)), None)
-
-
 def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
     """Return why a run was stopped that a user or its budget has stopped; None for any other."""
     if last.canceled_by_us:
         return Stop(CANCELED, "cancelled by `cancel`")
-    if last.exit_code == TIME_LIMIT_STATUS:
+    if last.exit_code == TIME_LIMIT_STATUS and not _has_more(budget):
         if budget is None:
             text = "stopped at its --max-seconds; its state is saved, and the same command with"
             return Stop(TIME_LIMIT_STATUS, f"{text} this --name resumes from it")
@@ -223,6 +213,14 @@ def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
         text = f"cancelled at its timeout, as {_spent(budget)}. Its checkpoints are kept"
         return Stop(BUDGET_USED, f"{text}; {_with_more(budget)}")
     return None
+
+
+def _in_time(budget: Budget) -> str:
+    return (
+        f"saved after the time that its budget pays for at {money(budget.highest, budget.currency)}"
+        " an hour for each node, the price that Spot may reach; at the price of its start,"
+        f" {_spent(budget)}"
+    )
 
 
 def _spent(budget: Budget) -> str:
@@ -237,9 +235,17 @@ def _with_more(budget: Budget) -> str:
 
 
 def _since_a_person(history: Sequence[AttemptResult]) -> Sequence[AttemptResult]:
-    """Return the attempts that count: the count restarts when a user submits the run again."""
+    """Return the attempts that count: the count restarts when a user submits the run again. Those
+    that a budget has ended in time do not count, as the budget limits them.
+    """
     persons = (index for index, result in enumerate(history) if result.by_person)
-    return history[max(persons, default=0) :]
+    since = history[max(persons, default=0) :]
+    return [one for one in since[:-1] if one.exit_code != TIME_LIMIT_STATUS] + [*since[-1:]]
+
+
+def _has_more(budget: Budget | None) -> bool:
+    """Return whether an attempt that ended in time for the highest price has left a useful rest."""
+    return budget is not None and budget.highest > budget.price and not budget.used_up
 
 
 def _interruption(

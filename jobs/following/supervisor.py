@@ -15,7 +15,8 @@ from common.waiting import wait_until
 from infra.outputs import Cluster
 from jobs import job_kinds
 from jobs.azure.clusters import read_nodes
-from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, exit_code
+from jobs.azure.costs import read_prices
+from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, exit_status
 from jobs.azure.requests import segment
 from jobs.azure.results import is_trained
 from jobs.azure.submission import resubmit
@@ -26,6 +27,7 @@ from jobs.exit_status import NOT_RESUBMITTED
 from jobs.following.follower import Follower, FollowSettings
 from jobs.following.log_stream import last_lines
 from jobs.following.notices import Notifier
+from jobs.following.rates import Rates
 from jobs.following.resubmit_policy import (
     AttemptResult,
     NodesSeen,
@@ -80,6 +82,7 @@ class Supervisor:
         options: When a run is submitted again.
         resubmits: Whether to submit an interrupted run again, or only to print how to do so.
         notifier: Sends a notice of each attempt that has ended, if there is a webhook.
+        rates: Prices of Spot, which supervisors of several runs share.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Supervisor:
         *,
         resubmits: bool,
         notifier: Notifier | None = None,
+        rates: Rates | None = None,
     ) -> None:
         self._workspace, self._jobs, self._manager = workspace, workspace.jobs, workspace.manager
         self._settings, self._options = settings, options
@@ -99,6 +103,9 @@ class Supervisor:
         """Retries of all requests about the run."""
         self.console, self.resubmits, self.clusters = console, resubmits, clusters
         self._notifier = notifier
+        self._rates = rates or Rates(partial(read_prices, self._manager), console.say)
+        self.budget: Budget | None = None
+        """Budget of the run after the last attempt, at the prices of now; None if it has none."""
         self.waiting = False
         """Whether the last attempt has ended, so that no job of the run is running."""
         self._alive_at: float | None = None
@@ -112,8 +119,9 @@ class Supervisor:
         while True:
             self.waiting = False
             follower = Follower(
-                self._jobs, self._manager, job, self.console, self._settings, self.retry
-            )
+                self._jobs, self._manager, job, self.console, self._settings, self.retry,
+                each=partial(self._rates.look, self._own(job)) if self.resubmits else None,
+            )  # fmt: skip
             details = follower.follow()
             self.waiting, self._alive_at = True, follower.alive_at
             history = self.history(job, details)
@@ -126,7 +134,7 @@ class Supervisor:
                     f" `{next_command('follow', job.run, '--supervise')}` submits it again"
                 )
                 return RunResult(job, details.status, NOT_RESUBMITTED, reason, len(history))
-            following = self._next(job, decision, remaining_budget(job, history[-1]))
+            following = self._next(job, decision)
             if following is None:
                 history = self.history(self._fresh(job), details)
                 stop = self.decide(job, history)
@@ -186,17 +194,26 @@ class Supervisor:
         """Decide whether a run is submitted again after its last attempt."""
         # A job that another program submitted has no further attempts.
         options = ResubmitOptions(attempts=1) if job.attempt is None else self._options
-        own = (one for one in self.clusters.values() if one.name.lower() == job.cluster.lower())
-        return decide(history, options, next(own, None), remaining_budget(job, history[-1]))
+        own, self.budget = next(iter(self._own(job)), None), remaining_budget(job, history[-1])
+        decision = decide(history, options, own, self.budget)
+        if self.resubmits and isinstance(decision, Resubmit):
+            self.budget = self._rates.priced(self.budget, own)
+            # The rest may be too small at the prices of now.
+            decision = decide(history, options, own, self.budget)
+        return decision
 
-    def _next(self, job: Job, decision: Resubmit, budget: Budget | None) -> Job | None:
+    def _own(self, job: Job) -> list[Cluster]:
+        """Return the cluster of a job; empty if the stack does not have it any more."""
+        return [one for one in self.clusters.values() if one.name.lower() == job.cluster.lower()]
+
+    def _next(self, job: Job, decision: Resubmit) -> Job | None:
         """Submit the next attempt after the pause; return None if the run was cancelled in it."""
         self.console.say(f"{job.run}: {decision.reason}, in {decision.delay:.0f} s")
         if wait_until(lambda: self._fresh(job).canceled_by_us, decision.delay, LOOK_SECONDS):
             return None
         # A missing role does not appear by waiting.
         following, by_us = self.retry.call(
-            lambda: resubmit(self._jobs, job, budget), unless=(AccessError,)
+            lambda: resubmit(self._jobs, job, self.budget), unless=(AccessError,)
         )
         self._notify(job, "resubmitted", decision.reason)
         self.console.say(
@@ -258,16 +275,10 @@ def attempt_result(
         seconds=seconds,
         timeout_seconds=job.timeout_seconds,
         messages=details.messages,
-        exit_code=_exit_status(job, details),
+        exit_code=exit_status(job, details),
         vanished=job.reported_status == RUNNING and not details.messages,
         canceled_by_us=job.canceled_by_us,
         trained=trained,
         trains=trains,
         by_person=RESUBMITTED not in job.tags,
     )
-
-
-def _exit_status(job: Job, details: Details) -> int | None:
-    """Return the program's exit status from Azure's messages, or else from its own report."""
-    reported = job.reported_status or ""
-    return exit_code(details.messages) or (int(reported) if reported.isdecimal() else None)
