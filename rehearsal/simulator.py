@@ -123,6 +123,7 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         )
         self.scheduler, self.nodes = machine_learning.scheduler, machine_learning.nodes
         self.runs, self.mlflow = machine_learning.runs, machine_learning.mlflow
+        stack.callback(machine_learning.metadata.close)
         stack.callback(self.scheduler.close)
         quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url, roles)
         self.servers = Servers(

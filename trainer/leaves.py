@@ -16,6 +16,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "averaging",
     "sharded",
     "profiler",
+    "scheduled_events",
     "mlflow",
     "parquet",
     "onnx",

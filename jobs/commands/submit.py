@@ -67,7 +67,7 @@ class SubmitOptions(RunOptions, LaunchOptions, BudgetOptions):
     """Submit the training even if the cluster check finds a problem."""
 
     no_supervise: bool = False
-    """Do not submit the run again if its LowPriority nodes are pre-empted: neither here, nor by
+    """Do not submit the run again if its Spot nodes are pre-empted: neither here, nor by
     `supervise`."""
 
     dry_run: bool = False

@@ -95,4 +95,5 @@ def moved(before: Price, now: Price) -> str | None:
     if abs(change) <= MOVED:
         return None
     old, new = (money(price.amount, price.currency) for price in (before, now))
-    return f"has {'risen' if change > 0 else 'fallen'} by {abs(change):.0%}, from {old} to {new} an hour"
+    way = "risen" if change > 0 else "fallen"
+    return f"has {way} by {abs(change):.0%}, from {old} to {new} an hour"

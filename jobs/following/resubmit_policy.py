@@ -160,12 +160,10 @@ def decide(
             "completed, but its result could not be read, so it is unknown whether the training"
             " completed. Follow it again to check again",
         )
-    on_purpose = _on_purpose(last, budget)
+    number = len(history) + 1
+    on_purpose = _on_purpose(last, budget, number, cluster)
     if on_purpose is not None:
         return on_purpose
-    number = len(history) + 1
-    if last.exit_code == TIME_LIMIT_STATUS and budget is not None and cluster is not None:
-        return Resubmit(number, 0.0, f"{_in_time(budget)}; attempt {number} follows")
     history = _since_a_person(history)
     interruption = _interruption(history, options, cluster)
     if interruption is None:
@@ -199,11 +197,15 @@ def decide(
     return Resubmit(number, delay, f"{interruption}; {following}")
 
 
-def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
-    """Return why a run was stopped that a user or its budget has stopped; None for any other."""
+def _on_purpose(
+    last: AttemptResult, budget: Budget | None, number: int, cluster: Cluster | None
+) -> Resubmit | Stop | None:
+    """Decide about a run that a user or its budget has stopped; None for any other."""
     if last.canceled_by_us:
         return Stop(CANCELED, "cancelled by `cancel`")
-    if last.exit_code == TIME_LIMIT_STATUS and not _has_more(budget):
+    if last.exit_code == TIME_LIMIT_STATUS:
+        if cluster is not None and budget is not None and _has_more(budget):
+            return Resubmit(number, 0.0, f"{_in_time(budget)}; attempt {number} follows")
         if budget is None:
             text = "stopped at its --max-seconds; its state is saved, and the same command with"
             return Stop(TIME_LIMIT_STATUS, f"{text} this --name resumes from it")
@@ -243,9 +245,9 @@ def _since_a_person(history: Sequence[AttemptResult]) -> Sequence[AttemptResult]
     return [one for one in since[:-1] if one.exit_code != TIME_LIMIT_STATUS] + [*since[-1:]]
 
 
-def _has_more(budget: Budget | None) -> bool:
+def _has_more(budget: Budget) -> bool:
     """Return whether an attempt that ended in time for the highest price has left a useful rest."""
-    return budget is not None and budget.highest > budget.price and not budget.used_up
+    return budget.highest > budget.price and not budget.used_up
 
 
 def _interruption(

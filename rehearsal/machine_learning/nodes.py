@@ -21,6 +21,8 @@ class Node:
     since: float = field(default_factory=time.monotonic)
     changed: str = field(default_factory=timestamp)
     job: str | None = None
+    condemned: bool = False
+    """Whether its pre-emption was announced."""
     id: str = field(default_factory=lambda: f"tvmps_{new_id().replace('-', '')}_d")
 
     def become(self, state: NodeState, job: str | None = None) -> None:
@@ -90,11 +92,19 @@ class Nodes:
             return True
 
     def release(self, cluster: str, job: str) -> None:
-        """Release the nodes of a job, except those that were pre-empted."""
+        """Release the nodes of a job, except those that were pre-empted. Azure takes at once those
+        whose pre-emption was announced.
+        """
         with self._lock:
             for node in self._nodes.get(cluster.lower(), []):
                 if node.job == job and node.state == "running":
-                    node.become("idle")
+                    node.become("preempted" if node.condemned else "idle")
+
+    def condemn(self, cluster: str, job: str) -> None:
+        """Note that the nodes of a job will be pre-empted, so that no other job gets them."""
+        with self._lock:
+            for node in self._nodes.get(cluster.lower(), []):
+                node.condemned |= node.job == job and node.state == "running"
 
     def preempt(self, cluster: str, job: str | None = None) -> None:
         """Pre-empt the nodes of a job, or all of a cluster."""

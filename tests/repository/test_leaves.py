@@ -144,6 +144,12 @@ LEAVES = {
         ("trainer/mlflow",),
         ("trainer/leaves.py",),
     ),
+    "scheduled events": Leaf(
+        r"scheduled.?events|EventOptions|EventObserver|events\.address",
+        ("trainer/scheduled_events", "rehearsal/machine_learning/metadata.py"),
+        # A commissioning notes whether a job reaches the service.
+        ("trainer/leaves.py", "jobs/commission/steps.py"),
+    ),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",
         ("trainer/profiler", "jobs/inspection"),

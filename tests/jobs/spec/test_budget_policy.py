@@ -100,8 +100,9 @@ def test_a_budget_on_spot_is_time_at_the_pay_as_you_go_price_and_says_both():
     assert budget.limits(7 * 86_400).timeout_seconds == 2.5 * 3600
     # It is spent at the price of Spot.
     assert budget.after(3600).spent == 2
-    assert "pays for 1 node at 20.00 USD an hour for 2 h 30 min at the pay-as-you-go price, which" in (
-        budget.words()
+    assert (
+        "pays for 1 node at 20.00 USD an hour for 2 h 30 min at the pay-as-you-go price, which"
+        in (budget.words())
     )
     assert "for 25 h 0 min at the 2.00 USD of now" in budget.words()
     euros = Price(1.0, "EUR", "hour", None)
@@ -110,7 +111,9 @@ def test_a_budget_on_spot_is_time_at_the_pay_as_you_go_price_and_says_both():
 
 
 def test_tags_of_an_earlier_version_have_one_price():
-    tags = {key: text for key, text in Budget(50, "USD", 5.0, 2).tags.items() if "at_most" not in key}
+    tags = {
+        key: text for key, text in Budget(50, "USD", 5.0, 2).tags.items() if "at_most" not in key
+    }
     assert Budget.of(tags, 2).highest == 5
 
 
