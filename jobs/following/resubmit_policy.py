@@ -97,6 +97,8 @@ class AttemptResult:
     """Whether the run's result exists, after all epochs; None if it could not be checked."""
     trains: bool = True
     """Whether the job is a training; other kinds of job have no result to check."""
+    moved: str | None = None
+    """Why a supervisor has ended the attempt, so that the next one runs elsewhere."""
     nodes: NodesSeen | None = None
     """Nodes of the attempt's cluster right after a cancellation; None if they were not seen."""
     by_person: bool = False
@@ -161,7 +163,8 @@ def decide(
             " completed. Follow it again to check again",
         )
     number = len(history) + 1
-    on_purpose = _on_purpose(last, budget, number, cluster)
+    planned = _planned(last, budget, number) if cluster is not None else None
+    on_purpose = planned or _on_purpose(last, budget)
     if on_purpose is not None:
         return on_purpose
     history = _since_a_person(history)
@@ -197,15 +200,24 @@ def decide(
     return Resubmit(number, delay, f"{interruption}; {following}")
 
 
-def _on_purpose(
-    last: AttemptResult, budget: Budget | None, number: int, cluster: Cluster | None
-) -> Resubmit | Stop | None:
-    """Decide about a run that a user or its budget has stopped; None for any other."""
+def _planned(last: AttemptResult, budget: Budget | None, number: int) -> Resubmit | None:
+    """Return the next attempt of a run that a supervisor has ended, or that has run for the time
+    that its budget pays for at the highest price; None for any other.
+    """
+    if last.canceled_by_us:
+        return None
+    if last.moved and (budget is None or not budget.used_up):
+        return Resubmit(number, 0.0, f"moved, as {last.moved}; attempt {number} follows")
+    if last.exit_code == TIME_LIMIT_STATUS and budget is not None and _has_more(budget):
+        return Resubmit(number, 0.0, f"{_in_time(budget)}; attempt {number} follows")
+    return None
+
+
+def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
+    """Return why a run was stopped that a user or its budget has stopped; None for any other."""
     if last.canceled_by_us:
         return Stop(CANCELED, "cancelled by `cancel`")
     if last.exit_code == TIME_LIMIT_STATUS:
-        if cluster is not None and budget is not None and _has_more(budget):
-            return Resubmit(number, 0.0, f"{_in_time(budget)}; attempt {number} follows")
         if budget is None:
             text = "stopped at its --max-seconds; its state is saved, and the same command with"
             return Stop(TIME_LIMIT_STATUS, f"{text} this --name resumes from it")
@@ -238,11 +250,12 @@ def _with_more(budget: Budget) -> str:
 
 def _since_a_person(history: Sequence[AttemptResult]) -> Sequence[AttemptResult]:
     """Return the attempts that count: the count restarts when a user submits the run again. Those
-    that a budget has ended in time do not count, as the budget limits them.
+    that a budget or a supervisor has ended do not count, as they are limited otherwise.
     """
     persons = (index for index, result in enumerate(history) if result.by_person)
     since = history[max(persons, default=0) :]
-    return [one for one in since[:-1] if one.exit_code != TIME_LIMIT_STATUS] + [*since[-1:]]
+    earlier = [one for one in since[:-1] if not one.moved and one.exit_code != TIME_LIMIT_STATUS]
+    return [*earlier, since[-1]]
 
 
 def _has_more(budget: Budget) -> bool:

@@ -106,7 +106,9 @@ class SupervisionPass:
         job = attempts[-1]
         notified = False if self.dry_run else self._tell_earlier(attempts[:-1])
         if not job.ended:
-            return Seen(job.run, job.name, "running", f"{job.name} {job.status}", notified)
+            reason = None if self.dry_run else self._supervisor(job).review(job)
+            moved = f"; is ended to run elsewhere, as {reason}" if reason else ""
+            return Seen(job.run, job.name, "running", f"{job.name} {job.status}{moved}", notified)
         if self.notifier.is_told(job):
             return Seen(job.run, job.name, "concluded", f"{job.name} {job.status}", notified)
         supervisor = self._supervisor(job)
@@ -119,7 +121,7 @@ class SupervisionPass:
         following = job
         if isinstance(decision, Resubmit):
             budget = _known(supervisor.budget, job, details)
-            following, by_us = resubmit(self.workspace.jobs, job, budget)
+            following, by_us = resubmit(self.workspace.jobs, job, budget, supervisor.place)
             done = "submitted" if by_us else "was submitted by another supervisor"
             text = f"{following.name} {done}: {found.text}"
         else:

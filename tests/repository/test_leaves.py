@@ -47,6 +47,11 @@ LEAVES = {
         ("jobs/pipelines",),
         ("jobs/leaves.py",),
     ),
+    "elastic": Leaf(
+        r"elastic|--min-nodes|\bmove_(up|down)|placement_policy",
+        ("jobs/elastic", "benchmarks/spot.py"),
+        ("jobs/leaves.py",),
+    ),
     "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
     "segmentation": Leaf(
         r"segmentation(?! fault)|\bmasks?\b|\bunet\b|\bdilated\b|\bscenes\b",
