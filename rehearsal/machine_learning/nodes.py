@@ -74,6 +74,15 @@ class Nodes:
                 for node in self._nodes.get(cluster.lower(), [])
             ]
 
+    def running(self, cluster: str) -> dict[str, int]:
+        """Return how many nodes the jobs of a cluster use, by the id of the job, oldest first."""
+        with self._lock:
+            used: dict[str, int] = {}
+            for node in self._nodes.get(cluster.lower(), []):
+                if node.job and node.state == "running":
+                    used[node.job] = used.get(node.job, 0) + 1
+            return used
+
     def limit(self, cluster: str, capacity: int | None) -> None:
         """Limit the machines that Azure has for a cluster; None removes the limit."""
         with self._lock:

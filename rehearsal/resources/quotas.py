@@ -68,7 +68,8 @@ class Quotas:
 
     def price_spot(self, core: float) -> None:
         """Set the price of a core of Spot for an hour, in USD."""
-        self.resources.store.put(_SPACE, _SPOT, {"core": core})
+        if self.resources.store.get(_SPACE, _SPOT) != {"core": core}:
+            self.resources.store.put(_SPACE, _SPOT, {"core": core})
 
     def refusal(self, cluster: Document) -> str | None:
         """Return why Azure refuses to create a cluster: the limit is below one node; None if it is
