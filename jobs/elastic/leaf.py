@@ -14,8 +14,8 @@ class ElasticOptions:
     min_nodes: Annotated[int | None, Bounds(at_least=1)] = None
     """Fewest nodes that the run may continue on: it asks for half of --nodes, then for half of
     those, and so on. None always waits for --nodes. The global batch stays, so that half of the
-    nodes take twice the --batch-size each; --optimizer.accumulation keeps that within the memory of
-    a GPU."""
+    nodes take twice the --batch-size each; pass an --optimizer.accumulation with which that fits
+    into the memory of a GPU."""
 
     clusters: tuple[str, ...] = ()
     """Further clusters that the run may continue on, in this order, by their names in the stack's
@@ -24,7 +24,7 @@ class ElasticOptions:
     move_down_minutes: Annotated[float, Bounds(above=0)] = 15.0
     """Minutes to wait for nodes before the run asks for fewer, or for those of another cluster."""
 
-    move_up_hours: Annotated[float, Bounds(above=0)] = 2.0
+    move_up_hours: Annotated[float, Bounds(above=0)] = 1.0
     """Hours on fewer nodes, or on another cluster, after which the run saves its state and asks for
     its --nodes again; twice as many each time that they do not come."""
 
