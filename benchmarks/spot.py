@@ -19,7 +19,7 @@ from benchmarks.measure import BenchmarkOptions, columns
 from benchmarks.spot_picture import Phase, draw
 from jobs.elastic.leaf import ElasticOptions
 from jobs.elastic.placement_policy import Choice, Placed, Rules, following, leave
-from rehearsal.machine_learning.capacity import Moment, Trace
+from rehearsal.capacity import Moment, Trace
 
 FOLDER: Final = Path(__file__).with_name("results") / "spot"
 """The traces."""
@@ -79,7 +79,7 @@ def make_trace(held: float, gone: float) -> Trace:
             changes.append((round(hours, 2), 1 if here else -1))
             hours += chance.expovariate(1 / (held if here else gone))
     low, high = PRICES
-    price, moments = low, [Moment(0.0, count, low)]
+    price, moments = low, [Moment(0.0, count, round(low, 4))]
     for hours, change in sorted(changes):
         count += change
         # It rises while nodes are scarce, and returns slowly.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rehearsal.machine_learning.capacity import Trace
+from rehearsal.capacity import Trace
 
 _WIDTH: Final = 720
 _LEFT: Final = 64

@@ -11,6 +11,7 @@ from rehearsal.admin import Admin
 from rehearsal.blob_storage.azurite import Azurite
 from rehearsal.blob_storage.blob_gateway import BlobGateway
 from rehearsal.blob_storage.blobs import Blobs
+from rehearsal.capacity import Market, Trace
 from rehearsal.control_plane.faults import Faults
 from rehearsal.control_plane.gateway import ADMIN, Gateway
 from rehearsal.control_plane.https_server import make_certificate, open_server
@@ -20,7 +21,6 @@ from rehearsal.control_plane.resource_manager import Operations, ResourceManager
 from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import Reaper, owned
-from rehearsal.machine_learning.capacity import Market, Trace
 from rehearsal.machine_learning.container import JobImage, open_image
 from rehearsal.machine_learning.service import MachineLearning
 from rehearsal.options import Options

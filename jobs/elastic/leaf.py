@@ -39,6 +39,7 @@ LEAF: Final = Leaf(
             "jobs.elastic.command:PlaceOptions",
         ),
     ),
+    about_run="jobs.elastic.placement:about_run",
     placement=Placement(
         ElasticOptions,
         "jobs.elastic.choices:offer",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from common.text import duration
 from jobs.azure.job_records import Details, Job
@@ -98,3 +98,10 @@ class ElasticMoves:
             max(ran, 0.0) / 3600,
             known.get(left, ""),
         )
+
+
+def about_run(run: Any, outputs: object) -> str | None:
+    """Return where the attempts of a `ComparedRun` ran, and why; None if they could not move."""
+    del outputs
+    placed = [job.tags[PLACED] for job in run.jobs if PLACED in job.tags]
+    return f"{run.key} ran on {'; then on '.join(placed)}" if placed else None

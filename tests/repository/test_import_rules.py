@@ -89,6 +89,7 @@ STANDARD_LIBRARY_ONLY = [
     *("infra.subnets", "infra.validation", "infra.leaf", "infra.leaves"),
     *("infra.alerts.alert_rules", "infra.jump_machine.cloud_init"),
     *("jobs.errors", "jobs.exit_status", "jobs.following.cluster_check_result"),
+    *("jobs.elastic.placement_policy", "trainer.scheduled_events.event_policy"),
     *("jobs.evictions", "jobs.following.job_states", "jobs.following.resubmit_policy"),
     *("jobs.following.supervision_policy", "jobs.options"),
     *("jobs.estimate.advice", "jobs.estimate.back_test", "jobs.estimate.forecast"),

@@ -2,11 +2,14 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
+from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.elastic.choices import NUMBER, TAG, Choices, Offer
+from jobs.elastic.placement import about_run
 from jobs.elastic.placement_policy import Choice, Rules
 from jobs.following import supervisor
 from jobs.following.supervision_policy import mark
@@ -49,7 +52,7 @@ def tags(live, job):
     return live.azure.resources.get(job)["properties"]["tags"]
 
 
-def test_a_run_asks_for_fewer_nodes_and_later_for_all_again(live, gpu, capsys):
+def test_a_run_asks_for_fewer_nodes_and_later_for_all_again(live, outputs, gpu, capsys):
     cluster, capacity = gpu
     # It ends with 2 nodes alone.
     work = f'if [ "$AZUREML_NODE_COUNT" = 1 ]; then sleep 600; fi; {TRAINED}'
@@ -74,6 +77,9 @@ def test_a_run_asks_for_fewer_nodes_and_later_for_all_again(live, gpu, capsys):
     assert shown[0]["tags"][MOVED].startswith("down: ")
     assert shown[1]["tags"][PLACED].startswith("gpu:1: gpu:2 did not come within")
     assert [status(live, job) for job in (first, second, third)][2] == "Completed"
+    run = SimpleNamespace(key="fewer", jobs=connect(outputs).jobs.attempts("fewer"))
+    line = about_run(run, outputs)
+    assert line.startswith("fewer ran on gpu:2, as asked; then on gpu:1: gpu:2 did not come within")
     assert main(["status"]) == 0
     assert "\nfewer: gpu:2: gpu:2 is tried after" in capsys.readouterr().out
 

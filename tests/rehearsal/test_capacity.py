@@ -2,7 +2,7 @@
 
 import pytest
 
-from rehearsal.machine_learning.capacity import Market, Moment, Trace
+from rehearsal.capacity import Market, Moment, Trace
 
 TRACE = Trace([Moment(0, 4, 2.5), Moment(1.5, 1, 3.0), Moment(3, 4, 2.0)])
 
