@@ -17,6 +17,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "sharded",
     "virtual_ranks",
     "profiler",
+    "scheduled_events",
     "mlflow",
     "parquet",
     "onnx",
