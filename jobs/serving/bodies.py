@@ -17,7 +17,9 @@ from jobs.serving.traffic_policy import Traffic
 NAME: Final = r"[a-z](?:[a-z0-9-]{1,30}[a-z0-9])"
 """Names of endpoints and deployments: 3 to 32 characters ("Manage and increase quotas", limits of
 online endpoints)."""
-SIZE: Final = "Standard_F4s_v2"
+SIZE: Final = "Standard_FX4mds"
+"""The smallest CPU size that Azure lists for managed online endpoints and that new subscriptions
+may deploy; `infra.catalog.vm_sizes` has the sources."""
 PORT: Final = 5001
 """Port of the inference server in the image."""
 BEFORE: Final = "traffic_before"
