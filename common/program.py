@@ -7,13 +7,15 @@ that has no place for groups, examples and exit statuses.
 
 import difflib
 import importlib
+import os
+import select
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from common.errors import INTERRUPTED, ConfigError, UserError
+from common.errors import INTERRUPTED, PIPE_CLOSED, ConfigError, UserError
 
 
 class UnknownCommandError(UserError):
@@ -103,6 +105,20 @@ class Program:
                 return names[name], list(args[words:])
         return None
 
+    def main(self, argv: Sequence[str] | None, run: Callable[[Command, list[str]], int]) -> int:
+        """Find and run a command as `run` does; print user errors without a traceback."""
+        try:
+            try:
+                status = self.run(argv, run)
+            except SystemExit:
+                # A help of one command has been printed.
+                _flush()
+                raise
+            _flush()
+        except REPORTED as error:
+            return report(error)
+        return status
+
     def run(self, argv: Sequence[str] | None, run: Callable[[Command, list[str]], int]) -> int:
         """Find and run a command; without one, or with --help, print the help.
 
@@ -142,9 +158,33 @@ REPORTED: Final = (UserError, OSError, KeyboardInterrupt)
 
 
 def report(error: BaseException) -> int:
-    """Print one of the `REPORTED` exceptions, and return the exit status for it."""
+    """Print one of the `REPORTED` exceptions, and return the exit status for it.
+
+    If the reader of stdout is gone, as with `| head`, nothing is printed.
+    """
     if isinstance(error, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+    if isinstance(error, BrokenPipeError) and _reader_is_gone():
+        # Discard what is still buffered, so that the interpreter also exits without an error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
     print(f"error: {error}", file=sys.stderr)
     return error.exit_code if isinstance(error, UserError) else UserError.exit_code
+
+
+def _flush() -> None:
+    """Write what is buffered, as a closed pipe cannot be handled while the interpreter exits."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _reader_is_gone() -> bool:
+    """Return whether stdout is a pipe that nothing reads; other pipes and sockets break, too."""
+    watched = select.poll()
+    try:
+        watched.register(sys.stdout, 0)
+    except (TypeError, ValueError):
+        # There is no stdout, or it is not a file.
+        return False
+    return any(event & select.POLLERR for _, event in watched.poll(0))

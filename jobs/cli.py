@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from common.arguments import parse
 from common.errors import UserError
-from common.program import REPORTED, Command, Program, load, report
+from common.program import Command, Program, load
 from jobs.console import PLATFORM
 from jobs.errors import AccessError, NotDeployedError
-from jobs.exit_status import BROKEN_PIPE
 from jobs.leaf import JobCommand
 from jobs.leaves import LEAVES
 from jobs.pulumi.stack_outputs import read_outputs
@@ -245,17 +244,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # experimental classes.
     logging.getLogger("azure").setLevel(logging.ERROR)
     args = list(sys.argv[1:] if argv is None else argv)
-    try:
-        status = PROGRAM.run([*_FORMER.get(args[0], args[:1]), *args[1:]] if args else args, _run)
-        # Now, as a closed pipe cannot be handled while the interpreter exits.
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Discard what is still buffered, so that the interpreter also exits without an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except REPORTED as error:
-        return report(error)
-    return status
+    return PROGRAM.main([*_FORMER.get(args[0], args[:1]), *args[1:]] if args else args, _run)
 
 
 def read_options(name: str, args: Sequence[str]) -> Any:

@@ -1,10 +1,12 @@
 """The entry of a program with several commands: which command runs, and what the help shows."""
 
+import contextlib
+import os
 import textwrap
 
 import pytest
 
-from common.errors import INTERRUPTED, ConfigError, UserError
+from common.errors import INTERRUPTED, PIPE_CLOSED, ConfigError, UserError
 from common.program import Command, Program, UnknownCommandError, report
 
 PROGRAM = Program(
@@ -87,3 +89,20 @@ def test_an_error_is_one_line_with_the_status_of_its_class(capsys):
     assert report(OSError("no space")) == UserError.exit_code
     assert report(KeyboardInterrupt()) == INTERRUPTED
     assert capsys.readouterr().err.splitlines()[-2:] == ["error: no space", "interrupted"]
+
+
+def test_a_reader_that_goes_away_ends_a_program_without_a_word(capsys):
+    end, start = os.pipe()
+    os.close(end)
+    with os.fdopen(start, "w") as unread, contextlib.redirect_stdout(unread):
+        assert PROGRAM.main(["--help"], lambda *_: 7) == PIPE_CLOSED
+        print("discarded", flush=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_another_pipe_that_breaks_is_an_error(capsys):
+    def loses_a_peer(*_):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    assert PROGRAM.main(["copy"], loses_a_peer) == UserError.exit_code
+    assert capsys.readouterr().err == "error: [Errno 32] Broken pipe\n"
