@@ -13,9 +13,12 @@ from common.program import Command
 from trainer.task_descriptions import Network, TaskDescription
 
 DIVIDED_NETWORK: Final = "divided network"
-"""Kind of the features that divide a network over ranks or devices."""
+"""Kind of the features of leaves with a division: a network is divided over ranks or devices."""
 UPDATES_ALONE: Final = "updates alone"
-"""Kind of the features with steps in which a rank updates without the others."""
+"""Kind of the features of leaves with `exchanges`: in some steps a rank updates without the
+others."""
+DENSE_TASK: Final = "dense task"
+"""Kind of the tasks that have more than one class an image."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,8 @@ class Feature:
     wanted: Callable[[Any], bool]
     """Whether a `TrainConfig` asks for it."""
     excludes: Mapping[tuple[str, ...], str] = field(default_factory=dict)
-    """By the names or kinds of other features, why it cannot be combined with all of them."""
-    kinds: tuple[str, ...] = ()
-    """What it has in common with features of other leaves: `DIVIDED_NETWORK`, `UPDATES_ALONE`."""
+    """By the names or kinds of other features, why it cannot be combined with all of them. Kinds
+    are `DIVIDED_NETWORK`, `UPDATES_ALONE` and `DENSE_TASK`, so that no leaf names another."""
 
 
 class Exchanges:
