@@ -9,10 +9,11 @@ import difflib
 import importlib
 import os
 import select
+import shlex
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from common.errors import INTERRUPTED, PIPE_CLOSED, ConfigError, UserError
@@ -39,8 +40,8 @@ class Command:
     options: str = ""
     """MODULE:CLASS of its options, a frozen dataclass; importing it must be cheap. Empty if `run`
     takes the arguments as they are."""
-    former: tuple[str, ...] = ()
-    """Former names, which still work for a version."""
+    former: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Former names, which still work for a version, each with the options that it stands for."""
 
     def load_run(self) -> Callable[..., Any]:
         """Import what runs the command."""
@@ -95,14 +96,19 @@ class Program:
         Returns:
             The command and the arguments after it, or None.
         """
-        names = {name: one for one in self.commands for name in (one.name, *one.former)}
+        names = {one.name: one for one in self.commands}
+        former = {name: one for one in self.commands for name in one.former}
         for words in (2, 1):
-            name = " ".join(args[:words])
+            name, rest = " ".join(args[:words]), list(args[words:])
             if name in names:
-                if name != names[name].name:
-                    now = f"python -m {self.name} {names[name].name}"
-                    print(f"note: {name} is now `{now}`", file=sys.stderr)
-                return names[name], list(args[words:])
+                return names[name], rest
+            if name in former:
+                found = former[name]
+                now = shlex.join(
+                    ["python", "-m", self.name, *found.name.split(), *found.former[name]]
+                )
+                print(f"note: {name} is now `{now}`", file=sys.stderr)
+                return found, [*found.former[name], *rest]
         return None
 
     def main(self, argv: Sequence[str] | None, run: Callable[[Command, list[str]], int]) -> int:

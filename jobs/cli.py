@@ -6,7 +6,6 @@ import.
 
 import logging
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from typing import Any, Final
@@ -136,6 +135,7 @@ _TRUNK: Final = (
         "show what costs money now, and the runs with their attempts; --jobs lists jobs instead",
         "jobs.commands.status:run",
         "jobs.commands.status:StatusOptions",
+        former={"list": ("--jobs", "True"), "endpoints": ()},
     ),
     JobCommand(
         "follow",
@@ -206,9 +206,6 @@ PROGRAM: Final = Program(
     _NOTES,
 )
 
-_FORMER: Final[Mapping[str, tuple[str, ...]]] = {"list": ("status", "--jobs", "True")}
-"""Former commands that are now options of another one."""
-
 
 @dataclass(frozen=True)
 class PlatformOptions:
@@ -243,8 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Azure's libraries log warnings that our own errors express better, and warn about their
     # experimental classes.
     logging.getLogger("azure").setLevel(logging.ERROR)
-    args = list(sys.argv[1:] if argv is None else argv)
-    return PROGRAM.main([*_FORMER.get(args[0], args[:1]), *args[1:]] if args else args, _run)
+    return PROGRAM.main(argv, _run)
 
 
 def read_options(name: str, args: Sequence[str]) -> Any:

@@ -14,7 +14,14 @@ PROGRAM = Program(
     (
         Command("copy", "files", "copy a file " * 12, "shutil:copy", "common.text:str"),
         Command("prepare folder", "data", "write images", "os:listdir", "os:PathLike"),
-        Command("prepare tars", "data", "write tars", "tarfile:open", "os:PathLike", ("pack",)),
+        Command(
+            "prepare tars",
+            "data",
+            "write tars",
+            "tarfile:open",
+            "os:PathLike",
+            former={"pack": ("--with", "tar")},
+        ),
     ),
     ("data", "files"),
     "COMMAND [OPTIONS]",
@@ -35,8 +42,9 @@ def test_a_command_has_one_word_or_two_and_its_arguments_follow():
 
 
 def test_a_former_name_still_works_and_is_told(capsys):
-    assert run("pack", "x") == ("prepare tars", ["x"])
-    assert capsys.readouterr().err == "note: pack is now `python -m tools prepare tars`\n"
+    assert run("pack", "x") == ("prepare tars", ["--with", "tar", "x"])
+    said = "note: pack is now `python -m tools prepare tars --with tar`\n"
+    assert capsys.readouterr().err == said
 
 
 def test_the_help_lists_the_commands_by_group(capsys):
