@@ -24,9 +24,6 @@ PORT: Final = 5001
 """Port of the inference server in the image."""
 BEFORE: Final = "traffic_before"
 """Tag of an endpoint with its traffic before the last change."""
-MODEL_FOLDER: Final = "/var/azureml-app/azureml-models"
-"""Folder in the container below which Azure mounts the model ("Use a custom container to deploy a
-model to an online endpoint")."""
 REQUEST_SECONDS: Final = 10
 """Longest time for a request at one instance; Azure allows 180 seconds."""
 
