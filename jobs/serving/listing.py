@@ -15,16 +15,11 @@ from jobs.serving.bodies import violations
 from jobs.serving.endpoints import Endpoints, EndpointState
 
 
-def read_endpoints(manager: ResourceManager) -> list[EndpointState]:
-    """List all endpoints of a workspace."""
-    return Endpoints(manager, Console()).all()
-
-
 def costs_now(workspace: Workspace, outputs: PlatformOutputs) -> Found:
     """List the endpoints with their deployments, traffic and cost of an hour, and name those that
     the platform's rules forbid.
     """
-    endpoints = read_endpoints(workspace.manager)
+    endpoints = Endpoints(workspace.manager, Console()).all()
     prices = prices_of(workspace.manager, endpoints)
     lines = ["", *endpoint_lines(endpoints, prices)] if endpoints else ["no endpoints"]
     for one in endpoints:
