@@ -15,7 +15,7 @@ PROFILE: Final = "damaged colour profile"
 FURTHER: Final = "further images"
 OTHER: Final = "other data"
 BEHIND: Final = "bytes after the image"
-HEADER: Final = "header of DICOM"
+FILE_NAME_KIND: Final = "name of a file"
 """Kinds of metadata, in the words that reports use."""
 
 MAX_SEGMENTS: Final = 200_000

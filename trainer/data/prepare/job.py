@@ -11,6 +11,7 @@ of processes and however often it was interrupted.
 """
 
 import hashlib
+import os
 import shutil
 import sys
 import tempfile
@@ -24,6 +25,7 @@ import PIL
 
 from common.text import plural
 from trainer.data.formats.tfrecord import FRAME, shard_name
+from trainer.data.intake.names import write_table
 from trainer.data.manifest import (
     INDEX_EVERY,
     SCHEMA,
@@ -35,6 +37,7 @@ from trainer.data.manifest import (
 )
 from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import FileReader, Inputs
+from trainer.data.prepare.intake import AS_BEFORE, make_intake, tell_intake
 from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
@@ -88,7 +91,7 @@ def prepare(
             something else.
         UserError: The command was interrupted; says what is done and how to continue.
     """
-    rules = make_rules(options)
+    rules, intake = make_rules(options), make_intake(options, output, os.environ)
     check_folder(output)
     with (
         interruptible(lambda: _finished_shards(output)),
@@ -96,12 +99,15 @@ def prepare(
         tempfile.TemporaryDirectory(prefix="prepare-") as scratch,
     ):
         listing = Listing(Path(scratch) / "listing.sqlite")
-        listing.fill(inputs, options.seed, held_out)
+        listing.fill(inputs, options.seed, held_out, intake.naming, intake.group(options))
+        if options.name_table:
+            write_table(Path(options.name_table), listing.names())
         sizes = listing.split_sizes()
         usable = sum(size.files for size in sizes.values())
         rejections = Rejections(listing.rejected(), usable, options)
         _check_splits(inputs, sizes, rejections)
-        for note in inputs.notes:
+        # A note may name folders of the input.
+        for note in () if intake.naming.changes else inputs.notes:
             print(note, flush=True)
         identity = hash_inputs(listing, inputs, options, rules, held_out)
         complete = finished(output, identity)
@@ -112,7 +118,14 @@ def prepare(
         least = begin(output, identity)
         reader = inputs.unpack(output / PARTS, options.processes) if inputs.unpack else FileReader
         preparation = Preparation(
-            listing.path, output, inputs.classes, inputs.synsets, rules, inputs.targets, reader
+            listing.path,
+            output,
+            inputs.classes,
+            inputs.synsets,
+            rules,
+            inputs.targets,
+            reader,
+            intake.without_key(),
         )
         survey = _survey(preparation, sizes["train"].files, options.processes)
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
@@ -140,9 +153,13 @@ def _check_splits(inputs: Inputs, sizes: dict[str, SplitSize], rejections: Rejec
 def hash_inputs(
     listing: Listing, inputs: Inputs, options: WriteOptions, rules: Rules, held_out: float
 ) -> str:
-    """Return a hash of everything that affects the shards, Pillow's version included."""
+    """Return a hash of everything that affects the shards, Pillow's version included. Options of
+    the intake that change nothing are left out, as in earlier versions, which had none.
+    """
+    taken = [(name, getattr(options, name)) for name, value in AS_BEFORE.items()
+             if getattr(options, name) != value]  # fmt: skip
     shaping = (SCHEMA, PIL.__version__, inputs.classes, inputs.synsets, rules, options.seed,
-               options.shard_mb, held_out, listing.hash())  # fmt: skip
+               options.shard_mb, held_out, listing.hash(), *taken)  # fmt: skip
     return hashlib.sha256(repr(shaping).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
@@ -257,11 +274,13 @@ def _manifest(
     described: dict[str, list[Shard]] = {}
     counts: dict[str, SplitCounts] = {}
     treatment: Counter[str] = Counter()
+    found: Counter[str] = Counter()
     for name, files in shards.items():
         written = WrittenShard.load(part_file(output, name))
         described.setdefault(files.split, []).append(written.shard)
         counts.setdefault(files.split, SplitCounts.empty(len(classes))).merge(written.counts)
         treatment.update(written.treatment)
+        found.update(written.found)
     if rejections.count:
         treatment["rejected"] = rejections.count
     for split, split_counts in counts.items():
@@ -273,7 +292,11 @@ def _manifest(
         classes=classes,
         normalization=survey.pixels.normalization(),
         splits={name: counts[name].split(tuple(parts)) for name, parts in described.items()},
-        origin=replace(origin, treatment=dict(sorted(treatment.items()))),
+        origin=replace(
+            origin,
+            treatment=dict(sorted(treatment.items())),
+            intake=preparation.intake.record(found),
+        ),
     )
 
 
@@ -293,6 +316,7 @@ def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, counted: 
             print(f"warning: no images in {which}: {shown}", file=sys.stderr)
     print(_listed({k: n for k, n in manifest.origin.treatment.items() if k != "rejected"}))
     rejections.tell(output)
+    tell_intake(manifest.origin.intake)
     print(f"{output}: {_classes(len(manifest.classes))}, version {manifest.version}")
 
 

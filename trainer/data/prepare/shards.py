@@ -13,6 +13,7 @@ from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.manifest import Shard, SplitCounts
 from trainer.data.prepare.encode import Encoded, Rules, encode
 from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, TargetFiles
+from trainer.data.prepare.intake import IntakeRules
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
 from trainer.data.prepare.rejected import RejectedError, RejectedFile
@@ -44,6 +45,8 @@ class Preparation:
     """Files beside the images, from which their labels follow; None if the listing has labels."""
     reader: Callable[[], ImageReader] = FileReader
     """Makes the reader of a process."""
+    intake: IntakeRules = IntakeRules()
+    """What is taken over of a file besides its pixels."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,10 @@ class WrittenShard:
     treatment: dict[str, int]
     """Number of images by what was done to them."""
     rejected: tuple[RejectedFile, ...]
+    found: dict[str, int]
+    """Number of images by the kinds of metadata that their files have."""
+    narrow: tuple[str, ...] = ()
+    """Names of the deep images that use few levels."""
 
     def save(self, path: Path) -> None:
         """Write the description atomically."""
@@ -77,6 +84,8 @@ class WrittenShard:
             "tally": self.counts.to_dict(),
             "treatment": self.treatment,
             "rejected": [asdict(file) for file in self.rejected],
+            "found": self.found,
+            "narrow": self.narrow,
         }
         write_atomically(path, json.dumps(data))
 
@@ -90,6 +99,8 @@ class WrittenShard:
             SplitCounts.from_dict(data["tally"]),
             data["treatment"],
             tuple(RejectedFile(**file) for file in data["rejected"]),
+            data["found"],
+            tuple(data["narrow"]),
         )
 
 
@@ -109,16 +120,19 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
     """
     preparation, reader = files.preparation, files.preparation.reader()
     counts, treatment = SplitCounts.empty(len(preparation.classes)), Counter[str]()
-    rejected = []
+    rejected, found = [], Counter[str]()
     listing, path = Listing(preparation.listing), preparation.output / files.shard
     try:
         with ShardWriter(path) as writer:
             for file in _counted(listing.files(files.split, files.begin, files.end), advance):
                 try:
-                    encoded = encode(reader.read(file), file.name, preparation.rules)
+                    data = reader.read(file)
+                    encoded = encode(data, file.name, preparation.rules)
+                    encoded, kinds = preparation.intake.cleaned(data, encoded)
                     more, label = _target(preparation, file, encoded)
                 except RejectedError as error:
-                    rejected.append(RejectedFile(files.split, file.name, str(error)))
+                    reason = preparation.intake.naming.reason(str(error), file.name)
+                    rejected.append(RejectedFile(files.split, file.title, reason))
                     continue
                 record = Record(
                     encoded.data,
@@ -127,16 +141,17 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
                     encoded.width,
                     label,
                     preparation.classes[label],
-                    file.name,
+                    file.title,
                     preparation.synsets[label] if preparation.synsets else "",
                     more,
                 )
                 writer.write(*example_parts(record))
                 counts.add(label, encoded.format, encoded.height, encoded.width)
                 treatment[encoded.treatment] += 1
+                found.update(kinds)
             writer.sync()
         written = WrittenShard(
-            files.split, writer.shard(), counts, dict(treatment), tuple(rejected)
+            files.split, writer.shard(), counts, dict(treatment), tuple(rejected), dict(found)
         )
         written.save(part_file(preparation.output, files.shard))
     except OSError as error:
@@ -165,7 +180,12 @@ def survey_files(files: FileRange, advance: Advance) -> Survey:
     try:
         selected = listing.files(files.split, files.begin, files.end)
         preparation = files.preparation
-        return look_at(_counted(selected, advance), preparation.rules, preparation.reader())
+        return look_at(
+            _counted(selected, advance),
+            preparation.rules,
+            preparation.reader(),
+            preparation.intake,
+        )
     finally:
         listing.close()
 

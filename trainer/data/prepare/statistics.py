@@ -10,6 +10,7 @@ from PIL import Image
 from trainer.data.manifest import Normalization
 from trainer.data.prepare.encode import Rules, bounded, damage, encode
 from trainer.data.prepare.input_files import ImageFile, ImageReader
+from trainer.data.prepare.intake import IntakeRules
 from trainer.data.prepare.rejected import RejectedError
 
 IMAGES = 512
@@ -98,17 +99,21 @@ class Survey:
         return self.written / self.read if self.read else 1.0
 
 
-def look_at(files: Iterator[ImageFile], rules: Rules, reader: ImageReader) -> Survey:
+def look_at(
+    files: Iterator[ImageFile], rules: Rules, reader: ImageReader, intake: IntakeRules
+) -> Survey:
     """Survey some images: encode them as they will be stored, and sum their pixels."""
     survey = Survey()
     for file in files:
         try:
-            encoded = encode(reader.read(file), file.name, rules)
+            data = reader.read(file)
+            encoded, _ = intake.cleaned(data, encode(data, file.name, rules))
             image = Image.open(io.BytesIO(encoded.data))
             with bounded(image), damage("cannot be decoded"):
                 survey.pixels.add(image)
         except RejectedError as error:
-            survey.rejected.append((file.name, str(error)))
+            reason = intake.naming.reason(str(error), file.name)
+            survey.rejected.append((file.title, reason))
             continue
         survey.read += file.size
         survey.written += len(encoded.data)

@@ -29,9 +29,9 @@ class Planted:
         return text
 
     def found_in(self, data: bytes) -> list[str]:
-        """Return the texts that some bytes contain, in UTF-8 or UTF-16."""
-        codes = ("utf-8", "utf-16-le", "utf-16-be")
-        return [t for t in self.texts if any(t.encode(code) in data for code in codes)]
+        """Return the texts that some bytes contain, in UTF-8 or UTF-16, in any case."""
+        data, codes = data.lower(), ("utf-8", "utf-16-le", "utf-16-be")
+        return [t for t in self.texts if any(t.lower().encode(code) in data for code in codes)]
 
 
 def pixels(number: int = 0, *, grey: bool = False) -> Image.Image:
