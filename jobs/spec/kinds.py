@@ -192,7 +192,12 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
         name=builder.attempt.run,
         runs_dir=_RUN,
         data=data,
-        log=replace(config.log, tensorboard_dir=TENSORBOARD_DIR),
+        log=replace(
+            config.log,
+            tensorboard_dir=TENSORBOARD_DIR,
+            # Copies of images leave the data's storage only if that was asked for.
+            images=config.log.images or "none",
+        ),
     )
     return builder.build(["trainer", "train", *to_args(resolved)], builder.processes)
 

@@ -23,7 +23,7 @@ from trainer.report.contact_sheet import (
 )
 from trainer.report.data_set_counts import counts, remarks, split_title
 from trainer.report.options import InspectOptions
-from trainer.report.page import count
+from trainer.report.page import copies, count
 
 PAGE = "inspect.html"
 REJECTED_ROWS = 10
@@ -113,7 +113,8 @@ def _page(
 def _notes(folder: Path, manifest: Manifest, samples: Samples) -> list[str]:
     """Return sentences that a reader must know before the figures."""
     undecodable = sum(sample.thumbnail is None for of in samples.of_class for sample in of)
-    sentences = remarks(manifest)
+    shown = sum(sample.thumbnail is not None for of in samples.of_class for sample in of)
+    sentences = [*copies(shown), *remarks(manifest)]
     if undecodable:
         sentences.append(
             f"{plural(undecodable, 'sample')} cannot be decoded; python -m trainer verify"
