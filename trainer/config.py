@@ -111,8 +111,9 @@ class DataConfig:
     it."""
 
     on_corrupt: Literal["fail", "skip"] = "fail"
-    """An image that cannot be decoded ends the run with its shard and index (fail), or is left out
-    of the loss, named and counted (skip; slower, as each image becomes a data set of its own)."""
+    """An image that cannot be decoded ends the run with its shard and index (fail), or is left out,
+    named and counted (skip; slower, as each image becomes a data set of its own). Another image of
+    the batch takes its place in the statistics of batch norm, and does not count in the loss."""
 
     decode_threads: Annotated[int, NotNegative] = 0
     """Images decoded at once in a rank; 0 is the rank's share of the cores."""

@@ -15,7 +15,8 @@ import numpy as np
 
 from common.errors import UserError
 from common.files import write_atomically
-from trainer.data.encoded_image import DECODE_ERRORS, shrink
+from trainer.data.pixels.encoded_image import shrink
+from trainer.data.pixels.treatment import RejectedError
 from trainer.tasks.task import UNWANTED, Predictions
 
 FILE_NAME, MISTAKES = "predictions.csv", "mistakes"
@@ -88,7 +89,7 @@ def _thumbnails(
         try:
             suffix, data = thumbnail(read_image(index))
             images[f"{index}.{suffix}"] = data
-        except (UserError, *DECODE_ERRORS) as error:
+        except (UserError, RejectedError, OSError) as error:
             problem = problem or f"held-out example {index}: {error}"
     return images, problem
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,7 +11,7 @@ from typing import Any, Self
 
 from common.errors import ConfigError
 from common.files import write_atomically
-from common.text import listing
+from common.text import listing, plural
 from trainer.data.intake.record import Intake
 from trainer.errors import DataError
 from trainer.task_descriptions import TaskDescription
@@ -21,6 +22,9 @@ SCHEMA, FORMAT_SCHEMA = 2, 3
 trainer that does not know the latter refuses it rather than read it as the former."""
 INDEX_EVERY = 64
 """Records between two of a shard's byte offsets."""
+
+_SHOWN = 5
+"""Most names of classes to print."""
 
 SIDES = (
     *(1, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 1024, 1536),
@@ -117,6 +121,9 @@ class Split:
     encodings: tuple[str, ...]
     """Formats of the encoded images, those of JPEG and PNG that occur, sorted."""
     sides: Sides = Sides()
+    treated: int = 0
+    """Number of images that are treated whenever they are read, see `trainer.data.pixels`, because
+    the files were not written by this project and are not changed."""
 
     @property
     def examples(self) -> int:
@@ -189,6 +196,9 @@ class Manifest:
             name: {**asdict(split), "shards": [shard.to_dict() for shard in split.shards]}
             for name, split in self.splits.items()
         }
+        for split in splits.values():
+            if not split["treated"]:
+                del split["treated"]
         return {
             "classes": self.classes,
             "mean": self.normalization.mean,
@@ -266,6 +276,7 @@ def _from_json(data: dict[str, Any]) -> Manifest:
                 class_counts=tuple(split["class_counts"]),
                 encodings=tuple(split["encodings"]),
                 sides=Sides(*(tuple(split["sides"][name]) for name in ("short", "long"))),
+                treated=split.get("treated", 0),
             )
             for name, split in data["splits"].items()
         },
@@ -337,6 +348,16 @@ def empty_classes(manifest: Manifest, split: str) -> list[str]:
     """Return the names of the classes that have no image in a split."""
     counts = manifest.splits[split].class_counts
     return [name for name, count in zip(manifest.classes, counts, strict=True) if not count]
+
+
+def warn_of_empty_classes(manifest: Manifest) -> None:
+    """Print the classes that have no image in a split, for each split."""
+    for split in manifest.splits:
+        if empty := empty_classes(manifest, split):
+            more = ", ..." if len(empty) > _SHOWN else ""
+            which = f"{split} of {plural(len(empty), 'class', 'classes')}"
+            print(f"warning: no images in {which}: {', '.join(empty[:_SHOWN])}{more}",
+                  file=sys.stderr)  # fmt: skip
 
 
 @dataclass

@@ -13,15 +13,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from common.errors import ConfigError
+from common.image_files import find_images
 from common.program import load
 from common.text import plural
+from trainer.data.pixels.treatment import RejectedError, treat
 from trainer.errors import CheckpointError, DataError
-from trainer.export.image_files import find_images
 from trainer.export.layout import exported_model
 from trainer.export.options import PredictOptions
 from trainer.leaves import TASKS
 from trainer.task_descriptions import Answers
-from trainer.tasks.serving import STRANGE
 
 BATCH = 32
 READERS = 8
@@ -44,7 +44,8 @@ def predict(options: PredictOptions) -> None:
     """
     if not options.images:
         raise ConfigError(["IMAGE: name at least one image, or a folder with images"])
-    paths = find_images(options.images)
+    found = find_images(options.images, DataError)
+    paths = found.paths
     exported = load_exported(exported_model(options.run, options.model))
     signature = exported.signatures["serving_default"]
     answers = answers_of(signature.structured_outputs)
@@ -73,6 +74,8 @@ def predict(options: PredictOptions) -> None:
                 print(json.dumps(line, ensure_ascii=False), flush=True)
             else:
                 print(as_text(path, shown), flush=True)
+    if found.note:
+        print(f"note: {found.note}", file=sys.stderr)
     if unreadable:
         raise DataError(
             f"{plural(unreadable, 'image')} of {len(paths)} could not be read; see the errors above"
@@ -121,8 +124,9 @@ def classify_files(
 
 
 def _read_ahead(paths: Iterable[Path]) -> Iterator[tuple[list[Path], list[bytes | str]]]:
-    """Yield the files of each batch with their contents. The next batch is read meanwhile, several
-    files at once, because files on storage behind a network take long.
+    """Yield the files of each batch with their images, or with what is wrong with them. The next
+    batch is read meanwhile, several files at once, because files on storage behind a network take
+    long.
     """
     remaining = iter(paths)
     with ThreadPoolExecutor(READERS) as readers:
@@ -139,9 +143,11 @@ def _read_ahead(paths: Iterable[Path]) -> Iterator[tuple[list[Path], list[bytes 
 
 def _read(path: Path) -> bytes | str:
     try:
-        return path.read_bytes()
+        return treat(path.read_bytes()).data
     except OSError as error:
         return f"cannot be read ({error.strerror})"
+    except RejectedError as error:
+        return str(error)
 
 
 def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str]:
@@ -160,8 +166,6 @@ def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str
 
 def _reason(error: tf.errors.OpError) -> str:
     """Return the part of TensorFlow's message that says what happened, not where in the graph."""
-    if STRANGE in error.message:
-        return f"it is {STRANGE}"
     lines = str(error.message).splitlines()
     telling = [
         line for line in lines if line and not line.startswith(("Graph", "Detected", "<", "\t"))

@@ -6,6 +6,7 @@ the images, the others wait for its file, and the first waits for their scores.
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +15,9 @@ from typing import Final
 
 from common.errors import ConfigError
 from common.files import write_atomically
+from common.image_files import find_images
 from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
-from trainer.export.image_files import find_images
 from trainer.scoring.options import ScoreOptions
 
 LISTING: Final = "_images.json"
@@ -68,10 +69,10 @@ def list_images(source: Path, output: Path, machine: Machine) -> dict[str, int]:
         return _read(path)
     if not source.is_dir():
         raise DataError(f"{source}: is not a folder; name the folder of the images as --input")
-    sizes = {
-        image.relative_to(source).as_posix(): image.stat().st_size
-        for image in find_images([str(source)])
-    }
+    found = find_images([str(source)], DataError)
+    if found.note:
+        print(f"note: {found.note}", file=sys.stderr)
+    sizes = {image.relative_to(source).as_posix(): image.stat().st_size for image in found.paths}
     images = dict(sorted(sizes.items()))
     if not path.exists():
         remove_partials(path, machine)

@@ -21,7 +21,8 @@ class ScoreOptions:
     """Folder of an export to use instead of the run's."""
 
     input: str = ""
-    """Folder that is searched for .jpg, .jpeg and .png, at any depth."""
+    """Folder that is searched at any depth for images (JPEG, PNG, WebP, BMP, GIF, TIFF), by their
+    suffixes."""
 
     output: str = ""
     """Folder to write; may be a mounted data store."""

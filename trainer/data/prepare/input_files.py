@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from trainer.data.prepare.encode import Encoded
-from trainer.data.prepare.rejected import HIDDEN, RejectedError, RejectedFile
+from trainer.data.pixels.treatment import Encoded, RejectedError
+from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.errors import DataError
 
 _COMPRESSED = {

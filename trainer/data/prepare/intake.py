@@ -11,10 +11,9 @@ from trainer.data.intake.groups import by_pattern, pattern_problems
 from trainer.data.intake.metadata import BrokenSegmentsError, kinds, strip
 from trainer.data.intake.names import Naming, make_naming, table_problems
 from trainer.data.intake.record import IN_PLACE, KEPT, REMOVED, Intake
-from trainer.data.prepare.encode import Encoded
+from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.input_files import ImageFile
 from trainer.data.prepare.options import WriteOptions
-from trainer.data.prepare.rejected import RejectedError
 
 AS_BEFORE: Final[Mapping[str, Any]] = {"metadata": "keep", "names": "kept", "group_by": None}
 """Values of options with which a data set is as in versions that did not have them."""

@@ -13,7 +13,6 @@ of processes and however often it was interrupted.
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ from trainer.data.manifest import (
     Origin,
     Shard,
     SplitCounts,
-    empty_classes,
+    warn_of_empty_classes,
 )
 from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import FileReader, Inputs
@@ -63,8 +62,6 @@ _SURVEY_TASK = 32
 FEWEST_IMAGES = INDEX_EVERY
 """Fewest images of a shard that is smaller than its target size: those between two records at which
 reading can begin."""
-_SHOWN = 5
-"""Most classes named in a warning."""
 
 
 def prepare(
@@ -308,12 +305,9 @@ def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, counted: 
             f"{name}: {plural(split.examples, 'image')} in {plural(count, 'shard')} of"
             f" {split.bytes / count / 1e6:,.1f} MB"
         )
-        # Labels that follow from other files need not name all classes.
-        empty = empty_classes(manifest, name) if counted else []
-        if empty:
-            shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
-            which = f"{name} of {_classes(len(empty))}"
-            print(f"warning: no images in {which}: {shown}", file=sys.stderr)
+    # Labels that follow from other files need not name all classes.
+    if counted:
+        warn_of_empty_classes(manifest)
     print(_listed({k: n for k, n in manifest.origin.treatment.items() if k != "rejected"}))
     rejections.tell(output)
     tell_intake(manifest.origin.intake)

@@ -11,12 +11,13 @@ from common.files import write_atomically
 from trainer.data.example import Record, example_parts
 from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.manifest import Shard, SplitCounts
-from trainer.data.prepare.encode import Encoded, Rules, encode
+from trainer.data.pixels.treatment import Encoded, RejectedError
+from trainer.data.prepare.encode import Rules, encode
 from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, TargetFiles
 from trainer.data.prepare.intake import IntakeRules
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
-from trainer.data.prepare.rejected import RejectedError, RejectedFile
+from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.statistics import Survey, look_at
 
 PARTS = ".parts"

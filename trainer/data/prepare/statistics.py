@@ -8,10 +8,10 @@ from math import sqrt
 from PIL import Image
 
 from trainer.data.manifest import Normalization
-from trainer.data.prepare.encode import Rules, bounded, damage, encode
+from trainer.data.pixels.treatment import RejectedError, bounded, damage
+from trainer.data.prepare.encode import Rules, encode
 from trainer.data.prepare.input_files import ImageFile, ImageReader
 from trainer.data.prepare.intake import IntakeRules
-from trainer.data.prepare.rejected import RejectedError
 
 IMAGES = 512
 """Number of images in the survey. Their mean is within 2 (of 255) of that of all images of a
@@ -43,9 +43,6 @@ class PixelSums:
             OSError: The image cannot be decoded.
         """
         image.draft("RGB", (SIDE, SIDE))
-        if image.mode == "I;16":
-            # The reader takes the upper 8 bits; Pillow would clip to 255.
-            image = image.point(lambda value: value * (1 / 256))
         histogram = image.convert("RGB").histogram()
         self.count += image.width * image.height
         for channel in range(3):
