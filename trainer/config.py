@@ -255,7 +255,8 @@ class LogConfig:
 
     images: Literal["none", "thumbnails"] | None = None
     """Whether the run keeps small copies of the held-out images that it got most wrong, in its
-    folder and in report.html. None is thumbnails, but in a job that `python -m jobs` submits none."""
+    folder and in report.html. None is thumbnails; jobs that
+    `python -m jobs` submits keep none."""
 
 
 @dataclass(frozen=True)

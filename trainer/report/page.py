@@ -86,7 +86,9 @@ def copies(images: int) -> list[str]:
     if not images:
         return []
     kept = plural(images, "copy of an image", "copies of images")
-    return [f"This page contains {kept} of the data set. Share it only with people who may see them."]
+    return [
+        f"This page contains {kept} of the data set. Share it only with people who may see them."
+    ]
 
 
 def missing(problem: str | None) -> str:

@@ -23,7 +23,7 @@ KEY_VARIABLE: Final = "TRAINER_NAME_KEY"
 """Environment variable with the key of hashed names."""
 LEAST_KEY_BYTES: Final = 16
 _DIGITS: Final = 32
-"""Hexadecimal digits of a hashed name, 128 bits: none of a billion files has the name of another."""
+"""Hexadecimal digits of a hashed name, 128 bits: of a billion files, each has a name of its own."""
 
 NamesMode: TypeAlias = Literal["kept", "hashed", "numbered"]
 
@@ -112,7 +112,7 @@ def write_table(path: Path, rows: Iterable[tuple[str, str, str]]) -> None:
         with suppress(FileNotFoundError):
             partial.unlink()
         number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(number, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        with os.fdopen(number, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(("split", "name", "file"))
             writer.writerows(rows)

@@ -24,7 +24,7 @@ class Intake:
     levels: tuple[int, int] | None = None
     """Values of deep images that became 0 and 255; None if no image has more than 8 bits."""
     narrow: int = 0
-    """Deep images that use less than 1/16 of the levels from 0 to 255."""
+    """Deep images that use at most 1/16 of the levels from 0 to 255."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, which `from_dict` reads."""

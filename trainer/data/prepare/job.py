@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -34,9 +34,11 @@ from trainer.data.manifest import (
     SplitCounts,
     warn_of_empty_classes,
 )
+from trainer.data.pixels.treatment import Levels
 from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import FileReader, Inputs
-from trainer.data.prepare.intake import AS_BEFORE, make_intake, tell_intake
+from trainer.data.prepare.intake import AS_BEFORE, make_intake, tell_intake, tell_narrow
+from trainer.data.prepare.levels import Values, store_levels, stored_levels
 from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
@@ -50,6 +52,7 @@ from trainer.data.prepare.shards import (
     WrittenShard,
     part_file,
     survey_files,
+    survey_values,
     write_shard,
 )
 from trainer.data.prepare.statistics import IMAGES, Survey
@@ -57,6 +60,8 @@ from trainer.errors import DataError
 
 _FIELDS = 300
 """Approximate bytes of a record besides its image: the names and numbers of its Example."""
+_LEVELS_TASK = 2000
+"""Number of files per task that looks for images of more than 8 bits."""
 _SURVEY_TASK = 32
 """Number of files per task of the survey."""
 FEWEST_IMAGES = INDEX_EVERY
@@ -96,6 +101,7 @@ def prepare(
         tempfile.TemporaryDirectory(prefix="prepare-") as scratch,
     ):
         listing = Listing(Path(scratch) / "listing.sqlite")
+        inputs = intake.pages(inputs, options)
         listing.fill(inputs, options.seed, held_out, intake.naming, intake.group(options))
         if options.name_table:
             write_table(Path(options.name_table), listing.names())
@@ -124,6 +130,8 @@ def prepare(
             reader,
             intake.without_key(),
         )
+        levels = _levels(preparation, sizes, options, work_through)
+        preparation = replace(preparation, intake=replace(preparation.intake, levels=levels))
         survey = _survey(preparation, sizes["train"].files, options.processes)
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
         _write(output, shards, options.processes, rejections, work_through)
@@ -176,6 +184,35 @@ def _survey(preparation: Preparation, files: int, processes: int) -> Survey:
             f"none of the first {end:,} files is a usable image; for example, {name} {reason}"
         )
     return total
+
+
+def _levels(
+    preparation: Preparation,
+    sizes: Mapping[str, SplitSize],
+    options: WriteOptions,
+    work_through: WorkThrough,
+) -> Levels | None:
+    """Return the levels of deep images, found in a pass over all files if that is asked for."""
+    parts, choice = preparation.output / PARTS, options.levels
+    if choice not in ("auto", "percentiles"):
+        return preparation.intake.levels
+    known = stored_levels(parts)
+    if known:
+        return known[0]
+    tasks = [
+        FileRange(preparation, split, begin, min(begin + _LEVELS_TASK, size.files))
+        for split, size in sizes.items()
+        for begin in range(0, size.files, _LEVELS_TASK)
+    ]
+    total, images = Values(), sum(size.files for size in sizes.values())
+    with work_through(
+        survey_values, tasks, images, "looking for deep images", options.processes
+    ) as results:
+        for values in results:
+            total.merge(values)
+    levels = total.levels(choice)
+    store_levels(parts, levels)
+    return levels
 
 
 def plan_shards(
@@ -272,12 +309,14 @@ def _manifest(
     counts: dict[str, SplitCounts] = {}
     treatment: Counter[str] = Counter()
     found: Counter[str] = Counter()
+    narrow: list[str] = []
     for name, files in shards.items():
         written = WrittenShard.load(part_file(output, name))
         described.setdefault(files.split, []).append(written.shard)
         counts.setdefault(files.split, SplitCounts.empty(len(classes))).merge(written.counts)
         treatment.update(written.treatment)
         found.update(written.found)
+        narrow += written.narrow
     if rejections.count:
         treatment["rejected"] = rejections.count
     for split, split_counts in counts.items():
@@ -285,6 +324,7 @@ def _manifest(
             raise DataError(
                 f"{split}: has no usable image; see {output / REJECTED} for the reasons"
             )
+    tell_narrow(narrow, preparation.intake.levels)
     return Manifest(
         classes=classes,
         normalization=survey.pixels.normalization(),
@@ -292,7 +332,7 @@ def _manifest(
         origin=replace(
             origin,
             treatment=dict(sorted(treatment.items())),
-            intake=preparation.intake.record(found),
+            intake=preparation.intake.record(found, len(narrow)),
         ),
     )
 

@@ -57,7 +57,17 @@ class WriteOptions:
 
     group_by: str | None = None
     """Regular expression that finds the group of an image in its path, such as (patient[0-9]+)/:
-    its first group, or all that matches. Images of one group are never in two splits."""
+    its first group, or all that matches. Or tag:NAME, a tag of each file, if its format has some.
+    Images of one group are never in two splits."""
+
+    levels: str = "auto"
+    """Values that become 0 and 255 in images of more than 8 bits, the same for all: LOW:HIGH; auto,
+    from 0 to the highest value of as many bits as the data set uses; percentiles, 0.5% and 99.5% of
+    its pixels; full, all values that a file can hold. window is that which each file names, if its
+    format has one. Other than with full, such images are stored without loss."""
+
+    pages: Literal["first", "all"] = "first"
+    """Which images of a file of several to write, if its format is one of a leaf."""
 
     with_: WorkersName = "processes"
     """Where shards are written: by processes of this machine, or by tasks of a cluster, which read

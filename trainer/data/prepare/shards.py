@@ -12,9 +12,10 @@ from trainer.data.example import Record, example_parts
 from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.manifest import Shard, SplitCounts
 from trainer.data.pixels.treatment import Encoded, RejectedError
-from trainer.data.prepare.encode import Rules, encode
+from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, TargetFiles
 from trainer.data.prepare.intake import IntakeRules
+from trainer.data.prepare.levels import Values, find_values
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
 from trainer.data.prepare.rejected import RejectedFile
@@ -121,15 +122,14 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
     """
     preparation, reader = files.preparation, files.preparation.reader()
     counts, treatment = SplitCounts.empty(len(preparation.classes)), Counter[str]()
-    rejected, found = [], Counter[str]()
+    rejected, found, narrow = list[RejectedFile](), Counter[str](), list[str]()
     listing, path = Listing(preparation.listing), preparation.output / files.shard
     try:
         with ShardWriter(path) as writer:
             for file in _counted(listing.files(files.split, files.begin, files.end), advance):
                 try:
                     data = reader.read(file)
-                    encoded = encode(data, file.name, preparation.rules)
-                    encoded, kinds = preparation.intake.cleaned(data, encoded)
+                    encoded, kinds = preparation.intake.encoded(data, file, preparation.rules)
                     more, label = _target(preparation, file, encoded)
                 except RejectedError as error:
                     reason = preparation.intake.naming.reason(str(error), file.name)
@@ -150,9 +150,16 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
                 counts.add(label, encoded.format, encoded.height, encoded.width)
                 treatment[encoded.treatment] += 1
                 found.update(kinds)
+                narrow += [file.title] * encoded.narrow
             writer.sync()
         written = WrittenShard(
-            files.split, writer.shard(), counts, dict(treatment), tuple(rejected), dict(found)
+            files.split,
+            writer.shard(),
+            counts,
+            dict(treatment),
+            tuple(rejected),
+            dict(found),
+            tuple(narrow),
         )
         written.save(part_file(preparation.output, files.shard))
     except OSError as error:
@@ -187,6 +194,16 @@ def survey_files(files: FileRange, advance: Advance) -> Survey:
             preparation.reader(),
             preparation.intake,
         )
+    finally:
+        listing.close()
+
+
+def survey_values(files: FileRange, advance: Advance) -> Values:
+    """Find the values of the deep images among some files."""
+    preparation, listing = files.preparation, Listing(files.preparation.listing)
+    try:
+        selected = _counted(listing.files(files.split, files.begin, files.end), advance)
+        return find_values(selected, preparation.reader(), preparation.rules.max_pixels)
     finally:
         listing.close()
 

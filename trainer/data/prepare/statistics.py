@@ -9,7 +9,7 @@ from PIL import Image
 
 from trainer.data.manifest import Normalization
 from trainer.data.pixels.treatment import RejectedError, bounded, damage
-from trainer.data.prepare.encode import Rules, encode
+from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.input_files import ImageFile, ImageReader
 from trainer.data.prepare.intake import IntakeRules
 
@@ -104,7 +104,7 @@ def look_at(
     for file in files:
         try:
             data = reader.read(file)
-            encoded, _ = intake.cleaned(data, encode(data, file.name, rules))
+            encoded, _ = intake.encoded(data, file, rules)
             image = Image.open(io.BytesIO(encoded.data))
             with bounded(image), damage("cannot be decoded"):
                 survey.pixels.add(image)
