@@ -221,6 +221,7 @@ def _facts(weights: TrainedWeights, top: int) -> dict[str, Any]:
         "eval_crop": record.config.data.eval_crop,
         "mean": list(record.normalization.mean),
         "deviation": list(record.normalization.std),
+        **({"levels": list(record.levels)} if record.levels else {}),
         "task": record.config.task,
         "model": network_facts(model),
         "evaluation": weights.evaluation,

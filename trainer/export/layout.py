@@ -1,5 +1,6 @@
 """The layout of an export folder. Standard library only."""
 
+import json
 from pathlib import Path
 
 from trainer.errors import CheckpointError
@@ -15,6 +16,17 @@ def find_saved_model(folder: Path) -> Path | None:
         (path for path in (folder / SAVED_MODEL, folder) if (path / "saved_model.pb").is_file()),
         None,
     )
+
+
+def levels_of(saved_model: Path) -> tuple[int, int] | None:
+    """Return the values that became 0 and 255 in deep images that a model was trained on; None if
+    there were none, or if the export does not say.
+    """
+    try:
+        levels = json.loads((saved_model.parent / FACTS).read_text()).get("levels")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return (int(levels[0]), int(levels[1])) if levels else None
 
 
 def exported_model(run: str, model: str | None) -> Path:

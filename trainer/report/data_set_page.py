@@ -22,6 +22,7 @@ from trainer.report.contact_sheet import (
     take_samples,
 )
 from trainer.report.data_set_counts import counts, remarks, split_title
+from trainer.report.intake_section import intake_blocks
 from trainer.report.options import InspectOptions
 from trainer.report.page import copies, count
 
@@ -97,6 +98,7 @@ def _page(
         sections=[
             Section("counts", "Classes and sizes", counts(manifest)),
             Section("samples", "Samples"),
+            Section("intake", "What left the files", intake_blocks(manifest.origin.intake)),
             Section("origin", "Where it comes from", _origin(folder, manifest)),
         ],
         hint=f"Up to {plural(per_class, 'training image')} of each class, found among"

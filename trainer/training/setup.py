@@ -74,6 +74,7 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
         data_set.version,
         data_set.class_names,
         data_set.normalization,
+        data_set.levels,
     )
     return RunSetup(config, data_set, plan, folder, record, check_continues(folder, record))
 
