@@ -130,6 +130,8 @@ class Leaf:
     of a `Manifest`."""
     observer: str = ""
     """MODULE:NAME of what makes its `Observer` of an `Observed` run; used in every run."""
+    paged_formats: tuple[str, ...] = ()
+    """MODULE:NAME of each `PagedFormat`, without arguments, that preparations read."""
     exporter: Exporter | None = None
     """Writes a model in one more format."""
     workers: Mapping[str, str] = field(default_factory=dict)

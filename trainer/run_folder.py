@@ -126,6 +126,8 @@ class RunRecord:
     def batches(self) -> int:
         """Batches of which a step consists, over all ranks."""
         return self.config.batches(self.ranks)
+    levels: tuple[int, int] | None = None
+    """Values that became 0 and 255 in images of more than 8 bits; None if there were none."""
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "RunRecord":
@@ -148,7 +150,13 @@ class RunRecord:
         if model is None:
             return record
         normalization = Normalization(tuple(model["mean"]), tuple(model["deviation"]))
-        return replace(record, class_names=tuple(model["classes"]), normalization=normalization)
+        names, levels = tuple(model["classes"]), model.get("levels")
+        return replace(
+            record,
+            class_names=names,
+            normalization=normalization,
+            levels=(levels[0], levels[1]) if levels else None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for config.json and for every checkpoint."""
@@ -166,6 +174,8 @@ class RunRecord:
             mean, std = self.normalization.mean, self.normalization.std
             # The key keeps the earlier name of these facts, so that existing runs can be read.
             data["meaning"] = {"classes": list(self.class_names), "mean": mean, "deviation": std}
+            if self.levels:
+                data["meaning"]["levels"] = list(self.levels)
         if self.own_network is not None:
             data["own_network"] = self.own_network.to_json()
         return data
