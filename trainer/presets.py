@@ -182,6 +182,11 @@ PRESETS: dict[str, TrainConfig] = {
     ),
 }
 """Configurations by name; the command line starts from one of them."""
+PRESETS["imagenet-bfloat16"] = replace(
+    PRESETS["imagenet-ndv2"],
+    preset="imagenet-bfloat16",
+    compute=replace(_IMAGENET_1GPU.compute, precision="mixed_bfloat16"),
+)
 PRESETS |= {reference.name: reference.config() for reference in LARS_REFERENCES}
 
 EXPECTATIONS: dict[str, Expectation] = {
@@ -209,6 +214,10 @@ EXPECTATIONS: dict[str, Expectation] = {
         "published by NVIDIA for this recipe (DeepLearningExamples, ResNet50 v1.5, AMP, DGX-1); not"
         " measured by this project",
     ),
+    "imagenet-bfloat16": Expectation(
+        "about the accuracy of imagenet-ndv2, whose recipe this is, on A100 or H100 GPUs",
+        "an expectation: neither published for this recipe nor measured by this project",
+    ),
     **{reference.name: reference.expectation() for reference in LARS_REFERENCES},
 }
 
@@ -220,7 +229,10 @@ def batch_warning(config: TrainConfig, ranks: int) -> str | None:
         config: Configuration of the run.
         ranks: World size.
     """
-    wanted, found = EXPECTATIONS[config.preset].global_batch, config.batch_size * ranks
+    wanted, found = (
+        EXPECTATIONS[config.preset].global_batch,
+        config.batch_size * config.batches(ranks),
+    )
     if wanted in (None, found):
         return None
     return (

@@ -46,7 +46,8 @@ class PredictOptions:
     """Print the most probable classes of images, using an exported model."""
 
     images: Annotated[tuple[str, ...], Positional("IMAGE...")] = ()
-    """JPEGs or PNGs, or folders that are searched for .jpg, .jpeg and .png."""
+    """Image files (JPEG, PNG, WebP, BMP, GIF, TIFF), or folders that are searched for such files by
+    their suffixes."""
 
     run: str = "runs/latest"
     """Folder of the run whose export is used."""

@@ -26,7 +26,7 @@ def build_model(
     Args:
         config: Which network, and which of its layers are frozen.
         outputs: Number of outputs.
-        precision: Dtype policy of the layers, float32 or mixed_float16; weights are float32.
+        precision: Dtype policy of the layers, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
         task: Task whose logits an own network must have.
         trial: Whether an own network takes a training step and evaluates two images first.

@@ -37,7 +37,7 @@ def build_own(
         config: Builder and image size.
         outputs: Number of outputs.
         logits_shape: Shape of the logits of an image.
-        precision: Dtype policy, float32 or mixed_float16; weights are float32.
+        precision: Dtype policy, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
         trial: Whether to take a training step and evaluate two images, as for a run that begins.
 

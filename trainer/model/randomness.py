@@ -80,7 +80,11 @@ def is_random(model: keras.Model) -> bool:
 
 @contextmanager
 def randomness(
-    model: keras.Model, seed: int, step: tf.Tensor | None, rank: int, piece: tf.Tensor | int
+    model: keras.Model,
+    seed: int,
+    step: tf.Tensor | None,
+    rank: tf.Tensor | int,
+    piece: tf.Tensor | int,
 ) -> Iterator[None]:
     """Set what the random numbers of the forward passes inside follow from; changes nothing for a
     model without random layers.

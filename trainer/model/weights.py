@@ -25,7 +25,7 @@ def load_model(
     Args:
         config: Configuration of the run.
         classes: Number of outputs.
-        precision: float32 or mixed_float16; may differ from that of the training, because the
+        precision: as in `ComputeConfig`; may differ from that of the training, because the
             weights are float32 in both.
         tensors: Tensors of a checkpoint; those that do not belong to the model are ignored.
         origin: Path that the tensors come from, for errors.

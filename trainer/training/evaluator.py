@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +64,17 @@ class Evaluator:
         example of the share."""
 
     def run(self, batches: Iterable[dict[str, Any]]) -> Evaluation:
-        """Evaluate this rank's batches and add up the counts of all ranks.
+        """Evaluate this rank's batches and add up the counts of all ranks. The sums are rounded
+        once, so they depend neither on the number of ranks nor on that of batches.
 
         Args:
             batches: Batches of this rank's share. Examples of weight 0 are padding and not counted.
         """
-        sums: Array | float = 0.0
+        counts: list[Array] = []
         parts: list[tuple[Array, dict[str, Array]]] = []
         for batch in batches:
-            counts, weight, columns = self._graph(batch)
-            sums = sums + counts.numpy()
+            per_example, weight, columns = self._graph(batch)
+            counts.append(per_example.numpy())
             parts.append((weight.numpy(), {name: value.numpy() for name, value in columns.items()}))
         counted = np.flatnonzero(np.concatenate([weight for weight, _ in parts]))
         self.predictions = Predictions(
@@ -82,7 +84,10 @@ class Evaluator:
                 for name in parts[0][1]
             },
         )
-        return self._task.evaluation(self._communicator.sum(np.asarray(sums)))
+        mine = np.concatenate(counts)[counted]
+        everything = chain(*self._communicator.gather(mine.tolist()))
+        sums = [fsum(column) for column in zip(*everything, strict=True)]
+        return self._task.evaluation(np.asarray(sums))
 
     def logits(self, images: Array) -> Array:
         """Apply the network to images, uint8 [b, size, size, 3]."""
@@ -94,15 +99,12 @@ class Evaluator:
     def _counts(
         self, batch: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
-        """Return the sums over a batch, then per example the weight and the predictions."""
+        """Return per example what the task counts, the weight and the predictions."""
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         logits = self._model(image, training=False)
         target, weight = batch["target"], batch["weight"]
         per_example, columns = self._task.evaluated(logits, target)
-        # Multiplying by the weight would turn an infinite loss of the padding into NaN.
-        counted = tf.where(weight[:, None] > 0, per_example, 0.0)
-        sums = tf.reduce_sum(tf.cast(counted, tf.float64), 0)
-        return sums, weight, columns
+        return per_example, weight, columns
 
 
 def evaluate_run(options: EvaluateOptions) -> Evaluation:

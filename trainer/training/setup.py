@@ -65,13 +65,14 @@ class RunSetup:
         return replace(self, record=replace(self.record, own_network=own))
 
 
-def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
+def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = None) -> RunSetup:
     """Load what a run needs, and raise errors that would otherwise occur later.
 
     Args:
         config: Configuration of the run.
         ranks: World size.
         name: Name of the run; see `run_name`.
+        threads: Threads with which each rank computes; None on a GPU, or if they are not known.
 
     Raises:
         DataError: The data are missing, or do not match their manifest.
@@ -92,6 +93,8 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
         data_set.version,
         data_set.class_names,
         data_set.normalization,
+        levels=data_set.levels,
+        threads=threads,
     )
     changes, code = check_continues(folder, record), None
     if config.model.builder is not None:
@@ -116,7 +119,9 @@ def set_up_for_launch(config: TrainConfig) -> RunSetup:
     return setup
 
 
-def set_up_ranks(config: TrainConfig, communicator: Communicator) -> RunSetup:
+def set_up_ranks(
+    config: TrainConfig, communicator: Communicator, threads: int | None = None
+) -> RunSetup:
     """Set up the run on all ranks; raise configuration and data errors here, before a network is
     built or a file written.
     """
@@ -124,7 +129,7 @@ def set_up_ranks(config: TrainConfig, communicator: Communicator) -> RunSetup:
         write_embedded_if_missing(config)
     communicator.barrier()
     name = communicator.broadcast(run_name(config))
-    setup = set_up(config, communicator.size, name)
+    setup = set_up(config, communicator.size, name, threads)
     if setup.code is not None:
         setup.code.use()
         codes = communicator.gather(setup.code.code.to_json())
@@ -217,7 +222,7 @@ def print_dry_run(config: TrainConfig) -> None:
         print(f"{name:<{width}}  {value}")
     if data_set is not None and data_set.manifest is not None:
         memory = input_memory(
-            data_set.manifest.splits["train"], config.data, ranks, config.batch_size,
+            data_set.manifest.splits["train"], config.data, ranks, config.rank_batch(ranks),
             config.model.image_size,
         )  # fmt: skip
         print(f"{'input memory':<{width}}  at most {memory / 1e9:.1f} GB per rank")
