@@ -161,7 +161,7 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for config.json and for every checkpoint."""
-        data = {
+        data: dict[str, Any] = {
             "config": fields.to_dict(self.config),
             "config_hash": config_hash(self.config),
             "code_version": __version__,
