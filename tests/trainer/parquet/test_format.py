@@ -87,7 +87,7 @@ SECOND = "data/train-00001-of-00002.parquet"
 def test_row_groups_are_permuted_and_not_only_files(numbered):
     source = source_of(numbered)
     order = make_order(replace(source, config=replace(CONFIG, streams=1)), 1)
-    windows = islice(order.endless_windows(0, 0, 0), 20)
+    windows = islice(order.readings(0, 0)[0][0](), 20)
     blocks = [segment.block for window in windows for segment in window.segments]
     firsts = list(dict.fromkeys(blocks))
     assert len(source.counts) == 15

@@ -99,6 +99,23 @@ def test_a_run_killed_just_before_its_result_gets_it_when_continued(workplace):
     assert (run / "predictions.csv").read_text() == predictions
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_bfloat16_learns_without_a_loss_scale_and_is_continued_to_the_bit(workplace, ranks):
+    options = ["--compute.precision", "mixed_bfloat16", "--evaluation.every-epochs", "0"]
+    train(workplace, *options, "--name", "whole", ranks=ranks)
+    for steps in ("7", "90"):
+        train(workplace, *options, "--name", "parts", "--max-steps", steps, ranks=ranks)
+    whole, parts = (workplace / "runs" / name for name in ("whole", "parts"))
+    assert final_state(parts) == final_state(whole)
+    state = CheckpointFolder(whole / "checkpoints").newest().load()
+    assert state["loss_scale"] == 1
+    assert {state[name].dtype.name for name in state if "kernel" in name} == {"float32"}
+    lines = metrics(whole, "train")
+    assert not {"loss_scale", "skipped_steps"} & {key for line in lines for key in line}
+    # Chance is 0.1.
+    assert result(whole)["top1"] > 0.25
+
+
 # 2. Continued in other circumstances.
 
 
@@ -107,14 +124,16 @@ def test_another_number_of_ranks_goes_on_with_the_same_global_batches(workplace)
         args = (str(workplace), name, steps, batch_size)
         return run_world(run_scenarios.train_without_batch_norm, ranks, *args)[0]
 
-    whole = train_part("whole", 2, 60, 32)
-    # In the middle of an epoch of 45 steps, and over its end.
-    train_part("parts", 2, 15, 32)
-    middle = train_part("parts", 1, 30, 64)
-    parts = train_part("parts", 2, 60, 32)
-    assert middle["meta"]["position"] == 30 * 64
+    whole = train_part("whole", 2, 40, 30)
+    # Within an epoch of 23.95 steps, then over its end. 3 and 5 do not divide the 4 streams.
+    train_part("parts", 2, 6, 30)
+    train_part("parts", 3, 12, 20)
+    middle = train_part("parts", 5, 18, 12)
+    parts = train_part("parts", 1, 40, 60)
+    assert middle["meta"]["position"] == 18 * 60
+    assert middle["meta"]["epoch_streams"] == 4
     starts = metrics(workplace / "runs" / "parts", "start")
-    assert [line["ranks"] for line in starts] == [2, 1, 2]
+    assert [line["ranks"] for line in starts] == [2, 3, 5, 1]
     assert parts["tensors"].keys() == whole["tensors"].keys()
     for name, tensor in whole["tensors"].items():
         np.testing.assert_allclose(parts["tensors"][name], tensor, rtol=2e-4, atol=2e-5)
