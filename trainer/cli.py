@@ -13,6 +13,7 @@ from typing import Any, Final
 from common import fields
 from common.arguments import parse
 from common.program import Command, Program
+from trainer.data.prepare.options import NAME_FILES
 from trainer.leaves import LEAVES, with_workers
 
 _DATA: Final = "data"
@@ -191,10 +192,13 @@ def _prepare(command: Command, options: Any) -> None:
 
 def _recorded(name: str, options: Any) -> str:
     """Return a preparation's command line for the manifest, which must not depend on the output
-    folder or on what does the work.
+    folder or on what does the work, and tells no path if records do not have the names of files.
     """
     default = type(options)()
-    left_out = {"output", "processes", "max_rejected", "with_"} & vars(default).keys()
+    left_out = {"output", "processes", "max_rejected", "with_", *NAME_FILES}
+    if getattr(options, "names", "kept") != "kept":
+        left_out.update(options.paths)
+    left_out &= vars(default).keys()
     shaping = replace(options, **{key: getattr(default, key) for key in left_out})
     words = fields.to_flags(shaping, default)
     return shlex.join(["python", "-m", "trainer", *name.split(), *words])

@@ -4,11 +4,11 @@ A feature of a leaf says what it excludes, by name or by kind, so no leaf names 
 library only: a configuration is refused before anything is rented.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any, Final
 
-from trainer.leaf import DENSE_TASK, DIVIDED_NETWORK, UPDATES_ALONE, Feature
+from trainer.leaf import DENSE_TASK, DIVIDED_NETWORK, OWN_SUMS, UPDATES_ALONE, Feature, Leaf
 from trainer.leaves import LEAVES, TASKS
 
 
@@ -16,9 +16,14 @@ def _asks_for(task: str) -> Feature:
     return Feature(task, f"--task {task}", lambda config: config.task == task)
 
 
+def _of(has: Callable[[Leaf], object]) -> tuple[Feature, ...]:
+    return tuple(feature for leaf in LEAVES if has(leaf) for feature in leaf.features)
+
+
 KINDS: Final[Mapping[str, tuple[Feature, ...]]] = {
-    DIVIDED_NETWORK: tuple(one for leaf in LEAVES if leaf.division for one in leaf.features),
-    UPDATES_ALONE: tuple(one for leaf in LEAVES if leaf.exchanges for one in leaf.features),
+    DIVIDED_NETWORK: _of(lambda leaf: leaf.devices or leaf.neighbours),
+    UPDATES_ALONE: _of(lambda leaf: leaf.exchanges),
+    OWN_SUMS: _of(lambda leaf: leaf.step_rule and not leaf.exchanges),
     DENSE_TASK: tuple(_asks_for(name) for name, task in TASKS.items() if task.per != "image"),
 }
 """The features of each kind."""

@@ -108,13 +108,18 @@ def mend_combination(picked, value):
     """Leave one form of parallelism, and what it goes with."""
 
     def off(leaf):
-        return {f"{leaf.key}.{key}": value for key, value in vars(leaf.options()).items()}
+        return {f"{leaf.key}.{key}": default for key, default in vars(leaf.options()).items()}
 
     asked = [
-        leaf for leaf in PARALLEL if any(value(key) != left for key, left in off(leaf).items())
+        leaf
+        for leaf in PARALLEL
+        if any(value(key) != default for key, default in off(leaf).items())
     ]
     for leaf in asked[1:]:
         picked.update(off(leaf))
+    if "virtual_ranks.count" in LEAVES and value("virtual_ranks.count"):
+        picked["virtual_ranks.count"] = count = 2 << value("virtual_ranks.count") % 6
+        picked["data.streams"] = value("data.streams") * count
     if asked:
         picked["exchange.compression"] = "none"
         picked["compute.xla"] = False
