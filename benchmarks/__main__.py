@@ -24,6 +24,7 @@ def _row(name: str, group: str, summary: str, module: str = "", run: str = "meas
 BENCHMARKS: Final = (
     _row("loop", "train", "CPU time of a step of the loop, compared with bare loops"),
     _row("exchange", "train", "CPU time of a gradient exchange, compared with all-reduce"),
+    _row("virtual-ranks", "train", "cost of bits that no number of ranks changes", "virtual_ranks"),
     _row("train", "train", "images/s of two ranks, compared with independent trainings"),
     _row(
         "scaling", "train", "images/s of this machine by number of ranks, as table and page",
@@ -39,6 +40,10 @@ BENCHMARKS: Final = (
         "write-photos", "data", "write a folder of photographs like ImageNet's", "photos", "run"
     ),
     _row("serve", "use a model", "images/s and times of requests to the scoring server"),
+    Command(
+        "spot", "train", "hours and USD of a run on Spot nodes that come and go, simulated",
+        "benchmarks.spot:measure", "benchmarks.spot:Options",
+    ),
     _row("operations", "look at runs", "the operations of a profiled step", run="run"),
     _row("timeline", "look at runs", "the phases of the exchange in a timeline", run="run"),
     _row(

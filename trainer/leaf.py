@@ -16,6 +16,8 @@ DIVIDED_NETWORK: Final = "divided network"
 """Kind of the features that divide a network over ranks or devices."""
 UPDATES_ALONE: Final = "updates alone"
 """Kind of the features with steps in which a rank updates without the others."""
+OWN_SUMS: Final = "own sums"
+"""Kind of the features that add up gradients in an order of their own."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Feature:
     excludes: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     """By the names or kinds of other features, why it cannot be combined with all of them."""
     kinds: tuple[str, ...] = ()
-    """What it has in common with features of other leaves: `DIVIDED_NETWORK`, `UPDATES_ALONE`."""
+    """What it has in common with features of other leaves: `DIVIDED_NETWORK`, `UPDATES_ALONE`,
+    `OWN_SUMS`."""
 
 
 class Exchanges:
@@ -99,6 +102,12 @@ class Leaf:
     """Lists the contradictions of a `TrainConfig` that concern the feature."""
     fits: Callable[[Any, int, int | None], list[str]] | None = None
     """Lists why a `TrainConfig` does not fit a number of ranks, and of classes if that is known."""
+    batches: Callable[[Any], int] | None = None
+    """Returns how many batches a `TrainConfig` takes per step, if that is not the number of
+    ranks."""
+    threads: int = 0
+    """Threads with which a rank computes on a CPU, unless an option says so; 0 is its share of the
+    cores."""
     devices: str = ""
     """Key of the option that says how many devices each rank has."""
     neighbours: str = ""

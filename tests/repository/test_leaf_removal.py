@@ -95,6 +95,11 @@ def imports(path, modules):
     return any(name == one or name.startswith(f"{one}.") for name in names for one in modules)
 
 
+def of_world(world):
+    """The removals of a world."""
+    return [removal for removal in REMOVALS.values() if removal.world == world]
+
+
 @pytest.fixture
 def copy(tmp_path):
     """A copy of the files that git knows."""
@@ -120,6 +125,14 @@ def run(copy, world, *arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS)
+def test_without_all_these_leaves_every_module_is_imported(copy, world):
+    for removal in of_world(world):
+        removal.remove_from(copy)
+    run(copy, world, "-c", IMPORTED, world)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", REMOVALS)
 def test_without_a_leaf_every_module_is_imported(copy, name):
     removal = REMOVALS[name]
@@ -130,7 +143,7 @@ def test_without_a_leaf_every_module_is_imported(copy, name):
 @pytest.mark.long
 @pytest.mark.parametrize("world", WORLDS)
 def test_without_all_these_leaves_the_fast_tests_of_a_world_pass(copy, world):
-    removals = [removal for removal in REMOVALS.values() if removal.world == world]
+    removals = of_world(world)
     for removal in removals:
         removal.remove_from(copy)
     others = [f"not {word}" for removal in removals for word in removal.cases]
