@@ -14,7 +14,7 @@ from trainer.config import TrainConfig
 from trainer.model.description import describe as describe_network
 from trainer.presets import PRESETS, to_args
 from trainer.report.curves import curves_section, plot_run
-from trainer.report.page import count, duration, percent
+from trainer.report.page import count, duration, holds_images, percent
 from trainer.report.run_data import (
     IDENTIFYING,
     POINTS,

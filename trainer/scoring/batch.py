@@ -31,8 +31,8 @@ from trainer.scoring.listing import (
     Machine,
     begun_otherwise,
     list_images,
-    shown_names,
     remove_partials,
+    shown_names,
     this_machine,
     wait_for,
 )

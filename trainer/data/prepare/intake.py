@@ -214,6 +214,6 @@ def tell_intake(intake: Intake | None) -> None:
 
 
 def counted(found: Mapping[str, int]) -> str:
-    """Return kinds of metadata with the number of images that have them, the most frequent first."""
+    """Return kinds of metadata and how many images have them, the most frequent first."""
     ordered: Iterable[tuple[str, int]] = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return "; ".join(f"{kind} in {plural(count, 'image')}" for kind, count in ordered)
