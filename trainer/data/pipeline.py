@@ -31,7 +31,9 @@ weight float32 [b], 0 for images that do not count; flip bool [b], whether to mi
 def make_order(source: Source, ranks: int) -> Order:
     """Return the training order of a source for a number of ranks."""
     config = source.config
-    return Order(source.counts, config.streams, config.shuffle_window, source.seed, ranks)
+    return Order(
+        source.counts, config.streams, config.shuffle_window, source.seed, ranks, source.begun
+    )
 
 
 def without_autograph(function: F) -> F:

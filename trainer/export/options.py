@@ -27,6 +27,10 @@ class SavedModelOptions:
     top: Annotated[int, Positive] = 5
     """Classes that the model returns for each image; all of them if it has fewer."""
 
+    accept_changed_code: bool = False
+    """Build your own network from the files of the builder as they are now, if they have changed;
+    otherwise it is built from those that the run keeps."""
+
 
 ExportOptions: type[SavedModelOptions] = make_dataclass(
     "ExportOptions",

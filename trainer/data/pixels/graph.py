@@ -9,6 +9,7 @@ from typing import Final
 
 import tensorflow as tf
 
+from trainer.data.pixels.encoded_image import MOST_PIXELS
 from trainer.data.pixels.treatment import MAX_PIXELS, treat
 
 TURNED: Final = "turned by its EXIF orientation"
@@ -51,7 +52,9 @@ def treated(encoded: tf.Tensor) -> tf.Tensor:
     """
 
     def with_pillow() -> tf.Tensor:
-        changed = tf.numpy_function(lambda data: treat(data).data, [encoded], tf.string)
+        changed = tf.numpy_function(
+            lambda data: treat(data, MOST_PIXELS).data, [encoded], tf.string
+        )
         return tf.ensure_shape(changed, [])
 
     return tf.cond(reason_for_treatment(encoded) == "", lambda: encoded, with_pillow)

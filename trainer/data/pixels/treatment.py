@@ -1,9 +1,9 @@
 """From the bytes of any image file to an image whose pixels every decoder agrees on.
 
 Everything that reads images calls `treat`: `prepare`, training on files in place, `predict`,
-`score`, the scoring server and Spark. So an image has the same pixels wherever it is used, and a
-file that cannot be used is refused everywhere for the same reason. The signature of an exported
-model, which has no Pillow, refuses the images that `treat` would change.
+`score` and the scoring server. So an image has the same pixels wherever it is used, and a file that
+cannot be used is refused everywhere for the same reason. The signature of an exported model, which
+has no Pillow, refuses the images that `treat` would change.
 
 JPEGs in RGB or grey and plain 8-bit PNGs are kept byte for byte, without decoding their pixels.
 All other images are decoded once, here, and converted to baseline JPEG: upright by their EXIF

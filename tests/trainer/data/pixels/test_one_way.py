@@ -1,4 +1,4 @@
-"""Every kind of image has the same pixels and probabilities, whichever way it is used."""
+"""Every kind of image has the same pixels and probabilities, in whichever way it is used."""
 
 import importlib.util
 import sys
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 
 SAMPLES, UNUSABLE = samples(), unusable()
 DOCUMENT = ROOT / "docs" / "export.md"
-BEGIN, END = "<!-- pixels: a test writes this table -->\n", "<!-- end -->"
+BEGIN, END = "<!-- pixels: checked by a test -->\n", "<!-- end -->"
 IN_PLACE = "in place"
 WAYS = ("prepared", IN_PLACE, "predict", "score", "serve", "SavedModel")
 
