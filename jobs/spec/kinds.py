@@ -126,8 +126,8 @@ def prepare(
         below[name] = f"{_RAW}/{file}".rstrip("/")
     if what.names == "hashed" or what.name_key or what.name_table:
         builder.problems.append(
-            "--names: hashed names, their key and a table of names stay on your own machine; prepare"
-            " the images there, and upload the data set"
+            "--names: hashed names, their key and a table of names stay on your own machine;"
+            " prepare the images there, and upload the data set"
         )
     words = fields.to_flags(replace(what, **below, output=_PREPARED), type(what)())
     stores = outputs.datastores
