@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import damage, prepare, serve, spot, treatment
 from benchmarks import input as input_
-from benchmarks import prepare, serve, spot
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from benchmarks.tables import DECIDED
 from benchmarks.training import batches, exchange, loop, train
@@ -35,6 +35,8 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
         read_samples(data["default_samples"]), "image", [input_.FLOOR, input_.PIPELINE]
     ),
     "prepare": prepare.show,
+    "treatment": treatment.show,
+    "damage": damage.show,
     "batches": batches.show,
     "batches-scenes": batches.show,
     "serve": serve.show,

@@ -15,6 +15,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "stages",
     "averaging",
     "sharded",
+    "virtual_ranks",
     "profiler",
     "scheduled_events",
     "mlflow",
@@ -22,6 +23,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "onnx",
     "segmentation",
     "spark",
+    "medical",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(

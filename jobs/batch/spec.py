@@ -75,6 +75,11 @@ def score(
     builder.problems += [
         f"--{name.rstrip('_')}: follows from the job; omit it after the '--'" for name in given
     ]
+    if what.names == "hashed" or what.name_key:
+        builder.problems.append(
+            "--names, --name-key: score such images on your own machine; a key must not be uploaded"
+            " with what it hides"
+        )
     words = fields.to_flags(
         replace(
             what,

@@ -112,7 +112,7 @@ class Forecaster:
         """Forecast one choice."""
         workload, empty = self.workload, Choice(size, nodes, priority)
         found = rate(workload, size, nodes, self.points)
-        batch = workload.batch_per_gpu * size.gpus * nodes
+        batch = workload.config.batch_size * workload.config.batches(size.gpus * nodes)
         epochs = workload.epochs_at(batch)
         if isinstance(found, str):
             return replace(empty, reason=found)

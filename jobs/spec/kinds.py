@@ -124,6 +124,12 @@ def prepare(
                 f"{flag}: is missing; pass the file or folder in the raw folder {folders.raw}"
             )
         below[name] = f"{_RAW}/{file}".rstrip("/")
+    if what.names == "hashed" or what.name_key or what.name_table:
+        builder.problems.append(
+            "--names hashed, --name-key, --name-table: prepare such images on your own machine, and"
+            " upload the data set: neither a key nor a table of names may be uploaded with what"
+            " they hide"
+        )
     words = fields.to_flags(replace(what, **below, output=_PREPARED), type(what)())
     stores = outputs.datastores
     builder.inputs[RAW_INPUT] = Folder(datastore_uri(stores.raw.name, folders.raw), "ro_mount")
@@ -186,7 +192,12 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
         name=builder.attempt.run,
         runs_dir=_RUN,
         data=data,
-        log=replace(config.log, tensorboard_dir=TENSORBOARD_DIR),
+        log=replace(
+            config.log,
+            tensorboard_dir=TENSORBOARD_DIR,
+            # Copies of images leave the data's storage only if that was asked for.
+            images=config.log.images or "none",
+        ),
     )
     return builder.build(["trainer", "train", *to_args(resolved)], builder.processes)
 

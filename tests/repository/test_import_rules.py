@@ -18,7 +18,8 @@ MAY_IMPORT = {
     "common": set(),
     "infra": {"common"},
     "trainer": {"common"},
-    "serving": set(),
+    # What an image of the server contains besides.
+    "serving": {"trainer.data.pixels.treatment"},
     "rehearsal": {"common"},
     "jobs": {
         *("common", "infra.outputs", "infra.prerequisites"),
@@ -68,12 +69,13 @@ STANDARD_LIBRARY_ONLY = [
     *("trainer.leaf", "trainer.leaves", "trainer.task_descriptions"),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),
+    *("common.source_files", "trainer.own_code.code", "trainer.own_code.importer"),
     *("trainer.data.manifest", "trainer.data.order"),
     *("trainer.diagnostics.environment", "trainer.diagnostics.infiniband"),
     *("trainer.diagnostics.machine", "trainer.diagnostics.nccl"),
     *("trainer.distributed.rank", "trainer.distributed.restart_policy"),
     "trainer.distributed.run_requests",
-    *("trainer.export.image_files", "trainer.export.layout", "trainer.loggers.metrics_file"),
+    *("common.image_files", "trainer.export.layout", "trainer.loggers.metrics_file"),
     "trainer.report.run_data",
     "trainer.spark.world",
     "trainer.training.plan",
@@ -226,7 +228,7 @@ MAY_NAME_FILES_OF = {
     # What the scoring server loads.
     "trainer/scoring/server.py": {"serving"},
     # What an image is built from.
-    "jobs/spec/build_context.py": {"environments", "serving"},
+    "jobs/spec/build_context.py": {"environments", "serving", "trainer"},
     # The environment of the server, which has its name.
     "rehearsal/options.py": {"serving"},
     # The stack whose outputs are read, and the program that makes it, are Pulumi's to find.

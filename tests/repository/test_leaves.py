@@ -139,9 +139,19 @@ LEAVES = {
         ("trainer/averaging",),
         ("trainer/leaves.py",),
     ),
+    "virtual ranks": Leaf(
+        r"virtual.?ranks?",
+        ("trainer/virtual_ranks", "benchmarks/training/virtual_ranks.py"),
+        ("trainer/leaves.py", "benchmarks/__main__.py"),
+    ),
     "sharded state": Leaf(
         r"sharded[._](state|optimizer)|ShardedO|ShardedState",
         ("trainer/sharded",),
+        ("trainer/leaves.py",),
+    ),
+    "medical formats": Leaf(
+        r"dicom|TiffPages|trainer[./]medical",
+        ("trainer/medical",),
         ("trainer/leaves.py",),
     ),
     "MLflow": Leaf(

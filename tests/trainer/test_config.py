@@ -335,9 +335,10 @@ def test_a_switch_that_stands_alone_means_true():
     assert presets.parse_train(["--compute.xla", "--epochs", "9"]).compute.xla
 
 
-def test_compression_to_float16_without_a_loss_scale_is_refused():
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
+def test_compression_to_float16_without_a_loss_scale_is_refused(precision):
     with pytest.raises(ConfigError) as caught:
-        presets.parse_train(["--exchange.compression", "fp16"])
+        presets.parse_train(["--exchange.compression", "fp16", "--compute.precision", precision])
     assert caught.value.problems == (
         "--exchange.compression: fp16 needs --compute.precision mixed_float16",
     )

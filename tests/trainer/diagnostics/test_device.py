@@ -1,5 +1,7 @@
 """Which GPUs of a machine a rank takes."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("tensorflow")
@@ -7,6 +9,7 @@ pytest.importorskip("tensorflow")
 import tensorflow as tf
 
 from common.errors import ConfigError
+from trainer.config import ComputeConfig
 from trainer.diagnostics.device import set_up_device
 from trainer.distributed.communicator import Alone
 from trainer.presets import PRESETS
@@ -50,6 +53,19 @@ def rank(monkeypatch, gpus, local_rank, local_size):
 def test_ranks_take_gpus_that_follow_each_other(monkeypatch, taken, local_rank, devices, expected):
     set_up_device(DIGITS, rank(monkeypatch, 8, local_rank, 4), devices)
     assert taken == {"visible": expected, "growing": expected}
+
+
+@pytest.mark.parametrize(("capability", "accepted"), [((7, 0), False), ((8, 0), True)])
+def test_bfloat16_needs_a_gpu_that_has_it(monkeypatch, taken, capability, accepted):
+    details = {"device_name": "Tesla V100", "compute_capability": capability}
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda _: details)
+    config = replace(DIGITS, compute=ComputeConfig(precision="mixed_bfloat16"))
+    world = rank(monkeypatch, 1, 0, 1)
+    if accepted:
+        set_up_device(config, world)
+        return
+    with pytest.raises(ConfigError, match=r"Tesla V100 has compute capability 7\.0.*mixed_float16"):
+        set_up_device(config, world)
 
 
 @pytest.mark.parametrize("devices", [1, 2])

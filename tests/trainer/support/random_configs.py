@@ -103,6 +103,7 @@ PARALLEL = {
     "stages.count": 1,
     "averaging.every": 1,
     "sharded.state": False,
+    "virtual_ranks.count": 0,
 }
 """Options of which at most one is used, with the values that do not use them."""
 
@@ -112,6 +113,9 @@ def mend_combination(picked, value):
     asked = [key for key, off in PARALLEL.items() if value(key) != off]
     for key in asked[1:]:
         picked[key] = PARALLEL[key]
+    if value("virtual_ranks.count"):
+        picked["virtual_ranks.count"] = count = 2 << value("virtual_ranks.count") % 6
+        picked["data.streams"] = value("data.streams") * count
     if asked:
         picked["exchange.compression"] = "none"
         picked["compute.xla"] = False
