@@ -255,6 +255,8 @@ def test_every_resource_rule_is_about_something_that_is_declared():
         "only-reviewed",
         "clusters-as-set",
         "own-network",
+        "in-place",
+        "own-ids",
         "jump-machine-entra-only",
         "jump-machine-hardened",
     }
