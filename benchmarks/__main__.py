@@ -12,7 +12,7 @@ from typing import Final
 
 from benchmarks.measure import publish
 from common.arguments import parse
-from common.program import REPORTED, Command, Program, report
+from common.program import Command, Program
 
 
 def _row(name: str, group: str, summary: str, module: str = "", run: str = "measure") -> Command:
@@ -66,10 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Same as in the trainer's command line; before TensorFlow is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    try:
-        return PROGRAM.run(argv, _run)
-    except REPORTED as error:
-        return report(error)
+    return PROGRAM.main(argv, _run)
 
 
 def _run(row: Command, args: list[str]) -> int:

@@ -68,6 +68,8 @@ class Model:
     """Headers of every answer: the model's name and version."""
     page: str
     """The page of `GET /score`."""
+    levels: treatment.Levels | None = None
+    """Values that became 0 and 255 in images of more than 8 bits that the model was trained on."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ def init() -> None:
         signature,
         {"X-Model-Name": name, "X-Model-Version": version},
         page.replace("MODEL", html.escape(f"{name}, version {version}")),
+        treatment.Levels(*facts["levels"]) if facts.get("levels") else None,
     )
     answer(signature, Question([PIXEL], ["pixel"], "image"))
     print(f"ready: {name}, version {version}, from {file.parent}")
@@ -207,7 +210,8 @@ def treated(name: str, image: bytes) -> bytes:
         RefusedError: It is empty, not an image, damaged, or too large.
     """
     try:
-        return treatment.treat(image, MAX_PIXELS).data
+        levels = _model.levels if _model else None
+        return treatment.treat(image, MAX_PIXELS, levels=levels).data
     except treatment.RejectedError as error:
         known = {treatment.UnknownFormatError: 415, treatment.TooManyPixelsError: 413}
         status = known.get(type(error), 422 if image else 400)

@@ -256,6 +256,11 @@ class LogConfig:
     report: bool = True
     """Write report.html, a page of curves, mistakes and facts, when the run ends or stops."""
 
+    images: Literal["none", "thumbnails"] | None = None
+    """Whether the run keeps small copies of the held-out images that it got most wrong, in its
+    folder and in report.html. None is thumbnails; jobs that
+    `python -m jobs` submits keep none."""
+
 
 @dataclass(frozen=True)
 class TrainConfig(WithLeaves):

@@ -23,6 +23,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "onnx",
     "segmentation",
     "spark",
+    "medical",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(

@@ -4,6 +4,7 @@ conversion between a configuration and its command line.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from common import fields
@@ -279,7 +280,7 @@ def _preset(args: Sequence[str]) -> TrainConfig:
 def _last(args: Sequence[str], flag: str) -> str | None:
     """Return the last value of an option of a command line; None without one."""
     found = None
-    for arg, following in zip(args, [*args[1:], None], strict=True):
+    for arg, following in zip_longest(args, args[1:]):
         if arg == flag:
             found = following
         elif arg.startswith(f"{flag}="):

@@ -127,6 +127,9 @@ class RunRecord:
         """Batches of which a step consists, over all ranks."""
         return self.config.batches(self.ranks)
 
+    levels: tuple[int, int] | None = None
+    """Values that became 0 and 255 in images of more than 8 bits; None if there were none."""
+
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "RunRecord":
         """Read the data that `to_json` returns.
@@ -148,11 +151,17 @@ class RunRecord:
         if model is None:
             return record
         normalization = Normalization(tuple(model["mean"]), tuple(model["deviation"]))
-        return replace(record, class_names=tuple(model["classes"]), normalization=normalization)
+        names, levels = tuple(model["classes"]), model.get("levels")
+        return replace(
+            record,
+            class_names=names,
+            normalization=normalization,
+            levels=(levels[0], levels[1]) if levels else None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for config.json and for every checkpoint."""
-        data = {
+        data: dict[str, Any] = {
             "config": fields.to_dict(self.config),
             "config_hash": config_hash(self.config),
             "code_version": __version__,
@@ -165,7 +174,9 @@ class RunRecord:
         if self.class_names is not None and self.normalization is not None:
             mean, std = self.normalization.mean, self.normalization.std
             # The key keeps the earlier name of these facts, so that existing runs can be read.
-            data["meaning"] = {"classes": list(self.class_names), "mean": mean, "deviation": std}
+            levels = {"levels": list(self.levels)} if self.levels else {}
+            names = list(self.class_names)
+            data["meaning"] = {"classes": names, "mean": mean, "deviation": std, **levels}
         if self.own_network is not None:
             data["own_network"] = self.own_network.to_json()
         return data

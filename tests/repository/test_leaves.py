@@ -149,6 +149,11 @@ LEAVES = {
         ("trainer/sharded",),
         ("trainer/leaves.py",),
     ),
+    "medical formats": Leaf(
+        r"dicom|TiffPages|trainer[./]medical",
+        ("trainer/medical",),
+        ("trainer/leaves.py",),
+    ),
     "MLflow": Leaf(
         r"MlflowLogger|mlflow_logger|\bfrom mlflow\b|trainer\.mlflow",
         ("trainer/mlflow",),

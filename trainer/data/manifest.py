@@ -12,6 +12,7 @@ from typing import Any, Self
 from common.errors import ConfigError
 from common.files import write_atomically
 from common.text import listing, plural
+from trainer.data.intake.record import Intake
 from trainer.errors import DataError
 from trainer.task_descriptions import TaskDescription
 
@@ -94,6 +95,20 @@ class Origin:
     """Hash of the names and sizes of all inputs and of the options that shape the shards."""
     treatment: dict[str, int] = field(default_factory=dict)
     """Number of images by what was done to them, such as copied untouched, converted, rejected."""
+    intake: Intake | None = None
+    """What was taken over of the files besides pixels; None if that was not recorded: data sets of
+    earlier versions have all metadata, and embedded ones have none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for JSON, which `from_json` reads."""
+        plain = {"command": self.command, "inputs": self.inputs, "treatment": self.treatment}
+        return {**plain, "intake": self.intake.to_dict()} if self.intake else plain
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read the data that `to_json` returns."""
+        intake = data.get("intake")
+        return cls(**{**data, "intake": Intake.from_dict(intake) if intake else None})
 
 
 @dataclass(frozen=True)
@@ -189,7 +204,7 @@ class Manifest:
             "mean": self.normalization.mean,
             "deviation": self.normalization.std,
             "splits": splits,
-            "origin": asdict(self.origin),
+            "origin": self.origin.to_json(),
             "first_label": self.first_label,
             **({"format": self.format, "columns": self.columns} if self.format else {}),
             **({"files": self.files} if self.files else {}),
@@ -265,7 +280,7 @@ def _from_json(data: dict[str, Any]) -> Manifest:
             )
             for name, split in data["splits"].items()
         },
-        origin=Origin(**data["origin"]),
+        origin=Origin.from_json(data["origin"]),
         first_label=data["first_label"],
         format=data["format"] if data["schema"] == FORMAT_SCHEMA else "",
         columns=data.get("columns", {}),

@@ -20,6 +20,17 @@ def find_saved_model(folder: Path) -> Path | None:
     )
 
 
+def levels_of(saved_model: Path) -> tuple[int, int] | None:
+    """Return the values that became 0 and 255 in deep images that a model was trained on; None if
+    there were none, or if the export does not say.
+    """
+    try:
+        levels = json.loads((saved_model.parent / FACTS).read_text()).get("levels")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return (int(levels[0]), int(levels[1])) if levels else None
+
+
 def exported_model(run: str, model: str | None) -> Path:
     """Return the SavedModel of a run's export, or of another export.
 

@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from common.errors import ConfigError
 from common.image_files import find_images
 from common.program import load
 from common.text import plural
-from trainer.data.pixels.treatment import RejectedError, treat
+from trainer.data.pixels.treatment import Levels, RejectedError, treat
 from trainer.errors import CheckpointError, DataError
-from trainer.export.layout import exported_model
+from trainer.export.layout import exported_model, levels_of
 from trainer.export.options import PredictOptions
 from trainer.leaves import TASKS
 from trainer.task_descriptions import Answers
@@ -46,7 +47,8 @@ def predict(options: PredictOptions) -> None:
         raise ConfigError(["IMAGE: name at least one image, or a folder with images"])
     found = find_images(options.images, DataError)
     paths = found.paths
-    exported = load_exported(exported_model(options.run, options.model))
+    saved_model = exported_model(options.run, options.model)
+    exported = load_exported(saved_model)
     signature = exported.signatures["serving_default"]
     answers = answers_of(signature.structured_outputs)
     assert answers is not None
@@ -62,7 +64,7 @@ def predict(options: PredictOptions) -> None:
     unreadable = 0
     with _progress(len(paths)) as progress:
         task = progress.add_task("predicting", total=len(paths))
-        for path, outcome in classify_files(signature, paths):
+        for path, outcome in classify_files(signature, paths, levels_of(saved_model)):
             progress.advance(task)
             if isinstance(outcome, str):
                 unreadable += 1
@@ -114,16 +116,25 @@ def answers_of(outputs: Collection[str]) -> Answers | None:
 
 
 def classify_files(
-    signature: Any, paths: Iterable[Path]
+    signature: Any, paths: Iterable[Path], levels: tuple[int, int] | None = None
 ) -> Iterator[tuple[Path, Prediction | str]]:
-    """Yield each image's classes, or what is wrong with it."""
-    for batch, encoded in _read_ahead(paths):
+    """Yield each image's classes, or what is wrong with it.
+
+    Args:
+        signature: Signature of the model.
+        paths: Files of the images.
+        levels: See `trainer.export.layout.levels_of`.
+    """
+    read = partial(_read, levels=Levels(*levels) if levels else None)
+    for batch, encoded in _read_ahead(paths, read):
         outcomes = iter(_classify(signature, [e for e in encoded if isinstance(e, bytes)]))
         for path, content in zip(batch, encoded, strict=True):
             yield path, content if isinstance(content, str) else next(outcomes)
 
 
-def _read_ahead(paths: Iterable[Path]) -> Iterator[tuple[list[Path], list[bytes | str]]]:
+def _read_ahead(
+    paths: Iterable[Path], read: Callable[[Path], bytes | str]
+) -> Iterator[tuple[list[Path], list[bytes | str]]]:
     """Yield the files of each batch with their images, or with what is wrong with them. The next
     batch is read meanwhile, several files at once, because files on storage behind a network take
     long.
@@ -133,7 +144,7 @@ def _read_ahead(paths: Iterable[Path]) -> Iterator[tuple[list[Path], list[bytes 
 
         def begin() -> tuple[list[Path], Iterator[bytes | str]]:
             batch = list(islice(remaining, BATCH))
-            return batch, readers.map(_read, batch)
+            return batch, readers.map(read, batch)
 
         following = begin()
         while following[0]:
@@ -141,9 +152,9 @@ def _read_ahead(paths: Iterable[Path]) -> Iterator[tuple[list[Path], list[bytes 
             yield batch, list(contents)
 
 
-def _read(path: Path) -> bytes | str:
+def _read(path: Path, levels: Levels | None) -> bytes | str:
     try:
-        return treat(path.read_bytes()).data
+        return treat(path.read_bytes(), levels=levels).data
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     except RejectedError as error:

@@ -151,6 +151,6 @@ def _thumbnail(encoded: bytes) -> tuple[tuple[int, int], bytes]:
 
 def samples_per_class(classes: int, requested: int) -> int:
     """Return how many samples per class to show, so that the page stays small."""
-    if classes <= FEW_CLASSES:
+    if classes <= FEW_CLASSES or not requested:
         return requested
     return min(requested, max(1, THUMBNAILS // classes))

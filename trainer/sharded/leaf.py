@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Formerly
-from trainer.leaf import DIVIDED_NETWORK, OWN_SUMS, UPDATES_ALONE, Feature, Leaf
+from trainer.leaf import DIVIDED_NETWORK, UPDATES_ALONE, Feature, Leaf
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,6 @@ LEAF = Leaf(
                     " gradients"
                 ),
             },
-            (OWN_SUMS,),
         ),
     ),
     step_rule="trainer.sharded.rule:sharded_state",

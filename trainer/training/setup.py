@@ -93,7 +93,8 @@ def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = Non
         data_set.version,
         data_set.class_names,
         data_set.normalization,
-        threads,
+        levels=data_set.levels,
+        threads=threads,
     )
     changes, code = check_continues(folder, record), None
     if config.model.builder is not None:

@@ -73,10 +73,10 @@ def find_processes(job, rank):
 @pytest.fixture
 def endless(live, outputs, capsys, monkeypatch):
     """A run of two ranks that trains until the end of the test and keeps its nodes if it fails,
-    and whose mount shows what others write only after half a minute.
+    and whose mount shows what others write only after some seconds.
     """
     service = live.azure.scheduler.new_execution.__self__
-    monkeypatch.setattr(service, "options", replace(service.options, mount_seconds=30.0))
+    monkeypatch.setattr(service, "options", replace(service.options, mount_seconds=5.0))
     assert submit("endless", "--hold-on-failure", "30", "--debug") == 0
     trains("endless", capsys)
     return "endless"

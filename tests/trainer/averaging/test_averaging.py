@@ -12,6 +12,7 @@ from tests.trainer.support import scenarios
 from tests.trainer.support.command import TINY, final_state, metrics, result
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
+from trainer import cli
 from trainer.averaging.leaf import AveragingOptions
 from trainer.config import DataConfig, OptimizerConfig, TrainConfig
 from trainer.training.plan import make_plan
@@ -27,6 +28,15 @@ def local(**options):
 
 
 # 1. When.
+
+
+def test_dry_run_says_when_ranks_are_averaged(capsys):
+    cli.main(["train", "--dry-run", "--averaging.every", "8", "--epochs", "10"])
+    # 225 steps; half of them, and on to the next multiple of 8.
+    said = capsys.readouterr().out
+    assert re.search(r"averages +every 8 steps, after 120 that sum gradients", said)
+    cli.main(["train", "--dry-run"])
+    assert "averages" not in capsys.readouterr().out
 
 
 def test_after_the_steps_that_sum_gradients_the_ranks_are_equal_at_multiples_and_at_the_end():

@@ -14,13 +14,14 @@ Only the standard library and Pillow: the image of the scoring server contains t
 
 import io
 import multiprocessing
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageMath, UnidentifiedImageError
 
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 """Accepted formats, by Pillow's names; each further decoder would be one more to trust."""
@@ -77,6 +78,17 @@ class TooManyPixelsError(RejectedError):
     """An image with more pixels than allowed."""
 
 
+class Levels(NamedTuple):
+    """Values of an image of more than 8 bits that become 0 and 255; those beyond are clipped."""
+
+    low: int
+    high: int
+
+
+FULL_LEVELS: Final = Levels(0, 65_535)
+"""All values of 16 bits."""
+
+
 @dataclass(frozen=True)
 class Shrink:
     """How images are encoded again and, if they are larger, shrunk."""
@@ -98,15 +110,24 @@ class Encoded:
     width: int
     treatment: str
     """What was done to the image, in words that a summary counts."""
+    narrow: bool = False
+    """Whether an image of more than 8 bits uses at most 1/16 of the levels from 0 to 255."""
 
 
-def treat(data: bytes, max_pixels: int = MAX_PIXELS, shrink: Shrink | None = None) -> Encoded:
+def treat(
+    data: bytes,
+    max_pixels: int = MAX_PIXELS,
+    shrink: Shrink | None = None,
+    levels: Levels | None = None,
+) -> Encoded:
     """Keep or convert one image.
 
     Args:
         data: Bytes of the file.
         max_pixels: Most pixels that an image may have.
         shrink: How to encode every image again; None keeps images unchanged where possible.
+        levels: How values of more than 8 bits are converted; None is `FULL_LEVELS`, and refuses
+            images of 32 bits.
 
     Raises:
         RejectedError: The file is empty, not an image, is damaged or too large, or its pixels
@@ -132,7 +153,7 @@ def treat(data: bytes, max_pixels: int = MAX_PIXELS, shrink: Shrink | None = Non
         return Encoded(data, format_, image.height, image.width, kept)
     with bounded(image), damage("cannot be converted"):
         words = f"{'encoded again' if shrink else 'converted'}: {_kind(image, data, orientation)}"
-        return _convert(image, orientation, shrink, words)
+        return _convert(image, data, orientation, shrink, levels, words)
 
 
 def treatment_needed(data: bytes, image: Image.Image | None = None) -> str | None:
@@ -252,7 +273,12 @@ def _decode(image: Image.Image) -> None:
 
 
 def _convert(
-    image: Image.Image, orientation: int, shrink: Shrink | None, treatment: str
+    image: Image.Image,
+    data: bytes,
+    orientation: int,
+    shrink: Shrink | None,
+    levels: Levels | None,
+    treatment: str,
 ) -> Encoded:
     scale = min(1.0, shrink.short_side / min(image.size)) if shrink else 1.0
     size = max(round(image.width * scale), 1), max(round(image.height * scale), 1)
@@ -261,7 +287,9 @@ def _convert(
         image.draft(None, size)
     with damage("cannot be decoded"):
         image.load()
-    plain = _to_8_bits(image)
+    deep = deep_bands(data, image)
+    plain = _levelled(image, deep, levels) if deep else _to_8_bits(image)
+    narrow = bool(deep) and _uses_few_levels(plain)
     if plain.size != size:
         plain = plain.resize(size, Image.Resampling.BICUBIC)
     # Pillow itself turns a TIFF upright while it decodes.
@@ -272,9 +300,85 @@ def _convert(
     buffer = io.BytesIO()
     if shrink:
         plain.save(buffer, "JPEG", quality=shrink.quality)
+    elif deep and levels:
+        # Without loss, as the levels were chosen to keep what there is.
+        plain.save(buffer, "PNG")
+        return Encoded(buffer.getvalue(), "PNG", plain.height, plain.width, treatment, narrow)
     else:
         plain.save(buffer, "JPEG", quality=QUALITY, subsampling="4:4:4")
-    return Encoded(buffer.getvalue(), "JPEG", plain.height, plain.width, treatment)
+    return Encoded(buffer.getvalue(), "JPEG", plain.height, plain.width, treatment, narrow)
+
+
+def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
+    """Return the bands of an image of more than 8 bits in mode I or F: grey, or red, green, blue.
+
+    Args:
+        data: Bytes of the file.
+        image: What `open_image` returned for them; its pixels are loaded if it is grey.
+
+    Returns:
+        An empty list if the image has 8 bits, or has a mode of which 8 are used: grey with
+        transparency, or a transparent colour.
+    """
+    if image.mode in ("I;16", "I;16B", "I;16L"):
+        return [image.convert("I")]
+    if image.mode in ("I", "F"):
+        return [image]
+    lower = open_image(data) if image.mode in ("RGB", "RGBA") else image
+    tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile] if lower is not image else []
+    if not tiles or not all(other for _, other in tiles) or "transparency" in image.info:
+        return []
+    # Pillow keeps the upper 8 of 16 bits; told that the bytes are swapped, it keeps the lower 8.
+    lower.tile = [tile._replace(args=other) for tile, other in tiles]
+    pairs = zip(image.split()[:3], lower.split()[:3], strict=True)
+    return [
+        ImageMath.lambda_eval(
+            lambda a: a["convert"](a["high"], "I") * 256 + a["convert"](a["low"], "I"),
+            high=high,
+            low=low,
+        )
+        for high, low in pairs
+    ]
+
+
+def _other_bytes(args: Any) -> Any:
+    """Return the arguments of a decoder of 16 bits a band that make it read the other 8 of them;
+    None if it decodes 8 bits.
+    """
+    mode, more = (args, ()) if isinstance(args, str) else (args[0], args[1:])
+    name, _, order = mode.partition(";")
+    own = "16L" if sys.byteorder == "little" else "16B"
+    other = {"16L": "16B", "16B": "16L"}.get(own if order == "16N" else order)
+    if other is None:
+        return None
+    return f"{name};{other}" if isinstance(args, str) else (f"{name};{other}", *more)
+
+
+def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | None) -> Image.Image:
+    """Convert the bands of an image of more than 8 bits to 8 bits."""
+    if levels is None and bands[0] is image:
+        raise RejectedError(f"has pixels of 32 bits (mode {image.mode}), whose range is unknown")
+    low, high = levels or FULL_LEVELS
+    scale = 255 / (high - low)
+    # Half a level is added because the fraction is truncated.
+    offset = 0.5 - low * scale
+    plain = [band.point(lambda value: value * scale + offset).convert("L") for band in bands]
+    if len(plain) == 1:
+        return plain[0]
+    if image.mode == "RGBA":
+        above = Image.merge("RGBA", [*plain, image.getchannel("A")])
+        return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
+    return Image.merge("RGB", plain)
+
+
+def is_narrow(data: bytes) -> bool:
+    """Return whether an image of 8 bits uses at most 1/16 of its levels."""
+    return _uses_few_levels(open_image(data))
+
+
+def _uses_few_levels(image: Image.Image) -> bool:
+    extremes = [band.getextrema() for band in image.split()]
+    return max(most for _, most in extremes) - min(least for least, _ in extremes) <= 16
 
 
 def _is_transparent(image: Image.Image) -> bool:
@@ -283,11 +387,6 @@ def _is_transparent(image: Image.Image) -> bool:
 
 def _to_8_bits(image: Image.Image) -> Image.Image:
     """Convert to RGB or grey of 8 bits; transparent pixels become white, as on a page."""
-    if image.mode in ("I;16", "I;16B", "I;16L"):
-        # Half a level is added because the fraction is truncated.
-        return image.convert("I").point(lambda value: value * (1 / 257) + 0.5).convert("L")
-    if image.mode in ("I", "F"):
-        raise RejectedError(f"has pixels of 32 bits (mode {image.mode}), whose range is unknown")
     if _is_transparent(image):
         above = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")

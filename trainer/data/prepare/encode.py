@@ -11,6 +11,7 @@ from common.errors import ConfigError
 from trainer.data.pixels.treatment import (
     QUALITY,
     Encoded,
+    Levels,
     RejectedError,
     Shrink,
     TooManyPixelsError,
@@ -61,13 +62,14 @@ def make_rules(options: WriteOptions) -> Rules:
     return Rules(options.max_pixels, int(match[1]), int(match[2] or REENCODED_QUALITY))
 
 
-def encode(data: bytes, name: str, rules: Rules) -> Encoded:
+def encode(data: bytes, name: str, rules: Rules, levels: Levels | None = None) -> Encoded:
     """Keep or convert one image; see `treat`.
 
     Args:
         data: Bytes of the file.
         name: File name, whose extension is checked.
         rules: How to treat the image.
+        levels: How values of more than 8 bits are converted.
 
     Raises:
         RejectedError: See `treat`; or the name is that of another kind of file.
@@ -78,7 +80,7 @@ def encode(data: bytes, name: str, rules: Rules) -> Encoded:
         raise RejectedError(f"holds a {kind}, but {suffix} is no image's extension")
     shrink = Shrink(rules.short_side, rules.quality) if rules.short_side else None
     try:
-        return treat(data, rules.max_pixels, shrink)
+        return treat(data, rules.max_pixels, shrink, levels)
     except TooManyPixelsError as error:
         raise RejectedError(f"{error} (--max-pixels)") from error
 

@@ -12,6 +12,9 @@ from pathlib import Path
 from common.text import plural
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import RecordFormat
+from trainer.data.intake.metadata import BrokenSegmentsError, kinds
+from trainer.data.intake.record import IN_PLACE, Intake
+from trainer.data.intake.segments import FILE_NAME_KIND
 from trainer.data.manifest import (
     FILE_NAME,
     INDEX_EVERY,
@@ -31,6 +34,7 @@ from trainer.data.pixels.treatment import (
     treat,
     treatment_needed,
 )
+from trainer.data.prepare.intake import counted
 from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.data.prepare.statistics import IMAGES, PixelSums
 from trainer.errors import DataError
@@ -79,6 +83,8 @@ class ScannedShard:
     """Name and synset of each label in the records; empty where the records have none."""
     notes: dict[int, Noted] = field(default_factory=dict)
     """Notes by kind: `UNKNOWN` and the others."""
+    found: Counter[str] = field(default_factory=Counter)
+    """Images by what their records hold besides pixels."""
 
 
 def scan_all(
@@ -137,6 +143,7 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
 
 def _add(record: Record, scanned: ScannedShard, where: str) -> None:
     scanned.labels[record.label] += 1
+    scanned.found.update(_besides_pixels(record))
     note_name(scanned.names, record.label, (record.text, record.synset), where)
     encoding, notes = encoding_of(record.encoded), dict[int, str | None]()
     height, width = record.height, record.width
@@ -158,6 +165,30 @@ def _add(record: Record, scanned: ScannedShard, where: str) -> None:
     for kind, text in notes.items():
         if text:
             scanned.notes.setdefault(kind, Noted(0, f"{where}: {text}")).count += 1
+
+
+def _besides_pixels(record: Record) -> tuple[str, ...]:
+    """Return the kinds of metadata of a record's image, and whether the record has a name."""
+    named = (FILE_NAME_KIND,) if record.filename else ()
+    try:
+        return (*kinds(record.encoded), *named)
+    except BrokenSegmentsError:
+        return named
+
+
+def intake_of(scanned: Iterable[ScannedShard]) -> Intake:
+    """Return what records hold besides pixels, after a warning if that is anything: the files are
+    not changed, so all of it is wherever they are.
+    """
+    found = sum((part.found for part in scanned), Counter[str]())
+    if found:
+        print(
+            f"warning: the records hold more than pixels: {counted(found)}; the files are not"
+            " changed, so this goes wherever they go",
+            file=sys.stderr,
+            flush=True,
+        )
+    return Intake(IN_PLACE, dict(sorted(found.items())))
 
 
 def note_name(
