@@ -355,12 +355,10 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
     # Half a level is added because the fraction is truncated.
     offset = 0.5 - low * scale
     plain = [band.point(lambda value: value * scale + offset).convert("L") for band in bands]
-    if len(plain) == 1:
-        return plain[0]
     if image.mode == "RGBA":
         above = Image.merge("RGBA", [*plain, image.getchannel("A")])
         return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
-    return Image.merge("RGB", plain)
+    return Image.merge("RGB", plain) if len(plain) > 1 else plain[0]
 
 
 def is_narrow(image: Image.Image) -> bool:
