@@ -16,13 +16,14 @@ from benchmarks.measure import BenchmarkOptions, read_samples, table, take_turns
 from benchmarks.photos import crops
 from trainer.config import Positive
 from trainer.data.images import central_image
-from trainer.data.pixels.graph import reason_for_treatment
+from trainer.data.pixels.graph import reason_for_treatment, reasons_for_treatment
 from trainer.data.pixels.treatment import treat
 from trainer.distributed.communicator import Alone
 
 SIZE, CROP = 224, 0.875
 DECODE: Final = "decode and crop, in the graph"
 HEADER: Final = "read the header, in the graph"
+HEADERS: Final = "read the headers of a batch, in the graph"
 KEPT: Final = "treat: kept"
 UPRIGHT: Final = "treat: kept, with EXIF"
 TURNED: Final = "treat: turned upright"
@@ -49,8 +50,11 @@ def measure(options: Options) -> dict[str, Any]:
         for _, image, quality in crops(options.count)
     ]
     contenders = {
-        DECODE: _in_graph(lambda one: central_image(one, SIZE, CROP), tf.uint8, photos),
-        HEADER: _in_graph(reason_for_treatment, tf.string, photos),
+        DECODE: _in_graph(
+            _one_by_one(lambda one: central_image(one, SIZE, CROP), tf.uint8), photos
+        ),
+        HEADER: _in_graph(_one_by_one(reason_for_treatment, tf.string), photos),
+        HEADERS: _in_graph(reasons_for_treatment, photos),
         KEPT: _with_pillow(photos),
         UPRIGHT: _with_pillow([each[1] for each in lying]),
         TURNED: _with_pillow([each[6] for each in lying]),
@@ -66,14 +70,16 @@ def _saved(image: Image.Image, quality: int, orientation: int | None = None) -> 
     return buffer.getvalue()
 
 
+def _one_by_one(
+    function: Callable[[tf.Tensor], tf.Tensor], kind: tf.DType
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    return lambda images: tf.map_fn(function, images, fn_output_signature=kind)
+
+
 def _in_graph(
-    function: Callable[[tf.Tensor], tf.Tensor], kind: tf.DType, photos: Sequence[bytes]
+    function: Callable[[tf.Tensor], tf.Tensor], photos: Sequence[bytes]
 ) -> Callable[[], int]:
-    graph = tf.function(
-        lambda images: tf.map_fn(function, images, fn_output_signature=kind),
-        [tf.TensorSpec([None], tf.string)],
-        autograph=False,
-    )
+    graph = tf.function(function, [tf.TensorSpec([None], tf.string)], autograph=False)
 
     def work() -> int:
         graph(tf.constant(photos))

@@ -161,7 +161,7 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for config.json and for every checkpoint."""
-        data = {
+        data: dict[str, Any] = {
             "config": fields.to_dict(self.config),
             "config_hash": config_hash(self.config),
             "code_version": __version__,
@@ -174,9 +174,9 @@ class RunRecord:
         if self.class_names is not None and self.normalization is not None:
             mean, std = self.normalization.mean, self.normalization.std
             # The key keeps the earlier name of these facts, so that existing runs can be read.
-            data["meaning"] = {"classes": list(self.class_names), "mean": mean, "deviation": std}
-            if self.levels:
-                data["meaning"]["levels"] = list(self.levels)
+            levels = {"levels": list(self.levels)} if self.levels else {}
+            names = list(self.class_names)
+            data["meaning"] = {"classes": names, "mean": mean, "deviation": std, **levels}
         if self.own_network is not None:
             data["own_network"] = self.own_network.to_json()
         return data

@@ -77,8 +77,7 @@ def score(
     ]
     if what.names == "hashed" or what.name_key:
         builder.problems.append(
-            "--names, --name-key: score such images on your own machine; a key must not be uploaded"
-            " with what it hides"
+            "--names: hashed names and their key stay on your own machine; score the images there"
         )
     words = fields.to_flags(
         replace(

@@ -207,8 +207,8 @@ def _run_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
     ]
     head = ("run", "kind", "newest attempt", "earlier attempts", "nodes", "submitted")
     placed = [f"{run.key}: {run.last.tags[PLACED]}" for run in runs if PLACED in run.last.tags]
-    table_ = table((*head, "node time", "cost"), rows).splitlines()
-    return [*table_, *placed, f"cost: {costs.LEFT_OUT}"]
+    shown = table((*head, "node time", "cost"), rows).splitlines()
+    return [*shown, *placed, f"cost: {costs.LEFT_OUT}"]
 
 
 def _job_lines(jobs: Sequence[Job], cost: Mapping[str, Cost]) -> list[str]:

@@ -101,7 +101,8 @@ def run(
             console.answer(summary.document(spec, plan), "nothing was submitted")
         return Looked(spec, plan, status)
 
-    resubmits = spec.cluster.priority == "LowPriority" and not options.no_supervise
+    lasting = spec.cluster.priority != "LowPriority" and not offers
+    resubmits = not lasting and not options.no_supervise
     return launch(options, outputs, workspace, console, spec, software, look, resubmits=resubmits)
 
 

@@ -139,7 +139,7 @@ def offer(
             named = f"{one}, {plural(nodes, 'node')}"
             try:
                 other = build(one, nodes, config) if offers else spec
-                batch = _share(config.batch_size * spec.ranks, other)
+                batch = _share(config, spec, other)
                 other = build(one, nodes, replace(config, batch_size=batch)) if offers else spec
             except (ConfigError, SpecError) as error:
                 refused += [(text, f"{named}: {text}") for text in error.problems]
@@ -200,20 +200,21 @@ def _halves(nodes: int, least: int) -> Iterator[int]:
         nodes //= 2
 
 
-def _share(whole: int, spec: JobSpec) -> int:
-    """Return the images per rank of a global batch.
+def _share(config: TrainConfig, spec: JobSpec, other: JobSpec) -> int:
+    """Return the batch size with which one job has the global batch of another.
 
     Raises:
         SpecError: The ranks of the job do not divide it.
     """
-    if whole % spec.ranks:
+    whole, count = config.batch_size * config.batches(spec.ranks), config.batches(other.ranks)
+    if whole % count:
         raise SpecError(
             [
-                f"its {spec.ranks} ranks do not divide the global batch of {whole} images; choose"
+                f"its {other.ranks} ranks do not divide the global batch of {whole} images; choose"
                 " --nodes and --batch-size so that they do"
             ]
         )
-    return whole // spec.ranks
+    return whole // count
 
 
 def _other(spec: JobSpec, other: JobSpec) -> list[str]:

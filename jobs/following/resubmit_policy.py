@@ -217,6 +217,9 @@ def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
     """Return why a run was stopped that a user or its budget has stopped; None for any other."""
     if last.canceled_by_us:
         return Stop(CANCELED, "cancelled by `cancel`")
+    if last.moved and budget is not None and budget.used_up:
+        text = f"ended to run elsewhere, but {_spent(budget)}. Its checkpoints are kept"
+        return Stop(BUDGET_USED, f"{text}; {_with_more(budget)}")
     if last.exit_code == TIME_LIMIT_STATUS:
         if budget is None:
             text = "stopped at its --max-seconds; its state is saved, and the same command with"

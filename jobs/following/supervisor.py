@@ -128,12 +128,15 @@ class Supervisor:
         moves = moves_of(job.tags)
         if moves is None:
             return None
-        attempts = [*self._attempts(job)[:-1], (self._fresh(job), self.details(job))]
+        attempts = self._attempts(job)
+        newest, _ = attempts[-1]
+        if newest.name != job.name or newest.ended or newest.canceled_by_us:
+            return None
         reason = moves.leave(attempts, datetime.now(UTC))
-        if reason is None or attempts[-1][0].canceled_by_us:
+        if reason is None:
             return None
         # First, so that no supervisor takes the end for that of the run.
-        self._jobs.put(job.name, tagged_body(attempts[-1][0], {MOVED: reason}))
+        self._jobs.put(job.name, tagged_body(newest, {MOVED: reason}))
         self._jobs.cancel(job.name)
         return reason.partition(": ")[2]
 

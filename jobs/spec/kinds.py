@@ -126,9 +126,8 @@ def prepare(
         below[name] = f"{_RAW}/{file}".rstrip("/")
     if what.names == "hashed" or what.name_key or what.name_table:
         builder.problems.append(
-            "--names hashed, --name-key, --name-table: prepare such images on your own machine, and"
-            " upload the data set: neither a key nor a table of names may be uploaded with what"
-            " they hide"
+            "--names: hashed names, their key and a table of names stay on your own machine;"
+            " prepare the images there, and upload the data set"
         )
     words = fields.to_flags(replace(what, **below, output=_PREPARED), type(what)())
     stores = outputs.datastores

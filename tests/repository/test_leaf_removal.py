@@ -23,10 +23,6 @@ class Removal:
     row: str
     """Its row in the leaves of its world, which is the name of its folder there as well."""
     world: str = "trainer"
-    places: tuple[str, ...] = ()
-    """Its modules and folders elsewhere."""
-    lines: tuple[tuple[str, str], ...] = ()
-    """Its other rows: a module, and a regular expression that finds the row."""
 
     @property
     def package(self):
@@ -35,14 +31,12 @@ class Removal:
     def remove_from(self, root):
         """Delete the leaf, and the tests that import it, from a copy of the repository."""
         home = f"{self.world}/{self.row}"
-        for place in (home, f"tests/{home}", *self.places):
-            path = root / place
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        own = (f"{self.world}/leaves.py", rf'\n? *"{self.row}",?')
-        for module, row in (own, *self.lines):
-            text, found = re.subn(row, "", (root / module).read_text(), count=1)
-            assert found, f"{module} has no row of {self.package}"
-            (root / module).write_text(text)
+        for place in (home, f"tests/{home}"):
+            shutil.rmtree(root / place, ignore_errors=True)
+        rows = root / self.world / "leaves.py"
+        text, found = re.subn(rf'\n? *"{self.row}",?', "", rows.read_text(), count=1)
+        assert found, f"{rows} has no row of {self.package}"
+        rows.write_text(text)
         gone = {self.package}
         while tests := [path for path in (root / "tests").rglob("*.py") if imports(path, gone)]:
             for path in tests:

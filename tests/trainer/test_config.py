@@ -119,7 +119,7 @@ def test_plain_data_list_every_problem_at_once():
     assert "model.dept: unknown key; did you mean model.depth?" in problems
     assert "batch_size: 'many' is not a whole number" in problems
     assert "epochs: 0 must be at least 1" in problems
-    assert "data.source: 'web' is not one of digits, scenes, tfrecords, synthetic" in problems
+    assert f"data.source: 'web' is not one of {', '.join(get_args(config.SourceName))}" in problems
 
 
 def test_unknown_preset_is_refused_with_those_that_exist():

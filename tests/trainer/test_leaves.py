@@ -1,6 +1,7 @@
 """What holds for every leaf of the trainer, whatever it adds."""
 
 from dataclasses import fields as fields_of
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -42,11 +43,15 @@ def test_its_options_are_a_group_and_use_nothing_by_default(leaf):
 
 
 @pytest.mark.parametrize("leaf", [leaf for leaf in LEAVES if leaf.options], ids=key_of)
-def test_a_former_name_of_its_options_is_refused_with_the_new_one(leaf):
+def test_a_former_name_of_its_options_is_refused_with_the_new_one_and_read_in_files(leaf):
     for option in fields.leaves(leaf.options, f"{leaf.key}."):
         if option.former_flag:
             with pytest.raises(ConfigError, match=f"{option.former_flag}: is now .* {option.flag}"):
                 parse_train([option.former_flag, "1"])
+            *groups, name = option.former_key.split(".")
+            stored = reduce(lambda inner, group: {group: inner}, reversed(groups), {name: "set"})
+            read = fields.with_current_keys(TrainConfig, stored)
+            assert read[leaf.key] == {option.key.partition(".")[2]: "set"}
 
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=key_of)

@@ -68,6 +68,7 @@ def test_a_builder_is_in_place_of_the_network_of_a_preset(preset):
         config = parse_train(["--preset", preset, *given])
         assert (config.model.builder, config.preset) == ("mine:build", preset)
         assert parse_train(to_args(config)) == config
+    assert parse_train([]) == PRESETS["digits"]
     with pytest.raises(ConfigError, match=r"contradicts --model\.builder mine:build; leave one"):
         parse_train(["--preset", preset, *given, "--model.network", "VGG16"])
 

@@ -235,16 +235,9 @@ def test_options_by_the_names_of_an_earlier_version_are_read(run):
     stored = json.loads(path.read_text())
     checkpoint = stored["config"]["checkpoint"]
     checkpoint["roll_backs"] = checkpoint.pop("rollbacks") + 2
-    # Options of features were in groups of others, or in none.
-    for group in ("head", "stages", "averaging", "sharded", "profile"):
-        del stored["config"][group]
-    stored["config"]["exchange"] |= {"every": 4, "together_until": 0.25}
-    stored["config"]["profile_steps"] = "3:5"
     path.write_text(json.dumps(stored))
     config = run.read().config
     assert config.checkpoint.rollbacks == DIGITS.checkpoint.rollbacks + 2
-    assert (config.averaging.every, config.averaging.together_until) == (4, 0.25)
-    assert config.profile.steps == "3:5"
 
 
 def test_latest_points_to_the_newest_run(run):

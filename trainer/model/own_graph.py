@@ -15,7 +15,6 @@ from trainer.checkpoints.snapshot import stored_name
 from trainer.model.layers import all_layers
 
 _LEFT_OUT: Final = {"dtype", "trainable"}
-_LEFT_OUT_OF_LAMBDA: Final = {"function", "module", "output_shape", "output_shape_module", "mask"}
 
 
 def graph_digest(model: keras.Model) -> str:
@@ -50,14 +49,16 @@ def _options(layer: keras.layers.Layer) -> Any:
     except NotImplementedError:
         # A layer with arguments that does not tell them: its class has no `get_config`.
         return {}
-    left_out = _LEFT_OUT | (_LEFT_OUT_OF_LAMBDA if type(layer).__name__ == "Lambda" else set())
-    return _without(options, left_out)
+    if isinstance(layer, keras.layers.Lambda):
+        # The rest is compiled code, with the path of its file.
+        options = {"arguments": options["arguments"]}
+    return _comparable(options)
 
 
-def _without(options: Any, names: set[str]) -> Any:
+def _comparable(options: Any) -> Any:
     """Leave keys out of nested options, such as those of a layer inside of a wrapper."""
     if isinstance(options, dict):
-        return {str(k): _without(v, names) for k, v in options.items() if k not in names}
+        return {str(k): _comparable(v) for k, v in options.items() if k not in _LEFT_OUT}
     if isinstance(options, list | tuple):
-        return [_without(value, names) for value in options]
+        return [_comparable(value) for value in options]
     return options

@@ -5,7 +5,7 @@ from common.text import plural
 from trainer.data.intake.record import IN_PLACE, KEPT, Intake
 
 _METADATA = {
-    KEPT: "kept, in every record (--metadata keep)",
+    KEPT: "kept, in every record, and not counted (--metadata keep)",
     IN_PLACE: "in the files, which are read where they are and are not changed",
 }
 _NAMES = {
@@ -40,9 +40,6 @@ def intake_blocks(intake: Intake | None) -> list[Block]:
     if intake.found:
         rows = [[kind, f"{count:,}"] for kind, count in intake.found.items()]
         heads = ("metadata in files", "images")
-        tables.append(Table(f"Metadata that were {_became(intake)}", heads, rows, "numbers"))
+        what = "found in the records" if intake.metadata == IN_PLACE else "removed"
+        tables.append(Table(f"Metadata that were {what}", heads, rows, "numbers"))
     return [Tables(tables)]
-
-
-def _became(intake: Intake) -> str:
-    return {KEPT: "kept", IN_PLACE: "found in the records"}.get(intake.metadata, "removed")

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from trainer.data.images import central_image, normalize
-from trainer.data.pixels.graph import reason_for_treatment
+from trainer.data.pixels.graph import reasons_for_treatment
 from trainer.tasks.task import Serving, Signature
 
 REFUSED: Final = "images that must be treated before they are sent"
@@ -54,7 +54,7 @@ def decoded(images: tf.Tensor, serving: Serving) -> tf.Tensor:
 
 def _checked(images: tf.Tensor) -> tf.Tensor:
     """Check that `trainer.data.pixels.treatment.treat` would keep all images of a batch."""
-    reasons = tf.map_fn(reason_for_treatment, images)
+    reasons = reasons_for_treatment(images)
     refused = tf.where(reasons != "")[:, 0]
     check = tf.debugging.Assert(
         tf.size(refused) == 0,

@@ -18,6 +18,7 @@ from jobs.spec import kinds
 from jobs.spec.run_key import RunAttempt
 from tests.jobs.support.platform import SOFTWARE, platform
 from tests.jobs.support.samples import IMAGENET, TRAINING
+from trainer.virtual_ranks.leaf import VirtualRankOptions
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 STACK = platform(max_nodes=5, dedicated=True)
@@ -63,6 +64,16 @@ def test_halves_are_offered_down_to_the_fewest_with_the_same_global_batch():
     assert Choices.of({"choices": choices.tag}) == choices
     assert spec.tags[PLACED] == "gpu:4, as asked"
     assert spec.command == build("gpu", 4, TRAINING).command
+
+
+def test_virtual_ranks_keep_their_batch_size_on_any_number_of_nodes():
+    plain = replace(TRAINING, compute=replace(TRAINING.compute, xla=False))
+    data = replace(plain.data, streams=32)
+    config = replace(plain, data=data, virtual_ranks=VirtualRankOptions(32))
+    spec, others = offered(config=config, min_nodes=1)
+    sizes = {one.batch_size for one in Choices.of(spec.tags).offers}
+    assert sizes == {TRAINING.batch_size}
+    assert [one.command for one in others] == [spec.command] * 2
 
 
 def test_further_clusters_are_offered_after_the_own_one():

@@ -320,7 +320,7 @@ def test_an_attempt_that_a_supervisor_has_ended_is_followed_by_one_elsewhere():
     assert isinstance(decide([MOVED] * 9 + [PREEMPTED], OPTIONS, LENT), Resubmit)
     assert decide([replace(MOVED, canceled_by_us=True)], OPTIONS, LENT).exit_code == CANCELED
     assert decide([replace(MOVED, trained=True)], OPTIONS, LENT).exit_code == 0
-    assert isinstance(decide([MOVED], OPTIONS, LENT, USED_UP), Stop)
+    assert decide([MOVED], OPTIONS, LENT, USED_UP).exit_code == BUDGET_USED
 
 
 def test_nodes_that_are_gone_say_nothing_on_a_dedicated_cluster():

@@ -7,15 +7,18 @@ import pytest
 
 from rehearsal.machine_learning.run_history import ENDED
 from tests.rehearsal.scenarios.cloud import QUICK, TINY, cloud_in
+from tests.rehearsal.scenarios.test_unattended import final_state
 from tests.rehearsal.support.waiting import until
 
 pytestmark = pytest.mark.rehearse_all
 
 NOTICE_SECONDS = 30.0
 OPTIONS = (
-    *("--epochs", "300", "--checkpoint.every-steps", "500", "--checkpoint.every-minutes", "0"),
+    *("--batch-size", "4", "--virtual-ranks.count", "16", "--data.streams", "16"),
+    *("--epochs", "60", "--checkpoint.every-steps", "500", "--checkpoint.every-minutes", "0"),
     *("--log.every-steps", "20"),
 )
+"""16 virtual ranks, as the platform's nodes have 8 GPUs; here a node has one rank."""
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +26,14 @@ def cloud(tmp_path_factory):
     with cloud_in(tmp_path_factory.mktemp("spot")) as cloud:
         cloud.jobs("up", "--yes", "True")
         yield cloud
+
+
+def submit(cloud, run, *options):
+    """Submit a run on two nodes, and close the terminal."""
+    cloud.jobs(
+        "submit", "--name", run, "--preset", "digits", "--nodes", "2", "--no-follow", *QUICK,
+        *options, "--resubmit.backoff-seconds", "0.1", "--", *TINY, *OPTIONS,
+    )  # fmt: skip
 
 
 def events(cloud, run):
@@ -61,11 +72,8 @@ def supervise_until(cloud, condition):
 def test_a_run_whose_two_nodes_are_announced_as_taken_goes_on_with_one_and_then_with_two(cloud):
     cluster = f"{cloud.workspace}/computes/{cloud.outputs.clusters['gpu'].name}"
     first, *more = (f"{cloud.workspace}/jobs/spot-r{number}" for number in range(1, 5))
-    cloud.jobs(
-        "submit", "--name", "spot", "--preset", "digits", "--nodes", "2", "--no-follow", *QUICK,
-        "--min-nodes", "1", "--move-down-minutes", "0.05", "--move-up-hours", "0.004",
-        "--resubmit.backoff-seconds", "0.1", "--", *TINY, *OPTIONS,
-    )  # fmt: skip
+    moves = ("--min-nodes", "1", "--move-down-minutes", "0.05", "--move-up-hours", "0.004")
+    submit(cloud, "spot", *moves)
     until(lambda: trained(cloud, "spot") >= 40)
     cloud.azure.admin.capacity(cluster=cluster, nodes=1)
     announced = time.monotonic()
@@ -91,6 +99,10 @@ def test_a_run_whose_two_nodes_are_announced_as_taken_goes_on_with_one_and_then_
     begun = starts(cloud, "spot")
     assert [one["ranks"] for one in begun] == [2, 1, 2]
     assert len({one["global_batch"] for one in begun}) == 1
+    # With virtual ranks it ends with the bits of a run that was not disturbed.
+    submit(cloud, "calm")
+    assert cloud.wait_until_ended(f"{cloud.workspace}/jobs/calm-r1") == "Completed"
+    assert final_state(cloud, "spot") == final_state(cloud, "calm")
     shown = cloud.jobs("status").out
     assert "spot: gpu:2: gpu:2 is tried after" in shown
     assert cloud.status(first) in ENDED

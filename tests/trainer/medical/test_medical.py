@@ -2,6 +2,7 @@
 
 import io
 import struct
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -58,11 +59,12 @@ def dicom(values, made=None, *, bits=12, photometric=b"MONOCHROME2", rescale=Non
     ]
     if window:
         parts += [
-            element(0x28, n, b"DS", str(v).encode()) for n, v in zip((0x1050, 0x1051), window)
+            element(0x28, n, b"DS", str(v).encode())
+            for n, v in zip((0x1050, 0x1051), window, strict=True)
         ]
     if rescale:
         parts += [element(0x28, n, b"DS", str(v).encode())
-                  for n, v in zip((0x1052, 0x1053), rescale)]  # fmt: skip
+                  for n, v in zip((0x1052, 0x1053), rescale, strict=True)]  # fmt: skip
     parts.append(element(0x7FE0, 0x10, b"OW", values.astype("<i2").tobytes()))
     length = element(2, 0, b"UL", struct.pack("<I", len(meta)))
     return bytes(128) + b"DICM" + length + meta + b"".join(parts)
@@ -87,7 +89,7 @@ def stored(output):
 
 
 needs_pydicom = pytest.mark.skipif(
-    not __import__("importlib.util").util.find_spec("pydicom"),
+    find_spec("pydicom") is None,
     reason="pydicom is not installed (optional group medical)",
 )
 

@@ -277,7 +277,7 @@ def test_a_folder_with_something_else_is_left_alone(score, tmp_path):
 def test_a_folder_without_images_is_refused(score, tmp_path):
     status, _, err = score("--output", tmp_path / "scores", source=tmp_path)
     assert status == 3
-    assert "no .jpg, .jpeg, .png files in it or below" in err
+    assert "has no images (.jpg, .jpeg, .png, " in err
     assert not (tmp_path / "scores").exists()
 
 

@@ -16,7 +16,8 @@ class Intake:
 
     metadata: Literal["removed", "kept", "in place"] = REMOVED
     found: Mapping[str, int] = field(default_factory=dict)
-    """Images by the kind of metadata that their files have: see `trainer.data.intake.segments`."""
+    """Images by the kind of metadata that was removed, or found in place: see
+    `trainer.data.intake.segments`."""
     names: str = "kept"
     """How records are named: kept, hashed or numbered."""
     grouped: bool = False

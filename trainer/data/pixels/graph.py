@@ -21,8 +21,50 @@ TOO_LARGE: Final = f"of more than {MAX_PIXELS:,} pixels"
 
 _ORIENTATION: Final = 0x112
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
+_MARKS: Final = r"\C*(Exif\x00\x00|tiff:Orientation|eXIf|tRNS)\C*"
+"""What the bytes of an image contain, somewhere, if it is turned or has a transparent colour."""
 _XMP: Final = r'\C*?tiff:Orientation(="|>)[2-8]\C*'
 """An orientation in XMP, where Pillow looks if EXIF has none."""
+
+
+def reasons_for_treatment(images: tf.Tensor) -> tf.Tensor:
+    """Return `reason_for_treatment` of each image of a batch, at less cost: one operation for the
+    whole batch finds those that may need treatment, and only their headers are read in steps.
+
+    Args:
+        images: Encoded images, string [b].
+
+    Returns:
+        string [b].
+
+    Raises:
+        tensorflow.errors.InvalidArgumentError: A JPEG is damaged or lossless.
+    """
+    begin = tf.io.decode_raw(tf.strings.substr(images, 0, 26), tf.uint8, fixed_length=26)
+    png = tf.reduce_all(begin[:, :8] == tf.constant(list(_PNG), tf.uint8), 1)
+    sides = tf.cast(begin[:, 16:24], tf.int64) * ([1 << 24, 1 << 16, 1 << 8, 1] * 2)
+    pixels = tf.reduce_sum(sides[:, :4], 1) * tf.reduce_sum(sides[:, 4:], 1)
+    marked = tf.strings.regex_full_match(images, _MARKS)
+    kept = png & ~marked & (begin[:, 24] <= 8) & (begin[:, 25] < 4) & (pixels <= MAX_PIXELS)
+    kept &= pixels > 0
+    rest = tf.where(~kept)
+    reasons = tf.map_fn(
+        lambda number: _reason(images[number], png[number] | marked[number]),
+        rest[:, 0],
+        fn_output_signature=tf.string,
+    )
+    return tf.scatter_nd(rest, reasons, tf.shape(images, tf.int64))
+
+
+def _reason(encoded: tf.Tensor, marked: tf.Tensor) -> tf.Tensor:
+    def plain() -> tf.Tensor:
+        shape = tf.io.extract_jpeg_shape(encoded)
+        return _first(
+            (_product(shape[0], shape[1]) > MAX_PIXELS, TOO_LARGE), (shape[2] == 4, UNUSUAL)
+        )
+
+    jpeg = tf.strings.substr(encoded, 0, 3) == b"\xff\xd8\xff"
+    return tf.cond(jpeg & ~marked, plain, lambda: reason_for_treatment(encoded))
 
 
 def reason_for_treatment(encoded: tf.Tensor) -> tf.Tensor:

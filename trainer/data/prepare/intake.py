@@ -13,7 +13,7 @@ from trainer.data.intake.groups import by_pattern, pattern_problems
 from trainer.data.intake.metadata import BrokenSegmentsError, kinds, strip
 from trainer.data.intake.names import Naming, make_naming, table_problems
 from trainer.data.intake.pages import format_of, formats
-from trainer.data.intake.record import IN_PLACE, KEPT, REMOVED, Intake
+from trainer.data.intake.record import KEPT, REMOVED, Intake
 from trainer.data.pixels.treatment import (
     FULL_LEVELS,
     Encoded,
@@ -77,7 +77,7 @@ class IntakeRules:
         return self.cleaned(data, encoded)
 
     def cleaned(self, data: bytes, encoded: Encoded) -> tuple[Encoded, tuple[str, ...]]:
-        """Return an image without metadata, and the kinds of those that its file has.
+        """Return an image without metadata, and the kinds that were removed.
 
         Args:
             data: Bytes of the file.
@@ -86,13 +86,15 @@ class IntakeRules:
         Raises:
             RejectedError: Its segments are damaged, so that metadata might stay.
         """
+        if not self.remove:
+            return encoded, ()
         try:
-            if encoded.data is not data or not self.remove:
+            if encoded.data is not data:
                 # What is encoded again has pixels alone.
                 return encoded, kinds(data)
             stripped = strip(data)
         except BrokenSegmentsError as error:
-            if encoded.data is not data or not self.remove:
+            if encoded.data is not data:
                 return encoded, ()
             raise RejectedError(
                 f"{error}, so its metadata cannot be removed; --metadata keep accepts it"
@@ -209,11 +211,10 @@ def tell_intake(intake: Intake | None) -> None:
         low, high = intake.levels
         print(f"images of more than 8 bits: the values {low} to {high} became 0 to 255")
     if intake and intake.found:
-        what = {REMOVED: "removed", KEPT: "kept", IN_PLACE: "in the records"}[intake.metadata]
-        print(f"metadata {what}: {counted(intake.found)}")
+        print(f"metadata removed: {counted(intake.found)}")
 
 
 def counted(found: Mapping[str, int]) -> str:
-    """Return kinds of metadata with the number of images that have them, the most frequent first."""
+    """Return kinds of metadata and how many images have them, the most frequent first."""
     ordered: Iterable[tuple[str, int]] = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return "; ".join(f"{kind} in {plural(count, 'image')}" for kind, count in ordered)

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from common.errors import UserError
@@ -47,7 +47,7 @@ class Preparation:
     """Files beside the images, from which their labels follow; None if the listing has labels."""
     reader: Callable[[], ImageReader] = FileReader
     """Makes the reader of a process."""
-    intake: IntakeRules = IntakeRules()
+    intake: IntakeRules = field(default_factory=IntakeRules)
     """What is taken over of a file besides its pixels."""
 
 

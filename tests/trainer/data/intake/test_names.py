@@ -103,7 +103,7 @@ def test_what_options_of_names_must_be(tmp_path):
 @pytest.mark.parametrize(
     ("reason", "shown"),
     [
-        ("holds a JPEG, but .doe is no image's extension", "holds a JPEG, but … is no image's extension"),
+        ("holds a JPEG, but .doe is no image", "holds a JPEG, but … is no image"),
         ("has no mask MRN123/x.png", "has no mask …"),
         ("cannot be decoded (broken chunk b'Doe')", "cannot be decoded"),
         ("is empty", "is empty"),

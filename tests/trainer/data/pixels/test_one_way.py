@@ -17,7 +17,7 @@ from tests.trainer.support.made_run import make_exported_run
 from trainer.config import DataConfig
 from trainer.data import images
 from trainer.data.manifest import Split
-from trainer.data.pixels.graph import reason_for_treatment
+from trainer.data.pixels.graph import reason_for_treatment, reasons_for_treatment
 from trainer.data.pixels.treatment import MAX_PIXELS, encoding_of, treatment_needed
 from trainer.data.prepare.encode import Rules, encode
 from trainer.data.prepare.options import WriteOptions
@@ -157,9 +157,14 @@ def test_the_document_shows_what_becomes_of_each_kind(outcomes):
 
 def test_a_header_tells_a_graph_and_pillow_the_same():
     told = tf.function(reason_for_treatment, [tf.TensorSpec([], tf.string)], autograph=False)
+    wanted = {}
     for kind, sample in SAMPLES.items():
         reason = told(sample.data).numpy()
         assert bool(reason) == bool(treatment_needed(sample.data)), (kind, reason)
+        wanted[sample.data] = reason
+    del wanted[SAMPLES["lossless JPEG"].data]
+    found = tf.function(reasons_for_treatment, [tf.TensorSpec([None], tf.string)], autograph=False)
+    assert found([*wanted]).numpy().tolist() == [*wanted.values()]
     assert b"50,000,000 pixels" in told(UNUSABLE["a bomb"][1]).numpy()
 
 

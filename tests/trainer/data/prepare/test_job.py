@@ -224,7 +224,7 @@ def test_the_hash_of_inputs_is_that_of_earlier_versions(tmp_path, monkeypatch):
     monkeypatch.setattr("PIL.__version__", "11.0.0")
     inputs, options = (
         Inputs(("cat", "dog"), files),
-        WriteOptions(reencode="292:90", metadata="keep"),
+        WriteOptions(reencode="292:90", metadata="keep", levels="full"),
     )
     listing = Listing(tmp_path / "listing.sqlite")
     listing.fill(inputs, options.seed, 0.1)
