@@ -314,7 +314,7 @@ $(UV): locks/uv.txt scripts/check-machine
 $(TRAINER): locks/trainer.txt pyproject.toml | $(UV)
 	@echo "Installing the trainer into .venv-trainer: 250 MB to download, then Horovod is compiled, once (2 to 5 minutes on 2 cores)"
 	@test -x $(TRAINER_PYTHON) || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv-trainer
-	@VIRTUAL_ENV=.venv-trainer MAKEFLAGS=-j$(JOBS) $(UV) pip sync --compile-bytecode --require-hashes --build-constraints locks/trainer.txt locks/trainer.txt
+	@VIRTUAL_ENV=.venv-trainer MAKEFLAGS=-j$(JOBS) HOROVOD_CMAKE=$(CURDIR)/environments/shared/horovod-cmake $(UV) pip sync --compile-bytecode --require-hashes --build-constraints locks/trainer.txt locks/trainer.txt
 	@touch $@
 
 $(INFRA): locks/infra.txt | $(UV)

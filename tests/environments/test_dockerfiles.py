@@ -17,7 +17,6 @@ IMAGES = ("cpu", "gpu")
 NOT_IN_IMAGES = {"tf2onnx", "onnx", "onnxruntime", "pyspark", "pandas"}
 """Packages for ONNX exports, which are made on a user's machine, and of a Spark cluster."""
 
-IN_IMAGES_ONLY = {"mlflow": "mlflow-skinny"}
 COMPUTE_CAPABILITY = {"V100": 70, "T4": 75, "A100": 80, "H100": 90, "H200": 90}
 """CUDA compute capability of NVIDIA's GPU models, times ten."""
 
@@ -49,7 +48,7 @@ def packages():
             listed = " ".join(file.split("/")[0].removesuffix(".py") for file in files)
         by_module |= dict.fromkeys(listed.split(), package.metadata["Name"])
     # Several packages share this name; it is the one of these that is imported by it.
-    return by_module | IN_IMAGES_ONLY | {"google": "protobuf"}
+    return by_module | {"google": "protobuf"}
 
 
 def dockerfile(image):
@@ -91,7 +90,7 @@ def test_all_that_the_trainer_imports_is_in_the_image(image, packages):
 
 @pytest.mark.parametrize("image", IMAGES)
 def test_azure_finds_what_it_asks_of_an_image(image):
-    assert {"azureml-mlflow", "ipykernel"} <= locked(image).keys()
+    assert {"ipykernel"} <= locked(image).keys()
     assert {"openssh-server", "openmpi-bin"} <= set(dockerfile(image).split())
 
 
