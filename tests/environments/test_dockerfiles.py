@@ -104,7 +104,7 @@ def test_the_build_context_holds_what_the_build_copies(image):
         for source in line.split()[1:-1]
     ]
     own = {"Standard_ND40rs_v2.nccl.xml"} if image == "gpu" else set()
-    assert {LOCK, "check.py", "openmpi-mca-params.conf"} | own == set(copied)
+    assert {LOCK, "check.py", "horovod-cmake", "openmpi-mca-params.conf"} | own == set(copied)
     assert {"Dockerfile", *copied} == set(contents)
 
 
@@ -123,7 +123,7 @@ def test_the_lock_is_dealt_to_wheels_and_to_what_is_compiled(image, tmp_path):
 
 def test_the_images_differ_in_cuda_alone():
     one, other = (build_context(ROOT, image).contents for image in IMAGES)
-    for name in ("check.py", "openmpi-mca-params.conf"):
+    for name in ("check.py", "horovod-cmake", "openmpi-mca-params.conf"):
         assert one[name] == other[name], name
     cpu, gpu = (instructions(dockerfile(image)) for image in IMAGES)
     for line in cpu:
@@ -161,6 +161,41 @@ def test_the_compiler_is_of_the_cuda_that_runs():
     (copied,) = re.findall(r"--from=cuda /usr/local/cuda-(\S+)", dockerfile("gpu"))
     runs = locked("gpu")["nvidia-cuda-runtime-cu12"]
     assert image == copied == ".".join(runs.split(".")[:2])
+
+
+@pytest.mark.parametrize("name", ["gpu", "workstation"])
+def test_cudnn_still_has_kernels_for_v100(name):
+    assert tuple(map(int, locked(name)["nvidia-cudnn-cu12"].split(".")[:2])) < (9, 11)
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu", "trainer", "workstation"])
+def test_nothing_is_installed_that_nothing_imports(name):
+    assert not {"libclang", "jedi", "mlflow-skinny", "azureml-mlflow"} & locked(name).keys()
+
+
+def test_a_workstation_gets_the_versions_that_are_tested():
+    tested, there = locked("trainer"), locked("workstation")
+    one = {one_name(name): version for name, version in tested.items()}
+    other = {one_name(name): version for name, version in there.items()}
+    assert one.items() <= other.items()
+    assert all(name.startswith("nvidia-") for name in other.keys() - one.keys())
+
+
+def test_horovods_build_leaves_out_the_file_that_does_not_compile(tmp_path):
+    lists = tmp_path / "sources" / "horovod" / "tensorflow" / "CMakeLists.txt"
+    lists.parent.mkdir(parents=True)
+    kept = 'list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/mpi_ops.cc")\n'
+    lists.write_text(kept + kept.replace("mpi_ops", "xla_mpi_ops"))
+    cmake = tmp_path / "cmake"
+    cmake.write_text('#!/bin/sh\necho "$@"\n')
+    cmake.chmod(0o755)
+    for arguments in ([tmp_path / "sources", "-D", "A=B"], ["--build", "."]):
+        done = subprocess.run(
+            [ROOT / "environments" / "shared" / "horovod-cmake", *arguments],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.split() == [str(argument) for argument in arguments]
+    assert lists.read_text() == kept
 
 
 @pytest.mark.slow

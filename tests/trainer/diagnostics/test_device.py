@@ -1,5 +1,7 @@
 """Which GPUs of a machine a rank takes."""
 
+from contextlib import nullcontext
+
 import pytest
 
 pytest.importorskip("tensorflow")
@@ -8,7 +10,7 @@ import tensorflow as tf
 
 from common.errors import ConfigError
 from trainer.diagnostics.device import set_up_device
-from trainer.distributed.communicator import Alone
+from trainer.distributed.communicator import Alone, Backend
 from trainer.presets import PRESETS
 
 DIGITS = PRESETS["digits"]
@@ -50,6 +52,18 @@ def rank(monkeypatch, gpus, local_rank, local_size):
 def test_ranks_take_gpus_that_follow_each_other(monkeypatch, taken, local_rank, devices, expected):
     set_up_device(DIGITS, rank(monkeypatch, 8, local_rank, 4), devices)
     assert taken == {"visible": expected, "growing": expected}
+
+
+@pytest.mark.parametrize("nccl", [False, True])
+def test_ranks_share_the_one_gpu_of_a_laptop_unless_nccl_forbids_it(
+    monkeypatch, taken, capsys, nccl
+):
+    world = rank(monkeypatch, 1, 1, 2)
+    world.backend = Backend(("Gloo", "NCCL") if nccl else ("Gloo",), "Gloo", "Gloo")
+    with pytest.raises(ConfigError) if nccl else nullcontext():
+        set_up_device(DIGITS, world)
+    assert taken["visible"] == (None if nccl else ["gpu0"])
+    assert ("2 ranks share one GPU" in capsys.readouterr().err) is not nccl
 
 
 @pytest.mark.parametrize("devices", [1, 2])
