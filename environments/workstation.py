@@ -12,7 +12,7 @@ from typing import Final
 
 from common.errors import UserError
 
-OLDEST_DRIVER: Final = (525, 60, 13)
+OLDEST_DRIVER: Final = "525.60.13"
 """Oldest driver for programs of CUDA 12, from NVIDIA's table of minor-version compatibility."""
 
 OLDEST_GPU: Final = (6, 0)
@@ -29,7 +29,7 @@ class Gpu:
     name: str
     capability: tuple[int, int]
     """Compute capability, major and minor."""
-    driver: tuple[int, ...]
+    driver: str
 
     @property
     def unfit(self) -> str | None:
@@ -37,9 +37,11 @@ class Gpu:
         if self.capability < OLDEST_GPU:
             have, need = (".".join(map(str, one)) for one in (self.capability, OLDEST_GPU))
             return f"{self.name} has compute capability {have}, and TensorFlow needs {need}"
-        if self.driver < OLDEST_DRIVER:
-            have, need = (".".join(map(str, one)) for one in (self.driver, OLDEST_DRIVER))
-            return f"the driver of {self.name} is {have}, and CUDA 12 needs {need} or newer"
+        if _numbers(self.driver) < _numbers(OLDEST_DRIVER):
+            return (
+                f"the driver of {self.name} is {self.driver}, and CUDA 12 needs {OLDEST_DRIVER}"
+                " or newer"
+            )
         return None
 
 
@@ -80,10 +82,11 @@ def choose(wanted: str, listed: str) -> Choice:
 def read_gpus(listed: str) -> list[Gpu]:
     """Read the output of `QUERY`; other lines, such as its errors, are left out."""
     found = re.findall(r"^(.+), (\d+)\.(\d+), (\d+(?:\.\d+)*)$", listed, re.MULTILINE)
-    return [
-        Gpu(name, (int(major), int(minor)), tuple(map(int, driver.split("."))))
-        for name, major, minor, driver in found
-    ]
+    return [Gpu(name, (int(major), int(minor)), driver) for name, major, minor, driver in found]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def main(arguments: Sequence[str]) -> int:
