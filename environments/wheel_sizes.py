@@ -18,8 +18,8 @@ from jobs.spec.build_context import Image
 TABLE: Final = Path(__file__).with_name("wheel-sizes.csv")
 
 REST: Final[Mapping[Image, int]] = {"cpu": 430_000_000, "gpu": 500_000_000}
-"""Bytes that no wheel brings: Debian, Python, Open MPI, and Horovod, which is compiled. Estimated as
-the size of the last image that was built, less the sum of its wheels."""
+"""Bytes that no wheel brings: Debian, Python, Open MPI, and Horovod, which is compiled. Estimated
+from the last images that were built, less the sums of their wheels."""
 
 _REMOVED: Final = "tensorflow/include/"
 """Folder that the Dockerfiles delete."""

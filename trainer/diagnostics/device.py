@@ -41,7 +41,7 @@ def set_up_device(config: TrainConfig, communicator: Communicator, devices: int 
         # NCCL refuses two ranks on one GPU; Gloo, with which `make setup` builds Horovod, does not.
         shared = alone and backend is not None and "NCCL" not in backend.built
         if shared and ranks > 1 and communicator.rank == 0:
-            print(f"note: {ranks} ranks share one GPU; --ranks 1 gives all of it to one", file=sys.stderr)
+            print(f"note: {ranks} ranks share one GPU; see --ranks", file=sys.stderr)
         if ranks * devices > len(gpus) and not isolated and not shared:
             each = "a GPU of its own" if devices == 1 else f"{devices} GPUs of its own"
             raise ConfigError(
