@@ -155,7 +155,7 @@ LEAVES = {
         ("trainer/leaves.py",),
     ),
     "MLflow": Leaf(
-        r"MlflowLogger|mlflow_logger|\bfrom mlflow\b|trainer\.mlflow",
+        r"MlflowLogger|MlflowClient|mlflow_logger|trainer\.mlflow",
         ("trainer/mlflow",),
         ("trainer/leaves.py",),
     ),
