@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import damage, prepare, serve, spot, treatment
+from benchmarks import prepare, serve, spot
 from benchmarks import input as input_
 from benchmarks.images import damage, treatment
 from benchmarks.measure import columns, ratio, read_samples, spread, table
