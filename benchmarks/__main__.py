@@ -34,8 +34,8 @@ BENCHMARKS: Final = (
     _row("digits", "train", "accuracy and time of the first run, over several seeds"),
     _row("input", "data", "CPU time of an image from shard to batch, and of decoding alone"),
     _row("prepare", "data", "CPU time of an image from file to shard, and of a plain copy"),
-    _row("damage", "data", "damaged JPEGs that decoders notice, and what they cost"),
-    _row("treatment", "data", "CPU time of treating an image, and of decoding it"),
+    _row("damage", "data", "damaged JPEGs that decoders notice, and their cost", "images.damage"),
+    _row("treatment", "data", "CPU time of treating and of decoding an image", "images.treatment"),
     _row(
         "write-photos", "data", "write a folder of photographs like ImageNet's", "photos", "run"
     ),

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import damage, prepare, serve, spot, treatment
+from benchmarks import prepare, serve, spot
 from benchmarks import input as input_
+from benchmarks.images import damage, treatment
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from benchmarks.tables import DECIDED
 from benchmarks.training import batches, exchange, loop, train
