@@ -42,7 +42,7 @@ BENCHMARKS: Final = (
     _row("serve", "use a model", "images/s and times of requests to the scoring server"),
     Command(
         "spot", "train", "hours and USD of a run on Spot nodes that come and go, simulated",
-        "benchmarks.spot:measure", "benchmarks.spot:Options",
+        "benchmarks.spot.simulation:measure", "benchmarks.spot.simulation:Options",
     ),
     _row("operations", "look at runs", "the operations of a profiled step", run="run"),
     _row("timeline", "look at runs", "the phases of the exchange in a timeline", run="run"),
