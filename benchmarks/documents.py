@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import prepare, serve
 from benchmarks import input as input_
+from benchmarks import prepare, serve
 from benchmarks.images import damage, treatment
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from benchmarks.spot import simulation

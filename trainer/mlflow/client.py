@@ -140,7 +140,7 @@ class _Service:
         elif user and password:
             self._session.auth = (user, password)
 
-    def post(self, method: str, body: Mapping[str, object]) -> dict[str, Any]:
+    def post(self, method: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer.
 
         Raises:

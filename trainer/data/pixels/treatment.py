@@ -5,11 +5,9 @@ Everything that reads images calls `treat`: `prepare`, training on files in plac
 cannot be used is refused everywhere for the same reason. The signature of an exported model, which
 has no Pillow, refuses the images that `treat` would change.
 
-JPEGs in RGB or grey and plain 8-bit PNGs are kept byte for byte, without decoding their pixels.
-All other images are decoded once, here, and converted to baseline JPEG: upright by their EXIF
-orientation, opaque on white, in RGB or grey of 8 bits, the first of several frames.
-
-Only the standard library and Pillow: the image of the scoring server contains this file.
+JPEGs in RGB or grey and plain 8-bit PNGs are kept byte for byte. All others are decoded once and
+converted to baseline JPEG: upright by EXIF, opaque on white, in RGB or grey of 8 bits, the first of
+several frames. Standard library and Pillow only: the scoring server's image contains this file.
 """
 
 import io
