@@ -318,7 +318,7 @@ def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
         return [image.convert("I")]
     if image.mode in ("I", "F"):
         return [image]
-    lower = open_image(data) if image.mode in ("RGB", "RGBA") else image
+    lower: Any = open_image(data) if image.mode in ("RGB", "RGBA") else image
     tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile] if lower is not image else []
     if not tiles or not all(other for _, other in tiles) or "transparency" in image.info:
         return []
@@ -363,7 +363,7 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
 
 def is_narrow(image: Image.Image) -> bool:
     """Return whether an image of 8 bits uses at most 1/16 of its levels."""
-    extremes = [band.getextrema() for band in image.split()]
+    extremes: list[Any] = [band.getextrema() for band in image.split()]
     return max(most for _, most in extremes) - min(least for least, _ in extremes) <= 16
 
 
