@@ -1,6 +1,8 @@
 # `make train` installs what it needs and trains; `make help` lists all targets.
 
-PYTHON ?= python3.11
+# Looked for only where it is used. GPU=0 installs TensorFlow for CPUs, GPU=1 insists on a GPU, else it is as nvidia-smi says.
+PYTHON ?= $(shell scripts/find-python)
+GPU ?=
 ARGS ?=
 PRESET ?=
 RUN ?= runs/latest
@@ -58,17 +60,18 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 
 # One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
 # images share with the trainer have the versions that are tested here; pyspark lies beside the trainer's own numpy.
-LOCKS := trainer+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit spark-3 spark-4
+# They are resolved for Python 3.11; lock-check shows that 3.12 and 3.13 get the same versions.
+LOCKS := trainer+dev+benchmarks workstation+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit spark-3 spark-4
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
-	--python-version 3.11 --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
+	--python-version $${python:-3.11} --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
 LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
-	case $$groups in cpu|gpu) echo --constraints locks/trainer.txt;; \
+	case $$groups in cpu|gpu|workstation+*) echo --constraints locks/trainer.txt;; \
 	spark-*) echo --constraints locks/trainer.txt --no-emit-package numpy;; esac)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render snapshots faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -89,6 +92,7 @@ train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train: Train here, or on Azur
 ifdef NAMED_STACK
 	@$(INFRA_PYTHON) -m jobs submit --stack $(STACK) $(if $(PRESET),--preset $(PRESET)) $(if $(NODES),--nodes $(NODES)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 else
+	@cat .venv-trainer/processor.txt
 	@$(TRAINER_PYTHON) -m trainer train $(if $(PRESET),--preset $(PRESET)) $(ARGS)
 endif
 
@@ -212,12 +216,14 @@ images-gpu: $(INFRA) $(SBOM) ## Build the GPU image with Debian's CUDA instead o
 faults: $(INFRA) $(AZURITE) ## Hold every request of the commands against every fault, and write docs/faults.md
 	@$(INFRA_PYTHON) -m tests.jobs.faults $(ARGS)
 
-mutations: $(INFRA) ## Hold the security rules against changed stacks, and print what they catch
-	@$(INFRA_PYTHON) -m tests.infra.mutations.run $(ARGS)
+mutations: $(INFRA) ## Change every input of a stack, and print which security rule catches it: STACK=dev, else a stack of the tests
+	@$(INFRA_PYTHON) -m tests.infra.mutations.run $(if $(filter command line,$(origin STACK)),--stack $(STACK)) $(ARGS)
 
-render: $(INFRA) ## List what a stack declares, without Azure, and update all snapshots: STACK=dev
+render: $(INFRA) ## List what a stack declares, without Azure: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
-	@$(INFRA_PYTHON) -m infra.render.snapshot
+
+snapshots: $(INFRA) ## Write what the stacks declare to tests/infra/snapshots, for a review
+	@$(INFRA_PYTHON) -m infra.render.snapshot $(ARGS)
 
 diagram: $(INFRA) ## Print a picture of what a stack declares, without Azure: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render.diagram $(STACK) $(ARGS)
@@ -293,13 +299,20 @@ lock: $(UV) ## Write locks/ from pyproject.toml; locked versions stay unless UPG
 		$(COMPILE) $(LOCKED) $(UPGRADE) -o locks/$${groups%%+*}.txt || exit 1; \
 	done; echo "locks/ matches pyproject.toml"
 
-lock-check: $(UV) ## Fail if locks/ does not match pyproject.toml
+# Python 3.12 and 3.13 may need fewer packages than 3.11, but no others and no other versions.
+lock-check: $(UV) ## Fail if locks/ does not match pyproject.toml, or not every Python
 	@mkdir -p build
 	@for groups in $(LOCKS); do \
 		name=$${groups%%+*}; cp locks/$$name.txt build/$$name.txt; \
 		$(COMPILE) $(LOCKED) -o build/$$name.txt || exit 1; \
 		cmp -s locks/$$name.txt build/$$name.txt || { \
 			echo "error: locks/$$name.txt does not match pyproject.toml; run make lock and commit the result" >&2; exit 1; }; \
+		for python in 3.12 3.13; do \
+			$(COMPILE) $(LOCKED) -o build/$$name.txt || exit 1; \
+			grep -o '^[a-z][^ ]*==[^ ]*' locks/$$name.txt >build/$$name.pins; \
+			! grep -o '^[a-z][^ ]*==[^ ]*' build/$$name.txt | grep -vxF -f build/$$name.pins >&2 || { \
+				echo "error: Python $$python needs the packages above, which are not in locks/$$name.txt" >&2; exit 1; }; \
+		done; unset python; \
 	done; echo "locks are up to date"
 
 clean: ## Remove environments and caches; runs/ and data/ stay
@@ -314,10 +327,18 @@ $(UV): locks/uv.txt scripts/check-machine
 
 # MAKEFLAGS lets the build of Horovod use all cores. The lock also constrains Horovod's build dependencies, so that
 # it is compiled against the versions that it runs with.
-$(TRAINER): locks/trainer.txt pyproject.toml | $(UV)
-	@echo "Installing the trainer into .venv-trainer: 250 MB to download, then Horovod is compiled, once (2 to 5 minutes on 2 cores)"
+# Horovod is the same in both locks: it exchanges with Gloo.
+ifneq ($(GPU),)
+.PHONY: $(TRAINER)
+endif
+$(TRAINER): locks/trainer.txt locks/workstation.txt pyproject.toml environments/shared/horovod-cmake | $(UV)
 	@test -x $(TRAINER_PYTHON) || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv-trainer
-	@VIRTUAL_ENV=.venv-trainer MAKEFLAGS=-j$(JOBS) $(UV) pip sync --compile-bytecode --require-hashes --build-constraints locks/trainer.txt locks/trainer.txt
+	@choice=$$($(TRAINER_PYTHON) -m environments.workstation $(GPU)) && lock=$${choice%% *} && \
+		echo "Installing the trainer into .venv-trainer: $${choice#* }" && \
+		echo "250 MB to download, with a GPU 3 GB; then Horovod is compiled, once (2 to 5 minutes on 2 cores)" && \
+		VIRTUAL_ENV=.venv-trainer MAKEFLAGS=-j$(JOBS) HOROVOD_CMAKE=$(CURDIR)/environments/shared/horovod-cmake \
+		$(UV) pip sync --compile-bytecode --require-hashes --build-constraints locks/trainer.txt locks/$$lock.txt && \
+		echo "$${choice#* }" >.venv-trainer/processor.txt
 	@touch $@
 
 $(INFRA): locks/infra.txt | $(UV)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.errors import UserError
-from environments import base, build, inventory
+from environments import base, build, inventory, wheel_sizes
 from environments.build import Order
 from environments.builders import find_builder
 from environments.stand_in import cuda_compiler
@@ -50,6 +50,11 @@ def _parser() -> argparse.ArgumentParser:
     read.add_argument("root", type=Path, help="root folder of the image")
     read.add_argument("--to", type=Path, required=True, help="folder for the files")
     read.add_argument("--name", help="name of the image (default: name of the folder in --to)")
+    sizes = commands.add_parser("sizes", help="write the sizes of locked wheels")
+    sizes.set_defaults(run=_sizes)
+    sizes.add_argument(
+        "folders", type=Path, nargs="+", help="folders site-packages, installed from the locks"
+    )
     named = commands.add_parser("builder", help="print the container engine that builds images")
     named.set_defaults(run=_builder)
     removed = commands.add_parser("remove", help="remove the images that were built here")
@@ -77,6 +82,13 @@ def _inventory(options: argparse.Namespace) -> int:
     name = options.name or options.to.name
     inventory.write(build.SYFT, options.root, options.to, name)
     _tell(f"{options.to / inventory.SBOM}, {options.to / inventory.LICENCES}")
+    return 0
+
+
+def _sizes(options: argparse.Namespace) -> int:
+    found = [wheel_sizes.measure(folder) for folder in options.folders]
+    wheel_sizes.write({name: size for one in found for name, size in one.items()})
+    _tell(f"{wheel_sizes.TABLE}")
     return 0
 
 

@@ -104,9 +104,6 @@ def train(context: CycleContext) -> Findings:
 
 def _metrics(context: CycleContext, job: str, last_step: int) -> Findings:
     """Check that all metrics of a job have reached the workspace."""
-    if context.azure.options.image is None:
-        # Only the images have MLflow.
-        return []
     metrics = context.azure.mlflow.metrics(f"{context.workspace}/jobs/{job}")
     for name in ("train/loss", "evaluation/top1"):
         steps = [value["step"] for value in metrics.get(name, [])]

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ ENDED = ("Completed", "Failed", "Canceled")
 
 _SPACE = "runs"
 _RUN = re.compile(
-    r"/history/v1\.0(/subscriptions/.*?)(?:/experiments/[^/]+)?/runs/([^/]+)(?:/(\w+)(?:/.*)?)?"
+    r"/history/v1\.0(/subscriptions/.*?)(?:/experiment(?:s|ids)/[^/]+)?/runs/([^/]+)(?:/(\w+)(?:/.*)?)?"
 )
 _RUN_DATA = re.compile(r"/history/v1\.0(/subscriptions/.*?)/rundata")
 
@@ -77,6 +78,8 @@ class RunHistory:
     resources: ResourceManager
     runs: Runs
     blobs: Blobs
+    new_token: Callable[[str], tuple[str, dt.datetime]]
+    """Returns a token for a run, by the job's id, and its expiry."""
 
     def respond(self, request: Request) -> Response:
         """Respond to a request below /history.
@@ -95,6 +98,9 @@ class RunHistory:
         if request.method == "PATCH" and match[3] is None:
             self._change(f"{match[1]}/jobs/{match[2]}", request.json())
             return Response(body=self._run(match[1], match[2]))
+        if match[3] == "token":
+            token, expiry = self.new_token(f"{match[1]}/jobs/{match[2]}")
+            return Response(body={"token": token, "expiryTimeUtc": expiry.isoformat()})
         if match[3] == "serviceinstances":
             return Response(body={"instances": self._services(f"{match[1]}/jobs/{match[2]}")})
         if match[3] not in {None, "details"}:

@@ -1,5 +1,6 @@
 """Azure Machine Learning: composes the scheduler, run history and MLflow."""
 
+import datetime as dt
 import time
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -62,7 +63,7 @@ class MachineLearning:
         self.scheduler = Scheduler(
             self.resources, self.runs, self.nodes, self.options, self._execution
         )
-        self.run_history = RunHistory(self.resources, self.runs, self.blobs)
+        self.run_history = RunHistory(self.resources, self.runs, self.blobs, self._new_token)
         self.mlflow = Mlflow(self.resources, self.runs, self.resources.store)
         self.resources.register({JOB: CommandJob(self.resources, self.runs, self.scheduler)})
 
@@ -103,6 +104,12 @@ class MachineLearning:
         programs = disks.programs(context, None)
         mounts = disks.mounts(self.trusted)
         return ContainerProcesses(self.image, spec, programs, mounts, self.reaper, part)
+
+    def _new_token(self, job: str) -> tuple[str, dt.datetime]:
+        document = self.resources.get(job) or {"properties": {}}
+        identity = (document["properties"].get("identity") or {}).get("clientId")
+        expiry = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=_TOKEN_SECONDS)
+        return self.identity.token(identity or "run", self.url, _TOKEN_SECONDS), expiry
 
     def _context(self, spec: JobSpec, execution_id: str) -> RunContext:
         workspace = self.resources.get(spec.workspace) or {"properties": {}}

@@ -17,7 +17,6 @@ IMAGES = ("cpu", "gpu")
 NOT_IN_IMAGES = {"tf2onnx", "onnx", "onnxruntime", "pyspark", "pandas"}
 """Packages for ONNX exports, which are made on a user's machine, and of a Spark cluster."""
 
-IN_IMAGES_ONLY = {"mlflow": "mlflow-skinny"}
 COMPUTE_CAPABILITY = {"V100": 70, "T4": 75, "A100": 80, "H100": 90, "H200": 90}
 """CUDA compute capability of NVIDIA's GPU models, times ten."""
 
@@ -49,7 +48,7 @@ def packages():
             listed = " ".join(file.split("/")[0].removesuffix(".py") for file in files)
         by_module |= dict.fromkeys(listed.split(), package.metadata["Name"])
     # Several packages share this name; it is the one of these that is imported by it.
-    return by_module | IN_IMAGES_ONLY | {"google": "protobuf"}
+    return by_module | {"google": "protobuf"}
 
 
 def dockerfile(image):
@@ -91,7 +90,7 @@ def test_all_that_the_trainer_imports_is_in_the_image(image, packages):
 
 @pytest.mark.parametrize("image", IMAGES)
 def test_azure_finds_what_it_asks_of_an_image(image):
-    assert {"azureml-mlflow", "ipykernel"} <= locked(image).keys()
+    assert {"ipykernel"} <= locked(image).keys()
     assert {"openssh-server", "openmpi-bin"} <= set(dockerfile(image).split())
 
 
@@ -105,7 +104,7 @@ def test_the_build_context_holds_what_the_build_copies(image):
         for source in line.split()[1:-1]
     ]
     own = {"Standard_ND40rs_v2.nccl.xml"} if image == "gpu" else set()
-    assert {LOCK, "check.py", "openmpi-mca-params.conf"} | own == set(copied)
+    assert {LOCK, "check.py", "horovod-cmake", "openmpi-mca-params.conf"} | own == set(copied)
     assert {"Dockerfile", *copied} == set(contents)
 
 
@@ -124,7 +123,7 @@ def test_the_lock_is_dealt_to_wheels_and_to_what_is_compiled(image, tmp_path):
 
 def test_the_images_differ_in_cuda_alone():
     one, other = (build_context(ROOT, image).contents for image in IMAGES)
-    for name in ("check.py", "openmpi-mca-params.conf"):
+    for name in ("check.py", "horovod-cmake", "openmpi-mca-params.conf"):
         assert one[name] == other[name], name
     cpu, gpu = (instructions(dockerfile(image)) for image in IMAGES)
     for line in cpu:
@@ -162,6 +161,41 @@ def test_the_compiler_is_of_the_cuda_that_runs():
     (copied,) = re.findall(r"--from=cuda /usr/local/cuda-(\S+)", dockerfile("gpu"))
     runs = locked("gpu")["nvidia-cuda-runtime-cu12"]
     assert image == copied == ".".join(runs.split(".")[:2])
+
+
+@pytest.mark.parametrize("name", ["gpu", "workstation"])
+def test_cudnn_still_has_kernels_for_v100(name):
+    assert tuple(map(int, locked(name)["nvidia-cudnn-cu12"].split(".")[:2])) < (9, 11)
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu", "trainer", "workstation"])
+def test_nothing_is_installed_that_nothing_imports(name):
+    assert not {"libclang", "jedi", "mlflow-skinny", "azureml-mlflow"} & locked(name).keys()
+
+
+def test_a_workstation_gets_the_versions_that_are_tested():
+    tested, there = locked("trainer"), locked("workstation")
+    one = {one_name(name): version for name, version in tested.items()}
+    other = {one_name(name): version for name, version in there.items()}
+    assert one.items() <= other.items()
+    assert all(name.startswith("nvidia-") for name in other.keys() - one.keys())
+
+
+def test_horovods_build_leaves_out_the_file_that_does_not_compile(tmp_path):
+    lists = tmp_path / "sources" / "horovod" / "tensorflow" / "CMakeLists.txt"
+    lists.parent.mkdir(parents=True)
+    kept = 'list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/mpi_ops.cc")\n'
+    lists.write_text(kept + kept.replace("mpi_ops", "xla_mpi_ops"))
+    cmake = tmp_path / "cmake"
+    cmake.write_text('#!/bin/sh\necho "$@"\n')
+    cmake.chmod(0o755)
+    for arguments in ([tmp_path / "sources", "-D", "A=B"], ["--build", "."]):
+        done = subprocess.run(
+            [ROOT / "environments" / "shared" / "horovod-cmake", *arguments],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.split() == [str(argument) for argument in arguments]
+    assert lists.read_text() == kept
 
 
 @pytest.mark.slow

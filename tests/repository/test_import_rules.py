@@ -43,7 +43,6 @@ JOBS_TAKE_FROM_TRAINER = {
 
 ONLY = {
     "horovod": {"trainer/distributed/horovod.py"},
-    "mlflow": {"trainer/mlflow/logger.py"},
     "pyspark": {
         f"trainer/spark/{name}.py"
         for name in ("classifier", "job", "preparation", "ranks", "runner", "session")

@@ -126,7 +126,47 @@ def test_a_machine_that_lacks_something_is_told_what_to_do():
     )  # fmt: skip
     assert done.returncode == 1
     assert "python-that-is-not-there is not installed" in done.stderr
-    assert "apt install python3.11" in done.stderr
+    assert "needed is Python 3.11, 3.12 or 3.13" in done.stderr
+    assert "apt install python3-venv python3-dev" in done.stderr
+
+
+def pretended(folder, version, *, complete):
+    """Write a python of a version that says so, and has headers or not."""
+    python = folder / f"python{version}"
+    sensible = 'case "$2" in *print*) echo %s;; *Python.h*) exit %d;; esac'
+    python.write_text("#!/bin/sh\n" + sensible % (version, not complete) + "\n")
+    python.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("there", "taken"),
+    [
+        ({"3.11": True, "3.12": True, "3.13": True}, "python3.12"),
+        ({"3.11": True, "3.13": True}, "python3.13"),
+        ({"3.11": True, "3.12": False}, "python3.11"),
+        ({"3.13": False}, "python3.13"),
+        ({"3.14": True}, "python3"),
+    ],
+)
+def test_setup_takes_the_first_python_that_can_compile_horovod(there, taken, tmp_path):
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    for version, complete in there.items():
+        pretended(tmp_path, version, complete=complete)
+    done = subprocess.run(
+        [ROOT / "scripts" / "find-python"], env={"PATH": str(tmp_path)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"{taken}\n"
+
+
+def test_another_python_is_refused_with_the_versions_that_can_be_used(tmp_path):
+    pretended(tmp_path, "3.14", complete=True)
+    done = subprocess.run(
+        [ROOT / "scripts" / "check-machine", tmp_path / "python3.14"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "is Python 3.14; needed is Python 3.11, 3.12 or 3.13" in done.stderr
 
 
 def test_a_machine_without_a_compiler_is_told_what_to_do(tmp_path):

@@ -40,7 +40,12 @@ def set_up_device(config: TrainConfig, communicator: Communicator, devices: int 
     if gpus:
         # Some launchers make only its own GPUs visible to each rank.
         isolated = len(gpus) == devices and "CUDA_VISIBLE_DEVICES" in os.environ
-        if ranks * devices > len(gpus) and not isolated:
+        alone, backend = len(gpus) == devices == 1 and not isolated, communicator.backend
+        # NCCL refuses two ranks on one GPU; Gloo, with which `make setup` builds Horovod, does not.
+        shared = alone and backend is not None and "NCCL" not in backend.built
+        if shared and ranks > 1 and communicator.rank == 0:
+            print(f"note: {ranks} ranks share one GPU; see --ranks", file=sys.stderr)
+        if ranks * devices > len(gpus) and not isolated and not shared:
             each = "a GPU of its own" if devices == 1 else f"{devices} GPUs of its own"
             raise ConfigError(
                 [
@@ -48,7 +53,7 @@ def set_up_device(config: TrainConfig, communicator: Communicator, devices: int 
                     f" {plural(len(gpus), 'GPU')}; each rank needs {each}"
                 ]
             )
-        first = 0 if isolated else communicator.local_rank * devices
+        first = 0 if isolated or shared else communicator.local_rank * devices
         mine = gpus[first : first + devices]
         tf.config.set_visible_devices(mine, "GPU")
         for gpu in mine:
@@ -57,8 +62,8 @@ def set_up_device(config: TrainConfig, communicator: Communicator, devices: int 
             _check_bfloat16(tf.config.experimental.get_device_details(mine[0]))
     elif config.compute.precision != "float32" and communicator.rank == 0:
         print(
-            "warning: no GPU is visible (`make setup` installs TensorFlow for CPUs);"
-            f" {config.compute.precision} is slow without one",
+            "warning: no GPU is visible (the first line of `make train` says for which processor"
+            f" TensorFlow is installed); {config.compute.precision} is slow without one",
             file=sys.stderr,
         )
     if devices > 1 and not gpus:

@@ -14,6 +14,7 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from sysconfig import get_path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -139,7 +140,7 @@ def _lines(frame: FrameType) -> tuple[str, ...]:
 
 def _short(file: str) -> str:
     """Return a path without what all paths of an installation have in common."""
-    for folder in ("/site-packages/", "/dist-packages/", "/lib/python3.11/"):
+    for folder in ("/site-packages/", "/dist-packages/", f"{get_path('stdlib')}/"):
         if folder in file:
             return file.rpartition(folder)[2]
     return file.removeprefix(f"{Path(__file__).parents[2]}/")

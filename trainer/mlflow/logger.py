@@ -1,8 +1,7 @@
 """Metrics for MLflow, sent by rank 0 if a tracking server is configured.
 
-Azure Machine Learning configures its own in every job. All work happens in a thread, including the
-seconds of MLflow's import: training neither waits for the server nor fails because of it. Without a
-server nothing is loaded or started.
+Azure Machine Learning configures its own in every job. All work happens in a thread: training
+neither waits for the server nor fails because of it. Without a server nothing is started.
 """
 
 import os
@@ -10,21 +9,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from math import isfinite
 from typing import Final, Protocol
 
 from trainer.errors import EXIT_STATUS_TAG, RUNNING
 from trainer.leaves import TASKS
 from trainer.loggers.observer import Observed, Observer
+from trainer.mlflow.client import LARGEST_BATCH, MlflowClient, Point
 
 CAPACITY: Final = 10_000
 """Points to buffer for a server that does not respond; further points are dropped."""
-
-LARGEST_BATCH: Final = 1000
-"""Points that MLflow accepts in one request."""
 
 FLUSH_SECONDS: Final = 10.0
 """Longest wait for the last points at the end; a pre-empted node has 30 seconds in all."""
@@ -34,17 +29,6 @@ _SENT: Final = {
     *(metric.key for task in TASKS.values() for metric in (task.training, *task.evaluation)),
 }
 """Metrics sent to MLflow; metrics.jsonl and TensorBoard have all."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """One value of one metric."""
-
-    key: str
-    value: float
-    milliseconds: int
-    """Time of the value, in milliseconds since 1970."""
-    step: int
 
 
 class Client(Protocol):
@@ -165,56 +149,8 @@ class MlflowLogger(Observer):
             )
 
 
-class MlflowClient:
-    """The MLflow run that the environment names, or a new one."""
-
-    def __init__(self, name: str) -> None:
-        """Args:
-            name: Name of a new run.
-
-        Raises:
-            mlflow.exceptions.MlflowException: The server cannot be reached, or refuses.
-        """
-        from mlflow import entities, tracking  # noqa: PLC0415 takes seconds, in this thread
-
-        self._entities, self._client = entities, tracking.MlflowClient()
-        run_id = os.environ.get("MLFLOW_RUN_ID")
-        self._own = run_id is None
-        self._run = run_id or self._client.create_run(self._experiment(), run_name=name).info.run_id
-
-    def describe(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
-        named = [self._entities.RunTag(name, str(value)) for name, value in tags.items()]
-        chosen = [self._entities.Param(name, str(value)) for name, value in parameters.items()]
-        # Separately, because MLflow refuses new parameters of a run resumed with other options.
-        self._client.log_batch(self._run, tags=named, synchronous=True)
-        self._client.log_batch(self._run, params=chosen, synchronous=True)
-
-    def send(self, points: Sequence[Point]) -> None:
-        metrics = [
-            self._entities.Metric(point.key, point.value, point.milliseconds, point.step)
-            for point in points
-        ]
-        self._client.log_batch(self._run, metrics=metrics, synchronous=True)
-
-    def end(self, exit_status: int, *, failed: bool) -> None:
-        self._client.set_tag(self._run, EXIT_STATUS_TAG, str(exit_status))
-        if self._own:
-            self._client.set_terminated(self._run, "FAILED" if failed else "FINISHED")
-
-    def _experiment(self) -> str:
-        name = os.environ.get("MLFLOW_EXPERIMENT_NAME")
-        if name is None:
-            return os.environ.get("MLFLOW_EXPERIMENT_ID", "0")
-        experiment = self._client.get_experiment_by_name(name)
-        if experiment is None:
-            return str(self._client.create_experiment(name))
-        return str(experiment.experiment_id)
-
-
 def mlflow_logger(observed: Observed) -> MlflowLogger:
-    """Return the logger of a run; it sends metrics from rank 0 only, with a server and with MLflow
-    installed.
-    """
+    """Return the logger of a run; it sends metrics from rank 0 only, if there is a server."""
     chief, name = observed.communicator.rank == 0, observed.folder.name
-    enabled = chief and "MLFLOW_TRACKING_URI" in os.environ and find_spec("mlflow") is not None
-    return MlflowLogger((lambda: MlflowClient(name)) if enabled else None)
+    enabled = chief and "MLFLOW_TRACKING_URI" in os.environ
+    return MlflowLogger((lambda: MlflowClient(name, os.environ)) if enabled else None)

@@ -1,9 +1,11 @@
 """Submitted jobs as local processes."""
 
+import datetime as dt
 import json
 import shlex
 import time
 
+import jwt
 import pytest
 
 from tests.rehearsal.support.small_platform import CLUSTER, RESULTS, WORKSPACE, compute
@@ -282,6 +284,17 @@ def test_metrics_are_tracked_by_mlflows_protocol(client, azure):
     assert run["data"]["params"] == [{"key": "preset", "value": "digits"}]
     values = azure.mlflow.metrics(f"{WORKSPACE}/jobs/metrics")["loss"]
     assert [value["value"] for value in values] == [0.5, 0.25]
+
+
+@pytest.mark.parametrize("experiment", ["experimentids/5", "experiments/e"])
+def test_a_job_can_renew_its_token(client, experiment):
+    client.job("renewed", "true")
+    client.wait("renewed")
+    given = client.get(f"/history/v1.0{WORKSPACE}/{experiment}/runs/renewed/token").json()
+    claims = jwt.decode(given["token"], options={"verify_signature": False})
+    assert claims["exp"] == pytest.approx(
+        dt.datetime.fromisoformat(given["expiryTimeUtc"]).timestamp(), abs=2
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,60 +1,70 @@
-"""MLflow gets rank 0's metrics, and training neither waits for it nor fails with it.
+"""MLflow gets rank 0's metrics, and training neither waits for it nor fails with it."""
 
-MLflow itself is in the images only; a package of its name that writes down what it is asked stands
-for it.
-"""
-
+import base64
 import json
-import sys
 import threading
+import time
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+import requests
 
 from common.errors import UserError
 from tests.trainer.support.command import TINY, metrics
 from tests.trainer.support.forked import fork_trainer
 from trainer.errors import NonFiniteError
 from trainer.loggers.observer import Observed
-from trainer.mlflow.logger import CAPACITY, LARGEST_BATCH, MlflowLogger, mlflow_logger
+from trainer.mlflow.client import LARGEST_BATCH, MlflowClient, _Token, _token_address
+from trainer.mlflow.logger import CAPACITY, MlflowLogger, mlflow_logger
 
 TIMEOUT = 30
 
-MLFLOW = {
-    "__init__": "",
-    "entities": "Metric = Param = RunTag = lambda *values: values\n",
-    "tracking": """
-import json, os
-from types import SimpleNamespace
 
-class MlflowClient:
-    def _note(self, *what):
-        with open(os.environ["MLFLOW_TRACKING_URI"], "a") as file:
-            file.write(json.dumps(what) + "\\n")
+class Server(ThreadingHTTPServer):
+    """An MLflow server that remembers what it was asked, and refuses what it is told to refuse."""
 
-    def get_experiment_by_name(self, name):
-        return SimpleNamespace(experiment_id="17") if name == "there" else None
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked, self.signed, self.busy, self.refused = [], [], 0, ()
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
 
-    def create_experiment(self, name):
-        self._note("experiment", name)
-        return "18"
+    def answer(self, method, body):
+        self.asked.append([method, body])
+        if self.busy:
+            self.busy -= 1
+            return 503, {}
+        if method in self.refused or body.get("experiment_name") == "not":
+            return 404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "not there"}
+        return 200, {
+            "experiments/get-by-name": {"experiment": {"experiment_id": "17"}},
+            "experiments/create": {"experiment_id": "18"},
+            "runs/create": {"run": {"info": {"run_id": "new"}}},
+            "token": {"token": "renewed"},
+        }.get(method, {})
 
-    def create_run(self, experiment, run_name):
-        self._note("run", experiment, run_name)
-        return SimpleNamespace(info=SimpleNamespace(run_id="new"))
 
-    def log_batch(self, run, metrics=(), params=(), tags=(), synchronous=None):
-        self._note("batch", run, metrics, params, tags)
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        address = urlsplit(self.path)
+        given = json.loads(body) if body else dict(parse_qsl(address.query))
+        self.server.signed.append(self.headers["Authorization"])
+        method = address.path.rpartition("/2.0/mlflow/")[2].rpartition("/job-r1/")[2]
+        status, answer = self.server.answer(method, given)
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
 
-    def set_tag(self, run, key, value):
-        self._note("tag", run, key, value)
+    def do_GET(self):
+        self.do_POST()
 
-    def set_terminated(self, run, status):
-        self._note("end", run, status)
-""",
-}
+    def log_message(self, *_):
+        pass
 
 
 class Recorder:
@@ -103,20 +113,14 @@ def logger_of(name, rank=0):
 
 
 @pytest.fixture
-def mlflow(tmp_path, monkeypatch):
-    """The stand-in on the path; returns what it was asked."""
-    package = tmp_path / "packages" / "mlflow"
-    package.mkdir(parents=True)
-    for name, text in MLFLOW.items():
-        (package / f"{name}.py").write_text(text)
-    notes = tmp_path / "notes.jsonl"
-    monkeypatch.syspath_prepend(package.parent)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(notes))
-    for name in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"):
-        monkeypatch.delenv(name, raising=False)
-    yield lambda: [json.loads(line) for line in notes.read_text().splitlines()]
-    for name in [name for name in sys.modules if name.split(".")[0] == "mlflow"]:
-        del sys.modules[name]
+def server(monkeypatch):
+    """A server that the environment names."""
+    with Server() as there:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", there.url)
+        for name in ("RUN_ID", "EXPERIMENT_ID", "EXPERIMENT_NAME", "TRACKING_TOKEN"):
+            monkeypatch.delenv(f"MLFLOW_{name}", raising=False)
+        yield there
+        there.shutdown()
 
 
 def test_the_chosen_metrics_are_sent_by_step_after_what_the_run_is():
@@ -216,74 +220,138 @@ def test_an_attempt_that_is_stopped_ends_with_its_status_and_has_not_failed():
     assert client.calls[-1] == ("end", 143, False)
 
 
-@pytest.mark.parametrize("lacks", ["server", "package", "rank 0"])
-def test_elsewhere_nothing_is_loaded_or_started(lacks, mlflow, monkeypatch):
+@pytest.mark.parametrize("lacks", ["server", "rank 0"])
+def test_elsewhere_nothing_is_sent_or_started(lacks, server, monkeypatch):
     if lacks == "server":
         monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    if lacks == "package":
-        monkeypatch.setattr("trainer.mlflow.logger.find_spec", lambda name: None)
     before = threading.active_count()
     with logger_of("first", rank=int(lacks == "rank 0")) as sent:
         sent.begin({}, {})
         sent.add("train", 1, {"loss": 1.0})
         assert threading.active_count() == before
-    assert "mlflow" not in sys.modules
+    assert server.asked == []
 
 
-def test_the_run_that_the_environment_names_is_added_to_and_not_ended(mlflow, monkeypatch):
+def test_the_run_that_the_environment_names_is_added_to_and_not_ended(server, monkeypatch):
     monkeypatch.setenv("MLFLOW_RUN_ID", "job-r1")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret")
     with logger_of("first") as sent:
         sent.begin({"epochs": 3}, {"trainer.run": "first"})
         sent.add("train", 5, {"loss": 2.5})
-    tags, parameters, points, end = mlflow()
-    named = [["trainer.run", "first"], ["trainer.exit_status", "running"]]
-    assert tags == ["batch", "job-r1", [], [], named]
-    assert end == ["tag", "job-r1", "trainer.exit_status", "0"]
-    assert parameters == ["batch", "job-r1", [], [["epochs", "3"]], []]
-    ((key, value, milliseconds, step),) = points[2]
-    assert (key, value, step) == ("train/loss", 2.5, 5)
-    assert milliseconds > 1.7e12
+    named = [
+        {"key": "trainer.run", "value": "first"},
+        {"key": "trainer.exit_status", "value": "running"},
+    ]
+    tags, parameters, points, end = server.asked
+    assert tags == ["runs/log-batch", {"run_id": "job-r1", "tags": named}]
+    chosen = [{"key": "epochs", "value": "3"}]
+    assert parameters == ["runs/log-batch", {"run_id": "job-r1", "params": chosen}]
+    status = {"run_id": "job-r1", "key": "trainer.exit_status", "value": "0"}
+    assert end == ["runs/set-tag", status]
+    (point,) = points[1]["metrics"]
+    assert point.pop("timestamp") > 1.7e12
+    assert point == {"key": "train/loss", "value": 2.5, "step": 5}
+    assert set(server.signed) == {"Bearer secret"}
 
 
 @pytest.mark.parametrize(
     ("variables", "asked"),
     [
-        ({}, [["run", "0", "first"]]),
-        ({"MLFLOW_EXPERIMENT_ID": "5"}, [["run", "5", "first"]]),
-        ({"MLFLOW_EXPERIMENT_NAME": "there"}, [["run", "17", "first"]]),
-        ({"MLFLOW_EXPERIMENT_NAME": "not"}, [["experiment", "not"], ["run", "18", "first"]]),
+        ({}, [["runs/create", "0"]]),
+        ({"MLFLOW_EXPERIMENT_ID": "5"}, [["runs/create", "5"]]),
+        ({"MLFLOW_EXPERIMENT_NAME": "there"},
+         [["experiments/get-by-name", None], ["runs/create", "17"]]),
+        ({"MLFLOW_EXPERIMENT_NAME": "not"},
+         [["experiments/get-by-name", None], ["experiments/create", None], ["runs/create", "18"]]),
     ],
-)
-def test_without_a_named_run_one_is_made_and_ended(variables, asked, mlflow, monkeypatch):
+)  # fmt: skip
+def test_without_a_named_run_one_is_made_and_ended(variables, asked, server, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with logger_of("first") as sent:
         sent.begin({}, {})
-    assert mlflow()[: len(asked)] == asked
-    assert mlflow()[-1] == ["end", "new", "FINISHED"]
+    first = server.asked[: len(asked)]
+    assert [[method, body.get("experiment_id")] for method, body in first] == asked
+    assert first[-1][1]["run_name"] == "first"
+    method, ended = server.asked[-1]
+    assert (method, ended["run_id"], ended["status"]) == ("runs/update", "new", "FINISHED")
+
+
+def test_a_server_that_is_busy_for_a_moment_gets_every_point(server, capsys):
+    with logger_of("first") as sent:
+        server.busy = 2
+        sent.begin({}, {})
+        sent.add("train", 1, {"loss": 1.0})
+    assert [body["metrics"][0]["step"] for _, body in server.asked if "metrics" in body] == [1]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_refusal_names_the_request_and_the_servers_words(server, capsys):
+    server.refused = ("runs/set-tag",)
+    with logger_of("first") as sent:
+        sent.begin({}, {})
+    error = capsys.readouterr().err
+    assert "POST" in error
+    assert "runs/set-tag: status 404" in error
+    assert "RESOURCE_DOES_NOT_EXIST" in error
+
+
+@pytest.mark.parametrize("uri", ["file:/somewhere", "databricks", "sqlite:///x.db"])
+def test_what_is_not_a_server_is_refused(uri):
+    with pytest.raises(ValueError, match=f"MLFLOW_TRACKING_URI={uri} must begin with https"):
+        MlflowClient("first", {"MLFLOW_TRACKING_URI": uri})
+
+
+WORKSPACE = (
+    "/subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServices/workspaces/w"
+)
+
+
+@pytest.mark.parametrize(
+    ("variables", "address"),
+    [
+        ({"MLFLOW_RUN_ID": "j", "MLFLOW_EXPERIMENT_ID": "5", "MLFLOW_EXPERIMENT_NAME": "e"},
+         f"https://azure/history/v1.0{WORKSPACE}/experimentids/5/runs/j/token"),
+        ({"MLFLOW_RUN_ID": "j", "MLFLOW_EXPERIMENT_NAME": "e"},
+         f"https://azure/history/v1.0{WORKSPACE}/experiments/e/runs/j/token"),
+        ({"MLFLOW_EXPERIMENT_NAME": "e"}, None),
+    ],
+)  # fmt: skip
+def test_a_job_finds_where_its_token_is_renewed(variables, address):
+    assert _token_address("https://azure", f"/mlflow/v2.0{WORKSPACE}", variables) == address
+
+
+@pytest.mark.parametrize(
+    ("age", "refused", "used"), [(70, False, "old"), (80, False, "renewed"), (80, True, "old")]
+)
+def test_a_token_is_renewed_in_the_last_quarter_of_its_life(age, refused, used, server):
+    claims = {"iat": time.time() - age, "exp": time.time() + 100 - age}
+    text = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    old = f"header.{text}.signature"
+    server.refused = ("token",) if refused else ()
+    sign = _Token(old, f"{server.url}/runs/job-r1/token")
+    signed = sign(requests.Request("GET", server.url).prepare()).headers["Authorization"]
+    assert signed == f"Bearer {old if used == 'old' else 'renewed'}"
 
 
 @pytest.mark.slow
-def test_a_training_of_two_ranks_is_sent_once(mlflow, workplace):
-    env = {
-        "PYTHONPATH": str(workplace / "packages"),
-        "MLFLOW_TRACKING_URI": str(workplace / "notes.jsonl"),
-        "MLFLOW_RUN_ID": "job-r1",
-    }
+def test_a_training_of_two_ranks_is_sent_once(server, workplace):
+    env = {"MLFLOW_TRACKING_URI": server.url, "MLFLOW_RUN_ID": "job-r1"}
     args = ("train", *TINY, "--name", "first", "--max-steps", "20")
     done = fork_trainer(*args, cwd=workplace, env=[env, env])
     assert done.returncode == 0, done.stderr
     run = workplace / "runs" / "first"
-    tags, parameters, *batches, end = mlflow()
-    assert end == ["tag", "job-r1", "trainer.exit_status", "0"]
-    assert {"trainer.run": "first", "trainer.attempt": "1"}.items() <= dict(tags[4]).items()
-    chosen = dict(parameters[3])
+    (_, tags), (_, parameters), *batches, end = server.asked
+    status = {"run_id": "job-r1", "key": "trainer.exit_status", "value": "0"}
+    assert end == ["runs/set-tag", status]
+    named = {tag["key"]: tag["value"] for tag in tags["tags"]}
+    assert {"trainer.run": "first", "trainer.attempt": "1"}.items() <= named.items()
+    chosen = {one["key"]: one["value"] for one in parameters["params"]}
     assert {"preset": "digits", "epochs": "2", "ranks": "2", "model.depth": "18"}.items() <= (
         chosen.items()
     )
     assert not {"name", "runs_dir", "data.dir"} & chosen.keys()
-    points = [point for batch in batches for point in batch[2]]
+    points = [point for _, body in batches for point in body["metrics"]]
     for event, name in (("train", "loss"), ("train", "images_per_second"), ("evaluation", "top1")):
-        assert [(p[3], p[1]) for p in points if p[0] == f"{event}/{name}"] == [
-            (line["step"], line[name]) for line in metrics(run, event) if name in line
-        ]
+        sent = [(p["step"], p["value"]) for p in points if p["key"] == f"{event}/{name}"]
+        assert sent == [(line["step"], line[name]) for line in metrics(run, event) if name in line]

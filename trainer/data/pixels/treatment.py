@@ -19,9 +19,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
-from PIL import ExifTags, Image, ImageMath, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, ImageMath, UnidentifiedImageError
 
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 """Accepted formats, by Pillow's names; each further decoder would be one more to trust."""
@@ -180,7 +180,7 @@ def encoding_of(data: bytes) -> str:
     return next((name for name, begin in _BEGINS.items() if data.startswith(begin)), "")
 
 
-def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> Image.Image:
+def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> ImageFile.ImageFile:
     """Read the header of an image without decoding pixels.
 
     Raises:
@@ -318,8 +318,10 @@ def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
         return [image.convert("I")]
     if image.mode in ("I", "F"):
         return [image]
-    lower: Any = open_image(data) if image.mode in ("RGB", "RGBA") else image
-    tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile] if lower is not image else []
+    if image.mode not in ("RGB", "RGBA"):
+        return []
+    lower = open_image(data)
+    tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile]
     if not tiles or not all(other for _, other in tiles) or "transparency" in image.info:
         return []
     # Pillow keeps the upper 8 of 16 bits; told that the bytes are swapped, it keeps the lower 8.
@@ -363,8 +365,9 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
 
 def is_narrow(image: Image.Image) -> bool:
     """Return whether an image of 8 bits uses at most 1/16 of its levels."""
-    extremes: list[Any] = [band.getextrema() for band in image.split()]
-    return max(most for _, most in extremes) - min(least for least, _ in extremes) <= 16
+    bands = image.split()
+    values = [value for band in bands for value in cast("tuple[int, int]", band.getextrema())]
+    return max(values) - min(values) <= 16
 
 
 def _is_transparent(image: Image.Image) -> bool:
