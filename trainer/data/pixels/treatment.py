@@ -318,10 +318,9 @@ def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
         return [image.convert("I")]
     if image.mode in ("I", "F"):
         return [image]
-    lower = open_image(data)
-    tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile]
-    colours = image.mode in ("RGB", "RGBA") and "transparency" not in image.info
-    if not colours or not tiles or not all(other for _, other in tiles):
+    lower, colours = open_image(data), image.mode in ("RGB", "RGBA")
+    tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile] if colours else []
+    if not tiles or not all(other for _, other in tiles) or "transparency" in image.info:
         return []
     # Pillow keeps the upper 8 of 16 bits; told that the bytes are swapped, it keeps the lower 8.
     lower.tile = [tile._replace(args=other) for tile, other in tiles]
