@@ -57,10 +57,12 @@ def texts(key):
     if key == "profile.steps":
         spans = st.tuples(st.integers(1, 10**6), st.integers(1, 10**6))
         return spans.map(lambda span: f"{span[0]}:{sum(span)}")
-    if key == "events.address":
-        return st.sampled_from(["azure", "nowhere", "http://127.0.0.1:8080"])
-    if key == "model.network":
-        return st.sampled_from(sorted(NETWORKS))
+    choices = {
+        "events.address": ["azure", "nowhere", "http://127.0.0.1:8080"],
+        "model.network": sorted(NETWORKS),
+    }
+    if key in choices:
+        return st.sampled_from(choices[key])
     if key == "optimizer.rates":
         factors = st.floats(0, allow_infinity=False).map(repr)
         prefixes = st.text(string.ascii_letters + string.digits + "_/=", min_size=1, max_size=9)
