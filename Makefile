@@ -54,6 +54,8 @@ SBOM := .tools/sbom/.ready
 AUDIT := .tools/audit/.ready
 SERVING := .tools/serving/.ready
 SPARKS := .tools/spark-3/.ready .tools/spark-4/.ready
+# A target that someone asks for by name fails if all of its tests are skipped.
+MUST_RUN := -p tests.must_run
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
 # One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
@@ -138,8 +140,8 @@ endif
 commission: $(INFRA) ## Foresee: Run the checks of a new platform, the cheapest first, and write a page of facts: STACK=dev DATA_SET=imagenet:3 CAP=100
 	@$(INFRA_PYTHON) -m jobs commission --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(CAP),--cap $(CAP)) $(if $(YES),--yes) $(ARGS)
 
-chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20 TRAINING=digits
-	@CHAOS_SEED=$(SEED) CHAOS_KILLS=$(KILLS) CHAOS_TRAINING=$(TRAINING) CHAOS_JSON=$(JSON) $(TRAINER_PYTHON) -m pytest tests/trainer/test_chaos.py -m long -q -s $(ARGS)
+chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20 TRAINING=digits RANKS=any
+	@CHAOS_SEED=$(SEED) CHAOS_KILLS=$(KILLS) CHAOS_TRAINING=$(TRAINING) CHAOS_RANKS=$(RANKS) CHAOS_JSON=$(JSON) $(TRAINER_PYTHON) -m pytest $(MUST_RUN) tests/trainer/test_chaos.py -m long -q -s $(ARGS)
 
 profile: $(XPROF) ## Serve a page of what --profile.steps recorded: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
@@ -189,10 +191,10 @@ rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Try without Azure: Deploy,
 	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(IMAGE),--image localhost/trainer-$(IMAGE):latest) $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
 
 rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) $(SERVING) ## Rehearse failures, from a lost network to an interrupted teardown
-	$(INFRA_PYTHON) -m pytest -n 2 --dist loadfile -m rehearse_all tests/rehearsal $(ARGS)
+	$(INFRA_PYTHON) -m pytest $(MUST_RUN) -n 2 --dist loadfile -m rehearse_all tests/rehearsal $(ARGS)
 
 rehearse-scoring: $(INFRA) $(TRAINER) $(AZURITE) $(SERVING) ## Train, deploy the model to an endpoint, score, promote, score in batch: without Azure
-	$(INFRA_PYTHON) -m pytest -m rehearse_all tests/rehearsal/serving $(ARGS)
+	$(INFRA_PYTHON) -m pytest $(MUST_RUN) -m rehearse_all tests/rehearsal/serving $(ARGS)
 
 # Without prerequisites: the output goes to `eval`, and must not contain messages of an installation.
 rehearse-env: ## Print the variables of the rehearsal that `make rehearse KEEP=1` has left running
@@ -205,11 +207,11 @@ images: $(SBOM) ## Build the CPU image with Docker, Podman or Buildah: BASE=IMAG
 	@$(PYTHON) -m environments build cpu $(if $(BASE),--base $(BASE)) $(ARGS)
 
 images-test: $(INFRA) $(TRAINER) images lint-images ## Test the CPU image: train, stop, kill and freeze ranks under mpirun
-	$(INFRA_PYTHON) -m pytest -m images tests/images
+	$(INFRA_PYTHON) -m pytest $(MUST_RUN) -m images tests/images
 
 images-gpu: $(INFRA) $(SBOM) ## Build the GPU image with Debian's CUDA instead of NVIDIA's image, and inspect it
 	@$(PYTHON) -m environments build gpu --stand-in $(if $(BASE),--base $(BASE)) $(ARGS)
-	$(INFRA_PYTHON) -m pytest -m images_gpu tests/images/test_gpu_image.py
+	$(INFRA_PYTHON) -m pytest $(MUST_RUN) -m images_gpu tests/images/test_gpu_image.py
 
 faults: $(INFRA) $(AZURITE) ## Hold every request of the commands against every fault, and write docs/faults.md
 	@$(INFRA_PYTHON) -m tests.jobs.faults $(ARGS)
@@ -227,26 +229,27 @@ diagram: $(INFRA) ## Print a picture of what a stack declares, without Azure: ST
 costs: $(INFRA) ## Show the monthly cost of a stack while no job runs: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render.costs $(STACK) $(ARGS)
 
-# Runs both halves even if the first fails, so that the end of the output shows all failures.
+# Both halves at once, as that of the platform often waits; one shows all that it has written when it has ended.
 test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) $(SERVING) ## Run the tests (about 20 minutes on 2 cores)
-	@status=0; \
-	$(MAKE) --no-print-directory test-platform || status=$$?; \
-	$(MAKE) --no-print-directory test-trainer || status=$$?; \
-	exit $$status
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target test-trainer test-platform
 
 # With AGAIN=1 each test that failed is repeated once, alone: one that was only too slow beside the others passes then,
 # and the output names it. 1 is pytest's status for "tests failed"; any other end of pytest stays a failure.
 LAST_FAILED = -v --last-failed --last-failed-no-failures none
 again = || { [ $$? = 1 ] && [ -n "$(AGAIN)" ] && echo "repeating the failed tests, one at a time" && \
-	$(1) -m pytest $(LAST_FAILED) $(2) && echo "warning: UNSTABLE, failed and then passed alone: the tests above"; }
+	$(1) $(LAST_FAILED) $(2) && echo "warning: UNSTABLE, failed and then passed alone: the tests above"; }
+
+# Each half remembers its own failed tests.
+PLATFORM_TESTS = $(INFRA_PYTHON) -m pytest -o cache_dir=.pytest_cache/platform
+TRAINER_TESTS = $(TRAINER_PYTHON) -m pytest -o cache_dir=.pytest_cache/trainer
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, the jobs and the simulator of Azure
-	$(INFRA_PYTHON) -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS) \
-	$(call again,$(INFRA_PYTHON),tests/infra tests/jobs tests/rehearsal)
+	$(PLATFORM_TESTS) -n 2 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS) \
+	$(call again,$(PLATFORM_TESTS),tests/infra tests/jobs tests/rehearsal)
 
 test-trainer: $(TRAINER) $(SBOM) $(SERVING) ## Run the tests of the trainer and of the repository
-	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not long" $(ARGS) \
-	$(call again,$(TRAINER_PYTHON))
+	$(TRAINER_TESTS) -n 2 --dist worksteal -m "not long" $(ARGS) \
+	$(call again,$(TRAINER_TESTS))
 
 test-spark: $(TRAINER) ## Run the tests on Spark, with pyspark 3.5 and 4; needs Java 17
 	@"$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -q '"17\.' || { \
@@ -254,11 +257,11 @@ test-spark: $(TRAINER) ## Run the tests on Spark, with pyspark 3.5 and 4; needs 
 	@$(MAKE) --no-print-directory $(SPARKS)
 	@status=0; for spark in $(SPARKS); do \
 		echo "tests with $$(dirname $$spark)"; \
-		PYTHONPATH=$$(dirname $$(realpath $$spark)):. $(TRAINER_PYTHON) -m pytest -m spark tests/trainer/spark $(ARGS) || status=$$?; \
+		PYTHONPATH=$$(dirname $$(realpath $$spark)):. $(TRAINER_PYTHON) -m pytest $(MUST_RUN) -m spark tests/trainer/spark $(ARGS) || status=$$?; \
 	done; exit $$status
 
 test-long: $(TRAINER) $(SERVING) ## Run the long tests, which measure, or kill and freeze many times
-	$(TRAINER_PYTHON) -m pytest -m long $(ARGS)
+	$(TRAINER_PYTHON) -m pytest $(MUST_RUN) -m long $(ARGS)
 
 test-fast: $(TRAINER) ## Run the trainer's tests that take seconds each
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not slow and not long" $(ARGS)

@@ -12,7 +12,7 @@ from typing import Final
 
 from benchmarks.measure import publish
 from common.arguments import parse
-from common.program import REPORTED, Command, Program, report
+from common.program import Command, Program
 
 
 def _row(name: str, group: str, summary: str, module: str = "", run: str = "measure") -> Command:
@@ -24,6 +24,7 @@ def _row(name: str, group: str, summary: str, module: str = "", run: str = "meas
 BENCHMARKS: Final = (
     _row("loop", "train", "CPU time of a step of the loop, compared with bare loops"),
     _row("exchange", "train", "CPU time of a gradient exchange, compared with all-reduce"),
+    _row("virtual-ranks", "train", "cost of bits that no number of ranks changes", "virtual_ranks"),
     _row("train", "train", "images/s of two ranks, compared with independent trainings"),
     _row(
         "scaling", "train", "images/s of this machine by number of ranks, as table and page",
@@ -33,10 +34,16 @@ BENCHMARKS: Final = (
     _row("digits", "train", "accuracy and time of the first run, over several seeds"),
     _row("input", "data", "CPU time of an image from shard to batch, and of decoding alone"),
     _row("prepare", "data", "CPU time of an image from file to shard, and of a plain copy"),
+    _row("damage", "data", "damaged JPEGs that decoders notice, and what they cost"),
+    _row("treatment", "data", "CPU time of treating an image, and of decoding it"),
     _row(
         "write-photos", "data", "write a folder of photographs like ImageNet's", "photos", "run"
     ),
     _row("serve", "use a model", "images/s and times of requests to the scoring server"),
+    Command(
+        "spot", "train", "hours and USD of a run on Spot nodes that come and go, simulated",
+        "benchmarks.spot:measure", "benchmarks.spot:Options",
+    ),
     _row("operations", "look at runs", "the operations of a profiled step", run="run"),
     _row("timeline", "look at runs", "the phases of the exchange in a timeline", run="run"),
     _row(
@@ -59,10 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Same as in the trainer's command line; before TensorFlow is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    try:
-        return PROGRAM.run(argv, _run)
-    except REPORTED as error:
-        return report(error)
+    return PROGRAM.main(argv, _run)
 
 
 def _run(row: Command, args: list[str]) -> int:

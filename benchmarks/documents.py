@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import damage, prepare, serve, spot, treatment
 from benchmarks import input as input_
-from benchmarks import prepare, serve
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from benchmarks.tables import DECIDED
 from benchmarks.training import batches, exchange, loop, train
@@ -20,7 +20,9 @@ from benchmarks.training import batches, exchange, loop, train
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = tuple(
     ROOT / "docs" / f"{name}.md"
-    for name in ("benchmarks", "large-batches", "scoring", "spark", "when-something-fails")
+    for name in (
+        *("benchmarks", "large-batches", "scoring", "spark", "spot", "when-something-fails"),
+    )
 )
 RESULTS = ROOT / "benchmarks" / "results"
 SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
@@ -33,9 +35,12 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
         read_samples(data["default_samples"]), "image", [input_.FLOOR, input_.PIPELINE]
     ),
     "prepare": prepare.show,
+    "treatment": treatment.show,
+    "damage": damage.show,
     "batches": batches.show,
     "batches-scenes": batches.show,
     "serve": serve.show,
+    "spot": spot.show,
 }
 """Functions that format results as tables, by the name of the table."""
 OF_PARTS = {"input-default-memory": "input"}
@@ -46,7 +51,7 @@ TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 @dataclass(frozen=True)
 class Options:
     """Fill the tables of docs/benchmarks.md, docs/large-batches.md, docs/scoring.md,
-    docs/spark.md and docs/when-something-fails.md from raw rounds.
+    docs/spark.md, docs/spot.md and docs/when-something-fails.md from raw rounds.
     """
 
 

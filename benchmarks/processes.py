@@ -75,13 +75,6 @@ def hand_back(result: Mapping[str, Any]) -> None:
         Path(os.environ[_RESULT]).write_text(to_json(result))
 
 
-def hand_back_and_exit(result: Mapping[str, Any]) -> None:
-    """Pass the result back and exit immediately, without waiting for data being read ahead."""
-    hand_back(result)
-    sys.stdout.flush()
-    os._exit(0)
-
-
 @contextmanager
 def _result_file() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:

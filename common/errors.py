@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 INTERRUPTED = 130
 """Exit status of a command that was ended by Ctrl-C: 128 + SIGINT, as shells report it."""
+PIPE_CLOSED = 141
+"""Exit status of a command whose output is no longer read: 128 + SIGPIPE, as shells report it."""
 
 
 class UserError(Exception):

@@ -1,12 +1,13 @@
 """Prices with their sources, and what nodes cost. Standard library only.
 
-A price that no source states is None, which is shown as `?` and never as zero. Dedicated,
-low-priority and spot nodes have three prices, and none stands for another.
+A price that no source states is None, which is shown as `?` and never as zero. Nodes of Azure's
+tier `low_priority` are Spot VMs since 31 March 2026: their price is that of the Spot meter, which
+moves with demand up to the pay-as-you-go price, that of a dedicated node.
 """
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -16,11 +17,11 @@ RECORDED: Final = Path(__file__).with_name("node_prices.json")
 """List prices of nodes that come with the project, each with its source and date."""
 
 NodeKind: TypeAlias = tuple[str, str]
-"""VM size in lower case, and priority: LowPriority, Dedicated or Spot."""
+"""VM size in lower case, and priority: LowPriority, which is Spot, or Dedicated."""
 
-_TIERS: Final = {"LowPriority": "LowPriority", "Standard": "Dedicated"}
-"""Priorities of nodes by their names in Azure's list of VM sizes. Spot is another market, whose
-prices are not those of low priority."""
+_TIERS: Final = {"LowPriority": "LowPriority", "Standard": "Dedicated", "Spot": "LowPriority"}
+"""Priorities of nodes by their tiers in Azure's list of VM sizes and in files of prices. Of two
+that are one priority, the last one applies."""
 
 
 @dataclass(frozen=True)
@@ -45,23 +46,12 @@ class Price:
 
 
 @dataclass(frozen=True)
-class Discount:
-    """The largest discount on the price of a dedicated node that a source states."""
-
-    at_most: float
-    """Fraction of the price, 0 to 1."""
-    source: PriceSource
-
-
-@dataclass(frozen=True)
 class PriceList:
     """Prices of nodes from one file."""
 
     region: str
     """Azure region of the prices, such as eastus."""
     prices: Mapping[NodeKind, Price]
-    discounts: Mapping[str, Discount]
-    """Largest discounts by priority."""
 
 
 @dataclass(frozen=True)
@@ -70,24 +60,24 @@ class NodePrices:
 
     sources: tuple[Mapping[NodeKind, Price], ...] = ()
     """Known prices, in order of trust: the first source that states a price applies."""
-    discounts: Mapping[str, Discount] = field(default_factory=dict)
-    """Largest discounts by priority, for priorities whose price no source states."""
 
     def find(self, size: str, priority: str) -> Price | None:
         """Return the price of a node; None if no source states that of its priority."""
         kind = (size.lower(), priority)
         return next((source[kind] for source in self.sources if kind in source), None)
 
-    def least(self, size: str, priority: str) -> Price | None:
-        """Return the lowest price that a node can have by the largest discount that is published.
+    def highest(self, size: str, priority: str) -> Price | None:
+        """Return the highest price that a node can have: the pay-as-you-go price, also for Spot.
 
-        It is a bound, not a price: whatever is computed from it is shown as `at least`.
+        It is None if no source states it, or if it is in another currency than that of `find`.
         """
-        discount, dedicated = self.discounts.get(priority), self.find(size, "Dedicated")
-        if discount is None or dedicated is None:
+        most, now = self.find(size, "Dedicated"), self.find(size, priority)
+        if most is None or now is None:
+            return most
+        if most.currency != now.currency:
             return None
-        amount = dedicated.amount * (1 - discount.at_most)
-        return Price(amount, dedicated.currency, dedicated.unit, discount.source)
+        # Two lists of different dates may contradict each other.
+        return max(most, now, key=lambda price: price.amount)
 
 
 @dataclass(frozen=True)
@@ -160,12 +150,12 @@ def read_vm_sizes(data: Any, date: str) -> dict[NodeKind, Price]:
         date,
     )
     items = data.get("value") or data.get("amlCompute") or [] if isinstance(data, Mapping) else data
-    prices = {}
+    prices: dict[NodeKind, Price] = {}
     for item in items:
         estimate = item.get("estimatedVMPrices") or {}
         if estimate.get("unitOfMeasure") != "OneHour" or not estimate.get("billingCurrency"):
             continue
-        for value in estimate.get("values") or []:
+        for value in sorted(estimate.get("values") or [], key=_tier):
             priority, amount = _TIERS.get(value.get("vmTier")), float(value.get("retailPrice") or 0)
             if value.get("osType") == "Linux" and priority is not None and amount > 0:
                 price = Price(amount, str(estimate["billingCurrency"]), "hour", source)
@@ -189,16 +179,12 @@ def read_price_list(path: Path) -> PriceList:
         data = json.loads(path.read_text(encoding="utf-8"))
         sources = read_sources(data["sources"])
         prices = {
-            (str(entry["size"]).lower(), str(entry["priority"])): Price(
+            (str(entry["size"]).lower(), _priority(str(entry["priority"]))): Price(
                 float(entry["hourly"]), data["currency"], "hour", sources[entry["source"]]
             )
-            for entry in data["nodes"]
+            for entry in sorted(data["nodes"], key=_tier)
         }
-        discounts = {
-            str(entry["priority"]): Discount(float(entry["at_most"]), sources[entry["source"]])
-            for entry in data.get("discounts", ())
-        }
-        return PriceList(str(data["region"]), prices, discounts)
+        return PriceList(str(data["region"]), prices)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: is not a list of node prices ({error!r})") from error
 
@@ -226,7 +212,7 @@ def price_list_json(region: str, prices: Mapping[NodeKind, Price]) -> str:
         "nodes": [
             {
                 "size": size,
-                "priority": priority,
+                "priority": "Spot" if priority == "LowPriority" else priority,
                 "hourly": price.amount,
                 "source": keys[price.source],
             }
@@ -236,8 +222,17 @@ def price_list_json(region: str, prices: Mapping[NodeKind, Price]) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-_SPARE: Final = {"Low Priority": "LowPriority", "Spot": "Spot"}
-"""Priorities by the end of a meter's name in Azure's retail price list."""
+def _tier(entry: Mapping[str, Any]) -> bool:
+    """Return whether a price is of the Spot meter, which sorts it behind the others."""
+    return "Spot" in (entry.get("vmTier"), entry.get("priority"))
+
+
+def _priority(text: str) -> str:
+    return _TIERS.get(text, text)
+
+
+_UNUSED: Final = "Low Priority"
+"""End of the names of a retired meter in Azure's retail price list."""
 
 
 def read_retail(
@@ -245,8 +240,9 @@ def read_retail(
 ) -> dict[NodeKind, Price]:
     """Read the prices of Linux nodes in answers of Azure's retail price list.
 
-    The meters of a size differ by the end of their names: that of low priority ends in `Low
-    Priority`, that of spot in `Spot`. They are two markets.
+    The meters of a size differ by the end of their names: `Spot` is that of the tier
+    `low_priority`. A meter that ends in `Low Priority` is what that tier cost until 31 March 2026,
+    and is not read.
 
     Args:
         pages: JSON documents of one or several pages.
@@ -270,7 +266,8 @@ def read_retail(
         if not usable or not size or amount <= 0:
             continue
         meter = str(item.get("meterName", ""))
-        ends = (kind for end, kind in _SPARE.items() if meter.endswith(f" {end}"))
-        kind = size.lower(), next(ends, "Dedicated")
+        if meter.endswith(f" {_UNUSED}"):
+            continue
+        kind = size.lower(), "LowPriority" if meter.endswith(" Spot") else "Dedicated"
         prices[kind] = Price(amount, str(item["currencyCode"]), "hour", source)
     return prices

@@ -7,13 +7,16 @@ that has no place for groups, examples and exit statuses.
 
 import difflib
 import importlib
+import os
+import select
+import shlex
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from common.errors import INTERRUPTED, ConfigError, UserError
+from common.errors import INTERRUPTED, PIPE_CLOSED, ConfigError, UserError
 
 
 class UnknownCommandError(UserError):
@@ -37,8 +40,8 @@ class Command:
     options: str = ""
     """MODULE:CLASS of its options, a frozen dataclass; importing it must be cheap. Empty if `run`
     takes the arguments as they are."""
-    former: tuple[str, ...] = ()
-    """Former names, which still work for a version."""
+    former: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Former names, which still work for a version, each with the options that it stands for."""
 
     def load_run(self) -> Callable[..., Any]:
         """Import what runs the command."""
@@ -93,15 +96,34 @@ class Program:
         Returns:
             The command and the arguments after it, or None.
         """
-        names = {name: one for one in self.commands for name in (one.name, *one.former)}
+        names = {one.name: one for one in self.commands}
+        former = {name: one for one in self.commands for name in one.former}
         for words in (2, 1):
-            name = " ".join(args[:words])
+            name, rest = " ".join(args[:words]), list(args[words:])
             if name in names:
-                if name != names[name].name:
-                    now = f"python -m {self.name} {names[name].name}"
-                    print(f"note: {name} is now `{now}`", file=sys.stderr)
-                return names[name], list(args[words:])
+                return names[name], rest
+            if name in former:
+                found = former[name]
+                now = shlex.join(
+                    ["python", "-m", self.name, *found.name.split(), *found.former[name]]
+                )
+                print(f"note: {name} is now `{now}`", file=sys.stderr)
+                return found, [*found.former[name], *rest]
         return None
+
+    def main(self, argv: Sequence[str] | None, run: Callable[[Command, list[str]], int]) -> int:
+        """Find and run a command as `run` does; print user errors without a traceback."""
+        try:
+            try:
+                status = self.run(argv, run)
+            except SystemExit:
+                # A help of one command has been printed.
+                _flush()
+                raise
+            _flush()
+        except REPORTED as error:
+            return report(error)
+        return status
 
     def run(self, argv: Sequence[str] | None, run: Callable[[Command, list[str]], int]) -> int:
         """Find and run a command; without one, or with --help, print the help.
@@ -142,9 +164,33 @@ REPORTED: Final = (UserError, OSError, KeyboardInterrupt)
 
 
 def report(error: BaseException) -> int:
-    """Print one of the `REPORTED` exceptions, and return the exit status for it."""
+    """Print one of the `REPORTED` exceptions, and return the exit status for it.
+
+    If the reader of stdout is gone, as with `| head`, nothing is printed.
+    """
     if isinstance(error, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+    if isinstance(error, BrokenPipeError) and _reader_is_gone():
+        # Discard what is still buffered, so that the interpreter also exits without an error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
     print(f"error: {error}", file=sys.stderr)
     return error.exit_code if isinstance(error, UserError) else UserError.exit_code
+
+
+def _flush() -> None:
+    """Write what is buffered, as a closed pipe cannot be handled while the interpreter exits."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _reader_is_gone() -> bool:
+    """Return whether stdout is a pipe that nothing reads; other pipes and sockets break, too."""
+    watched = select.poll()
+    try:
+        watched.register(sys.stdout, 0)
+    except (TypeError, ValueError):
+        # There is no stdout, or it is not a file.
+        return False
+    return any(event & select.POLLERR for _, event in watched.poll(0))

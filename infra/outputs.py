@@ -30,7 +30,9 @@ Duty = Literal["train", "prepare", "build"]
 results, prepare reads raw data and registered models and writes prepared data and scores, build
 builds images."""
 Priority = Literal["LowPriority", "Dedicated"]
-"""LowPriority nodes are cheaper and may be pre-empted at any time."""
+"""LowPriority is Azure's name of the tier `low_priority`, which is Spot since 31 March 2026: nodes
+whose price moves with demand up to that of dedicated ones, and that may be pre-empted at any
+time."""
 
 Guid = Annotated[str, Pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a GUID")]
 Filled = Annotated[str, Pattern(r".+", "not empty")]

@@ -50,7 +50,8 @@ class ClusterSettings:
     cluster."""
 
     priority: Literal["low", "dedicated"] = "dedicated"
-    """low: cheaper nodes that Azure may pre-empt, with a quota of their own; only jobs that resume
+    """low: Spot VMs (Azure's tier `low_priority`), with a quota of their own. Azure may pre-empt
+    them, and their price moves with demand up to that of dedicated nodes; only jobs that resume
     gain from them."""
 
     idle_seconds_before_scale_down: Annotated[int, Bounds(60, 86_400), Formerly("idle_seconds")] = (
@@ -87,7 +88,8 @@ class SubscriptionSettings:
     """Entra tenant of the subscription. Signed in to another tenant, nothing is deployed."""
 
     low_priority_cores: Annotated[int, Bounds(0)] | None = None
-    """Azure Machine Learning's low-priority quota in the region, in cores over all sizes."""
+    """Azure Machine Learning's quota of Spot (tier `low_priority`) in the region, in cores
+    over all sizes."""
 
     dedicated_cores: Mapping[str, int] = field(default_factory=dict)
     """Azure Machine Learning's dedicated quota in cores, by series as the catalogue names them."""

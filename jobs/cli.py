@@ -6,17 +6,15 @@ import.
 
 import logging
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from typing import Any, Final
 
 from common.arguments import parse
 from common.errors import UserError
-from common.program import REPORTED, Command, Program, load, report
+from common.program import Command, Program, load
 from jobs.console import PLATFORM
 from jobs.errors import AccessError, NotDeployedError
-from jobs.exit_status import BROKEN_PIPE
 from jobs.leaf import JobCommand
 from jobs.leaves import LEAVES
 from jobs.pulumi.stack_outputs import read_outputs
@@ -137,6 +135,7 @@ _TRUNK: Final = (
         "show what costs money now, and the runs with their attempts; --jobs lists jobs instead",
         "jobs.commands.status:run",
         "jobs.commands.status:StatusOptions",
+        former={"list": ("--jobs", "True"), "endpoints": ()},
     ),
     JobCommand(
         "follow",
@@ -207,9 +206,6 @@ PROGRAM: Final = Program(
     _NOTES,
 )
 
-_FORMER: Final[Mapping[str, tuple[str, ...]]] = {"list": ("status", "--jobs", "True")}
-"""Former commands that are now options of another one."""
-
 
 @dataclass(frozen=True)
 class PlatformOptions:
@@ -244,18 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Azure's libraries log warnings that our own errors express better, and warn about their
     # experimental classes.
     logging.getLogger("azure").setLevel(logging.ERROR)
-    args = list(sys.argv[1:] if argv is None else argv)
-    try:
-        status = PROGRAM.run([*_FORMER.get(args[0], args[:1]), *args[1:]] if args else args, _run)
-        # Now, as a closed pipe cannot be handled while the interpreter exits.
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Discard what is still buffered, so that the interpreter also exits without an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except REPORTED as error:
-        return report(error)
-    return status
+    return PROGRAM.main(argv, _run)
 
 
 def read_options(name: str, args: Sequence[str]) -> Any:

@@ -1,4 +1,4 @@
-"""Exit statuses of `python -m jobs` other than 0, those of errors, and that of Ctrl-C."""
+"""Exit statuses of `python -m jobs` other than 0, those of errors and of every program."""
 
 from typing import Final
 
@@ -12,5 +12,3 @@ BUDGET_USED: Final = 24
 """The run has used up its budget; its state is saved."""
 DRIFT: Final = 26
 """Resources of the stack were changed outside of Pulumi."""
-BROKEN_PIPE: Final = 141
-"""stdout was closed: 128 + SIGPIPE, as shells report it."""

@@ -4,6 +4,7 @@
 else names it. What carries a feature out is named as MODULE:NAME, and imported when it is used.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -61,6 +62,44 @@ class Found:
     lines: tuple[str, ...]
 
 
+MOVED: Final = "moved"
+"""Tag of an attempt that a supervisor has ended so that the next one runs elsewhere: why."""
+PLACED: Final = "placed"
+"""Tag of an attempt that could run on several clusters or numbers of nodes: where it runs, and
+why."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the next attempt of a run goes."""
+
+    cluster: str
+    """Name of the cluster in Azure."""
+    nodes: int
+    processes: int
+    """Processes per node."""
+    batch_size: int
+    """Images per rank and step."""
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the attempts of a run go, if they need not go where the first one went."""
+
+    options: type
+    """Frozen dataclass of options of `submit`."""
+    offer: str
+    """MODULE:FUNCTION(options, spec, config, key, build) -> a job with its choices as tags, and the
+    jobs that it may continue as; `key` is the name of its cluster, and `build(key, nodes, config)`
+    builds it elsewhere."""
+    check: str
+    """MODULE:FUNCTION(manager, spec, others, config) -> lines: checks all of them in the
+    workspace."""
+    moves: str
+    """MODULE:CLASS that decides for supervisors: see `jobs.following.moves.Moves`."""
+
+
 @dataclass(frozen=True)
 class Leaf:
     """What a feature adds to the jobs. Everything is optional."""
@@ -80,6 +119,8 @@ class Leaf:
     expects: str | None = None
     """MODULE:FUNCTION(config, cluster, nodes, data) -> `Expected`: throughput that it predicts, for
     those who measure it."""
+    placement: Placement | None = None
+    """Where the attempts of a run go."""
     refuses: str | None = None
     """MODULE:FUNCTION(command, access, environment) -> reason or None: why this machine cannot run
     a command that moves data."""

@@ -1,7 +1,8 @@
 """The leaves of the jobs, a row each."""
 
 import importlib
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from jobs.leaf import Leaf
 
@@ -14,8 +15,17 @@ _ROWS: Final[tuple[str, ...]] = (
     "scaling",
     "commission",
     "pipelines",
+    "elastic",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(
     importlib.import_module(f"jobs.{row}.leaf").LEAF for row in _ROWS
 )
+
+if TYPE_CHECKING:
+
+    class SubmitLeaves:
+        """Options of `submit` that leaves bring."""
+else:
+    _OPTIONS = tuple(leaf.placement.options for leaf in LEAVES if leaf.placement)
+    SubmitLeaves = dataclass(frozen=True)(type("SubmitLeaves", _OPTIONS, {}))

@@ -96,7 +96,7 @@ class AttemptOptions:
 
     timeout_hours: Annotated[float | None, Bounds(above=0)] = None
     """Hours after which Azure cancels an attempt that is still running; None is Azure's maximum (7
-    days on LowPriority nodes, 21 on dedicated ones), or 2 hours for a smoke test or a check."""
+    days on Spot nodes, 21 on dedicated ones), or 2 hours for a smoke test or a check."""
 
     variables: tuple[str, ...] = ()
     """Additional environment variables of all processes, each as NAME=VALUE."""

@@ -108,7 +108,7 @@ class Point:
     model: str
     """Such as ResNet-50."""
     precision: str
-    """float32 or mixed_float16."""
+    """float32, mixed_float16 or mixed_bfloat16."""
     batch_per_rank: int
     image_size: int
     rates: tuple[float, ...]

@@ -60,7 +60,24 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--mean-node-seconds",
         type=_positive_seconds,
-        help="mean time until a low-priority node is pre-empted at random; without it, none is",
+        help="mean time until a Spot node is pre-empted at random; without it, none is",
+    )
+    serve.add_argument(
+        "--notice-seconds",
+        type=float,
+        default=0.0,
+        help="time from the notice of such a pre-emption to its end, 30 on Azure; 0 for no notice",
+    )
+    serve.add_argument(
+        "--capacity",
+        type=Path,
+        help="CSV file with the Spot nodes that there are: hours, nodes, price",
+    )
+    serve.add_argument(
+        "--hours-per-second",
+        type=_positive_seconds,
+        default=1.0,
+        help="hours of that file that pass in a second (default: 1)",
     )
     serve.add_argument(
         "--seed", type=int, default=0, help="seed of the random pre-emptions (default: 0)"
@@ -131,6 +148,9 @@ def _serve(options: argparse.Namespace) -> int:
         image=options.image,
         max_processes_per_node=options.max_processes_per_node,
         mean_node_seconds=options.mean_node_seconds,
+        notice_seconds=options.notice_seconds,
+        capacity=options.capacity,
+        hours_per_second=options.hours_per_second,
         seed=options.seed,
     )
     with (

@@ -81,15 +81,18 @@ class Admin:
         job: str | None = None,
         cluster: str | None = None,
         manner: PreemptionManner | None = None,
+        notice_seconds: float = 0.0,
     ) -> int:
-        """Pre-empt the nodes of a job or of a whole cluster; return how many jobs lost theirs.
+        """Pre-empt the nodes of a job or of a whole cluster; return how many jobs lose theirs.
 
         Args:
             job: id of the job.
             cluster: id of the compute.
             manner: What happens to the jobs; None for the default of the options.
+            notice_seconds: Time between the notice and the end of the nodes, 30 on Azure; 0 for no
+                notice.
         """
-        return self.scheduler.preempt(job, cluster, manner or self.manner)
+        return self.scheduler.preempt(job, cluster, manner or self.manner, notice_seconds)
 
     def capacity(self, cluster: str, nodes: int | None) -> None:
         """Limit the machines that Azure has for a cluster (its id); None removes the limit."""
@@ -98,6 +101,10 @@ class Admin:
     def quota(self, location: str, name: str, cores: int) -> None:
         """Set a quota of cores in a region, for example totalLowPriorityCores."""
         self.quotas.limit(location, name, cores)
+
+    def spot_price(self, core: float) -> None:
+        """Set the price of a core of Spot for an hour, in USD."""
+        self.quotas.price_spot(core)
 
     def respond(self, request: Request) -> Response:
         """Respond to `POST /admin/NAME`, with the method's arguments as JSON, and to `GET

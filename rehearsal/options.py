@@ -51,8 +51,15 @@ class Options:
     """Time that deletions of computes and workspaces take after they were accepted."""
     preemption: PreemptionManner = "fail"
     mean_node_seconds: float | None = None
-    """Mean time until a low-priority node is pre-empted at random; None for nodes that stay until
+    """Mean time until a Spot node is pre-empted at random; None for nodes that stay until
     `Admin.preempt`."""
+    notice_seconds: float = 0.0
+    """Time from the notice of a random pre-emption to the end of its nodes, 30 on Azure; 0 for
+    pre-emptions without a notice."""
+    capacity: Path | None = None
+    """Trace of the Spot nodes that there are, as a CSV file; None for as many as are asked for."""
+    hours_per_second: float = 1.0
+    """Hours of that trace that pass in a second."""
     seed: int = 0
     """Seed of the random pre-emptions: the same seed pre-empts the same jobs after the same
     time."""

@@ -11,6 +11,7 @@ from rehearsal.admin import Admin
 from rehearsal.blob_storage.azurite import Azurite
 from rehearsal.blob_storage.blob_gateway import BlobGateway
 from rehearsal.blob_storage.blobs import Blobs
+from rehearsal.capacity import Market, Trace
 from rehearsal.control_plane.faults import Faults
 from rehearsal.control_plane.gateway import ADMIN, Gateway
 from rehearsal.control_plane.https_server import make_certificate, open_server
@@ -18,12 +19,15 @@ from rehearsal.control_plane.identity import Identity
 from rehearsal.control_plane.request_log import LoggedRequest, RequestLog
 from rehearsal.control_plane.resource_manager import Operations, ResourceManager
 from rehearsal.control_plane.store import Document, Store
+from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import Reaper, owned
 from rehearsal.machine_learning.container import JobImage, open_image
 from rehearsal.machine_learning.service import MachineLearning
 from rehearsal.options import Options
 from rehearsal.resources import kinds
 from rehearsal.resources.account_operations import AccountOperations
+from rehearsal.resources.computes import COMPUTE, is_low_priority
+from rehearsal.resources.quotas import cores
 from rehearsal.resources.roles import Roles, Workers
 from rehearsal.resources.vaults import Secrets
 from rehearsal.serving.endpoints import (
@@ -123,6 +127,7 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         )
         self.scheduler, self.nodes = machine_learning.scheduler, machine_learning.nodes
         self.runs, self.mlflow = machine_learning.runs, machine_learning.mlflow
+        stack.callback(machine_learning.metadata.close)
         stack.callback(self.scheduler.close)
         quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url, roles)
         self.servers = Servers(
@@ -146,6 +151,7 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
             quotas,
             options.preemption,
         )
+        self._market = self._open_market(stack)
         self._gateway = Gateway(
             self.identity,
             self.faults,
@@ -164,6 +170,41 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
             self.azurite, self.identity, roles.allow, self.faults, self._log, trusted
         )
 
+    def _open_market(self, stack: contextlib.ExitStack) -> Market | None:
+        """Prepare to follow the trace of capacity that the options name, if any."""
+        options = self.options
+        if options.capacity is None:
+            return None
+
+        def spot() -> list[str]:
+            found = self.resources.of_kind(COMPUTE)
+            return [str(one["id"]) for one in found if is_low_priority(one)]
+
+        def price(node: float) -> None:
+            sizes = [
+                one["properties"]["properties"]["vmSize"]
+                for one in self.resources.of_kind(COMPUTE)
+                if is_low_priority(one)
+            ]
+            if sizes:
+                self.admin.spot_price(node / cores(sizes[0]))
+
+        try:
+            trace = Trace.read(options.capacity)
+        except (OSError, ValueError) as error:
+            raise RehearsalError(str(error)) from error
+        market = Market(
+            trace,
+            options.hours_per_second,
+            spot,
+            self.nodes.running,
+            self.nodes.limit,
+            lambda job: self.admin.preempt(job=job, notice_seconds=options.notice_seconds),
+            price,
+        )
+        stack.callback(market.close)
+        return market
+
     def _start(self, stack: contextlib.ExitStack) -> None:
         """Start serving, and resume the jobs that were unfinished when this Azure stopped."""
         servers = (self._blob_server, self._server)
@@ -175,6 +216,8 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         self._blob_server.start(self._blob_gateway.respond)
         self._server.start(self._gateway.respond)
         self.scheduler.start()
+        if self._market is not None:
+            self._market.start()
 
     def __exit__(self, *_: object) -> None:
         self.close()

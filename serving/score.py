@@ -1,9 +1,9 @@
 """The scoring script of Azure Machine Learning's inference server, the same here and on Azure.
 
-It needs an export (its SavedModel and export.json) and nothing else of this repository. A request
-is `POST /score` with
+It needs an export (its SavedModel and export.json), and of the rest of this repository only the
+module that decides how a file becomes pixels. A request is `POST /score` with
 
-    one image:    the bytes of a JPEG or PNG
+    one image:    the bytes of a JPEG, PNG, WebP, BMP, GIF or TIFF
     some images:  multipart/form-data, a file for each
     JSON:         {"instances": [{"b64": "..."}]} or {"inputs": {"images": [{"b64": "..."}]}}, as
                   TensorFlow Serving takes it
@@ -19,12 +19,10 @@ numbers below.
 
 import base64
 import html
-import io
 import json
 import os
-import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,8 +31,9 @@ import segmentation
 import tensorflow as tf
 from azureml_inference_server_http.api.aml_request import AMLRequest, rawhttp
 from azureml_inference_server_http.api.aml_response import AMLResponse
-from PIL import Image
 from werkzeug.exceptions import HTTPException
+
+from trainer.data.pixels import treatment
 
 THREADS: Final = int(os.environ.get("SCORE_THREADS", "1"))
 """Threads of one TensorFlow operation; the server has a process for each core."""
@@ -44,8 +43,10 @@ MAX_IMAGES: Final = int(os.environ.get("SCORE_MAX_IMAGES", "64"))
 """Most images in a request."""
 MAX_MB: Final = int(os.environ.get("SCORE_MAX_MB", "32"))
 """Largest request, in MB (1,000,000 bytes)."""
-MAX_PIXELS: Final = int(os.environ.get("SCORE_MAX_PIXELS", "50000000"))
-"""Largest image, in pixels, because a small file can decode to gigabytes."""
+MAX_PIXELS: Final = min(
+    int(os.environ.get("SCORE_MAX_PIXELS", treatment.MAX_PIXELS)), treatment.MAX_PIXELS
+)
+"""Largest image, in pixels; the model itself accepts no larger ones than by default."""
 
 TOO_LARGE: Final = f"the request has more than {MAX_MB} MB; send fewer images at once"
 
@@ -53,9 +54,6 @@ PIXEL: Final = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 )
 """A PNG of one pixel."""
-
-# The limit is MAX_PIXELS.
-Image.MAX_IMAGE_PIXELS = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,8 @@ class Model:
     """Headers of every answer: the model's name and version."""
     page: str
     """The page of `GET /score`."""
+    levels: treatment.Levels | None = None
+    """Values that became 0 and 255 in images of more than 8 bits that the model was trained on."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ class Question:
     """A request that has been read."""
 
     images: Sequence[bytes]
+    """Encoded images, from `read` on as the evaluation of the model saw such images."""
     names: Sequence[str]
     """What to call each image in an error."""
     form: str
@@ -122,8 +123,8 @@ def init() -> None:
         signature,
         {"X-Model-Name": name, "X-Model-Version": version},
         page.replace("MODEL", html.escape(f"{name}, version {version}")),
+        treatment.Levels(*facts["levels"]) if facts.get("levels") else None,
     )
-    check("pixel", PIXEL)
     answer(signature, Question([PIXEL], ["pixel"], "image"))
     print(f"ready: {name}, version {version}, from {file.parent}")
 
@@ -151,7 +152,7 @@ def run(request: AMLRequest) -> AMLResponse:
 
 
 def read(request: AMLRequest) -> Question:
-    """Read the images of a request, and check everything but their pixels.
+    """Read the images of a request, and treat them as the evaluation did.
 
     Raises:
         RefusedError: The request is none that this service answers.
@@ -175,9 +176,8 @@ def read(request: AMLRequest) -> Question:
             413 if question.images else 400,
             f"the request has {len(question.images)} images; send 1 to {MAX_IMAGES}",
         )
-    for name, image in zip(question.names, question.images, strict=True):
-        check(name, image)
-    return question
+    named = zip(question.names, question.images, strict=True)
+    return replace(question, images=[treated(name, image) for name, image in named])
 
 
 def read_json(body: bytes) -> Question:
@@ -203,25 +203,19 @@ def read_json(body: bytes) -> Question:
     return Question(images, [f"image {number}" for number in range(len(images))], form)
 
 
-def check(name: str, image: bytes) -> None:
-    """Check an encoded image by its header.
+def treated(name: str, image: bytes) -> bytes:
+    """Return an encoded image as the evaluation saw it: upright, opaque and in 8 bits.
 
     Raises:
-        RefusedError: It is empty, no JPEG or PNG, damaged, or too large.
+        RefusedError: It is empty, not an image, damaged, or too large.
     """
-    if not image:
-        raise RefusedError(400, f"{name}: is empty")
-    if not image.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")):
-        raise RefusedError(415, f"{name}: is neither JPEG nor PNG")
     try:
-        with Image.open(io.BytesIO(image), formats=("JPEG", "PNG")) as opened:
-            width, height = opened.size
-    except (OSError, SyntaxError, ValueError, TypeError, IndexError, struct.error) as error:
-        raise RefusedError(422, f"{name}: is damaged (its header cannot be read)") from error
-    if width * height > MAX_PIXELS:
-        raise RefusedError(
-            413, f"{name}: has {width} x {height} pixels; at most {MAX_PIXELS:,} are accepted"
-        )
+        levels = _model.levels if _model else None
+        return treatment.treat(image, MAX_PIXELS, levels=levels).data
+    except treatment.RejectedError as error:
+        known = {treatment.UnknownFormatError: 415, treatment.TooManyPixelsError: 413}
+        status = known.get(type(error), 422 if image else 400)
+        raise RefusedError(status, f"{name}: {error}") from error
 
 
 def answer(signature: Any, question: Question) -> dict[str, Any]:

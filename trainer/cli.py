@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from common import fields
 from common.arguments import parse
-from common.program import REPORTED, Command, Program, report
+from common.program import Command, Program
+from trainer.data.prepare.options import NAME_FILES
 from trainer.leaves import LEAVES, with_workers
 
 _DATA: Final = "data"
@@ -146,7 +147,7 @@ python -m trainer COMMAND --help lists the options of a command.
 exit status: 0 done; 1 failed; 2 bad configuration; 3 bad data; 4 bad checkpoint or run folder;
 5 non-finite loss; 6 another rank failed; 7 hung and ended by its watchdog; 8 stopped at its
 --max-seconds, after saving the state; 130, 138 or 143 stopped by SIGINT, SIGUSR1 or SIGTERM, after
-saving the state (a second Ctrl-C ends it without saving)
+saving the state (a second Ctrl-C ends it without saving); 141 stdout was closed
 """,
 )
 
@@ -157,10 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     # Otherwise importing TensorFlow also imports Keras 3, unused, which takes a third of the time.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    try:
-        return PROGRAM.run(argv, _run)
-    except REPORTED as error:
-        return report(error)
+    return PROGRAM.main(argv, _run)
 
 
 def _run(command: Command, args: list[str]) -> int:
@@ -194,10 +192,13 @@ def _prepare(command: Command, options: Any) -> None:
 
 def _recorded(name: str, options: Any) -> str:
     """Return a preparation's command line for the manifest, which must not depend on the output
-    folder or on what does the work.
+    folder or on what does the work, and tells no path if records do not have the names of files.
     """
     default = type(options)()
-    left_out = {"output", "processes", "max_rejected", "with_"} & vars(default).keys()
+    left_out = {"output", "processes", "max_rejected", "with_", *NAME_FILES}
+    if getattr(options, "names", "kept") != "kept":
+        left_out.update(options.paths)
+    left_out &= vars(default).keys()
     shaping = replace(options, **{key: getattr(default, key) for key in left_out})
     words = fields.to_flags(shaping, default)
     return shlex.join(["python", "-m", "trainer", *name.split(), *words])

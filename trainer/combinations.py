@@ -4,18 +4,33 @@ A feature of a leaf says what it excludes, by name or by kind, so no leaf names 
 library only: a configuration is refused before anything is rented.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any, Final
 
-from trainer.leaf import DIVIDED_NETWORK, Feature
+from trainer.leaf import DENSE_TASK, DIVIDED_NETWORK, OWN_SUMS, UPDATES_ALONE, Feature, Leaf
 from trainer.leaves import LEAVES, TASKS
 
-_DENSE = "/".join(name for name, task in TASKS.items() if task.per != "image")
+
+def _asks_for(task: str) -> Feature:
+    return Feature(task, f"--task {task}", lambda config: config.task == task)
+
+
+def _of(has: Callable[[Leaf], object]) -> tuple[Feature, ...]:
+    return tuple(feature for leaf in LEAVES if has(leaf) for feature in leaf.features)
+
+
+KINDS: Final[Mapping[str, tuple[Feature, ...]]] = {
+    DIVIDED_NETWORK: _of(lambda leaf: leaf.devices or leaf.neighbours),
+    UPDATES_ALONE: _of(lambda leaf: leaf.exchanges),
+    OWN_SUMS: _of(lambda leaf: leaf.step_rule and not leaf.exchanges),
+    DENSE_TASK: tuple(_asks_for(name) for name, task in TASKS.items() if task.per != "image"),
+}
+"""The features of each kind."""
 
 FEATURES: Final[tuple[Feature, ...]] = (
     *(feature for leaf in LEAVES for feature in leaf.features),
-    Feature("dense", f"--task {_DENSE}", lambda config: config.described_task.per != "image"),
+    *KINDS[DENSE_TASK],
     Feature(
         "float16 exchange",
         "--exchange.compression fp16",
@@ -34,7 +49,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
 
 def _unsupported() -> Iterator[tuple[tuple[Feature, ...], str]]:
     """Iterate over the features that cannot be used together, and why."""
-    for pair in combinations(_like(DIVIDED_NETWORK), 2):
+    for pair in combinations(KINDS[DIVIDED_NETWORK], 2):
         yield pair, "each divides the network, and they were not built to meet"
     for feature in FEATURES:
         for names, reason in feature.excludes.items():
@@ -42,9 +57,9 @@ def _unsupported() -> Iterator[tuple[tuple[Feature, ...], str]]:
                 yield (feature, *others), reason
 
 
-def _like(name: str) -> list[Feature]:
+def _like(name: str) -> Sequence[Feature]:
     """Return the features with a name, or of a kind."""
-    return [feature for feature in FEATURES if name in (feature.name, *feature.kinds)]
+    return KINDS.get(name) or [feature for feature in FEATURES if feature.name == name]
 
 
 UNSUPPORTED: Final[tuple[tuple[tuple[Feature, ...], str], ...]] = tuple(_unsupported())

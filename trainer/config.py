@@ -56,6 +56,7 @@ else:
             "synthetic",
             "imagenet-1gpu",
             "imagenet-ndv2",
+            "imagenet-bfloat16",
             "imagenet-lars-4096",
             "imagenet-lars-8192",
             "imagenet-lars-13056",
@@ -111,8 +112,9 @@ class DataConfig:
     it."""
 
     on_corrupt: Literal["fail", "skip"] = "fail"
-    """An image that cannot be decoded ends the run with its shard and index (fail), or is left out
-    of the loss, named and counted (skip; slower, as each image becomes a data set of its own)."""
+    """An image that cannot be decoded ends the run with its shard and index (fail), or is left out,
+    named and counted (skip; slower, as each image becomes a data set of its own). Another image of
+    the batch takes its place in the statistics of batch norm, and does not count in the loss."""
 
     decode_threads: Annotated[int, NotNegative] = 0
     """Images decoded at once in a rank; 0 is the rank's share of the cores."""
@@ -128,8 +130,10 @@ class DataConfig:
 class ComputeConfig:
     """How a step is computed on the device."""
 
-    precision: Literal["float32", "mixed_float16"] = "float32"
-    """mixed_float16: float16 convolutions with float32 weights and a dynamic loss scale."""
+    precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
+    """mixed_float16: float16 convolutions with float32 weights and a dynamic loss scale;
+    mixed_bfloat16: bfloat16 convolutions with float32 weights, and no loss scale, because bfloat16
+    has the exponents of float32. NVIDIA's GPUs have it since the A100."""
 
     xla: bool = False
     """Compile the forward and backward pass; faster on a GPU, 2-4 times slower on a CPU."""
@@ -252,6 +256,11 @@ class LogConfig:
     report: bool = True
     """Write report.html, a page of curves, mistakes and facts, when the run ends or stops."""
 
+    images: Literal["none", "thumbnails"] | None = None
+    """Whether the run keeps small copies of the held-out images that it got most wrong, in its
+    folder and in report.html. None is thumbnails; jobs that
+    `python -m jobs` submits keep none."""
+
 
 @dataclass(frozen=True)
 class TrainConfig(WithLeaves):
@@ -274,6 +283,10 @@ class TrainConfig(WithLeaves):
     resume: Literal["auto", "never"] = "auto"
     """auto: continue from the newest valid checkpoint of the run, if there is one; never: refuse a
     run that exists."""
+
+    accept_changed_code: bool = False
+    """Continue a run of your own network with the files of the builder as they are now, if they
+    have changed; otherwise it continues with those that it keeps."""
 
     ranks: Annotated[int, Positive] = 1
     """Processes to start on this machine. Ignored if a launcher (mpirun, horovodrun) has started
@@ -345,6 +358,20 @@ class TrainConfig(WithLeaves):
         keys = [leaf.neighbours for leaf in LEAVES if leaf.neighbours]
         return max((fields.get(self, key) for key in keys), default=1)
 
+    @property
+    def threads(self) -> int:
+        """Threads with which a rank computes on a CPU; 0 is its share of the cores."""
+        return self.compute.threads or max((leaf.threads for leaf in in_use(self)), default=0)
+
+    def batches(self, ranks: int) -> int:
+        """Return how many batches of `batch_size` images a number of ranks takes per step."""
+        found = [leaf.batches for leaf in in_use(self) if leaf.batches]
+        return found[0](self) if found else ranks
+
+    def rank_batch(self, ranks: int) -> int:
+        """Return the images that each of a number of ranks takes per step."""
+        return self.batch_size * self.batches(ranks) // ranks
+
     def exchanges(self, total_steps: int) -> Exchanges:
         """Return after which of the steps of the whole run all ranks are equal."""
         found = [leaf.exchanges for leaf in in_use(self) if leaf.exchanges]
@@ -366,7 +393,7 @@ def _contradictions(config: TrainConfig) -> list[str]:
             f"--batch-size: {config.batch_size} cannot be divided evenly into"
             f" --optimizer.accumulation {optimizer.accumulation} micro-batches"
         )
-    if config.exchange.compression == "fp16" and config.compute.precision == "float32":
+    if config.exchange.compression == "fp16" and config.compute.precision != "mixed_float16":
         problems.append("--exchange.compression: fp16 needs --compute.precision mixed_float16")
     problems += _optimizer_contradictions(config)
     for leaf in LEAVES:

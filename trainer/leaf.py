@@ -13,9 +13,14 @@ from common.program import Command
 from trainer.task_descriptions import Network, TaskDescription
 
 DIVIDED_NETWORK: Final = "divided network"
-"""Kind of the features that divide a network over ranks or devices."""
+"""Kind of the features of leaves with `devices` or `neighbours`: a network is divided over them."""
 UPDATES_ALONE: Final = "updates alone"
-"""Kind of the features with steps in which a rank updates without the others."""
+"""Kind of the features of leaves with `exchanges`: in some steps a rank updates without the
+others."""
+OWN_SUMS: Final = "own sums"
+"""Kind of the features of leaves with a step rule that adds up gradients in an order of its own."""
+DENSE_TASK: Final = "dense task"
+"""Kind of the tasks that have more than one class an image."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +34,8 @@ class Feature:
     wanted: Callable[[Any], bool]
     """Whether a `TrainConfig` asks for it."""
     excludes: Mapping[tuple[str, ...], str] = field(default_factory=dict)
-    """By the names or kinds of other features, why it cannot be combined with all of them."""
-    kinds: tuple[str, ...] = ()
-    """What it has in common with features of other leaves: `DIVIDED_NETWORK`, `UPDATES_ALONE`."""
+    """By the names or kinds of other features, why it cannot be combined with all of them. Kinds
+    are those above, so that no leaf names another."""
 
 
 class Exchanges:
@@ -99,6 +103,12 @@ class Leaf:
     """Lists the contradictions of a `TrainConfig` that concern the feature."""
     fits: Callable[[Any, int, int | None], list[str]] | None = None
     """Lists why a `TrainConfig` does not fit a number of ranks, and of classes if that is known."""
+    batches: Callable[[Any], int] | None = None
+    """Returns how many batches a `TrainConfig` takes per step, if that is not the number of
+    ranks."""
+    threads: int = 0
+    """Threads with which a rank computes on a CPU, unless an option says so; 0 is its share of the
+    cores."""
     devices: str = ""
     """Key of the option that says how many devices each rank has."""
     neighbours: str = ""
@@ -120,6 +130,8 @@ class Leaf:
     of a `Manifest`."""
     observer: str = ""
     """MODULE:NAME of what makes its `Observer` of an `Observed` run; used in every run."""
+    paged_formats: tuple[str, ...] = ()
+    """MODULE:NAME of each `PagedFormat`, without arguments, that preparations read."""
     exporter: Exporter | None = None
     """Writes a model in one more format."""
     workers: Mapping[str, str] = field(default_factory=dict)

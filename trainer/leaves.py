@@ -15,12 +15,15 @@ _ROWS: Final[tuple[str, ...]] = (
     "stages",
     "averaging",
     "sharded",
+    "virtual_ranks",
     "profiler",
+    "scheduled_events",
     "mlflow",
     "parquet",
     "onnx",
     "segmentation",
     "spark",
+    "medical",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(

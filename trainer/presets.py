@@ -4,9 +4,11 @@ conversion between a configuration and its command line.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from common import fields
+from common.errors import ConfigError
 from common.program import load
 from common.text import plural
 from trainer.config import (
@@ -181,6 +183,11 @@ PRESETS: dict[str, TrainConfig] = {
     ),
 }
 """Configurations by name; the command line starts from one of them."""
+PRESETS["imagenet-bfloat16"] = replace(
+    PRESETS["imagenet-ndv2"],
+    preset="imagenet-bfloat16",
+    compute=replace(_IMAGENET_1GPU.compute, precision="mixed_bfloat16"),
+)
 PRESETS |= {reference.name: reference.config() for reference in LARS_REFERENCES}
 
 EXPECTATIONS: dict[str, Expectation] = {
@@ -208,6 +215,10 @@ EXPECTATIONS: dict[str, Expectation] = {
         "published by NVIDIA for this recipe (DeepLearningExamples, ResNet50 v1.5, AMP, DGX-1); not"
         " measured by this project",
     ),
+    "imagenet-bfloat16": Expectation(
+        "about the accuracy of imagenet-ndv2, whose recipe this is, on A100 or H100 GPUs",
+        "an expectation: neither published for this recipe nor measured by this project",
+    ),
     **{reference.name: reference.expectation() for reference in LARS_REFERENCES},
 }
 
@@ -219,7 +230,10 @@ def batch_warning(config: TrainConfig, ranks: int) -> str | None:
         config: Configuration of the run.
         ranks: World size.
     """
-    wanted, found = EXPECTATIONS[config.preset].global_batch, config.batch_size * ranks
+    wanted, found = (
+        EXPECTATIONS[config.preset].global_batch,
+        config.batch_size * config.batches(ranks),
+    )
     if wanted in (None, found):
         return None
     return (
@@ -249,14 +263,29 @@ def parse_train(args: Sequence[str]) -> TrainConfig:
 
 def _preset(args: Sequence[str]) -> TrainConfig:
     """Return the preset that the other options override."""
-    name = "digits"
-    for position, arg in enumerate(args):
-        if arg == "--preset":
-            name = args[position + 1] if position + 1 < len(args) else ""
-        elif arg.startswith("--preset="):
-            name = arg.removeprefix("--preset=")
     # An unknown preset is reported later, together with all other problems.
-    return PRESETS.get(name, PRESETS["digits"])
+    preset = PRESETS.get(_last(args, "--preset") or "digits", PRESETS["digits"])
+    builder = _last(args, "--model.builder")
+    if builder is None:
+        return preset
+    # It is in place of the network of the preset, not in contradiction to it.
+    model = replace(preset.model, network=ModelConfig().network, builder=builder)
+    try:
+        return replace(preset, model=model)
+    except ConfigError:
+        # Reported later as well.
+        return preset
+
+
+def _last(args: Sequence[str], flag: str) -> str | None:
+    """Return the last value of an option of a command line; None without one."""
+    found = None
+    for arg, following in zip_longest(args, args[1:]):
+        if arg == flag:
+            found = following
+        elif arg.startswith(f"{flag}="):
+            found = arg.removeprefix(f"{flag}=")
+    return found
 
 
 def _train_help() -> str:

@@ -22,6 +22,7 @@ from trainer.data.manifest import Normalization
 from trainer.errors import CheckpointError
 from trainer.leaves import LEAVES
 from trainer.loggers.metrics_file import MetricsFile
+from trainer.own_code.code import OwnCode
 
 
 def _keys(*meanings: str) -> tuple[str, ...]:
@@ -34,6 +35,7 @@ _MAY_CHANGE = (
     "name",
     "runs_dir",
     "resume",
+    "accept_changed_code",
     "ranks",
     "restarts",
     "batch_size",
@@ -85,8 +87,15 @@ _REASONS = {
     "optimizer.kind": "the velocities that one optimizer has saved mean nothing to another",
 }
 """Why keys may not change, where that is not plain."""
+_SHARES = "batch norm and dropout take the images of a step in other parts"
+_RESHAPED_BY = {
+    "ranks": f"sums are added in another order, and {_SHARES}",
+    "batch_size": _SHARES,
+    "compute.threads": "a CPU adds in another order with another number of threads",
+}
+"""Keys that divide a step in another way, and what that changes."""
 _SAYS_WHERE = (
-    *("preset", "name", "runs_dir", "resume", "max_steps", "max_seconds"),
+    *("preset", "name", "runs_dir", "resume", "accept_changed_code", "max_steps", "max_seconds"),
     *_keys("unreported"),
 )
 """Keys whose change is not reported."""
@@ -107,6 +116,19 @@ class RunRecord:
     """Class names in the order of the model's outputs; None if an older version wrote the run."""
     normalization: Normalization | None = None
     """Normalization of the model's inputs; None if an older version wrote the run."""
+    own_network: OwnCode | None = None
+    """Code of an own network; None without one, or if an older version wrote the run."""
+    threads: int | None = None
+    """Threads with which each rank computes; None on a GPU, or if an older version wrote the
+    run."""
+
+    @property
+    def batches(self) -> int:
+        """Batches of which a step consists, over all ranks."""
+        return self.config.batches(self.ranks)
+
+    levels: tuple[int, int] | None = None
+    """Values that became 0 and 255 in images of more than 8 bits; None if there were none."""
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "RunRecord":
@@ -118,17 +140,28 @@ class RunRecord:
         current = fields.with_current_keys(TrainConfig, data["config"])
         config = fields.from_dict(TrainConfig, current)
         record = RunRecord(
-            config, data.get("ranks", config.ranks), data["global_batch"], data["data_version"]
+            config,
+            data.get("ranks", config.ranks),
+            data["global_batch"],
+            data["data_version"],
+            own_network=OwnCode.from_json(data.get("own_network")),
+            threads=data.get("threads"),
         )
         model = data.get("meaning")
         if model is None:
             return record
         normalization = Normalization(tuple(model["mean"]), tuple(model["deviation"]))
-        return replace(record, class_names=tuple(model["classes"]), normalization=normalization)
+        names, levels = tuple(model["classes"]), model.get("levels")
+        return replace(
+            record,
+            class_names=names,
+            normalization=normalization,
+            levels=(levels[0], levels[1]) if levels else None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for config.json and for every checkpoint."""
-        data = {
+        data: dict[str, Any] = {
             "config": fields.to_dict(self.config),
             "config_hash": config_hash(self.config),
             "code_version": __version__,
@@ -136,10 +169,16 @@ class RunRecord:
             "global_batch": self.global_batch,
             "data_version": self.data_version,
         }
+        if self.threads is not None:
+            data["threads"] = self.threads
         if self.class_names is not None and self.normalization is not None:
             mean, std = self.normalization.mean, self.normalization.std
             # The key keeps the earlier name of these facts, so that existing runs can be read.
-            data["meaning"] = {"classes": list(self.class_names), "mean": mean, "deviation": std}
+            levels = {"levels": list(self.levels)} if self.levels else {}
+            names = list(self.class_names)
+            data["meaning"] = {"classes": names, "mean": mean, "deviation": std, **levels}
+        if self.own_network is not None:
+            data["own_network"] = self.own_network.to_json()
         return data
 
 
@@ -264,7 +303,10 @@ def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
             f"{run.path}: already exists; choose another --name, or --resume auto to continue it"
         )
     stored = run.read()
-    before, now = (without(each.config, *_SAYS_WHERE) for each in (stored, record))
+    before, now = _values(stored), _values(record)
+    if stored.threads and record.threads:
+        # Those that are used, because 0 means another number on another machine.
+        before["compute.threads"], now["compute.threads"] = stored.threads, record.threads
     changed = {
         key: f"--{key.replace('_', '-')}: was {before[key]}, is now {value}"
         for key, value in now.items()
@@ -289,10 +331,25 @@ def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
             " changes:\n"
             f"{listed}"
         )
-    return [
-        text + " (this changes the result of the run)" * _in(key, _RESHAPES_THE_REST)
-        for key, text in changed.items()
-    ]
+    same: tuple[str, ...] = () if record.threads else ("compute.threads",)
+    if stored.batches == record.batches:
+        # Whatever ranks there are, they compute the same.
+        same += ("ranks",)
+    return [text + _effect(key) * (key not in same) for key, text in changed.items()]
+
+
+def _values(record: RunRecord) -> dict[str, object]:
+    """Return what is compared with another attempt: options by key, and the ranks that there are,
+    which a launcher may have decided.
+    """
+    return {**without(record.config, *_SAYS_WHERE), "ranks": record.ranks}
+
+
+def _effect(key: str) -> str:
+    """Return the words for what a changed option changes, with a space before them, or nothing."""
+    if key in _RESHAPED_BY:
+        return f" (this changes the result of the run: {_RESHAPED_BY[key]})"
+    return " (this changes the result of the run)" * _in(key, _RESHAPES_THE_REST)
 
 
 def _content(folder: Path) -> list[Path]:

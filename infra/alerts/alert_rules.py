@@ -70,7 +70,7 @@ def alert_rules(settings: AlertSettings) -> list[AlertRule]:
         ),
         AlertRule(
             "preempted",
-            "Azure took low-priority nodes back",
+            "Azure took Spot nodes back",
             clusters,
             "| project TimeGenerated, ClusterName, Preempted = toint(PreemptedNodeCount)",
             settings.preempted_nodes,

@@ -1,20 +1,48 @@
 """What the security rules know of the alerts."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from infra.alerts.alert_rules import alert_name, alert_rules
 from infra.alerts.leaf import AlertSettings
 from infra.catalog import resource_ids
 from infra.policies.data_rules import by_name, log_workspace
-from infra.policies.expected import UNSET, exactly, one_of, table_rule
+from infra.policies.expected import PRESENT, UNSET, exactly, one_of, optional, table_rule
 from infra.policies.facts import Facts
 from infra.policies.rule import StackRule
 from infra.resources import Resource, entries_at, input_at, of_kind
 from infra.settings import Settings
 
+ON: Final = exactly(value=True)
 ACTION_GROUP: Final = "monitor:ActionGroup"
 ALERT: Final = "monitor:ScheduledQueryRule"
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """One alert as it was reviewed."""
+
+    query: str
+    """First digits of the SHA-256 of its query, without the workspace and the minutes in it."""
+    threshold: Callable[[AlertSettings], int] = lambda _: 1
+    measure: str | None = None
+    minutes: Callable[[AlertSettings], int] | None = None
+    """Minutes in its query."""
+
+
+ALERTS_REVIEWED: Final[Mapping[str, Reviewed]] = {
+    "ended": Reviewed("907d356f06780953"),
+    "waiting": Reviewed("0f1d041716c9792e", minutes=lambda s: s.waiting_minutes),
+    "preempted": Reviewed("541edd3c815fde81", lambda s: s.preempted_nodes, "Preempted"),
+    "idle": Reviewed("e5d755bfadf3dd9c", minutes=lambda s: s.idle_minutes),
+    "failed": Reviewed("5b9665497edc22e4", lambda s: s.failed_jobs),
+    "quota": Reviewed("10bc7bd55e1798d6", lambda s: s.quota_percent, "Percent"),
+}
+"""The alerts of a stack, by the end of their names; `ended` only if the settings ask for it."""
+
+_MINUTES: Final = re.compile(r"ago\((\d+)m\)")
 
 
 def _alerts(
@@ -30,28 +58,44 @@ def _alerts(
     for group in of_kind(resources, ACTION_GROUP):
         if group not in people:
             yield group, "does not notify exactly the people of budget.emails"
-    declared = {str(input_at(alert, "ruleName")): alert for alert in of_kind(resources, ALERT)}
-    for rule in alert_rules(settings.of(AlertSettings)):
-        alert = declared.get(alert_name(settings.names, rule))
+    declared = {
+        str(input_at(alert, "ruleName")).rpartition("-alert-")[2]: alert
+        for alert in of_kind(resources, ALERT)
+    }
+    own = settings.of(AlertSettings)
+    for name, reviewed in ALERTS_REVIEWED.items():
+        alert = declared.get(name)
         if alert is None:
-            yield None, f"has no alert {alert_name(settings.names, rule)}"
+            if name != "ended" or own.ended_runs:
+                yield None, f"has no alert {name}"
             continue
         notified = [
             resource_ids.name(str(id_)) for id_ in entries_at(alert, "actions.actionGroups")
         ]
         if not {str(input_at(group, "actionGroupName")) for group in people} & set(notified):
             yield alert, "notifies no action group of the stack"
-        [criterion, *others] = entries_at(alert, "criteria.allOf") or [{}]
-        wanted = {
-            "threshold": rule.threshold,
-            "operator": "GreaterThanOrEqual",
-            "timeAggregation": "Maximum" if rule.measure_column else "Count",
-            "metricMeasureColumn": rule.measure_column,
-        }
-        changed = [key for key, value in wanted.items() if criterion.get(key) != value]
-        query = str(criterion.get("query"))
-        if others or changed or not (query.startswith(rule.table) and query.endswith(rule.query)):
-            yield alert, "does not ask for what infra/alerts/alert_rules.py states"
+        if not _asks(entries_at(alert, "criteria.allOf"), reviewed, own):
+            yield alert, "does not ask what was reviewed"
+
+
+def _asks(criteria: Sequence[Mapping[str, Any]], reviewed: Reviewed, own: AlertSettings) -> bool:
+    """Check whether an alert has the one criterion that was reviewed, with the set threshold."""
+    wanted = {
+        "threshold": reviewed.threshold(own),
+        "operator": "GreaterThanOrEqual",
+        "timeAggregation": "Maximum" if reviewed.measure else "Count",
+        "metricMeasureColumn": reviewed.measure,
+    }
+    query = str(criteria[0].get("query")) if criteria else ""
+    minutes = [reviewed.minutes(own)] if reviewed.minutes else []
+    text = re.sub(r'_ResourceId =~ "[^"]+"', '_ResourceId =~ "WORKSPACE"', query, count=1)
+    digest = hashlib.sha256(_MINUTES.sub("ago(MINUTES)", text).encode()).hexdigest()
+    return (
+        len(criteria) == 1
+        and all(criteria[0].get(key) == value for key, value in wanted.items())
+        and [int(one) for one in _MINUTES.findall(query)] == minutes
+        and digest.startswith(reviewed.query)
+    )
 
 
 ALERTS = StackRule(
@@ -68,12 +112,19 @@ ALERTS_ON = table_rule(
     "Restore the input.",
     {
         ALERT: {
-            "enabled": exactly(value=True),
-            "severity": one_of(2, 3),
+            "enabled": ON,
+            "severity": one_of(2, 3, 4),
             "evaluationFrequency": exactly("PT15M"),
             "windowSize": exactly("PT1H"),
             "muteActionsDuration": UNSET,
+            "scopes": PRESENT,
             "scopes[]": by_name(log_workspace),
+            "autoMitigate": ON,
+            "skipQueryValidation": ON,
+            "overrideQueryTimeRange": optional(exactly("P2D")),
+            "criteria.allOf[].dimensions": optional(
+                exactly([{"name": "ClusterName", "operator": "Include", "values": ["*"]}])
+            ),
             "criteria.allOf[].failingPeriods.numberOfEvaluationPeriods": exactly(1),
             "criteria.allOf[].failingPeriods.minFailingPeriodsToAlert": exactly(1),
         },
@@ -84,8 +135,7 @@ FACTS = Facts(
     rules=(ALERTS, ALERTS_ON),
     reviewed={
         ACTION_GROUP: "actionGroupName emailReceivers enabled groupShortName",
-        ALERT: "actions.actionGroups autoMitigate criteria displayName overrideQueryTimeRange "
-        "ruleName scopes skipQueryValidation",
+        ALERT: "actions.actionGroups criteria displayName ruleName",
     },
     tagged=frozenset({ACTION_GROUP, ALERT}),
 )

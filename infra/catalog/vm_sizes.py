@@ -1,5 +1,5 @@
-"""Virtual machine sizes: every GPU series for training, and CPU sizes for data preparation and
-builds.
+"""Virtual machine sizes: every GPU series for training, and CPU sizes for data preparation,
+builds, endpoints and single machines.
 
 Sources: the series of the table in Azure's reference architecture "Distributed training of deep
 learning models" (NC, NDs, NCsv2, NCsv3, NDv2, ND A100 v4) and their successors with NVIDIA GPUs;
@@ -185,6 +185,17 @@ CPU: Final = (
 )  # fmt: skip
 """Sizes with a local disk that new subscriptions may deploy, and those that most samples still name
 although new subscriptions may not deploy them."""
+
+OTHER: Final = (
+    Size("Standard_FX4mds", "FX", 4, 84),
+    Size("Standard_D2as_v5", "Dasv5", 2, 8),
+    Size("Standard_D4as_v5", "Dasv5", 4, 16),
+    Size("Standard_D2s_v5", "Dsv5", 2, 8),
+    Size("Standard_D4s_v5", "Dsv5", 4, 16),
+)
+"""Sizes of machines that are not nodes of clusters. Of the CPU sizes that "Managed online endpoints
+SKU list" (18 October 2025) names, only those of FX, Lasv3 and Lsv3 stand neither in the list of
+restrictions nor in "Retired Azure VM size series"; FX4mds is the smallest."""
 
 RDMA_POOL_NODES: Final = 100
 """Maximum nodes in a cluster whose nodes communicate by RDMA (Azure Machine Learning, "Manage and

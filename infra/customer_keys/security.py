@@ -1,14 +1,20 @@
 """What the security rules know of customer-managed keys."""
 
-from collections.abc import Iterator
 from typing import Final
 
-from infra.catalog import resource_ids, roles
+from infra.catalog import resource_ids
 from infra.customer_keys.leaf import IDENTITY, EncryptionSettings
-from infra.policies.expected import Expected, as_set, exactly, one_of, optional, violated
+from infra.policies.expected import (
+    ANYTHING,
+    Expected,
+    as_set,
+    exactly,
+    one_of,
+    only_if,
+    optional,
+)
 from infra.policies.facts import Facts
-from infra.policies.rule import ResourceRule
-from infra.resources import REGISTRY, STORAGE, WORKSPACE, Resource
+from infra.resources import REGISTRY, STORAGE, WORKSPACE
 from infra.settings import Settings
 
 KEY_KIND: Final = "keyvault:Key"
@@ -19,38 +25,27 @@ def _key_source(settings: Settings) -> str:
     return "Microsoft.Keyvault" if own else "Microsoft.Storage"
 
 
+def _own(settings: Settings) -> bool:
+    return settings.of(EncryptionSettings).customer_managed_keys
+
+
 ENCRYPTION_IDENTITY = Expected(
     lambda s: f"the identity {s.names.identity('encryption')}",
     lambda given, s: resource_ids.name(str(given)) == s.names.identity(IDENTITY),
-    required=False,
+    when=_own,
 )
+
+USER_ASSIGNED = only_if(_own, exactly("UserAssigned"))
 
 ENCRYPTION_IDENTITIES = Expected(
     lambda s: f"the identity {s.names.identity('encryption')} alone",
     lambda given, s: [resource_ids.name(id_) for id_ in given] == [s.names.identity(IDENTITY)],
-    required=False,
+    when=_own,
 )
 """A list of ids, or a mapping by id, as the service has it."""
 
 
-def _encrypted_as_set(resource: Resource, settings: Settings) -> Iterator[str]:
-    """Yield a fault for a registry or workspace that lacks the customer-managed key."""
-    if (
-        resource.kind in {REGISTRY, WORKSPACE}
-        and settings.of(EncryptionSettings).customer_managed_keys
-    ):
-        yield from violated(resource, "encryption.status", exactly("Enabled"), settings)
-
-
-CUSTOMER_KEY = ResourceRule(
-    "customer-managed-key",
-    "Registry and workspace are encrypted with the customer-managed key of the settings, if any.",
-    "Set it when the resource is created: Azure cannot add it later.",
-    _encrypted_as_set,
-)
-
 FACTS = Facts(
-    rules=(CUSTOMER_KEY,),
     tables={
         "encrypted": {
             STORAGE: {
@@ -58,20 +53,44 @@ FACTS = Facts(
                 "encryption.encryptionIdentity.encryptionUserAssignedIdentity": (
                     ENCRYPTION_IDENTITY
                 ),
+                "encryption.keyVaultProperties.keyName": only_if(_own, ANYTHING),
+                "encryption.keyVaultProperties.keyVaultUri": only_if(_own, ANYTHING),
+                "identity.type": USER_ASSIGNED,
                 "identity.userAssignedIdentities": ENCRYPTION_IDENTITIES,
             },
-            REGISTRY: {"identity.userAssignedIdentities": ENCRYPTION_IDENTITIES},
-            WORKSPACE: {"encryption.identity.userAssignedIdentity": ENCRYPTION_IDENTITY},
+            REGISTRY: {
+                "encryption.status": only_if(_own, exactly("enabled")),
+                "encryption.keyVaultProperties.identity": only_if(_own, ANYTHING),
+                "encryption.keyVaultProperties.keyIdentifier": only_if(_own, ANYTHING),
+                "identity.type": USER_ASSIGNED,
+                "identity.userAssignedIdentities": ENCRYPTION_IDENTITIES,
+            },
+            WORKSPACE: {
+                "encryption.status": only_if(_own, exactly("Enabled")),
+                "encryption.identity.userAssignedIdentity": ENCRYPTION_IDENTITY,
+                "encryption.keyVaultProperties.keyIdentifier": only_if(_own, ANYTHING),
+                "encryption.keyVaultProperties.keyVaultArmId": only_if(_own, ANYTHING),
+            },
             KEY_KIND: {
                 "properties.kty": one_of("RSA", "RSA-HSM"),
                 "properties.keySize": one_of(3072, 4096),
-                "properties.keyOps[]": one_of("wrapKey", "unwrapKey"),
+                "properties.keyOps": exactly(["wrapKey", "unwrapKey"]),
                 "properties.attributes.exportable": optional(exactly(value=False)),
-                "properties.rotationPolicy.lifetimeActions[].action.type": exactly("rotate"),
+                "properties.rotationPolicy": exactly(
+                    {
+                        "lifetimeActions": [
+                            {"action": {"type": "rotate"}, "trigger": {"timeAfterCreate": "P1Y"}}
+                        ]
+                    }
+                ),
+                "keyName": ANYTHING,
             },
         },
     },
-    reviewed={KEY_KIND: "keyName properties.rotationPolicy vaultName"},
+    tagged=frozenset({KEY_KIND}),
+    counts=lambda settings: {
+        KEY_KIND: int(_own(settings) and settings.of(EncryptionSettings).key_uri is None)
+    },
     references={
         WORKSPACE: {
             "encryption.keyVaultProperties.keyVaultArmId": ("vault",),
@@ -79,6 +98,7 @@ FACTS = Facts(
         },
         REGISTRY: {"encryption.keyVaultProperties.keyIdentifier": ("vault",)},
         STORAGE: {"encryption.keyVaultProperties.keyVaultUri": ("vault",)},
+        KEY_KIND: {"vaultName": ("vault",)},
     },
-    grants={IDENTITY: {("vault", roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER): None}},
+    grants={IDENTITY: {("vault", "Key Vault Crypto Service Encryption User"): None}},
 )

@@ -2,15 +2,24 @@
 other rules know of it.
 """
 
+import base64
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any, Final
 
-from infra.catalog import roles
-from infra.jump_machine import cloud_init
 from infra.jump_machine.leaf import BASTION, MACHINE, SCHEDULE, AccessSettings, SubnetSettings
-from infra.policies.expected import UNSET, as_set, exactly, table_rule, violated
+from infra.policies.expected import (
+    ANYTHING,
+    PRESENT,
+    UNSET,
+    Expected,
+    as_set,
+    exactly,
+    table_rule,
+    violated,
+)
 from infra.policies.facts import Allowed, Facts, Grants, Logging, Traffic, of_leaves
 from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import Resource, input_at, of_kind, texts_at
@@ -30,6 +39,29 @@ NAME_INPUTS: Final = {
 OFF, ON = exactly(value=False), exactly(value=True)
 MACHINES: Final = "Microsoft.Compute/virtualMachines"
 
+REVIEWED_SETUPS: Final = frozenset(
+    {
+        "10bd40a45c55fbd4cbd084c351bc6816e347cb262091c84adb61d2baeee39dbc",
+        "263989fcb2580d463e6f65a02c390a0a18de8a09f7296b637266c3bd03d80130",
+    }
+)
+"""SHA-256 of the cloud-init configurations that were read before they may run as root: with a
+repository and without, whose address and revision are those of the settings."""
+
+
+def _reviewed(given: object, settings: Settings) -> bool:
+    access = settings.of(AccessSettings)
+    text = base64.b64decode(str(given)).decode(errors="replace")
+    if access.repository is not None:
+        text = text.replace(f" {access.repository} ", " REPOSITORY ")
+        text = text.replace(
+            f" checkout --quiet {access.revision}\\n", " checkout --quiet REVISION\\n"
+        )
+    return hashlib.sha256(text.encode()).hexdigest() in REVIEWED_SETUPS
+
+
+SETS_ITSELF_UP: Final = Expected(lambda _: "a set-up that was reviewed", _reviewed)
+
 ENTRA_ONLY = table_rule(
     "jump-machine-entra-only",
     "The jump machine has no public address, no password and no account of its own, and sets "
@@ -37,16 +69,22 @@ ENTRA_ONLY = table_rule(
     "Restore the input; people sign in with Entra ID, through Bastion.",
     {
         INTERFACE_KIND: {
+            "ipConfigurations": PRESENT,
             "ipConfigurations[].publicIPAddress": UNSET,
             "enableIPForwarding": OFF,
         },
         MACHINE_KIND: {
             "osProfile.adminPassword": UNSET,
             "osProfile.linuxConfiguration.disablePasswordAuthentication": ON,
+            "osProfile.adminUsername": exactly("azureuser"),
+            "osProfile.linuxConfiguration.ssh.publicKeys": PRESENT,
             "osProfile.linuxConfiguration.ssh.publicKeys[].keyData": as_set(
                 lambda settings: settings.of(AccessSettings).public_key
             ),
-            "osProfile.customData": as_set(lambda settings: cloud_init.encoded(*_setup(settings))),
+            "osProfile.linuxConfiguration.ssh.publicKeys[].path": exactly(
+                "/home/azureuser/.ssh/authorized_keys"
+            ),
+            "osProfile.customData": SETS_ITSELF_UP,
             "userData": UNSET,
             "identity.type": exactly("SystemAssigned"),
             "identity.userAssignedIdentities": UNSET,
@@ -64,6 +102,10 @@ ENTRA_ONLY = table_rule(
             "enableShareableLink": OFF,
             "enableFileCopy": OFF,
             "enableKerberos": OFF,
+            "enablePrivateOnlyBastion": OFF,
+            "disableCopyPaste": OFF,
+            "enableSessionRecording": OFF,
+            "scaleUnits": exactly(2),
         },
     },
 )
@@ -83,7 +125,16 @@ HARDENED = table_rule(
             "storageProfile.imageReference.publisher": exactly("Debian"),
             "storageProfile.imageReference.offer": exactly("debian-12"),
             "storageProfile.imageReference.sku": exactly("12-gen2"),
+            "storageProfile.imageReference.version": exactly("latest"),
+            "storageProfile.osDisk.createOption": exactly("FromImage"),
             "storageProfile.osDisk.deleteOption": exactly("Delete"),
+            "storageProfile.osDisk.diskSizeGB": exactly(32),
+            "storageProfile.osDisk.managedDisk.storageAccountType": exactly("StandardSSD_LRS"),
+            "networkProfile.networkInterfaces": PRESENT,
+            "networkProfile.networkInterfaces[].id": ANYTHING,
+            "networkProfile.networkInterfaces[].primary": ON,
+            "osProfile.allowExtensionOperations": ON,
+            "osProfile.linuxConfiguration.provisionVMAgent": ON,
         },
     },
 )
@@ -180,39 +231,29 @@ def _remote(settings: Settings) -> Allowed:
     return remote + ([(bastion, frozenset({"22"}))] if bastion else [])
 
 
-def _setup(settings: Settings) -> tuple[str | None, str]:
-    access = settings.of(AccessSettings)
-    return access.repository, access.revision
-
-
 ON_MACHINE: Final[Grants] = {
-    ("jump-machine", roles.READER): None,
-    ("jump-machine", roles.VM_POWER_ON): None,
-    ("jump-interface", roles.READER): None,
-    ("bastion", roles.READER): None,
+    ("jump-machine", "Reader"): None,
+    ("jump-machine", "Desktop Virtualization Power On Contributor"): None,
+    ("jump-interface", "Reader"): None,
+    ("bastion", "Reader"): None,
 }
 SUBNET: Final = "ipConfigurations[].subnet.id"
 FACTS = Facts(
     rules=(_unclaimed(ENTRA_ONLY), _unclaimed(HARDENED), OFF_AT_NIGHT),
     reviewed={
-        MACHINE_KIND: "hardwareProfile.vmSize networkProfile.networkInterfaces[].id "
-        "networkProfile.networkInterfaces[].primary osProfile.adminUsername "
-        "osProfile.allowExtensionOperations osProfile.computerName "
-        "osProfile.linuxConfiguration.provisionVMAgent "
-        "osProfile.linuxConfiguration.ssh.publicKeys[].path "
-        "storageProfile.imageReference.version storageProfile.osDisk.createOption "
-        "storageProfile.osDisk.diskSizeGB storageProfile.osDisk.managedDisk.storageAccountType "
-        "vmName",
+        MACHINE_KIND: "osProfile.computerName vmName",
         EXTENSION_KIND: "autoUpgradeMinorVersion typeHandlerVersion vmExtensionName vmName",
         SCHEDULE_KIND: "notificationSettings.status targetResourceId",
-        BASTION_KIND: "bastionHostName disableCopyPaste enablePrivateOnlyBastion "
-        "enableSessionRecording ipConfigurations[].name ipConfigurations[].publicIPAddress.id "
-        "ipConfigurations[].subnet.id scaleUnits",
+        BASTION_KIND: "bastionHostName ipConfigurations[].name "
+        "ipConfigurations[].publicIPAddress.id ipConfigurations[].subnet.id",
         INTERFACE_KIND: "networkInterfaceName ipConfigurations[].name "
         "ipConfigurations[].privateIPAllocationMethod ipConfigurations[].subnet.id "
         "ipConfigurations[].subnet.privateEndpointNetworkPolicies "
         "ipConfigurations[].subnet.privateLinkServiceNetworkPolicies",
     },
+    counts=lambda settings: (
+        {MACHINE_KIND: 1, INTERFACE_KIND: 1} if settings.of(AccessSettings).jump_machine else {}
+    ),
     tagged=frozenset({INTERFACE_KIND, MACHINE_KIND, EXTENSION_KIND, SCHEDULE_KIND, BASTION_KIND}),
     logs={
         BASTION_KIND: Logging(
@@ -232,8 +273,11 @@ FACTS = Facts(
         "jump-administrators": lambda settings: settings.of(AccessSettings).administrators,
     },
     grants={
-        "jump-users": {**ON_MACHINE, ("jump-machine", roles.VM_USER_LOGIN): None},
-        "jump-administrators": {**ON_MACHINE, ("jump-machine", roles.VM_ADMINISTRATOR_LOGIN): None},
+        "jump-users": {**ON_MACHINE, ("jump-machine", "Virtual Machine User Login"): None},
+        "jump-administrators": {
+            **ON_MACHINE,
+            ("jump-machine", "Virtual Machine Administrator Login"): None,
+        },
     },
     subnets={
         (INTERFACE_KIND, "jump"): (SUBNET, "jump"),

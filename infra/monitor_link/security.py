@@ -22,7 +22,24 @@ FACTS = Facts(
             MEMBER_KIND: {"linkedResourceId": by_name(log_workspace, lambda s: s.names.insights)}
         },
     },
-    reviewed={SCOPE_KIND: "scopeName", MEMBER_KIND: "name scopeName"},
+    reviewed={SCOPE_KIND: "scopeName", MEMBER_KIND: "name"},
+    counts=lambda settings: (
+        {SCOPE_KIND: 1, MEMBER_KIND: 1 + settings.monitoring.application_insights}
+        if "monitor" in settings.endpoint_kinds
+        else {}
+    ),
+    references={MEMBER_KIND: {"scopeName": ("monitor",)}},
+    zones={
+        "azuremonitor": frozenset(
+            {
+                "privatelink.monitor.azure.com",
+                "privatelink.oms.opinsights.azure.com",
+                "privatelink.ods.opinsights.azure.com",
+                "privatelink.agentsvc.azure-automation.net",
+                "privatelink.blob.core.windows.net",
+            }
+        )
+    },
     tagged=frozenset({SCOPE_KIND}),
     services=lambda settings: {
         "monitor": ("Microsoft.Insights/privateLinkScopes", SCOPE(settings.names))

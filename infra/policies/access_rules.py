@@ -5,11 +5,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from infra.catalog import resource_ids, role_conditions, roles
-from infra.naming import DUTY_IDENTITIES, IDENTITIES, RESULTS_CONTAINER
-from infra.outputs import CONTEXTS_FOLDER, MODELS_FOLDER, RUNS_FOLDER
+from infra.catalog import resource_ids
 from infra.policies.expected import UNSET, as_set, exactly, one_of, optional, table_rule
 from infra.policies.facts import Grants, of_leaves
+from infra.policies.literals import (
+    IDENTITIES,
+    IDENTITY_OF_DUTY,
+    READS_NO_RESULTS,
+    READS_NO_RUNS,
+    ROLES,
+    WRITES_JOB_OUTPUTS,
+    WRITES_RUNS,
+)
 from infra.policies.own_services import targets
 from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import (
@@ -86,64 +93,56 @@ TLS = table_rule(
 )
 
 JOB_GRANTS: Final[Grants] = {
-    ("vault", roles.KEY_VAULT_SECRETS_USER): None,
-    ("registry", roles.ACR_PULL): None,
-    ("insights", roles.MONITORING_METRICS_PUBLISHER): None,
-    ("default/job-logs", roles.BLOB_DATA_CONTRIBUTOR): None,
+    ("vault", "Key Vault Secrets User"): None,
+    ("registry", "AcrPull"): None,
+    ("insights", "Monitoring Metrics Publisher"): None,
+    ("default/job-logs", "Storage Blob Data Contributor"): None,
 }
-NO_RESULTS: Final[Grants] = {
-    ("default", roles.BLOB_DATA_READER): role_conditions.reads_all_but(
-        RESULTS_CONTAINER, except_below=[CONTEXTS_FOLDER]
-    )
-}
-NO_RUNS: Final[Grants] = {
-    ("default", roles.BLOB_DATA_READER): role_conditions.reads_all_but(
-        RESULTS_CONTAINER, except_below=[CONTEXTS_FOLDER, MODELS_FOLDER]
-    )
-}
+NO_RESULTS: Final[Grants] = {("default", "Storage Blob Data Reader"): READS_NO_RESULTS}
+NO_RUNS: Final[Grants] = {("default", "Storage Blob Data Reader"): READS_NO_RUNS}
 JOB_OUTPUTS: Final[Grants] = {
-    ("default/job-outputs", roles.BLOB_DATA_CONTRIBUTOR): role_conditions.writes_below("azureml")
+    ("default/job-outputs", "Storage Blob Data Contributor"): WRITES_JOB_OUTPUTS
 }
 GRANTS: Final[Mapping[str, Grants]] = {
     "workspace": {
-        ("default", roles.CONTRIBUTOR): None,
-        ("default", roles.BLOB_DATA_CONTRIBUTOR): None,
-        ("default", roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR): None,
-        ("data", roles.BLOB_DATA_READER): None,
-        ("vault", roles.CONTRIBUTOR): None,
-        ("vault", roles.KEY_VAULT_ADMINISTRATOR): None,
-        ("registry", roles.CONTRIBUTOR): None,
-        ("insights", roles.CONTRIBUTOR): None,
-        ("endpoint", roles.READER): None,
-        ("workspace", roles.CONTRIBUTOR): None,
+        ("default", "Contributor"): None,
+        ("default", "Storage Blob Data Contributor"): None,
+        ("default", "Storage File Data Privileged Contributor"): None,
+        ("data", "Storage Blob Data Reader"): None,
+        ("vault", "Contributor"): None,
+        ("vault", "Key Vault Administrator"): None,
+        ("registry", "Contributor"): None,
+        ("insights", "Contributor"): None,
+        ("endpoint", "Reader"): None,
+        ("workspace", "Contributor"): None,
     },
     "training": {
         **JOB_GRANTS,
         **JOB_OUTPUTS,
-        ("default", roles.BLOB_DATA_READER): None,
-        ("default/results", roles.BLOB_DATA_CONTRIBUTOR): role_conditions.writes_below(RUNS_FOLDER),
-        ("data/prepared", roles.BLOB_DATA_READER): None,
+        ("default", "Storage Blob Data Reader"): None,
+        ("default/results", "Storage Blob Data Contributor"): WRITES_RUNS,
+        ("data/prepared", "Storage Blob Data Reader"): None,
     },
     "preparation": {
         **JOB_GRANTS,
         **JOB_OUTPUTS,
         **NO_RUNS,
-        ("data/raw", roles.BLOB_DATA_READER): None,
-        ("data/prepared", roles.BLOB_DATA_CONTRIBUTOR): None,
+        ("data/raw", "Storage Blob Data Reader"): None,
+        ("data/prepared", "Storage Blob Data Contributor"): None,
     },
-    "build": {**JOB_GRANTS, **NO_RESULTS, ("registry", roles.ACR_PUSH): None},
+    "build": {**JOB_GRANTS, **NO_RESULTS, ("registry", "AcrPush"): None},
     "serving": {
-        ("registry", roles.ACR_PULL): None,
-        ("default/results", roles.BLOB_DATA_READER): None,
+        ("registry", "AcrPull"): None,
+        ("default/results", "Storage Blob Data Reader"): None,
     },
-    "publishers": {("data", roles.BLOB_DATA_CONTRIBUTOR): None},
+    "publishers": {("data", "Storage Blob Data Contributor"): None},
     "scientists": {
-        ("default", roles.BLOB_DATA_CONTRIBUTOR): None,
-        ("default", roles.FILE_DATA_PRIVILEGED_CONTRIBUTOR): None,
-        ("data", roles.BLOB_DATA_READER): None,
-        ("workspace", roles.AZUREML_DATA_SCIENTIST): None,
+        ("default", "Storage Blob Data Contributor"): None,
+        ("default", "Storage File Data Privileged Contributor"): None,
+        ("data", "Storage Blob Data Reader"): None,
+        ("workspace", "AzureML Data Scientist"): None,
     },
-    "operators": {("workspace", roles.AZUREML_COMPUTE_OPERATOR): None},
+    "operators": {("workspace", "AzureML Compute Operator"): None},
 }
 """Roles that each identity and each group of people may have.
 
@@ -179,14 +178,13 @@ PRINCIPAL_TYPES = table_rule(
 
 
 def _unlisted(resource: Resource, _settings: Settings) -> Iterator[str]:
-    role = _role(resource) if resource.kind == ASSIGNMENT else roles.READER
-    if role not in roles.NAMES:
-        yield f"assigns the role {role}, which infra/catalog/roles.py does not list"
+    if resource.kind == ASSIGNMENT and _guid(resource) not in ROLES:
+        yield f"assigns the role {_guid(resource)}, which infra/policies/literals.py does not list"
 
 
 NO_OWNER = ResourceRule(
     "no-owner",
-    "Every role is listed in infra/catalog/roles.py; none of them allows its holder to assign "
+    "Every role is listed in infra/policies/literals.py; none of them allows its holder to assign "
     "roles.",
     "Assign the narrowest role that is sufficient; only the deployer assigns roles.",
     _unlisted,
@@ -196,14 +194,15 @@ NO_OWNER = ResourceRule(
 def _assignments(
     resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
-    principals, services = _principals(resources, settings), targets(resources, settings)
+    holders = _holders(resources, settings)
+    principals, services = _principals(resources, holders), targets(resources, settings)
     granted = grants()
     duties = {cluster.duty for cluster in settings.clusters.values()}
-    unused = {role for duty, role in DUTY_IDENTITIES.items() if duty not in duties}
+    unused = {role for duty, role in IDENTITY_OF_DUTY.items() if duty not in duties}
     for assignment in of_kind(resources, ASSIGNMENT):
         principal, role = str(input_at(assignment, "principalId")), _role(assignment)
-        holder = _holder(assignment, resources, settings)
-        gives = f"gives {holder or principal} {roles.NAMES.get(role, role)}"
+        holder = holders[assignment.key]
+        gives = f"gives {holder or principal} {role}"
         if holder is None:
             yield assignment, f"{gives}, but the stack's settings name no such principal"
             continue
@@ -248,20 +247,24 @@ LEAST_PRIVILEGE = StackRule(
 )
 
 
-def _holder(assignment: Resource, resources: Sequence[Resource], settings: Settings) -> str | None:
-    """Return the duty of the identity, or the group of people, that an assignment is for."""
-    principal = input_at(assignment, "principalId")
-    for label, group in people().items():
-        if principal == group(settings):
-            return label
+def _holders(resources: Sequence[Resource], settings: Settings) -> dict[str, str | None]:
+    """Return the duty of the identity, or the group of people, that each assignment is for."""
+    groups = {group(settings): label for label, group in reversed(people().items())}
+    more = [role for leaf in settings.leaves for role in leaf.identities(settings)]
+    duties = {settings.names.identity(duty): duty for duty in (*IDENTITIES, *more)}
     identities = {
-        identity.key: str(input_at(identity, "resourceName"))
+        identity.key: duties.get(str(input_at(identity, "resourceName")))
         for identity in of_kind(resources, IDENTITY)
     }
-    names = [identities.get(key) for key in assignment.options.get("dependsOn", ())]
-    more = [role for leaf in settings.leaves for role in leaf.identities(settings)]
-    known = (*IDENTITIES, *more)
-    return next((duty for duty in known if settings.names.identity(duty) in names), None)
+
+    def holder(assignment: Resource) -> str | None:
+        principal = input_at(assignment, "principalId")
+        if principal is not None and principal in groups:
+            return groups[principal]
+        needed = (identities.get(key) for key in assignment.options.get("dependsOn", ()))
+        return next((duty for duty in needed if duty is not None), None)
+
+    return {one.key: holder(one) for one in of_kind(resources, ASSIGNMENT)}
 
 
 def _duties(holder: str, principal: str, settings: Settings) -> list[str]:
@@ -271,11 +274,11 @@ def _duties(holder: str, principal: str, settings: Settings) -> list[str]:
     return held if holder in groups else [holder]
 
 
-def _principals(resources: Sequence[Resource], settings: Settings) -> dict[str, str]:
+def _principals(resources: Sequence[Resource], holders: Mapping[str, str | None]) -> dict[str, str]:
     """Return the principal id of each holder: the one that most of its assignments name."""
     named_by: dict[str, Counter[str]] = defaultdict(Counter)
     for assignment in of_kind(resources, ASSIGNMENT):
-        holder = _holder(assignment, resources, settings)
+        holder = holders[assignment.key]
         if holder is not None:
             named_by[holder][str(input_at(assignment, "principalId"))] += 1
     return {holder: counted.most_common(1)[0][0] for holder, counted in named_by.items()}
@@ -286,7 +289,7 @@ def _computes(
 ) -> Iterator[tuple[Resource | None, str]]:
     names = settings.names
     own = {
-        settings.cluster_name(key): DUTY_IDENTITIES[cluster.duty]
+        settings.cluster_name(key): IDENTITY_OF_DUTY[cluster.duty]
         for key, cluster in settings.clusters.items()
     }
     for cluster in of_kind(resources, COMPUTE):
@@ -325,7 +328,11 @@ def _identities(resource: Resource) -> list[object]:
 
 
 def _role(assignment: Resource) -> str:
-    """Return the GUID of the role that an assignment gives."""
+    """Return the name of the role that an assignment gives; its GUID if it has no name here."""
+    return ROLES.get(_guid(assignment), _guid(assignment))
+
+
+def _guid(assignment: Resource) -> str:
     return str(input_at(assignment, "roleDefinitionId")).rstrip("/").rsplit("/", 1)[-1].lower()
 
 

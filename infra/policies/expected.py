@@ -22,6 +22,8 @@ class Expected:
     holds: Callable[[Any, Settings], bool]
     required: bool = True
     """Whether a missing input is a fault too, because Azure's default is another value."""
+    when: Callable[[Settings], bool] = lambda _: True
+    """Whether the stack's settings ask for it; if not, the input must be left out."""
 
 
 Table = Mapping[str, Mapping[str, Expected]]
@@ -62,24 +64,21 @@ def among(read: Callable[[Settings], Collection[str]], what: str) -> Expected:
     )
 
 
-def at_least(read: Callable[[Settings], float]) -> Expected:
-    """Expect a number that is not below the one of the stack's settings."""
-    return Expected(
-        lambda settings: f"at least {read(settings):g}",
-        lambda given, settings: _number(given) and given >= read(settings),
-    )
-
-
-def at_most(limit: float) -> Expected:
-    """Expect a number that is not above a limit."""
-    return Expected(
-        lambda _: f"at most {limit:g}", lambda given, _: _number(given) and given <= limit
-    )
-
-
 def optional(expected: Expected) -> Expected:
     """Expect it of an input that is set; Azure's default is as good."""
     return replace(expected, required=False)
+
+
+PRESENT = Expected(lambda _: "set", lambda given, _: bool(given))
+"""Expect a list that is not empty; what its items hold, other paths say."""
+
+ANYTHING = Expected(lambda _: "set", lambda given, _: given not in ("", None))
+"""Expect any value."""
+
+
+def only_if(when: Callable[[Settings], bool], expected: Expected) -> Expected:
+    """Expect it where the settings ask for it, and nothing elsewhere."""
+    return replace(expected, when=when)
 
 
 UNSET = Expected(lambda _: "left out", lambda given, _: not given, required=False)
@@ -101,7 +100,10 @@ def violated(
 ) -> Iterator[str]:
     """Yield a fault for each value at the path that is not as expected."""
     for exact, value in values_at(resource.inputs, path.split(".")):
-        if value is None:
+        if not expected.when(settings):
+            if value:
+                yield f"{exact} is {shown(value)} and must be left out"
+        elif value is None:
             if expected.required:
                 yield f"{exact} is not set and must be {expected.text(settings)}"
         elif not expected.holds(value, settings):
@@ -143,8 +145,15 @@ def same(setting: object, expected: object) -> bool:
     """Compare two values of inputs: texts without case, and true never equals 1."""
     if isinstance(setting, str) and isinstance(expected, str):
         return setting.lower() == expected.lower()
+    if isinstance(expected, list | Mapping):
+        return _canonical(setting) == _canonical(expected)
     return setting == expected and isinstance(setting, bool) == isinstance(expected, bool)
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _canonical(tree: Any) -> str:
+    """Return a text that is equal for trees that differ in the order of keys and items only."""
+    if isinstance(tree, Mapping):
+        return "{" + ",".join(f"{key}:{_canonical(tree[key])}" for key in sorted(tree)) + "}"
+    if isinstance(tree, Sequence) and not isinstance(tree, str):
+        return "[" + ",".join(sorted(map(_canonical, tree))) + "]"
+    return repr(tree).lower()

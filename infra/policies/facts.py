@@ -19,7 +19,8 @@ from infra.settings import Settings
 Grants = Mapping[tuple[str, str], str | None]
 """Conditions of role assignments by target and role; None for an assignment without a condition.
 
-A target is a service, such as `data`, or a container in it, such as `data/raw`.
+A target is a service, such as `data`, or a container in it, such as `data/raw`; a role is the name
+that `literals.ROLES` has for it.
 """
 
 Allowed = list[tuple[str | IPv4Network, frozenset[str]]]
@@ -61,6 +62,8 @@ class Facts:
     """Rows that are added to the tables of other rules, or replace some, by the rule's name."""
     reviewed: Mapping[str, str] = field(default_factory=dict)
     """Inputs by kind of resource that open nothing by themselves, as in `reviewed`."""
+    counts: Callable[[Settings], Mapping[str, int]] = lambda _: {}
+    """Returns how many resources of each kind the settings ask for."""
     tagged: frozenset[str] = frozenset()
     """Kinds whose resources carry tags."""
     logs: Mapping[str, Logging] = field(default_factory=dict)
@@ -73,6 +76,8 @@ class Facts:
     endpoints: Mapping[str, tuple[str, str, tuple[str, ...]]] = field(default_factory=dict)
     """Services with private endpoints: by label, the kind, the input with the name, and the
     sub-resources."""
+    zones: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Zones in which the names of its endpoints are recorded, by sub-resource."""
     people: Mapping[str, Callable[[Settings], str | None]] = field(default_factory=dict)
     """Groups of people, by what they may do."""
     grants: Mapping[str, Grants] = field(default_factory=dict)

@@ -22,7 +22,6 @@ from infra.resources import (
     of_kind,
 )
 from infra.settings import Settings
-from infra.validation import REQUIRED_TAGS as TAGS
 
 _TAGGED = frozenset(
     {
@@ -100,12 +99,13 @@ WHOLE_GROUP = re.compile(
 )
 
 
-def _tags(resource: Resource, _settings: Settings) -> Iterator[str]:
+def _tags(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind not in tagged():
         return
-    missing = sorted(set(TAGS) - {key for key, text in _mapping(resource, "tags") if text})
-    if missing:
-        yield f"has no tag {', '.join(missing)}"
+    wanted = {**settings.tags, "stack": settings.stack, "managed-by": "pulumi"}
+    given = dict(_mapping(resource, "tags"))
+    if missing := sorted(tag for tag, text in wanted.items() if given.get(tag) != text):
+        yield f"has not the stack's tag {', '.join(missing)}"
 
 
 REQUIRED_TAGS = ResourceRule(

@@ -5,8 +5,7 @@ from ipaddress import IPv4Network
 from typing import Any, Final
 
 from infra.catalog import resource_ids
-from infra.catalog.dns_zones import needed
-from infra.naming import DUTY_SUBNETS, SubnetRole
+from infra.naming import SubnetRole
 from infra.policies.expected import (
     UNSET,
     Expected,
@@ -18,6 +17,7 @@ from infra.policies.expected import (
     values_at,
 )
 from infra.policies.facts import Allowed, Traffic, of_leaves
+from infra.policies.literals import SUBNET_OF_DUTY, ZONES
 from infra.policies.own_services import targets
 from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import (
@@ -87,8 +87,10 @@ def _subnets(network: Resource, settings: Settings) -> Iterator[str]:
     if network.kind != NETWORK:
         return
     roles = {name: role for role, name in settings.subnet_names.items()}
-    for subnet in entries_at(network, "subnets"):
-        name = str(subnet.get("name"))
+    declared = [str(subnet.get("name")) for subnet in entries_at(network, "subnets")]
+    if missing := sorted(roles.keys() - set(declared)):
+        yield f"has no subnet {', '.join(missing)}"
+    for name, subnet in zip(declared, entries_at(network, "subnets"), strict=True):
         if name in roles:
             for fault in _subnet(subnet, roles[name], settings):
                 yield f"subnet {name} {fault}"
@@ -267,7 +269,7 @@ def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
     wanted: dict[str, SubnetRole] = {}
     if resource.kind == COMPUTE:
         subnets = {
-            settings.cluster_name(key): DUTY_SUBNETS[cluster.duty]
+            settings.cluster_name(key): SUBNET_OF_DUTY[cluster.duty]
             for key, cluster in settings.clusters.items()
         }
         subnet = subnets.get(str(input_at(resource, "computeName")), "training")
@@ -356,8 +358,15 @@ PRIVATE_ENDPOINTS = StackRule(
 )
 
 
+def zones_of(group: str) -> frozenset[str]:
+    """Return the zones in which the names of a sub-resource are recorded."""
+    more = {name: zones for facts in of_leaves() for name, zones in facts.zones.items()}
+    return {**ZONES, **more}.get(group, frozenset())
+
+
 def _zones(settings: Settings) -> tuple[str, ...]:
-    return needed(settings.endpoint_kinds)
+    groups = [one.group for one in settings.endpoint_kinds.values()]
+    return tuple(sorted(frozenset().union(*(zones_of(group) for group in groups))))
 
 
 def _is_zone(id_: str, settings: Settings) -> bool:
@@ -369,6 +378,33 @@ def _is_zone(id_: str, settings: Settings) -> bool:
         for zone in _zones(settings)
     )
 
+
+def _resolved(
+    resources: Sequence[Resource], settings: Settings
+) -> Iterator[tuple[Resource | None, str]]:
+    groups = {
+        str(input_at(one, "privateEndpointName")).lower(): {
+            resource_ids.name(str(zone.get("privateDnsZoneId"))).lower()
+            for zone in entries_at(one, "privateDnsZoneConfigs")
+        }
+        for one in of_kind(resources, "network:PrivateDnsZoneGroup")
+    }
+    for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
+        name = str(input_at(endpoint, "privateEndpointName")).lower()
+        wanted: set[str] = set()
+        for connection in entries_at(endpoint, "privateLinkServiceConnections"):
+            wanted.update(*(zones_of(group) for group in connection.get("groupIds") or ()))
+        if settings.network.dns_mode != "policy" and groups.get(name, set()) != wanted:
+            yield endpoint, f"its names are not recorded in {' and '.join(sorted(wanted))}"
+
+
+RESOLVED = StackRule(
+    "private-names",
+    "The names of every private endpoint are recorded in the zones of its kind, so that no client "
+    "is led to a public address.",
+    "Restore the endpoint's zone group.",
+    _resolved,
+)
 
 OWN_NETWORK = table_rule(
     "own-network",
@@ -398,6 +434,7 @@ OWN_NETWORK = table_rule(
             "privateZoneName": among(_zones, "a zone of one of the stack's endpoints")
         },
         "privatedns:VirtualNetworkLink": {
+            "privateZoneName": among(_zones, "a zone of one of the stack's endpoints"),
             "registrationEnabled": exactly(value=False),
             "virtualNetwork.id": Expected(
                 lambda _: "the stack's network or one of its peers",
@@ -419,5 +456,6 @@ RULES = (
     CLOSED_NETWORK_RULES,
     NODES_IN_THEIR_SUBNET,
     PRIVATE_ENDPOINTS,
+    RESOLVED,
     OWN_NETWORK,
 )

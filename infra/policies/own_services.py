@@ -12,6 +12,7 @@ from infra.policies.expected import same, shown, values_at
 from infra.policies.facts import of_leaves
 from infra.policies.rule import StackRule
 from infra.resources import (
+    COMPUTE,
     CONTAINER,
     DATASTORE,
     REGISTRY,
@@ -33,7 +34,11 @@ ALIAS: Final = "/services/Azure/MachineLearning"
 ACCOUNTS: Final = ("default", "data")
 _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     CONTAINER: {"accountName": ACCOUNTS},
-    DATASTORE: {"properties.accountName": ACCOUNTS},
+    "storage:BlobServiceProperties": {"accountName": ACCOUNTS},
+    "storage:FileServiceProperties": {"accountName": ("default",)},
+    "storage:ManagementPolicy": {"accountName": ("default",)},
+    DATASTORE: {"properties.accountName": ACCOUNTS, "workspaceName": ("workspace",)},
+    COMPUTE: {"workspaceName": ("workspace",)},
     WORKSPACE: {
         "storageAccount": ("default",),
         "keyVault": ("vault",),
@@ -55,7 +60,19 @@ def references() -> dict[str, dict[str, tuple[str, ...]]]:
     return merged
 
 
-REQUIRED: Final = frozenset({"storageAccount", "keyVault", "containerRegistry"})
+REQUIRED: Final = frozenset(
+    {
+        "accountName",
+        "containerRegistry",
+        "keyVault",
+        "properties.accountName",
+        "scopeName",
+        "storageAccount",
+        "vaultName",
+        "workspaceName",
+    }
+)
+"""Inputs that must be there."""
 
 
 def targets(resources: Sequence[Resource], settings: Settings) -> Targets:

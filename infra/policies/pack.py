@@ -25,6 +25,7 @@ from pulumi_policy import (
 from infra.policies import (
     access_rules,
     data_rules,
+    declared,
     exposure_rules,
     governance_rules,
     network_rules,
@@ -33,7 +34,6 @@ from infra.policies import (
 )
 from infra.policies.expected import Expected, Table, table_rule
 from infra.policies.facts import of_leaves
-from infra.policies.reviewed import only_reviewed
 from infra.policies.rule import ResourceRule, Rule, StackRule, Violation
 from infra.resources import Resource
 from infra.settings import Settings
@@ -47,6 +47,7 @@ _TRUNK: tuple[Rule, ...] = (
     *data_rules.RULES,
     *service_rules.RULES,
     *governance_rules.RULES,
+    *declared.RULES,
 )
 
 
@@ -54,7 +55,7 @@ def _composed() -> tuple[Rule, ...]:
     """Return the rules of the trunk, with the leaves' rows in their tables, and of the leaves."""
     rules = [_with_rows(rule) for rule in _TRUNK]
     rules += [rule for facts in of_leaves() for rule in facts.rules]
-    return (*rules, only_reviewed(rules))
+    return (*rules, declared.only_reviewed(rules))
 
 
 def _with_rows(rule: Rule) -> Rule:

@@ -6,14 +6,23 @@ from collections.abc import Iterator
 from infra.policies.expected import (
     Expected,
     as_set,
-    at_most,
     exactly,
     shown,
     table_rule,
     violated,
 )
 from infra.policies.rule import ResourceRule, production
-from infra.resources import COMPUTE, REGISTRY, STORAGE, VAULT, WORKSPACE, Resource, input_at
+from infra.resources import (
+    COMPUTE,
+    CONTAINER,
+    LOGS,
+    REGISTRY,
+    STORAGE,
+    VAULT,
+    WORKSPACE,
+    Resource,
+    input_at,
+)
 from infra.settings import Settings
 
 LONGEST_IDLE = 60
@@ -60,14 +69,14 @@ def _largest(resource: Resource, settings: Settings) -> Iterator[str]:
         for path, expected in (
             ("properties.properties.vmSize", exactly(cluster.size)),
             ("properties.properties.vmPriority", exactly(cluster.azure_priority)),
-            ("properties.properties.scaleSettings.maxNodeCount", at_most(cluster.max_nodes)),
+            ("properties.properties.scaleSettings.maxNodeCount", exactly(cluster.max_nodes)),
         ):
             yield from violated(resource, path, expected, settings)
 
 
 AS_BUDGETED = ResourceRule(
     "clusters-as-set",
-    "Every cluster has the size, the priority and at most the nodes of the stack's settings, from "
+    "Every cluster has the size, the priority and the nodes of the stack's settings, from "
     "which the budget was planned.",
     "Change the stack's settings rather than the cluster.",
     _largest,
@@ -111,10 +120,14 @@ PURGE_PROTECTION = ResourceRule(
 )
 
 
+PROTECTED_KINDS = frozenset({STORAGE, CONTAINER, VAULT, "keyvault:Key", REGISTRY, LOGS, WORKSPACE})
+"""Kinds whose deletion loses data, images, logs or the key to them."""
+
+
 def _protected(resource: Resource, settings: Settings) -> Iterator[str]:
     if (
         production(settings)
-        and resource.kind in {STORAGE, VAULT, REGISTRY, WORKSPACE}
+        and resource.kind in PROTECTED_KINDS
         and not resource.options.get("protect")
     ):
         yield "Pulumi's protect option is off"
@@ -122,7 +135,8 @@ def _protected(resource: Resource, settings: Settings) -> Iterator[str]:
 
 PROTECTED = ResourceRule(
     "protected",
-    "In production Pulumi refuses to delete or replace storage, vault, registry and workspace.",
+    "In production Pulumi refuses to delete or replace storage and its containers, vault and key, "
+    "registry, logs and workspace.",
     "Set protect in the resource's options.",
     _protected,
 )

@@ -1,7 +1,7 @@
 """Compute clusters of a workspace: their nodes, and the cores that a subscription has left.
 
-Azure ML has quotas of its own: one for all low-priority cores of a region, and one per VM family
-for dedicated cores (Azure Machine Learning, "Manage and increase quotas").
+Azure ML has quotas of its own: one for all cores of Spot (tier `low_priority`) of a region, and one
+per VM family for dedicated cores (Azure Machine Learning, "Manage and increase quotas").
 """
 
 import math
@@ -66,7 +66,7 @@ class Size:
     """VM family, such as standardNDSv2Family."""
     cores: int
     low_priority: bool = True
-    """Whether the region has low-priority nodes of this size."""
+    """Whether the region has Spot nodes of this size."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def explain_queue(needed: int, nodes: ClusterNodes, quota: Sequence[str]) -> lis
             f"{nodes.priority} nodes of size {nodes.size} are not available yet; a region may have"
             " none for hours"
             + (
-                ", especially of low priority: a dedicated cluster has its own capacity"
+                ", especially of Spot: a dedicated cluster has its own capacity"
                 if nodes.priority == "LowPriority"
                 else ""
             )
@@ -251,7 +251,7 @@ def cores_problems(
 ) -> list[str]:
     """Return why the quota does not allow a number of nodes; empty if it does."""
     needed = nodes * size.cores
-    pool = "low-priority" if priority == "LowPriority" else size.family
+    pool = "Spot (low-priority)" if priority == "LowPriority" else size.family
     if quota is None:
         return [
             f"this subscription has no {pool} cores in the region, {needed} are needed; request"

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -16,14 +17,16 @@ from common.files import write_atomically
 from common.prices import Cost, NodePrices, Price, PriceSource, Total, read_vm_sizes, total
 from common.text import duration
 from infra.outputs import Cluster
-from jobs.azure.job_records import Details, Job, Jobs
+from jobs.azure.job_records import Details, Job, Jobs, exit_status
 from jobs.azure.resource_manager import ResourceManager
 from jobs.errors import RequestError
+from jobs.evictions import is_evicted
 from jobs.spec.budget_policy import PRICE
 
 LEFT_OUT: Final = (
     "estimated from running times and list prices of nodes, before tax and discounts; without"
-    " allocation, image pulls, idle nodes, storage, network and registry"
+    " allocation, image pulls, idle nodes, storage, network and registry, and on Spot without the"
+    " time of nodes before their start or eviction"
 )
 """What an estimate is made of, and what it leaves out."""
 
@@ -60,7 +63,18 @@ def job_price(job: Job, clusters: Iterable[Cluster], prices: NodePrices) -> Pric
     return prices.find(cluster.size, cluster.priority) if cluster else None
 
 
-def estimate(job: Job, details: Details | None, price: Price | None, now: datetime) -> Cost:
+@dataclass(frozen=True)
+class JobCost(Cost):
+    """What a job has cost by an estimate, and how often its nodes were started."""
+
+    starts: int = 0
+    """Nodes on which the job's program was started. Azure bills the start of each."""
+    evicted: int = 0
+    """Nodes of a job that lost some of them, at most: Azure does not say which. Azure bills them
+    until they are gone, even if they were evicted before any work."""
+
+
+def estimate(job: Job, details: Details | None, price: Price | None, now: datetime) -> JobCost:
     """Estimate what a job has cost until now. Pure.
 
     Args:
@@ -70,14 +84,22 @@ def estimate(job: Job, details: Details | None, price: Price | None, now: dateti
         now: Current time, for a job that has not ended.
     """
     if details is None:
-        return Cost(None, price)
+        return JobCost(None, price)
+    evicted = job.nodes if _evicted(job, details) else 0
     if details.started is None:
         # A program that never started has used no node; one that has ended has both times.
-        return Cost(0.0 if details.ended or not job.ended else None, price)
+        unused = 0.0 if details.ended or not job.ended else None
+        return JobCost(unused, price, 0, evicted)
     if details.ended is None and job.ended:
-        return Cost(None, price)
+        return JobCost(None, price, job.nodes, evicted)
     seconds = ((details.ended or now) - details.started).total_seconds()
-    return Cost(max(seconds, 0.0) * job.nodes, price)
+    return JobCost(max(seconds, 0.0) * job.nodes, price, job.nodes, evicted)
+
+
+def _evicted(job: Job, details: Details) -> bool:
+    ended = job.ended and job.status != "Completed" and not job.canceled_by_us
+    status = exit_status(job, details)
+    return ended and is_evicted(details.messages, job.reported_status, status)
 
 
 class JobCosts:
@@ -88,7 +110,7 @@ class JobCosts:
     ) -> None:
         self._jobs, self._manager, self._clusters = jobs, manager, clusters
 
-    def of(self, jobs: Sequence[Job]) -> dict[str, Cost]:
+    def of(self, jobs: Sequence[Job]) -> dict[str, JobCost]:
         """Return the cost of each job by its name; what Azure does not answer is unknown."""
         if not jobs:
             return {}
@@ -125,6 +147,15 @@ def words(costs: Iterable[Cost]) -> tuple[str, str]:
     summed = total(costs)
     known = duration(summed.node_seconds) if summed.node_seconds else "-"
     return known if summed.node_seconds or summed.complete else "?", str(summed)
+
+
+def starts(costs: Iterable[JobCost]) -> dict[str, int]:
+    """Return how many nodes jobs have started and lost."""
+    counted = list(costs)
+    return {
+        "node_starts": sum(cost.starts for cost in counted),
+        "evicted_nodes": sum(cost.evicted for cost in counted),
+    }
 
 
 def document(summed: Total) -> dict[str, Any]:

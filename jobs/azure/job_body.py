@@ -4,10 +4,12 @@ The body of a first attempt is built from its `JobSpec`; that of a further attem
 stores of the previous one, so that any machine can submit it.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from jobs.azure.job_records import CANCELED_BY, RESUBMITTED, Job
+from jobs.leaf import MOVED, Place
 from jobs.spec.budget_policy import Budget, with_max_seconds
 from jobs.spec.job_spec import Folder, JobSpec, Services
 from jobs.spec.run_key import RunAttempt
@@ -32,7 +34,7 @@ _KEPT: Final = (
 )
 """Properties of a job that say how to run it."""
 
-_OF_ATTEMPT: Final = (CANCELED_BY, OUTCOME, NOTIFIED, EXIT_STATUS_TAG)
+_OF_ATTEMPT: Final = (CANCELED_BY, OUTCOME, NOTIFIED, MOVED, EXIT_STATUS_TAG)
 """Tags that say how one attempt ended."""
 
 _OF_AZURE: Final = ("Studio", "Tracking")
@@ -49,6 +51,7 @@ _MODES: Final = {
     "download": "Download",
     "rw_mount": "ReadWriteMount",
 }
+_BATCH: Final = re.compile(r"--batch-size \d+")
 _ALL_NODES: Final = {"nodesValueType": "All"}
 
 
@@ -101,13 +104,16 @@ def first_body(
     return _given(body)
 
 
-def next_body(job: Job, attempt: RunAttempt, budget: Budget | None = None) -> dict[str, Any]:
+def next_body(
+    job: Job, attempt: RunAttempt, budget: Budget | None = None, place: Place | None = None
+) -> dict[str, Any]:
     """Build the properties of a further attempt, the same for everyone who submits it.
 
     Args:
         job: An earlier attempt.
         attempt: The attempt to submit.
         budget: Budget of the run after the earlier attempt; None if it has none.
+        place: Where the attempt runs; None is where the earlier one ran.
 
     Raises:
         SpecError: The rest of the budget is too small for another attempt.
@@ -119,10 +125,28 @@ def next_body(job: Job, attempt: RunAttempt, budget: Budget | None = None) -> di
         body["command"] = with_max_seconds(str(body["command"]), limits.max_seconds)
         body["limits"] = {**body["limits"], "timeout": iso_duration(limits.timeout_seconds)}
         tags |= budget.tags
+    if place is not None:
+        body = {**body, **_placed(body, place)}
+        tags |= place.tags
     return {
         **body,
         "displayName": attempt.display_name,
         "tags": {**tags, **attempt.tags, RESUBMITTED: "True"},
+    }
+
+
+def _placed(body: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """Return the properties of a job that differ in another place."""
+    command, flag = str(body["command"]), f"--batch-size {place.batch_size}"
+    replaced, count = _BATCH.subn(flag, command)
+    return {
+        "computeId": f"{str(body['computeId']).rpartition('/')[0]}/{place.cluster}",
+        "resources": {**(body.get("resources") or {}), "instanceCount": place.nodes},
+        "distribution": {
+            **(body.get("distribution") or {}),
+            "processCountPerInstance": place.processes,
+        },
+        "command": replaced if count else f"{command} {flag}",
     }
 
 

@@ -256,6 +256,12 @@ def read_details(data: Mapping[str, Any]) -> Details:
     )
 
 
+def exit_status(job: Job, details: Details) -> int | None:
+    """Return the program's exit status from Azure's messages, or else from its own report."""
+    reported = job.reported_status or ""
+    return exit_code(details.messages) or (int(reported) if reported.isdecimal() else None)
+
+
 def exit_code(messages: tuple[str, ...]) -> int | None:
     """Find the program's exit status in Azure's messages; None if they have none."""
     matches = (_STATUS.search(text) for text in messages)

@@ -100,7 +100,7 @@ def known(
             raise UserError(f"{error}; delete it, or ask again with --prices live") from error
     if workspace is not None:
         sources.insert(0, workspace)
-    return NodePrices(tuple(sources), recorded.discounts)
+    return NodePrices(tuple(sources))
 
 
 def of_workspace(outputs: PlatformOutputs, console: Console) -> Mapping[NodeKind, Price] | None:

@@ -24,6 +24,7 @@ from jobs.errors import (
     SpecError,
     UnreachableError,
 )
+from jobs.leaf import Place
 from jobs.retry import AzureRetry
 from jobs.spec.budget_policy import Budget
 from jobs.spec.job_spec import JobSpec
@@ -152,13 +153,16 @@ def _submitted(jobs: Jobs, spec: JobSpec, error: RequestError, retry: AzureRetry
     ) from error
 
 
-def resubmit(jobs: Jobs, job: Job, budget: Budget | None = None) -> tuple[Job, bool]:
+def resubmit(
+    jobs: Jobs, job: Job, budget: Budget | None = None, place: Place | None = None
+) -> tuple[Job, bool]:
     """Submit the attempt after one that has ended.
 
     Args:
         jobs: Jobs of the workspace.
         job: Attempt that has ended.
         budget: Budget of the run after that attempt; None if it has none.
+        place: Where the attempt runs; None is where that one ran.
 
     Returns:
         The job, and whether this call submitted it: of two supervisors of a run, the second finds
@@ -172,7 +176,7 @@ def resubmit(jobs: Jobs, job: Job, budget: Budget | None = None) -> tuple[Job, b
     if existing is not None:
         return existing, False
     try:
-        return jobs.put(attempt.name, job_body.next_body(job, attempt, budget)), True
+        return jobs.put(attempt.name, job_body.next_body(job, attempt, budget, place)), True
     except RequestError:
         # Another supervisor may have been faster, with slightly different properties.
         existing = jobs.get(attempt.name)

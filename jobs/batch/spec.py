@@ -75,6 +75,10 @@ def score(
     builder.problems += [
         f"--{name.rstrip('_')}: follows from the job; omit it after the '--'" for name in given
     ]
+    if what.names == "hashed" or what.name_key:
+        builder.problems.append(
+            "--names: hashed names and their key stay on your own machine; score the images there"
+        )
     words = fields.to_flags(
         replace(
             what,

@@ -21,7 +21,7 @@ from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, table
 from jobs.errors import MissingError
 from jobs.job_kinds import KINDS
-from jobs.leaf import Found
+from jobs.leaf import PLACED, Found
 from jobs.leaves import LEAVES
 
 MAX_JOBS: Final = 500
@@ -206,7 +206,9 @@ def _run_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
         for run in runs
     ]
     head = ("run", "kind", "newest attempt", "earlier attempts", "nodes", "submitted")
-    return [*table((*head, "node time", "cost"), rows).splitlines(), f"cost: {costs.LEFT_OUT}"]
+    placed = [f"{run.key}: {run.last.tags[PLACED]}" for run in runs if PLACED in run.last.tags]
+    shown = table((*head, "node time", "cost"), rows).splitlines()
+    return [*shown, *placed, f"cost: {costs.LEFT_OUT}"]
 
 
 def _job_lines(jobs: Sequence[Job], cost: Mapping[str, Cost]) -> list[str]:
@@ -242,6 +244,7 @@ def _job_document(job: Job, cost: Cost) -> dict[str, Any]:
         "nodes": job.nodes,
         "created": job.created.isoformat() if job.created else None,
         "page": job.page,
+        "placed": job.tags.get(PLACED),
         "cost": costs.document(total([cost])),
     }
 

@@ -2,13 +2,14 @@
 
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from common.errors import INTERRUPTED, UserError
 from common.prices import money
+from common.program import load
 from common.waiting import wait_until
 from infra.outputs import PlatformOutputs
 from jobs.assets import images, prepared_data
@@ -26,6 +27,7 @@ from jobs.exit_status import POOR_CLUSTER
 from jobs.following.cluster_check_result import VERDICTS, ClusterCheckResult, assess
 from jobs.following.supervision_policy import mark
 from jobs.following.supervisor import Supervisor
+from jobs.leaves import LEAVES, SubmitLeaves
 from jobs.options import AttemptOptions
 from jobs.retry import AzureRetry
 from jobs.spec import from_options, summary
@@ -53,7 +55,7 @@ class LaunchOptions(AttemptOptions, WatchOptions):
 
 
 @dataclass(frozen=True)
-class SubmitOptions(RunOptions, LaunchOptions, BudgetOptions):
+class SubmitOptions(SubmitLeaves, RunOptions, LaunchOptions, BudgetOptions):
     """Start a run on the platform: python -m jobs submit --preset NAME [options] [-- options of
     the trainer]. Print a summary, submit the job and follow it to its end; Ctrl-C leaves it
     running.
@@ -67,7 +69,7 @@ class SubmitOptions(RunOptions, LaunchOptions, BudgetOptions):
     """Submit the training even if the cluster check finds a problem."""
 
     no_supervise: bool = False
-    """Do not submit the run again if its LowPriority nodes are pre-empted: neither here, nor by
+    """Do not submit the run again if its Spot nodes are pre-empted: neither here, nor by
     `supervise`."""
 
     dry_run: bool = False
@@ -85,18 +87,48 @@ def run(
     # Everything that can be checked locally is checked before the first request.
     attempt = from_options.first_attempt(options)
     spec = from_options.make_spec(outputs, options, config, attempt, software.versions)
+    spec, offers = _offered(outputs, options, config, attempt, software, spec)
     workspace = connect(outputs)
 
     def look(spec: JobSpec) -> Looked:
         spec = within_budget(workspace, outputs.clusters, spec, config, options)
         plan = show(console, workspace, spec, options, config)
+        for check, others in offers:
+            for text in check(workspace.manager, spec, others, config):
+                console.say(f"  {text}")
         status = _prepare(console, workspace, outputs, options, spec, software)
         if options.dry_run:
             console.answer(summary.document(spec, plan), "nothing was submitted")
         return Looked(spec, plan, status)
 
-    resubmits = spec.cluster.priority == "LowPriority" and not options.no_supervise
+    lasting = spec.cluster.priority != "LowPriority" and not offers
+    resubmits = not lasting and not options.no_supervise
     return launch(options, outputs, workspace, console, spec, software, look, resubmits=resubmits)
+
+
+def _offered(
+    outputs: PlatformOutputs,
+    options: SubmitOptions,
+    config: TrainConfig | None,
+    attempt: RunAttempt,
+    software: Software,
+    spec: JobSpec,
+) -> tuple[JobSpec, list[tuple[Callable[..., Iterable[str]], list[JobSpec]]]]:
+    """Return a job with what leaves offer its further attempts: for each leaf that offers any, how
+    they are checked, and the jobs.
+    """
+
+    def build(key: str, nodes: int, config: TrainConfig) -> JobSpec:
+        other = replace(options, cluster=key, nodes=nodes)
+        return from_options.make_spec(outputs, other, config, attempt, software.versions)
+
+    key = next(key for key, one in outputs.clusters.items() if one == spec.cluster)
+    found = []
+    for placement in (leaf.placement for leaf in LEAVES if leaf.placement):
+        spec, others = load(placement.offer)(options, spec, config, key, build)
+        if others:
+            found.append((load(placement.check), others))
+    return spec, found
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from jobs.cli import COMMANDS
 from jobs.commission.facts import Fact, Record, State, page_of, rows_of
 from jobs.commission.steps import (
     CANCEL,
+    NOTICES,
     PREEMPTION,
     CommissionOptions,
     Output,
@@ -206,7 +207,19 @@ class Commissioning:
             statuses=tuple(status for status in statuses if status is not None),
             starts=tuple(event["step"] for event in events if event["event"] == "start"),
             check=check,
+            notices=self._notices(step.run),
         )
+
+    def _notices(self, run: str) -> bool | None:
+        """Return whether rank 0 of a run has reached the service that announces events of its VM;
+        None if the run has noted nothing.
+        """
+        storage = self._workspace.storage
+        store, path = storage.datastores.results, f"{results.run_folder(run)}/{NOTICES}"
+        try:
+            return bool(json.loads(storage.read(store, path) or "")["reached"])
+        except (KeyError, TypeError, ValueError):
+            return None
 
     def _check(self, job: Job) -> ClusterCheckResult:
         """Return the result of a cluster check, as the job has written it."""
@@ -260,7 +273,7 @@ def _agree(
     """
     cluster = find_cluster(outputs, options.cluster, "train")
     workspace = node_prices.of_workspace(outputs, console)
-    price = node_prices.known(outputs.region, workspace).find(cluster.size, cluster.priority)
+    price = node_prices.known(outputs.region, workspace).highest(cluster.size, cluster.priority)
     cost = Cost(sum(step.hours for step in due) * 3600, price)
     shown = "?" if cost.amount is None or price is None else f"{cost.amount:,.2f} {price.currency}"
     console.say(table(("step", "node hours at most", "expected"),

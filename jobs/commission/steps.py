@@ -1,7 +1,7 @@
 """The steps of a commissioning, ascending by cost: what each runs, expects and proves. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -9,8 +9,9 @@ from common import fields
 from common.annotations import Bounds
 from common.errors import ConfigError
 from common.text import plural
+from jobs.evictions import evidence
 from jobs.following.cluster_check_result import ClusterCheckResult
-from jobs.following.resubmit_policy import AttemptResult, evidence
+from jobs.following.resubmit_policy import AttemptResult
 from jobs.throughput import name_problems
 
 FOLDER: Final = "commission"
@@ -23,6 +24,14 @@ PREEMPTION: Final = "pre-emption"
 RUNS: Final = ("smoke", "check", "train", "killed", "cancelled")
 """Ends of the keys of its runs; those that measure have a cluster, nodes and a hash instead."""
 NODES: Final = 2
+NOTICES: Final = "scheduled-events.json"
+"""File of a run that says whether it reached the service that announces pre-emptions."""
+_NOTICES: Final[Mapping[bool | None, str]] = {
+    True: "its container reaches the service that announces pre-emptions",
+    False: "its container does not reach the service that announces pre-emptions, so a pre-emption"
+    " costs the steps since the newest checkpoint",
+    None: "whether its container reaches the service that announces pre-emptions was not noted",
+}
 _SIGKILL: Final = (137, -9)
 """Exit status of a program that was killed, by Azure's shell and by mpirun."""
 
@@ -128,6 +137,8 @@ class Output:
     """Steps at which these began, by metrics.jsonl."""
     check: ClusterCheckResult | None = None
     """Result of a cluster check, by the file that it wrote."""
+    notices: bool | None = None
+    """Whether its container reached the service that announces pre-emptions; None if unknown."""
 
     @property
     def reason(self) -> str:
@@ -165,6 +176,11 @@ class Finding:
 def _completed(output: Output) -> Finding:
     good = output.status == 0
     return Finding(good, output.reason, True if good else None)
+
+
+def _smoked(output: Output) -> Finding:
+    found = _completed(output)
+    return replace(found, text=f"{found.text}; {_NOTICES[output.notices]}")
 
 
 @dataclass(frozen=True)
@@ -230,6 +246,7 @@ def steps(
             hours / 2,
             "the image is built, nodes are allocated, the training completes, its result is read",
             "docs/first-training-on-azure.md",
+            find=_smoked,
             guess="states, messages and logs are those of the simulator (docs/simulator.md, states,"
             " logs)",
             needed=True,

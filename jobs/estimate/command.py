@@ -54,7 +54,7 @@ class PlanOptions:
     """Size of the data set in GB."""
 
     hours_between_losses: Annotated[float, Bounds(above=0)] = Assumptions().hours_between_losses
-    """Hours that a low-priority node is held on average: an assumption, as Azure publishes none."""
+    """Hours that a Spot node is held on average: an assumption, as Azure publishes none."""
 
     start_minutes: Annotated[float, Bounds(at_least=0)] = Assumptions().start_minutes
     """Minutes from submission, or from a pre-emption, to the first step: an assumption."""
@@ -207,7 +207,7 @@ def wanted(
     """Return the sizes to compare, each with numbers of nodes and a priority.
 
     With a stack: its clusters that train on GPUs. Otherwise: the sizes that can be deployed, with
-    low priority where Azure documents that it offers it.
+    Spot where Azure documents that it offers it.
     """
     if outputs is None:
         return [

@@ -22,7 +22,7 @@ class Assumptions:
     start_minutes: float = 15.0
     """Until the first step: nodes are allocated and pull the image. Also after a pre-emption."""
     hours_between_losses: float = 4.0
-    """Hours that one low-priority node is held, on average."""
+    """Hours that one Spot node is held, on average."""
     other_hours_between_losses: tuple[float, ...] = (1.5, 23.0)
     """Others that are shown as well."""
     account_gbits: float = 50.0
@@ -30,7 +30,7 @@ class Assumptions:
 
 
 LOSSES_SOURCE: Final = (
-    "no rate of Azure's low-priority GPU nodes is published; one V100 of AWS was held 1.4 to 3.2 h"
+    "no rate of Azure's Spot GPU nodes is published; one V100 of AWS was held 1.4 to 3.2 h"
     " and four nodes at once 2.7 to 22.9 h (skypilot-org/spot-traces, 2022-23)"
 )
 
@@ -52,10 +52,11 @@ class Choice:
     hours_by_losses: Mapping[float, Span] = field(default_factory=dict)
     """Hours for other times between losses."""
     price: Price | None = None
-    """Of a node for an hour; None if no source states it."""
+    """Of a node for an hour, of Spot at its date; None if no source states it."""
     money: Span | None = None
-    money_at_least: float | None = None
-    """Lower bound, if the price is not known but the largest discount is."""
+    """By that price; the high end of Spot is by the pay-as-you-go price, which it may reach."""
+    money_at_most: float | None = None
+    """Upper bound, if the price of Spot is not known but the pay-as-you-go price is."""
     binds: str = "?"
     basis: Basis = "?"
     reason: str = ""
@@ -89,7 +90,7 @@ class Choice:
             "node_price": self.price.amount if self.price else None,
             "currency": self.price.currency if self.price else None,
             "cost": ends(self.money, 2),
-            "cost_at_least": None if self.money_at_least is None else round(self.money_at_least, 2),
+            "cost_at_most": None if self.money_at_most is None else round(self.money_at_most, 2),
             "binds": self.binds,
             "basis": self.basis,
             "reason": self.reason or None,
@@ -111,7 +112,7 @@ class Forecaster:
         """Forecast one choice."""
         workload, empty = self.workload, Choice(size, nodes, priority)
         found = rate(workload, size, nodes, self.points)
-        batch = workload.batch_per_gpu * size.gpus * nodes
+        batch = workload.config.batch_size * workload.config.batches(size.gpus * nodes)
         epochs = workload.epochs_at(batch)
         if isinstance(found, str):
             return replace(empty, reason=found)
@@ -129,7 +130,7 @@ class Forecaster:
         )
         lost, hours, others = self._with_losses(train, rates, nodes, priority)
         price = self.prices.find(size.name, priority)
-        least = None if price else self.prices.least(size.name, priority)
+        most = self.prices.highest(size.name, priority)
         growth = f"{workload.config.epochs:g} of the recipe, more at a global batch of {batch:,}"
         return Choice(
             size,
@@ -141,8 +142,8 @@ class Forecaster:
             lost,
             others,
             price,
-            hours.scaled(nodes * price.amount) if price else None,
-            hours.low * nodes * least.amount if least else None,
+            _money(hours, nodes, price, most),
+            hours.high * nodes * most.amount if most and not price else None,
             limits.binds,
             found.basis,
             "" if price else f"the price of {priority} is not known",
@@ -152,7 +153,7 @@ class Forecaster:
                 *limits.grounds,
                 Ground("epochs", f"{epochs:.1f}", growth, EPOCHS_SOURCE),
                 *self._time_grounds(train, lost, hours, priority),
-                *self._price_grounds(price, least, hours, empty),
+                *_price_grounds(price, most, hours, empty),
             ),
         )
 
@@ -205,25 +206,34 @@ class Forecaster:
             )
         return [*grounds, Ground("hours", words(hours, "h"), "start + training / (1 - lost)", "")]
 
-    def _price_grounds(
-        self, price: Price | None, least: Price | None, hours: Span, choice: Choice
-    ) -> list[Ground]:
-        found, known = [], price or least
-        if known is None:
-            found.append(
-                Ground("price", "?", "", f"no source states the price of {choice.priority}")
-            )
-        else:
-            bound, cost = "" if price else "at least ", hours.scaled(choice.nodes * known.amount)
-            shown = words(cost, known.currency) if price else f"{cost.low:,.2f} {known.currency}"
-            found.append(Ground("price", f"{bound}{_hourly(known)}", "", _source(known)))
-            formula = "hours x nodes x price"
-            found.append(Ground("cost", f"{bound}{shown}", formula, "the numbers above"))
-        spot = self.prices.find(choice.size.name, "Spot")
-        if spot is not None:
-            other = f"{_hourly(spot)}, another market, which this cost does not use"
-            found.append(Ground("spot", other, "", _source(spot)))
-        return found
+
+def _money(hours: Span, nodes: int, price: Price | None, most: Price | None) -> Span | None:
+    """Return the cost; its high end is that of the highest price."""
+    if price is None:
+        return None
+    high = max(price.amount, most.amount if most else 0.0)
+    amounts = zip(hours.values, (price.amount, price.amount, high), strict=True)
+    return Span(*(nodes * time * amount for time, amount in amounts))
+
+
+def _price_grounds(
+    price: Price | None, most: Price | None, hours: Span, choice: Choice
+) -> list[Ground]:
+    found = []
+    if price is None:
+        found.append(Ground("price", "?", "", f"no source states the price of {choice.priority}"))
+    else:
+        found.append(Ground("price", _hourly(price), "", _source(price)))
+    if most is not None and choice.priority != "Dedicated":
+        bound = f"{_hourly(most)}, the pay-as-you-go price, which Spot may reach"
+        found.append(Ground("highest price", bound, "", _source(most)))
+    cost = _money(hours, choice.nodes, price, most)
+    if price is not None and cost is not None:
+        high = "" if choice.priority == "Dedicated" else ", at the high end x highest price"
+        formula = f"hours x nodes x price{high}"
+        shown = words(cost, price.currency)
+        found.append(Ground("cost", shown, formula, "the numbers above"))
+    return found
 
 
 def _hourly(price: Price) -> str:

@@ -183,19 +183,19 @@ def cells(choice: Choice, *, marked: bool) -> tuple[tuple[str, str], ...]:
 
 
 def _cost(choice: Choice) -> tuple[str, str]:
-    """Return the cost of a choice in words, and its range; a lower bound is called one."""
+    """Return the cost of a choice in words, and its range; an upper bound is called one."""
     if choice.money is not None and choice.price is not None:
         middle, ends = in_parts(choice.money)
         return f"{middle} {choice.price.currency}", ends
-    least = choice.money_at_least
-    return UNKNOWN, "" if least is None else f"at least {least:,.2f}"
+    most = choice.money_at_most
+    return UNKNOWN, "" if most is None else f"at most {most:,.2f}"
 
 
 def footer(plan: Plan) -> Iterator[str]:
     """Return what the figures rest on, and what would narrow them."""
     assumed = plan.assumptions
     if any(choice.priority == "LowPriority" for choice in plan.choices):
-        yield f"assumed: {assumed.hours_between_losses:g} h between losses of a low-priority node;"
+        yield f"assumed: {assumed.hours_between_losses:g} h between losses of a Spot node;"
         yield f"  {LOSSES_SOURCE}"
         for choice in plan.choices:
             if choice.hours_by_losses:
@@ -227,10 +227,10 @@ def footer(plan: Plan) -> Iterator[str]:
         )
     for source in dict.fromkeys(choice.price.source for choice in plan.choices if choice.price):
         yield f"prices: {source.title}, {source.date}: {source.url}"
-    if any(choice.money_at_least is not None for choice in plan.choices):
+    if any(choice.priority == "LowPriority" for choice in plan.choices):
         yield (
-            "prices: of LowPriority only a lower bound is known, so it is not recommended;"
-            " --prices live asks Azure's price list. Spot is another market and does not replace it"
+            "prices: LowPriority is Spot: low and middle are by its price at that date, and high is"
+            " by the pay-as-you-go price, which it may reach; --prices live asks for today's"
         )
     yield (
         "to narrow a range: measure images/s on one and two nodes (docs/plan.md, Measure it); a"

@@ -91,6 +91,9 @@ class Workload:
         """Return how measurements call the precision on a type of GPU."""
         if self.config.compute.precision == "mixed_float16":
             return "amp"
+        if self.config.compute.precision == "mixed_bfloat16":
+            # Nothing that was published is known to have been measured with it.
+            return "bf16"
         return "tf32" if gpu in _TF32 else "fp32"
 
     def checkpoint_hours(self, images_per_s: float) -> float:

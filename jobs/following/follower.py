@@ -57,6 +57,7 @@ class Follower:
         settings: How the job is followed.
         retry: Retries of requests, shared with all that concern the same run.
         show: Receives the output lines of the processes; None prints them.
+        each: Called at each look at the job.
     """
 
     def __init__(
@@ -68,10 +69,11 @@ class Follower:
         settings: FollowSettings,
         retry: AzureRetry,
         show: Callable[[LogLine], None] | None = None,
+        each: Callable[[], None] | None = None,
     ) -> None:
         self._jobs, self._manager, self._job = jobs, manager, job
         self._console, self._settings, self._retry = console, settings, retry
-        self._show = show or self._print
+        self._show, self._each = show or self._print, each
         self._log = LogStream(jobs.read_log, settings.ranks)
         self._state: str | None = None
         self._queued_at = 0.0
@@ -99,6 +101,8 @@ class Follower:
             self._tell(details.status)
             self._read_log(details)
             self._tell_refused()
+            if self._each is not None:
+                self._each()
             time.sleep(self._settings.poll_seconds)
 
     def _ask(self) -> Details:

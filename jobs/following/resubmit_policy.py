@@ -15,6 +15,7 @@ from common.prices import money
 from common.text import plural
 from infra.outputs import Cluster
 from jobs.errors import RequestError
+from jobs.evictions import evidence
 from jobs.exit_status import BUDGET_USED, CANCELED, NOT_RESUBMITTED
 from jobs.options import ResubmitOptions
 from jobs.spec.budget_policy import Budget
@@ -41,14 +42,6 @@ LIMIT_REACHED: Final = 0.99
 """Fraction of a time limit at which it counts as reached: the run history's clock differs from
 that of the nodes."""
 
-_EVIDENCE: Final = re.compile(
-    r"PreemptionError|\bpre-?empt(?:ed|ion)\b"
-    r"|\bNodeLost\b|\bnodes? (?:(?:was|were|is|are|has been|have been) )?lost\b",
-    re.IGNORECASE,
-)
-"""Messages about pre-empted or lost nodes. Users report PreemptionError and its text
-(Azure/MachineLearningNotebooks, issue 1242). How Azure reports a lost node is not documented; where
-the words differ, the trainer's exit status decides."""
 _NO_ROLE: Final = re.compile(r"AuthorizationPermissionMismatch|StreamAccess\.Authentication")
 """Errors for a folder that the job may not open: the code of Storage, and that of Azure ML."""
 _EXPLAINED: Final = {
@@ -104,6 +97,8 @@ class AttemptResult:
     """Whether the run's result exists, after all epochs; None if it could not be checked."""
     trains: bool = True
     """Whether the job is a training; other kinds of job have no result to check."""
+    moved: str | None = None
+    """Why a supervisor has ended the attempt, so that the next one runs elsewhere."""
     nodes: NodesSeen | None = None
     """Nodes of the attempt's cluster right after a cancellation; None if they were not seen."""
     by_person: bool = False
@@ -167,10 +162,11 @@ def decide(
             "completed, but its result could not be read, so it is unknown whether the training"
             " completed. Follow it again to check again",
         )
-    on_purpose = _on_purpose(last, budget)
+    number = len(history) + 1
+    planned = _planned(last, budget, number) if cluster is not None else None
+    on_purpose = planned or _on_purpose(last, budget)
     if on_purpose is not None:
         return on_purpose
-    number = len(history) + 1
     history = _since_a_person(history)
     interruption = _interruption(history, options, cluster)
     if interruption is None:
@@ -204,15 +200,26 @@ def decide(
     return Resubmit(number, delay, f"{interruption}; {following}")
 
 
-def evidence(messages: Sequence[str]) -> str | None:
-    """Return the first of Azure's messages about pre-empted or lost nodes, or None."""
-    return next((text for text in messages if _EVIDENCE.search(text)), None)
+def _planned(last: AttemptResult, budget: Budget | None, number: int) -> Resubmit | None:
+    """Return the next attempt of a run that a supervisor has ended, or that has run for the time
+    that its budget pays for at the highest price; None for any other.
+    """
+    if last.canceled_by_us:
+        return None
+    if last.moved and (budget is None or not budget.used_up):
+        return Resubmit(number, 0.0, f"moved, as {last.moved}; attempt {number} follows")
+    if last.exit_code == TIME_LIMIT_STATUS and budget is not None and _has_more(budget):
+        return Resubmit(number, 0.0, f"{_in_time(budget)}; attempt {number} follows")
+    return None
 
 
 def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
     """Return why a run was stopped that a user or its budget has stopped; None for any other."""
     if last.canceled_by_us:
         return Stop(CANCELED, "cancelled by `cancel`")
+    if last.moved and budget is not None and budget.used_up:
+        text = f"ended to run elsewhere, but {_spent(budget)}. Its checkpoints are kept"
+        return Stop(BUDGET_USED, f"{text}; {_with_more(budget)}")
     if last.exit_code == TIME_LIMIT_STATUS:
         if budget is None:
             text = "stopped at its --max-seconds; its state is saved, and the same command with"
@@ -223,6 +230,14 @@ def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
         text = f"cancelled at its timeout, as {_spent(budget)}. Its checkpoints are kept"
         return Stop(BUDGET_USED, f"{text}; {_with_more(budget)}")
     return None
+
+
+def _in_time(budget: Budget) -> str:
+    return (
+        f"saved after the time that its budget pays for at {money(budget.highest, budget.currency)}"
+        " an hour for each node, the price that Spot may reach; at the price of its start,"
+        f" {_spent(budget)}"
+    )
 
 
 def _spent(budget: Budget) -> str:
@@ -237,9 +252,18 @@ def _with_more(budget: Budget) -> str:
 
 
 def _since_a_person(history: Sequence[AttemptResult]) -> Sequence[AttemptResult]:
-    """Return the attempts that count: the count restarts when a user submits the run again."""
+    """Return the attempts that count: the count restarts when a user submits the run again. Those
+    that a budget or a supervisor has ended do not count, as they are limited otherwise.
+    """
     persons = (index for index, result in enumerate(history) if result.by_person)
-    return history[max(persons, default=0) :]
+    since = history[max(persons, default=0) :]
+    earlier = [one for one in since[:-1] if not one.moved and one.exit_code != TIME_LIMIT_STATUS]
+    return [*earlier, since[-1]]
+
+
+def _has_more(budget: Budget) -> bool:
+    """Return whether an attempt that ended in time for the highest price has left a useful rest."""
+    return budget.highest > budget.price and not budget.used_up
 
 
 def _interruption(

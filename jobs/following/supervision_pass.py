@@ -19,9 +19,10 @@ from jobs.console import Console
 from jobs.errors import RequestError
 from jobs.following.follower import FollowSettings
 from jobs.following.notices import Notifier
-from jobs.following.resubmit_policy import AttemptResult, Resubmit
+from jobs.following.rates import Rates
+from jobs.following.resubmit_policy import Resubmit
 from jobs.following.supervision_policy import look, marked_options
-from jobs.following.supervisor import Supervisor, remaining_budget
+from jobs.following.supervisor import Supervisor
 from jobs.spec.budget_policy import Budget
 from jobs.spec.tags import SUPERVISE
 
@@ -76,6 +77,8 @@ class SupervisionPass:
     """Age in days of the oldest attempt to look at."""
     dry_run: bool = False
     """Whether to print what would be done, and do nothing."""
+    rates: Rates | None = None
+    """Prices of Spot, which all passes share."""
 
     def run(self) -> list[Seen]:
         """Look at all runs, and do what is due.
@@ -103,7 +106,9 @@ class SupervisionPass:
         job = attempts[-1]
         notified = False if self.dry_run else self._tell_earlier(attempts[:-1])
         if not job.ended:
-            return Seen(job.run, job.name, "running", f"{job.name} {job.status}", notified)
+            reason = None if self.dry_run else self._supervisor(job).review(job)
+            moved = f"; is ended to run elsewhere, as {reason}" if reason else ""
+            return Seen(job.run, job.name, "running", f"{job.name} {job.status}{moved}", notified)
         if self.notifier.is_told(job):
             return Seen(job.run, job.name, "concluded", f"{job.name} {job.status}", notified)
         supervisor = self._supervisor(job)
@@ -115,7 +120,8 @@ class SupervisionPass:
             return Seen(job.run, job.name, "waiting", found.text, notified)
         following = job
         if isinstance(decision, Resubmit):
-            following, by_us = resubmit(self.workspace.jobs, job, _budget(job, details, history))
+            budget = _known(supervisor.budget, job, details)
+            following, by_us = resubmit(self.workspace.jobs, job, budget, supervisor.place)
             done = "submitted" if by_us else "was submitted by another supervisor"
             text = f"{following.name} {done}: {found.text}"
         else:
@@ -140,16 +146,16 @@ class SupervisionPass:
             FollowSettings(poll_seconds=1.0, retry_timeout_seconds=RETRY_SECONDS),
             marked_options(job.tags),
             resubmits=True,
+            rates=self.rates,
         )
 
 
-def _budget(job: Job, details: Details, history: list[AttemptResult]) -> Budget | None:
-    """Return what is left of a run's budget; None if it has none.
+def _known(budget: Budget | None, job: Job, details: Details) -> Budget | None:
+    """Return what is left of a run's budget after a job; None if it has none.
 
     Raises:
         UserError: It is unknown how long the attempt took.
     """
-    budget = remaining_budget(job, history[-1])
     if budget is not None and details.ended is None:
         raise UserError(
             f"{job.name}: its times cannot be read from here, so what is left of its budget is"

@@ -15,7 +15,9 @@ from common.waiting import wait_until
 from infra.outputs import Cluster
 from jobs import job_kinds
 from jobs.azure.clusters import read_nodes
-from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, exit_code
+from jobs.azure.costs import read_prices
+from jobs.azure.job_body import tagged_body
+from jobs.azure.job_records import ENDED, RESUBMITTED, Details, Job, exit_status
 from jobs.azure.requests import segment
 from jobs.azure.results import is_trained
 from jobs.azure.submission import resubmit
@@ -25,7 +27,9 @@ from jobs.errors import AccessError, RequestError
 from jobs.exit_status import NOT_RESUBMITTED
 from jobs.following.follower import Follower, FollowSettings
 from jobs.following.log_stream import last_lines
+from jobs.following.moves import moves_of
 from jobs.following.notices import Notifier
+from jobs.following.rates import Rates
 from jobs.following.resubmit_policy import (
     AttemptResult,
     NodesSeen,
@@ -35,11 +39,14 @@ from jobs.following.resubmit_policy import (
     decide,
 )
 from jobs.following.supervision_policy import Event, event_of
+from jobs.leaf import MOVED, Place
 from jobs.options import ResubmitOptions
 from jobs.spec.budget_policy import Budget
 from trainer.errors import RUNNING
 
 LAST_LINES: Final = 30
+REVIEW_SECONDS = 30.0
+"""Seconds between two looks at whether a followed attempt is to run elsewhere."""
 LOOK_SECONDS = 5.0
 """Seconds between two checks for a cancelled run during the pause before its next attempt."""
 
@@ -80,6 +87,7 @@ class Supervisor:
         options: When a run is submitted again.
         resubmits: Whether to submit an interrupted run again, or only to print how to do so.
         notifier: Sends a notice of each attempt that has ended, if there is a webhook.
+        rates: Prices of Spot, which supervisors of several runs share.
     """
 
     def __init__(
@@ -92,6 +100,7 @@ class Supervisor:
         *,
         resubmits: bool,
         notifier: Notifier | None = None,
+        rates: Rates | None = None,
     ) -> None:
         self._workspace, self._jobs, self._manager = workspace, workspace.jobs, workspace.manager
         self._settings, self._options = settings, options
@@ -99,9 +108,59 @@ class Supervisor:
         """Retries of all requests about the run."""
         self.console, self.resubmits, self.clusters = console, resubmits, clusters
         self._notifier = notifier
+        self._rates = rates or Rates(partial(read_prices, self._manager), console.say)
+        self.budget: Budget | None = None
+        """Budget of the run after the last attempt, at the prices of now; None if it has none."""
+        self.place: Place | None = None
+        """Where the next attempt runs; None is where the last one ran."""
+        self._ended: dict[str, tuple[Job, Details]] = {}
+        self._next_review = 0.0
         self.waiting = False
         """Whether the last attempt has ended, so that no job of the run is running."""
         self._alive_at: float | None = None
+
+    def review(self, job: Job) -> str | None:
+        """End an attempt, if the next one is to run elsewhere; return why, or None.
+
+        Raises:
+            RequestError: Azure did not answer.
+        """
+        moves = moves_of(job.tags)
+        if moves is None:
+            return None
+        attempts = self._attempts(job)
+        newest, _ = attempts[-1]
+        if newest.name != job.name or newest.ended or newest.canceled_by_us:
+            return None
+        reason = moves.leave(attempts, datetime.now(UTC))
+        if reason is None:
+            return None
+        # First, so that no supervisor takes the end for that of the run.
+        self._jobs.put(job.name, tagged_body(newest, {MOVED: reason}))
+        self._jobs.cancel(job.name)
+        return reason.partition(": ")[2]
+
+    def _attempts(self, job: Job) -> list[tuple[Job, Details]]:
+        """Return the attempts of a run up to one of them; those that have ended are read once."""
+        attempts = self.retry.call(lambda: self._jobs.attempts(job.run))
+        for one in attempts:
+            if one.name not in self._ended or not self._ended[one.name][0].ended:
+                self._ended[one.name] = one, self.details(one)
+        return [self._ended[one.name] for one in attempts]
+
+    def _look(self, job: Job) -> None:
+        """Do what is due while a job is followed."""
+        self._rates.look(self._own(job))
+        if time.monotonic() < self._next_review:
+            return
+        self._next_review = time.monotonic() + REVIEW_SECONDS
+        try:
+            reason = self.review(job)
+        except RequestError:
+            # The job continues, and the next review asks again.
+            return
+        if reason is not None:
+            self.console.say(f"{job.name}: is ended to run elsewhere, as {reason}")
 
     def follow(self, job: Job) -> RunResult:
         """Follow a run from one attempt to its end.
@@ -112,8 +171,9 @@ class Supervisor:
         while True:
             self.waiting = False
             follower = Follower(
-                self._jobs, self._manager, job, self.console, self._settings, self.retry
-            )
+                self._jobs, self._manager, job, self.console, self._settings, self.retry,
+                each=partial(self._look, job) if self.resubmits else None,
+            )  # fmt: skip
             details = follower.follow()
             self.waiting, self._alive_at = True, follower.alive_at
             history = self.history(job, details)
@@ -126,7 +186,7 @@ class Supervisor:
                     f" `{next_command('follow', job.run, '--supervise')}` submits it again"
                 )
                 return RunResult(job, details.status, NOT_RESUBMITTED, reason, len(history))
-            following = self._next(job, decision, remaining_budget(job, history[-1]))
+            following = self._next(job, decision)
             if following is None:
                 history = self.history(self._fresh(job), details)
                 stop = self.decide(job, history)
@@ -186,17 +246,48 @@ class Supervisor:
         """Decide whether a run is submitted again after its last attempt."""
         # A job that another program submitted has no further attempts.
         options = ResubmitOptions(attempts=1) if job.attempt is None else self._options
-        own = (one for one in self.clusters.values() if one.name.lower() == job.cluster.lower())
-        return decide(history, options, next(own, None), remaining_budget(job, history[-1]))
+        own, self.budget = next(iter(self._own(job)), None), remaining_budget(job, history[-1])
+        decision = decide(history, options, own, self.budget)
+        if self.resubmits and isinstance(decision, Resubmit):
+            self.place = self._elsewhere(job)
+            if self.place is not None:
+                own = next(iter(self._named(self.place.cluster)), own)
+                nodes = self.place.nodes
+                self.budget = replace(self.budget, nodes=nodes) if self.budget else None
+            self.budget = self._rates.priced(self.budget, own)
+            # The rest may be too small at the prices of now.
+            decision = decide(history, options, own, self.budget)
+        return decision
 
-    def _next(self, job: Job, decision: Resubmit, budget: Budget | None) -> Job | None:
+    def _elsewhere(self, job: Job) -> Place | None:
+        """Return where the attempt after a job runs, if the run moves."""
+        moves = moves_of(job.tags)
+        if moves is None:
+            return None
+        there = {}
+        for name in moves.clusters:
+            try:
+                nodes = read_nodes(self._manager.get(f"computes/{segment(name)}"))
+            except RequestError:
+                continue
+            there[name] = nodes.allocated - nodes.running
+        return moves.place(self._attempts(self._fresh(job)), there, datetime.now(UTC))
+
+    def _own(self, job: Job) -> list[Cluster]:
+        """Return the cluster of a job; empty if the stack does not have it any more."""
+        return self._named(job.cluster)
+
+    def _named(self, name: str) -> list[Cluster]:
+        return [one for one in self.clusters.values() if one.name.lower() == name.lower()]
+
+    def _next(self, job: Job, decision: Resubmit) -> Job | None:
         """Submit the next attempt after the pause; return None if the run was cancelled in it."""
         self.console.say(f"{job.run}: {decision.reason}, in {decision.delay:.0f} s")
         if wait_until(lambda: self._fresh(job).canceled_by_us, decision.delay, LOOK_SECONDS):
             return None
         # A missing role does not appear by waiting.
         following, by_us = self.retry.call(
-            lambda: resubmit(self._jobs, job, budget), unless=(AccessError,)
+            lambda: resubmit(self._jobs, job, self.budget, self.place), unless=(AccessError,)
         )
         self._notify(job, "resubmitted", decision.reason)
         self.console.say(
@@ -258,16 +349,11 @@ def attempt_result(
         seconds=seconds,
         timeout_seconds=job.timeout_seconds,
         messages=details.messages,
-        exit_code=_exit_status(job, details),
+        exit_code=exit_status(job, details),
         vanished=job.reported_status == RUNNING and not details.messages,
         canceled_by_us=job.canceled_by_us,
         trained=trained,
         trains=trains,
         by_person=RESUBMITTED not in job.tags,
+        moved=job.tags.get(MOVED, "").partition(": ")[2] or None,
     )
-
-
-def _exit_status(job: Job, details: Details) -> int | None:
-    """Return the program's exit status from Azure's messages, or else from its own report."""
-    reported = job.reported_status or ""
-    return exit_code(details.messages) or (int(reported) if reported.isdecimal() else None)

@@ -180,7 +180,7 @@ def _sizes(manager: ResourceManager, needs: Prerequisites) -> str:
         if size.lower() not in sizes
     ]
     missing += [
-        f"{key}: {size} has no low-priority nodes in {needs.region}"
+        f"{key}: {size} has no Spot nodes (tier low_priority) in {needs.region}"
         for key, (size, priority) in needs.sizes.items()
         if priority == "LowPriority" and not sizes.get(size.lower(), _UNKNOWN).low_priority
     ]

@@ -102,7 +102,7 @@ class ScalingOptions:
     """Hours after which a job is cancelled that has not ended; they bound what a point costs."""
 
     attempts: Annotated[int, Bounds(at_least=1, at_most=99)] = 3
-    """Maximum number of attempts of a point whose low-priority nodes are pre-empted."""
+    """Maximum number of attempts of a point whose Spot nodes are pre-empted."""
 
     even_if_poor: bool = False
     """Use points too whose ranks did not see all GPUs, or not the InfiniBand that the VM size has,
@@ -150,7 +150,7 @@ def run(
         console.say(f"{lead}\n{_preview(missing)}")
         at_most = (
             f"costs at most {total(task.at_most for task in missing)}: {options.timeout_hours:g} h"
-            f" for each attempt, {options.attempts} on low-priority nodes; {costs.LEFT_OUT}"
+            f" for each attempt, {options.attempts} on Spot nodes; {costs.LEFT_OUT}"
         )
         if options.yes:
             console.say(at_most)
@@ -194,6 +194,7 @@ def make_tasks(
             options.timeout_hours
             * (options.attempts if cluster.priority == "LowPriority" else 1)
             * point.nodes,
+            prices.highest(cluster.size, cluster.priority),
         )
         for name, cluster, point in points
     ]

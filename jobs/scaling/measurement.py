@@ -43,6 +43,8 @@ class Task:
     """Of a node for an hour; None if no source states it."""
     node_hours: float
     """Hours of all nodes and attempts together, at most."""
+    highest: Price | None = None
+    """Highest price that a node can have, for Spot the pay-as-you-go price."""
 
     @property
     def nodes(self) -> int:
@@ -51,7 +53,7 @@ class Task:
     @property
     def at_most(self) -> Cost:
         """What the point costs at most."""
-        return Cost(self.node_hours * 3600, self.price)
+        return Cost(self.node_hours * 3600, self.highest)
 
     def __str__(self) -> str:
         return f"{self.series}, {plural(self.nodes, 'node')}, {self.wanted.data}"

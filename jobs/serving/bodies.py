@@ -17,14 +17,13 @@ from jobs.serving.traffic_policy import Traffic
 NAME: Final = r"[a-z](?:[a-z0-9-]{1,30}[a-z0-9])"
 """Names of endpoints and deployments: 3 to 32 characters ("Manage and increase quotas", limits of
 online endpoints)."""
-SIZE: Final = "Standard_F4s_v2"
+SIZE: Final = "Standard_FX4mds"
+"""The smallest CPU size that Azure lists for managed online endpoints and that new subscriptions
+may deploy; `infra.catalog.vm_sizes` has the sources."""
 PORT: Final = 5001
 """Port of the inference server in the image."""
 BEFORE: Final = "traffic_before"
 """Tag of an endpoint with its traffic before the last change."""
-MODEL_FOLDER: Final = "/var/azureml-app/azureml-models"
-"""Folder in the container below which Azure mounts the model ("Use a custom container to deploy a
-model to an online endpoint")."""
 REQUEST_SECONDS: Final = 10
 """Longest time for a request at one instance; Azure allows 180 seconds."""
 

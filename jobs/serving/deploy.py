@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 from common.annotations import Bounds, Positional
 from common.errors import INTERRUPTED, UserError
+from common.image_files import find_images
 from common.prices import money
 from common.text import plural
 from infra.outputs import PlatformOutputs
@@ -199,7 +200,8 @@ def _test_images(options: DeployOptions) -> dict[str, tuple[bytes, int | None]]:
     expected: dict[Path, int] = {}
     if options.expected is not None:
         expected = score.read_expected(Path(options.expected))
-    found = {path: expected.get(path) for path in [*expected, *score.find_images(options.images)]}
+    images = find_images(options.images).paths
+    found = {path: expected.get(path) for path in [*expected, *images]}
     if not found:
         return {"a pixel": (PIXEL, None)}
     try:

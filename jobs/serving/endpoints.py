@@ -108,7 +108,7 @@ class Endpoints:
         if found is None:
             raise MissingError(
                 f"endpoint {name}: does not exist in workspace {self.manager.workspace};"
-                f" `{next_command('endpoints')}` lists the endpoints"
+                f" `{next_command('status')}` lists the endpoints"
             )
         return found
 
@@ -189,7 +189,7 @@ class Endpoints:
         except ConflictError as error:
             raise ConflictError(
                 f"{error}\nan earlier command, or one of another user, changes {what} now; wait"
-                f" until `{next_command('endpoints')}` shows it as Succeeded, and run the same"
+                f" until `{next_command('status')}` shows it as Succeeded, and run the same"
                 " command again",
                 error.status,
             ) from error

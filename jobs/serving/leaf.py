@@ -32,13 +32,6 @@ LEAF: Final = Leaf(
             "jobs.serving.traffic:TrafficOptions",
         ),
         JobCommand(
-            "endpoints",
-            _GROUP,
-            "list the endpoints, and what they cost while idle",
-            "jobs.serving.listing:run",
-            "jobs.serving.listing:EndpointsOptions",
-        ),
-        JobCommand(
             "undeploy",
             _GROUP,
             "delete an endpoint, or one deployment of it",

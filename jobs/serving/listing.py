@@ -1,14 +1,13 @@
-"""`python -m jobs endpoints`: the endpoints of the workspace, and what they cost while idle."""
+"""The endpoints of the workspace, and what they cost while idle, for `status`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from common.prices import Cost, NodePrices, Total, total
 from infra.outputs import PlatformOutputs
 from jobs.azure.costs import read_prices
 from jobs.azure.resource_manager import ResourceManager
-from jobs.azure.workspace import Workspace, connect
+from jobs.azure.workspace import Workspace
 from jobs.console import Console, table
 from jobs.errors import RequestError
 from jobs.leaf import Found
@@ -16,34 +15,15 @@ from jobs.serving.bodies import violations
 from jobs.serving.endpoints import Endpoints, EndpointState
 
 
-@dataclass(frozen=True)
-class EndpointsOptions:
-    """List the endpoints of the workspace with their deployments, traffic and cost for an hour."""
-
-
-def run(options: EndpointsOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:  # noqa: ARG001
-    """Print the endpoints."""
-    workspace = connect(outputs)
-    workspace.manager.check_workspace()
-    endpoints = read_endpoints(workspace.manager)
-    prices = prices_of(workspace.manager, endpoints)
-    lines = [*endpoint_lines(endpoints, prices)]
-    for one in endpoints:
-        lines += violations(outputs, one.body, [inner.body for inner in one.deployments])
-    Console(as_json=as_json).answer(endpoint_documents(endpoints, prices), "\n".join(lines))
-    return 0
-
-
-def read_endpoints(manager: ResourceManager) -> list[EndpointState]:
-    """List all endpoints of a workspace."""
-    return Endpoints(manager, Console()).all()
-
-
-def costs_now(workspace: Workspace, outputs: PlatformOutputs) -> Found:  # noqa: ARG001
-    """List the endpoints, for `status`."""
-    endpoints = read_endpoints(workspace.manager)
+def costs_now(workspace: Workspace, outputs: PlatformOutputs) -> Found:
+    """List the endpoints with their deployments, traffic and cost of an hour, and name those that
+    the platform's rules forbid.
+    """
+    endpoints = Endpoints(workspace.manager, Console()).all()
     prices = prices_of(workspace.manager, endpoints)
     lines = ["", *endpoint_lines(endpoints, prices)] if endpoints else ["no endpoints"]
+    for one in endpoints:
+        lines += violations(outputs, one.body, [inner.body for inner in one.deployments])
     return Found("endpoints", endpoint_documents(endpoints, prices), tuple(lines))
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 from common.annotations import Positional
 from common.errors import ConfigError, UserError
+from common.image_files import find_images
 from infra.outputs import PlatformOutputs
 from jobs.azure.requests import Requests, well_formed
 from jobs.azure.workspace import connect
@@ -23,7 +24,6 @@ DEPLOYMENT: Final = "azureml-model-deployment"
 """Header that names the deployment which answers, whatever the traffic is."""
 MODEL_STATUS: Final = "ms-azureml-model-error-statuscode"
 """Header with the status of our server, whose errors Azure answers with 424."""
-SUFFIXES: Final = (".jpg", ".jpeg", ".png")
 THREADS: Final = 4
 """Requests at the same time."""
 BATCH: Final = 64
@@ -74,10 +74,12 @@ def run(options: ScoreOptions, outputs: PlatformOutputs, *, as_json: bool) -> in
     problems += [] if options.images else ["IMAGE: name at least one image, or a folder"]
     if problems:
         raise ConfigError(problems)
-    paths = find_images(options.images)
+    images = find_images(options.images)
     workspace, console = connect(outputs), Console(as_json=as_json)
+    if images.note:
+        console.note(images.note)
     endpoint = Endpoints(workspace.manager, console).get(options.endpoint)
-    found = score(workspace.requests, endpoint, _read(paths), options.deployment)
+    found = score(workspace.requests, endpoint, _read(images.paths), options.deployment)
     if as_json:
         document = [{"image": one.image, "classes": list(one.classes)} for one in found]
         console.answer(document, "")
@@ -85,25 +87,6 @@ def run(options: ScoreOptions, outputs: PlatformOutputs, *, as_json: bool) -> in
     for scored in found:
         console.say(scored.text)
     return 0
-
-
-def find_images(paths: Iterable[str]) -> list[Path]:
-    """Return files, and the images in folders at any depth.
-
-    Raises:
-        UserError: A path does not exist, or a folder has no images.
-    """
-    found: list[Path] = []
-    for path in map(Path, paths):
-        if path.is_file():
-            found.append(path)
-            continue
-        below = sorted(one for one in path.rglob("*") if one.suffix.lower() in SUFFIXES)
-        if not below:
-            why = "has no .jpg, .jpeg or .png" if path.is_dir() else "does not exist"
-            raise UserError(f"{path}: {why}")
-        found += below
-    return found
 
 
 def read_expected(path: Path) -> dict[Path, int]:

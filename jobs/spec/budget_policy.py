@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from common.prices import money
+from common.prices import Price, money
 from common.text import duration, plural
 from jobs.errors import SpecError
 from jobs.spec.job_spec import JobSpec
@@ -18,7 +18,9 @@ from jobs.spec.job_spec import JobSpec
 LIMIT: Final = "budget"
 """Tag of a job with the budget of its run, such as 50 USD."""
 PRICE: Final = "node_price"
-"""Tag with the price of a node for an hour when the run was submitted."""
+"""Tag with the price of a node for an hour when the attempt was submitted."""
+HIGHEST: Final = "node_price_at_most"
+"""Tag with the highest price that a node of Spot can have, the pay-as-you-go price."""
 SPENT: Final = "spent_before"
 """Tag with what the earlier attempts of the run have cost."""
 MARGIN: Final = "budget_margin"
@@ -49,13 +51,16 @@ class Budget:
     """Amount that all attempts together may cost."""
     currency: str
     price: float
-    """Price of one node for an hour, above 0."""
+    """Price of one node for an hour when the attempt is submitted, above 0."""
     nodes: int
     """Number of nodes of the attempt."""
     spent: float = 0.0
     """Cost of the earlier attempts."""
     margin_seconds: float = 300.0
     """Part of an attempt's time that is kept for its start and for saving its state."""
+    at_most: float | None = None
+    """Highest price that the node can have while the attempt runs; None is `price`. An attempt is
+    limited by it, as the price of Spot can rise to it at any time."""
 
     @classmethod
     def of(cls, tags: Mapping[str, str], nodes: int) -> Self | None:
@@ -66,12 +71,17 @@ class Budget:
         if not (limit and price and spent and margin.isdigit()) or float(price[1]) <= 0:
             return None
         amounts = float(limit[1]), limit[2], float(price[1])
-        return cls(*amounts, nodes, float(spent[1]), float(margin))
+        most = _AMOUNT.fullmatch(tags.get(HIGHEST, ""))
+        at_most = float(most[1]) if most else None
+        return cls(*amounts, nodes, float(spent[1]), float(margin), at_most)
 
     @property
     def tags(self) -> dict[str, str]:
         """Tags from which `of` reads this budget."""
+        most = self.at_most
+        highest = {} if most is None else {HIGHEST: f"{most:.10g} {self.currency}"}
         return {
+            **highest,
             LIMIT: f"{self.limit:.10g} {self.currency}",
             PRICE: f"{self.price:.10g} {self.currency}",
             SPENT: f"{self.spent:.6f} {self.currency}",
@@ -80,13 +90,24 @@ class Budget:
 
     @property
     def seconds(self) -> float:
-        """Seconds for which the rest of the budget pays for all nodes of the attempt."""
-        return max(self.limit - self.spent, 0.0) * 3600 / (self.price * self.nodes)
+        """Seconds for which the rest of the budget pays for all nodes of the attempt, whatever the
+        price becomes.
+        """
+        return self._left * 3600 / (self.highest * self.nodes)
+
+    @property
+    def highest(self) -> float:
+        """Price by which an attempt is limited."""
+        return max(self.price, self.at_most or 0.0)
+
+    @property
+    def _left(self) -> float:
+        return max(self.limit - self.spent, 0.0)
 
     @property
     def least(self) -> float:
         """Lowest budget of the run with which the attempt would be useful."""
-        return self.spent + self._useful_seconds * self.price * self.nodes / 3600
+        return self.spent + self._useful_seconds * self.highest * self.nodes / 3600
 
     @property
     def used_up(self) -> bool:
@@ -94,8 +115,15 @@ class Budget:
         return self.seconds < self._useful_seconds
 
     def after(self, seconds: float) -> Self:
-        """Return the budget after an attempt that has run for so many seconds."""
+        """Return the budget after an attempt that has run for so many seconds at its price."""
         return replace(self, spent=self.spent + seconds * self.price * self.nodes / 3600)
+
+    def priced(self, price: Price | None, most: Price | None) -> Self:
+        """Return the budget with the prices of today; those in another currency change nothing."""
+        if price is None or price.currency != self.currency:
+            return self
+        same = most is not None and most.currency == self.currency and most.amount > price.amount
+        return replace(self, price=price.amount, at_most=most.amount if same and most else None)
 
     def limits(self, longest: float) -> Limits:
         """Return the limits of the attempt.
@@ -114,9 +142,17 @@ class Budget:
     def words(self) -> str:
         """Say what the budget pays for."""
         before = f", of which {money(self.spent, self.currency)} is spent" if self.spent else ""
+        now = ""
+        if self.highest > self.price:
+            seconds = self._left * 3600 / (self.price * self.nodes)
+            now = (
+                f" at the pay-as-you-go price, which Spot may reach, and for {duration(seconds)} at"
+                f" the {money(self.price, self.currency)} of now: an attempt ends at the former,"
+                " and the next one gets what is left"
+            )
         return (
             f"{money(self.limit, self.currency)}{before}: pays for {self._nodes()} for"
-            f" {duration(self.seconds)}; the trainer saves its state and stops"
+            f" {duration(self.seconds)}{now}; the trainer saves its state and stops"
             f" {duration(self.margin_seconds)} before"
         )
 
@@ -125,11 +161,11 @@ class Budget:
         return (1 + USEFUL) * self.margin_seconds
 
     def _nodes(self) -> str:
-        each = f"{money(self.price, self.currency)} an hour{' each' if self.nodes > 1 else ''}"
+        each = f"{money(self.highest, self.currency)} an hour{' each' if self.nodes > 1 else ''}"
         return f"{plural(self.nodes, 'node')} at {each}"
 
     def _too_small(self) -> str:
-        left = max(self.limit - self.spent, 0.0)
+        left = self._left
         spent = f" after the {money(self.spent, self.currency)} that earlier attempts cost"
         return (
             f"--budget: {money(left, self.currency)}{spent if self.spent else ''} pays for"

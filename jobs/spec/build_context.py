@@ -23,6 +23,9 @@ SHARED: Final = "shared"
 SCORING: Final = "serving"
 """Name of the folder with the scoring script, whose files are in the context of image serving."""
 
+TREATMENT: Final = "trainer/data/pixels/treatment.py"
+"""The module that decides how a file becomes pixels, which the scoring script imports."""
+
 _NOTES = {".md"}
 
 
@@ -76,5 +79,7 @@ def build_context(repository: Path, image: Image) -> BuildContext:
         raise SnapshotError(
             f"{files[LOCK]}: must not exist, as the image's lock file is {lock}; delete it"
         )
+    if image == SCORING:
+        files[TREATMENT] = repository / TREATMENT
     contents = {name: path.read_bytes() for name, path in files.items()}
     return BuildContext(image, {**contents, LOCK: lock.read_bytes()})

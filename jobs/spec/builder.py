@@ -184,7 +184,7 @@ class JobBuilder:
             )
         if cluster.priority == "LowPriority" and self.kind.continues:
             self.notes.append(
-                "LowPriority nodes may be pre-empted at any time, and a job is limited to 7 days; a"
+                "Spot nodes may be pre-empted at any time, and a job is limited to 7 days; a"
                 " run that is followed with --supervise resumes as a new attempt"
             )
 

@@ -13,13 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from common import source_files
 from jobs.errors import SnapshotError
 
 PACKAGES = ("common", "trainer")
 DIGEST_LENGTH = 16
 """Hexadecimal digits of a digest; 64 bits distinguish all versions of a project."""
 
-_LEFT_OUT = {"__pycache__"}
 _COMPILED = {".pyc", ".pyo", ".so"}
 
 
@@ -77,11 +77,7 @@ def _package_of(builder: str, repository: Path) -> dict[str, Path]:
             f"--model.builder: {builder}: {module.with_suffix('.py')} does not exist; put it into"
             f" a folder in {repository}, whose Python files a job takes with it"
         )
-    top = repository / parts[0]
-    if not top.is_dir():
-        return {f"{parts[0]}.py": top.with_suffix(".py")}
-    below = files_below(top, repository)
-    return {name: path for name, path in below.items() if path.suffix == ".py"}
+    return _without_links(source_files.package_files(parts[0], repository))
 
 
 def git_properties(repository: Path) -> dict[str, str]:
@@ -112,15 +108,13 @@ def files_below(folder: Path, root: Path) -> dict[str, Path]:
     Raises:
         SnapshotError: A file is a symbolic link, which may lead out of the folder.
     """
-    files = {}
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if any(part in _LEFT_OUT or part.startswith(".") for part in inside.parts):
-            continue
+    return _without_links(source_files.files_below(folder, root))
+
+
+def _without_links(files: dict[str, Path]) -> dict[str, Path]:
+    for path in files.values():
         if path.is_symlink():
             raise SnapshotError(f"{path}: is a symbolic link; replace it with the file itself")
-        if path.is_file():
-            files[path.relative_to(root).as_posix()] = path
     return files
 
 

@@ -124,6 +124,11 @@ def prepare(
                 f"{flag}: is missing; pass the file or folder in the raw folder {folders.raw}"
             )
         below[name] = f"{_RAW}/{file}".rstrip("/")
+    if what.names == "hashed" or what.name_key or what.name_table:
+        builder.problems.append(
+            "--names: hashed names, their key and a table of names stay on your own machine;"
+            " prepare the images there, and upload the data set"
+        )
     words = fields.to_flags(replace(what, **below, output=_PREPARED), type(what)())
     stores = outputs.datastores
     builder.inputs[RAW_INPUT] = Folder(datastore_uri(stores.raw.name, folders.raw), "ro_mount")
@@ -186,7 +191,12 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
         name=builder.attempt.run,
         runs_dir=_RUN,
         data=data,
-        log=replace(config.log, tensorboard_dir=TENSORBOARD_DIR),
+        log=replace(
+            config.log,
+            tensorboard_dir=TENSORBOARD_DIR,
+            # Copies of images leave the data's storage only if that was asked for.
+            images=config.log.images or "none",
+        ),
     )
     return builder.build(["trainer", "train", *to_args(resolved)], builder.processes)
 

@@ -13,7 +13,7 @@ LEAF: Final = Leaf(
             " optimizer.learning-rate=0.1,0.2 --preset imagenet-ndv2",
             "jobs.sweep.command:run",
             "jobs.sweep.command:SweepOptions",
-            former=("spec --sweep",),
+            former={"spec --sweep": ()},
             program=True,
         ),
     ),

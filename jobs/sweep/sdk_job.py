@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Final
 
-from azure.ai.ml.entities import ManagedIdentityConfiguration
 from azure.ai.ml.sweep import Choice, Objective, SweepJob, SweepJobLimits
 
 from jobs.spec.job_spec import JobSpec
@@ -33,7 +32,7 @@ def sweep_job(spec: JobSpec, code: Path, sweep: Sweep, concurrent: int) -> Sweep
         trial=trial,
         inputs=trial.inputs,
         outputs=trial.outputs,
-        identity=ManagedIdentityConfiguration(client_id=spec.cluster.identity_client_id),
+        identity=trial.identity,
         sampling_algorithm="grid",
         search_space={name: Choice(values=list(values)) for name, values in sweep.space.items()},
         objective=Objective(goal="maximize", primary_metric=sweep.metric),

@@ -37,6 +37,8 @@ class JobExecution:
     """Seconds between two checks for new files of the job."""
     grace_seconds: float
     """Seconds from SIGTERM to SIGKILL when the job is ended."""
+    announce: Callable[[float], None]
+    """Announces to its nodes that they will be pre-empted after so many seconds."""
     _processes: JobProcesses | None = field(default=None, init=False)
     _mirrors: MirrorThread | None = field(default=None, init=False)
     _ended_by: Literal["canceled", "timeout"] | None = field(default=None, init=False)

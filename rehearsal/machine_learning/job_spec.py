@@ -125,6 +125,8 @@ class RunContext:
     """Free port of the head node, for the processes' rendezvous."""
     execution_id: str
     """Unique name of this execution of the job."""
+    metadata: str
+    """Address of the metadata services of its nodes, to which the number of a node is added."""
 
 
 def run_variables(spec: JobSpec, context: RunContext) -> dict[str, str]:
@@ -169,7 +171,12 @@ def rank_variables(
 ) -> dict[str, str]:
     """Return the environment variables that tell a process about its node."""
     rank = node * spec.processes + local_rank
-    variables = {"AZUREML_CR_NODE_RANK": str(node), "AZUREML_PROCESS_NAME": f"rank_{rank}"}
+    variables = {
+        "AZUREML_CR_NODE_RANK": str(node),
+        "AZUREML_PROCESS_NAME": f"rank_{rank}",
+        # Sends clients of the metadata service here, as it sends azure-identity.
+        "AZURE_POD_IDENTITY_AUTHORITY_HOST": f"{context.metadata}/{node}",
+    }
     if not spec.distributed:
         return variables
     head = f"127.0.0.1:{context.port}"

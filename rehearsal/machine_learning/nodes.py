@@ -21,6 +21,8 @@ class Node:
     since: float = field(default_factory=time.monotonic)
     changed: str = field(default_factory=timestamp)
     job: str | None = None
+    condemned: bool = False
+    """Whether its pre-emption was announced."""
     id: str = field(default_factory=lambda: f"tvmps_{new_id().replace('-', '')}_d")
 
     def become(self, state: NodeState, job: str | None = None) -> None:
@@ -72,6 +74,15 @@ class Nodes:
                 for node in self._nodes.get(cluster.lower(), [])
             ]
 
+    def running(self, cluster: str) -> dict[str, int]:
+        """Return how many nodes the jobs of a cluster use, by the id of the job, oldest first."""
+        with self._lock:
+            used: dict[str, int] = {}
+            for node in self._nodes.get(cluster.lower(), []):
+                if node.job and node.state == "running":
+                    used[node.job] = used.get(node.job, 0) + 1
+            return used
+
     def limit(self, cluster: str, capacity: int | None) -> None:
         """Limit the machines that Azure has for a cluster; None removes the limit."""
         with self._lock:
@@ -90,11 +101,19 @@ class Nodes:
             return True
 
     def release(self, cluster: str, job: str) -> None:
-        """Release the nodes of a job, except those that were pre-empted."""
+        """Release the nodes of a job, except those that were pre-empted. Azure takes at once those
+        whose pre-emption was announced.
+        """
         with self._lock:
             for node in self._nodes.get(cluster.lower(), []):
                 if node.job == job and node.state == "running":
-                    node.become("idle")
+                    node.become("preempted" if node.condemned else "idle")
+
+    def condemn(self, cluster: str, job: str) -> None:
+        """Note that the nodes of a job will be pre-empted, so that no other job gets them."""
+        with self._lock:
+            for node in self._nodes.get(cluster.lower(), []):
+                node.condemned |= node.job == job and node.state == "running"
 
     def preempt(self, cluster: str, job: str | None = None) -> None:
         """Pre-empt the nodes of a job, or all of a cluster."""

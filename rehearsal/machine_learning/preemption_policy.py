@@ -1,4 +1,4 @@
-"""When a job on low-priority nodes is pre-empted at random, and what follows. Pure."""
+"""When a job on Spot nodes is pre-empted at random, and what follows. Pure."""
 
 import random
 from typing import Any

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -80,14 +80,44 @@ class Scheduler:
         self.runs.change(job, status="CancelRequested")
         self._start_thread("cancel", execution.end, "canceled")
 
-    def preempt(self, job: str | None, cluster: str | None, manner: PreemptionManner) -> int:
-        """Pre-empt the nodes of a job or of a cluster; return how many jobs lost theirs."""
+    def preempt(
+        self,
+        job: str | None,
+        cluster: str | None,
+        manner: PreemptionManner,
+        notice_seconds: float = 0.0,
+    ) -> int:
+        """Pre-empt the nodes of a job or of a cluster, perhaps after a notice to the nodes of jobs;
+        return how many jobs lose theirs. The processes that are then left get no signal but
+        SIGKILL.
+        """
         with self._lock:
             executions = [
                 execution
                 for execution in self._executions.values()
                 if (job and execution.spec.id.lower() == job.lower())
                 or (cluster and execution.spec.cluster.lower() == cluster.lower())
+            ]
+            if notice_seconds:
+                for execution in executions:
+                    self.nodes.condemn(execution.spec.cluster, execution.spec.id)
+        if not notice_seconds:
+            self._take(executions, cluster, manner)
+            return len(executions)
+        for execution in executions:
+            execution.announce(notice_seconds)
+        timer = threading.Timer(notice_seconds, self._take, (executions, cluster, manner))
+        timer.daemon = True
+        timer.start()
+        return len(executions)
+
+    def _take(
+        self, executions: Sequence[JobExecution], cluster: str | None, manner: PreemptionManner
+    ) -> None:
+        """Take the nodes of executions that have not ended, and all of a cluster."""
+        with self._lock:
+            executions = [
+                one for one in executions if self._executions.get(one.spec.id.lower()) is one
             ]
             for execution in executions:
                 self.nodes.preempt(execution.spec.cluster, execution.spec.id)
@@ -96,7 +126,6 @@ class Scheduler:
         for execution in executions:
             self._preempted[execution.spec.id] = manner
             execution.abandon("preempted")
-        return len(executions)
 
     def close(self) -> None:
         """Kill all jobs, and wait until they have ended."""
@@ -127,7 +156,8 @@ class Scheduler:
             for job in due:
                 del self._preemption_times[job]
         for job in due:
-            self.preempt(job, None, self.options.preemption)
+            options = self.options
+            self.preempt(job, None, options.preemption, options.notice_seconds)
 
     def _end_orphans(self) -> None:
         """Fail jobs that run or wait on a cluster that was deleted."""

@@ -3,6 +3,7 @@
 import datetime as dt
 import time
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 
 from rehearsal.blob_storage.azurite import free_port
@@ -17,6 +18,7 @@ from rehearsal.machine_learning.container import ContainerProcesses, JobImage
 from rehearsal.machine_learning.execution import JobExecution
 from rehearsal.machine_learning.job_spec import JOB, JobSpec, RunContext
 from rehearsal.machine_learning.jobs import CommandJob
+from rehearsal.machine_learning.metadata import Metadata
 from rehearsal.machine_learning.mlflow import Mlflow
 from rehearsal.machine_learning.node_disks import NodeDisks
 from rehearsal.machine_learning.nodes import Nodes
@@ -56,7 +58,7 @@ class MachineLearning:
 
     def __post_init__(self) -> None:
         self._cache = InputCache(self.blobs, self.folder / "cache")
-        self.nodes = Nodes()
+        self.nodes, self.metadata = Nodes(), Metadata()
         self.runs = Runs(self.resources.store)
         self.scheduler = Scheduler(
             self.resources, self.runs, self.nodes, self.options, self._execution
@@ -89,6 +91,9 @@ class MachineLearning:
             self.runs,
             sync_seconds=self.options.sync_seconds,
             grace_seconds=self.options.grace_seconds,
+            announce=partial(
+                self.metadata.announce, execution_id, "Preempt", nodes=range(spec.nodes)
+            ),
         )
 
     def _start_processes(self, spec: JobSpec, disks: NodeDisks, execution_id: str) -> JobProcesses:
@@ -116,6 +121,7 @@ class MachineLearning:
             workspace_id=workspace["properties"].get("workspaceId", ""),
             port=free_port(),
             execution_id=execution_id,
+            metadata=self.metadata.address(execution_id),
         )
 
 

@@ -63,7 +63,7 @@ class NodePool:
     size: str
     """Virtual machine size, such as Standard_ND40rs_v2."""
     priority: str
-    """Azure's priority: LowPriority or Dedicated."""
+    """Azure's priority: LowPriority, which is Spot, or Dedicated."""
     samples: tuple[tuple[float, int], ...]
     """Times, each with the number of nodes allocated from then on; the oldest first."""
 

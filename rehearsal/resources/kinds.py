@@ -1,17 +1,19 @@
-"""All kinds of resources with rules, except jobs."""
+"""All kinds of resources with rules, except jobs, and the list of regions."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from rehearsal.blob_storage.blobs import Blobs
+from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.http_messages import Request
 from rehearsal.control_plane.resource_manager import ResourceManager
+from rehearsal.control_plane.store import Document
 from rehearsal.resources import (
     assets,
     computes,
     global_names,
     machines,
     networks,
-    regions,
     simple_kinds,
     storage,
     vaults,
@@ -19,6 +21,16 @@ from rehearsal.resources import (
 )
 from rehearsal.resources.quotas import Quotas
 from rehearsal.resources.roles import ASSIGNMENT, RoleAssignment, Roles
+
+ZONES: Final = {
+    "westeurope": 3,
+    "northeurope": 3,
+    "swedencentral": 3,
+    "eastus": 3,
+    "norwaywest": 0,
+    "westus": 0,
+}
+"""Number of availability zones of some regions ("Azure regions list", Microsoft Learn)."""
 
 
 def register(
@@ -53,6 +65,21 @@ def register(
         resources.register(kinds)
     resources.register_lists(quotas.lists)
     resources.register_lists(vaults.lists(resources))
-    resources.register_lists(regions.LISTS)
+    resources.register_lists({"Microsoft.Resources/subscriptions/locations": _regions})
     storage.restore(resources, blobs)
     return quotas
+
+
+def _regions(path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG001
+    """Return the regions of a subscription, and which of them have availability zones."""
+    return [
+        {
+            "id": f"{path.id}/locations/{name}",
+            "name": name,
+            "availabilityZoneMappings": [
+                {"logicalZone": str(zone), "physicalZone": f"{name}-az{zone}"}
+                for zone in range(1, zones + 1)
+            ],
+        }
+        for name, zones in ZONES.items()
+    ]

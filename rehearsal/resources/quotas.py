@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,16 @@ from rehearsal.resources.workspaces import WORKSPACE, workspace_of
 LOCATIONS = "Microsoft.MachineLearningServices/locations"
 LOW_PRIORITY = "totalLowPriorityCores"
 _SPACE = "quotas"
+_SPOT = "spot"
+"""Key of the price of Spot."""
 _DEFAULT = 1_000
 _SIZE = re.compile(r"Standard_([A-Z]+)(\d+)([a-z]*)(?:_([vV]\d+))?")
 _SIZES = ("Standard_ND40rs_v2", "Standard_NC24ads_A100_v4", "Standard_ND96amsr_A100_v4",
           "Standard_D4ads_v5", "Standard_D8ads_v5", "Standard_D16ads_v5", "Standard_D32ads_v5",
-          "Standard_DS3_v2", "Standard_F4s_v2")  # fmt: skip
-_CORE_PRICE = {"LowPriority": 0.01, "Standard": 0.05}
-"""Price of a core for an hour by tier. Made up: only the form of the answer is Azure's."""
+          "Standard_DS3_v2", "Standard_FX4mds")  # fmt: skip
+_CORE_PRICE = {"Spot": 0.01, "LowPriority": 0.01, "Standard": 0.05}
+"""Price of a core for an hour by tier. Made up: only the form of the answer is Azure's. That of
+Spot moves by `Quotas.price_spot`."""
 _WINDOWS_FACTOR = 2
 
 
@@ -62,6 +65,11 @@ class Quotas:
     def limit(self, location: str, name: str, cores: int) -> None:
         """Set a limit, such as of totalLowPriorityCores."""
         self.resources.store.put(_SPACE, f"{location}/{name}", {"limit": cores})
+
+    def price_spot(self, core: float) -> None:
+        """Set the price of a core of Spot for an hour, in USD."""
+        if self.resources.store.get(_SPACE, _SPOT) != {"core": core}:
+            self.resources.store.put(_SPACE, _SPOT, {"core": core})
 
     def refusal(self, cluster: Document) -> str | None:
         """Return why Azure refuses to create a cluster: the limit is below one node; None if it is
@@ -148,6 +156,8 @@ class Quotas:
 
     def sizes(self, path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG002
         """Return the VM sizes of a region: some well-known ones and those of the clusters."""
+        moved = self.resources.store.get(_SPACE, _SPOT) or {"core": _CORE_PRICE["Spot"]}
+        core = {**_CORE_PRICE, "Spot": float(moved["core"])}
         known = {
             cluster["properties"]["properties"]["vmSize"]
             for cluster in self.resources.of_kind(COMPUTE)
@@ -160,7 +170,7 @@ class Quotas:
                 "gpus": 8 if size.startswith("Standard_ND") else 0,
                 "lowPriorityCapable": True,
                 "premiumIO": True,
-                "estimatedVMPrices": _prices(size),
+                "estimatedVMPrices": _prices(size, core),
                 "supportedComputeTypes": ["AmlCompute"],
             }
             for size in sorted({*_SIZES, *known})
@@ -175,7 +185,7 @@ def _kind(owner: str) -> str:
     return "workspaces/computes" if "/computes/" in owner else "workspaces"
 
 
-def _prices(size: str) -> dict[str, Any]:
+def _prices(size: str, core: Mapping[str, float]) -> dict[str, Any]:
     """Return estimated prices in the form of Azure's REST definitions (EstimatedVMPrices)."""
     return {
         "billingCurrency": "USD",
@@ -187,7 +197,7 @@ def _prices(size: str) -> dict[str, Any]:
                 "vmTier": tier,
             }
             for system, factor in (("Windows", _WINDOWS_FACTOR), ("Linux", 1))
-            for tier, price in _CORE_PRICE.items()
+            for tier, price in core.items()
         ],
     }
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.processes import hand_back_and_exit, in_process, in_world
+from benchmarks.processes import in_process, in_world
 from common.errors import UserError
 
 HERE = "tests.benchmarks.test_processes"
@@ -10,11 +10,6 @@ HERE = "tests.benchmarks.test_processes"
 
 def added(one, other):
     return {"sum": one + other}
-
-
-def at_once():
-    hand_back_and_exit({"ended": "at once"})
-    raise AssertionError("it goes on")
 
 
 def refused():
@@ -25,11 +20,6 @@ def refused():
 def test_a_function_is_called_in_a_process_or_as_each_of_some_ranks():
     assert in_process(f"{HERE}:added", one=1, other=2) == {"sum": 3}
     assert in_world(f"{HERE}:added", 2, one=[1], other=[2]) == {"sum": [1, 2]}
-
-
-@pytest.mark.slow
-def test_a_process_may_end_before_its_function_returns():
-    assert in_process(f"{HERE}:at_once") == {"ended": "at once"}
 
 
 @pytest.mark.slow

@@ -34,11 +34,30 @@ def test_the_price_of_linux_nodes_is_read_for_each_priority():
     assert dedicated.amount == 0.29
 
 
-def test_low_priority_and_dedicated_never_stand_for_each_other():
-    prices = NodePrices((read_vm_sizes(listed((0.29, "Linux", "Standard")), TODAY),))
-    assert prices.find("Standard_DS3_v2", "LowPriority") is None
-    spot = NodePrices((read_vm_sizes(listed((0.03, "Linux", "Spot")), TODAY),))
-    assert spot.find("Standard_DS3_v2", "LowPriority") is None
+@pytest.mark.parametrize("order", [1, -1])
+def test_low_priority_has_the_price_of_the_spot_meter(order):
+    both = [(0.03, "Linux", "Spot"), (0.06, "Linux", "LowPriority")][::order]
+    prices = NodePrices((read_vm_sizes(listed(*both), TODAY),))
+    assert prices.find("Standard_DS3_v2", "LowPriority").amount == 0.03
+    assert prices.find("Standard_DS3_v2", "Dedicated") is None
+
+
+def test_spot_reaches_the_pay_as_you_go_price_whether_or_not_its_own_is_known():
+    dedicated = (0.29, "Linux", "Standard")
+    for known in ([dedicated], [dedicated, (0.03, "Linux", "Spot")]):
+        prices = NodePrices((read_vm_sizes(listed(*known), TODAY),))
+        assert prices.highest("Standard_DS3_v2", "LowPriority").amount == 0.29
+        assert prices.highest("Standard_DS3_v2", "Dedicated").amount == 0.29
+    alone = NodePrices((read_vm_sizes(listed((0.03, "Linux", "Spot")), TODAY),))
+    assert alone.highest("Standard_DS3_v2", "LowPriority") is None
+
+
+def test_the_highest_price_is_in_the_currency_of_the_price_and_not_below_it():
+    euros = Price(9, "EUR", "hour", SOURCE)
+    prices = NodePrices(({("a", "LowPriority"): usd(1)}, {("a", "Dedicated"): euros}))
+    assert prices.highest("a", "LowPriority") is None
+    older = NodePrices(({("a", "LowPriority"): usd(3)}, {("a", "Dedicated"): usd(2)}))
+    assert older.highest("a", "LowPriority").amount == 3
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """The entry of a program with several commands: which command runs, and what the help shows."""
 
+import contextlib
+import os
 import textwrap
 
 import pytest
 
-from common.errors import INTERRUPTED, ConfigError, UserError
+from common.errors import INTERRUPTED, PIPE_CLOSED, ConfigError, UserError
 from common.program import Command, Program, UnknownCommandError, report
 
 PROGRAM = Program(
@@ -12,7 +14,14 @@ PROGRAM = Program(
     (
         Command("copy", "files", "copy a file " * 12, "shutil:copy", "common.text:str"),
         Command("prepare folder", "data", "write images", "os:listdir", "os:PathLike"),
-        Command("prepare tars", "data", "write tars", "tarfile:open", "os:PathLike", ("pack",)),
+        Command(
+            "prepare tars",
+            "data",
+            "write tars",
+            "tarfile:open",
+            "os:PathLike",
+            former={"pack": ("--with", "tar")},
+        ),
     ),
     ("data", "files"),
     "COMMAND [OPTIONS]",
@@ -33,8 +42,9 @@ def test_a_command_has_one_word_or_two_and_its_arguments_follow():
 
 
 def test_a_former_name_still_works_and_is_told(capsys):
-    assert run("pack", "x") == ("prepare tars", ["x"])
-    assert capsys.readouterr().err == "note: pack is now `python -m tools prepare tars`\n"
+    assert run("pack", "x") == ("prepare tars", ["--with", "tar", "x"])
+    said = "note: pack is now `python -m tools prepare tars --with tar`\n"
+    assert capsys.readouterr().err == said
 
 
 def test_the_help_lists_the_commands_by_group(capsys):
@@ -87,3 +97,20 @@ def test_an_error_is_one_line_with_the_status_of_its_class(capsys):
     assert report(OSError("no space")) == UserError.exit_code
     assert report(KeyboardInterrupt()) == INTERRUPTED
     assert capsys.readouterr().err.splitlines()[-2:] == ["error: no space", "interrupted"]
+
+
+def test_a_reader_that_goes_away_ends_a_program_without_a_word(capsys):
+    end, start = os.pipe()
+    os.close(end)
+    with os.fdopen(start, "w") as unread, contextlib.redirect_stdout(unread):
+        assert PROGRAM.main(["--help"], lambda *_: 7) == PIPE_CLOSED
+        print("discarded", flush=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_another_pipe_that_breaks_is_an_error(capsys):
+    def loses_a_peer(*_):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    assert PROGRAM.main(["copy"], loses_a_peer) == UserError.exit_code
+    assert capsys.readouterr().err == "error: [Errno 32] Broken pipe\n"

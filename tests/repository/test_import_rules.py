@@ -18,7 +18,8 @@ MAY_IMPORT = {
     "common": set(),
     "infra": {"common"},
     "trainer": {"common"},
-    "serving": set(),
+    # What an image of the server contains besides.
+    "serving": {"trainer.data.pixels.treatment"},
     "rehearsal": {"common"},
     "jobs": {
         *("common", "infra.outputs", "infra.prerequisites"),
@@ -67,12 +68,13 @@ STANDARD_LIBRARY_ONLY = [
     *("trainer.leaf", "trainer.leaves", "trainer.task_descriptions"),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),
+    *("common.source_files", "trainer.own_code.code", "trainer.own_code.importer"),
     *("trainer.data.manifest", "trainer.data.order"),
     *("trainer.diagnostics.environment", "trainer.diagnostics.infiniband"),
     *("trainer.diagnostics.machine", "trainer.diagnostics.nccl"),
     *("trainer.distributed.rank", "trainer.distributed.restart_policy"),
     "trainer.distributed.run_requests",
-    *("trainer.export.image_files", "trainer.export.layout", "trainer.loggers.metrics_file"),
+    *("common.image_files", "trainer.export.layout", "trainer.loggers.metrics_file"),
     "trainer.report.run_data",
     "trainer.spark.world",
     "trainer.training.plan",
@@ -88,7 +90,8 @@ STANDARD_LIBRARY_ONLY = [
     *("infra.subnets", "infra.validation", "infra.leaf", "infra.leaves"),
     *("infra.alerts.alert_rules", "infra.jump_machine.cloud_init"),
     *("jobs.errors", "jobs.exit_status", "jobs.following.cluster_check_result"),
-    *("jobs.following.job_states", "jobs.following.resubmit_policy"),
+    *("jobs.elastic.placement_policy", "trainer.scheduled_events.event_policy"),
+    *("jobs.evictions", "jobs.following.job_states", "jobs.following.resubmit_policy"),
     *("jobs.following.supervision_policy", "jobs.options"),
     *("jobs.estimate.advice", "jobs.estimate.back_test", "jobs.estimate.forecast"),
     *("jobs.estimate.published", "jobs.estimate.rates", "jobs.estimate.workload"),
@@ -224,7 +227,7 @@ MAY_NAME_FILES_OF = {
     # What the scoring server loads.
     "trainer/scoring/server.py": {"serving"},
     # What an image is built from.
-    "jobs/spec/build_context.py": {"environments", "serving"},
+    "jobs/spec/build_context.py": {"environments", "serving", "trainer"},
     # The environment of the server, which has its name.
     "rehearsal/options.py": {"serving"},
     # The stack whose outputs are read, and the program that makes it, are Pulumi's to find.

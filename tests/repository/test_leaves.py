@@ -47,6 +47,11 @@ LEAVES = {
         ("jobs/pipelines",),
         ("jobs/leaves.py",),
     ),
+    "elastic": Leaf(
+        r"elastic|--min-nodes|\bmove_(up|down)|placement_policy",
+        ("jobs/elastic", "benchmarks/spot.py"),
+        ("jobs/leaves.py",),
+    ),
     "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
     "segmentation": Leaf(
         r"segmentation(?! fault)|\bmasks?\b|\bunet\b|\bdilated\b|\bscenes\b",
@@ -134,15 +139,31 @@ LEAVES = {
         ("trainer/averaging",),
         ("trainer/leaves.py",),
     ),
+    "virtual ranks": Leaf(
+        r"virtual.?ranks?",
+        ("trainer/virtual_ranks", "benchmarks/training/virtual_ranks.py"),
+        ("trainer/leaves.py", "benchmarks/__main__.py"),
+    ),
     "sharded state": Leaf(
         r"sharded[._](state|optimizer)|ShardedO|ShardedState",
         ("trainer/sharded",),
+        ("trainer/leaves.py",),
+    ),
+    "medical formats": Leaf(
+        r"dicom|TiffPages|trainer[./]medical",
+        ("trainer/medical",),
         ("trainer/leaves.py",),
     ),
     "MLflow": Leaf(
         r"MlflowLogger|MlflowClient|mlflow_logger|trainer\.mlflow",
         ("trainer/mlflow",),
         ("trainer/leaves.py",),
+    ),
+    "scheduled events": Leaf(
+        r"scheduled.?events|EventOptions|EventObserver|events\.address",
+        ("trainer/scheduled_events", "rehearsal/machine_learning/metadata.py"),
+        # A commissioning notes whether a job reaches the service.
+        ("trainer/leaves.py", "jobs/commission/steps.py"),
     ),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",

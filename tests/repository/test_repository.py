@@ -10,6 +10,7 @@ import pytest
 
 from tests import ROOT, makefile
 
+pytest_plugins = "pytester"
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -178,3 +179,26 @@ def test_a_machine_without_a_compiler_is_told_what_to_do(tmp_path):
     assert done.returncode == 1
     assert "no C++ compiler" in done.stderr
     assert "apt install g++" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("skipped", "status"),
+    [((True, True), pytest.ExitCode.NO_TESTS_COLLECTED), ((True, False), pytest.ExitCode.OK)],
+)
+def test_a_target_whose_tests_are_all_skipped_fails(pytester, skipped, status):
+    pytester.makepyfile(
+        "import pytest\n"
+        f"@pytest.mark.parametrize('skipped', {skipped})\n"
+        "def test_what_needs_an_engine(skipped):\n"
+        "    if skipped: pytest.skip('there is none')\n"
+    )
+    done = pytester.runpytest_inprocess("-p", "tests.must_run")
+    assert done.ret == status
+    assert ("error: every test was skipped" in done.stdout.str()) == bool(status)
+
+
+def test_every_target_for_tests_that_may_be_skipped_must_run_one():
+    recipes = re.findall(r"-m pytest (.* (?:-m \w|\S*chaos).*)", (ROOT / "Makefile").read_text())
+    chosen = [recipe for recipe in recipes if '-m "not' not in recipe]
+    assert len(chosen) == 7
+    assert all(recipe.startswith("$(MUST_RUN)") for recipe in chosen)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.serving.client import ask
-from tests.trainer.support.command import TINY, run_trainer, start_trainer
+from tests.trainer.support.command import TINY, start_trainer
 from tests.trainer.support.forked import fork_trainer
 from trainer.data.builtin.digits import VALIDATION_PER_CLASS, load_records, split
 
@@ -43,9 +43,8 @@ def digits(tmp_path_factory):
 @pytest.fixture(scope="session")
 def predicted(run, digits):
     """What `trainer predict` prints for each held-out digit, by name."""
-    done = run_trainer(
-        "predict", str(digits.folder), "--run", str(run), "--json", "True", cwd=digits.folder
-    )
+    asked = ("predict", str(digits.folder), "--run", str(run), "--json", "True")
+    done = fork_trainer(*asked, cwd=digits.folder, ranks=1)
     assert done.returncode == 0, done.stderr
     lines = map(json.loads, done.stdout.splitlines())
     return {line["image"].rpartition("/")[2]: line["classes"] for line in lines}

@@ -1,7 +1,7 @@
 """A run that is disturbed again and again ends like one that was left alone.
 
 `make chaos SEED=0 KILLS=20 TRAINING=digits` disturbs the whole preset, and with JSON=FILE writes
-what benchmarks/results/ keeps of it.
+what benchmarks/results/ keeps of it. With RANKS=any, each attempt has another number of ranks.
 """
 
 import io
@@ -92,8 +92,11 @@ def test_a_disturbed_run_ends_with_the_bytes_of_an_undisturbed_one(tmp_path):
         if asked
         else [*TINY, "--restarts", "3", "--epochs", "20", "--evaluation.every-epochs", "5"]
     )
-    compared = chaos(tmp_path, seed, kills, options, partial(print, flush=True))
+    any_ranks = os.environ.get("CHAOS_RANKS") == "any"
+    say = partial(print, flush=True)
+    compared = chaos(tmp_path, seed, kills, options, say, any_ranks=any_ranks)
     told = {"seed": seed, "kills": kills, "training": os.environ.get("CHAOS_TRAINING")}
+    told |= {"ranks": os.environ["CHAOS_RANKS"]} if os.environ.get("CHAOS_RANKS") else {}
     facts = {"benchmark": "chaos", "environment": environment(), "options": told}
     data = {**facts, **asdict(compared), "load_average_after": os.getloadavg()}
     print(f"\n{table(data)}\n{compared}")
@@ -101,6 +104,9 @@ def test_a_disturbed_run_ends_with_the_bytes_of_an_undisturbed_one(tmp_path):
         Path(os.environ["CHAOS_JSON"]).write_text(to_json(data) + "\n")
     assert compared.undisturbed_state == compared.disturbed_state
     assert len(compared.recoveries) == kills
+    if any_ranks:
+        starts = metrics(tmp_path / "runs" / "disturbed", "start")
+        assert len({start["ranks"] for start in starts}) > 1
     assert all(recovery.seconds > 0 for recovery in compared.recoveries)
     steps = [line["step"] for line in metrics(tmp_path / "runs" / "disturbed", "train")]
     whole = [line["step"] for line in metrics(tmp_path / "runs" / "whole", "train")]

@@ -41,13 +41,6 @@ def test_dry_run_shows_the_configuration_and_writes_nothing(run_here, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_dry_run_says_when_ranks_are_averaged(run_here):
-    _, out, _ = run_here("train", "--dry-run", "--averaging.every", "8", "--epochs", "10")
-    # 225 steps; half of them, and on to the next multiple of 8.
-    assert re.search(r"averages +every 8 steps, after 120 that sum gradients", out)
-    assert "averages" not in run_here("train", "--dry-run")[1]
-
-
 def test_dry_run_says_what_a_rate_is_of_and_warns(run_here):
     options = ["--optimizer.rate-scaling", "none", "--optimizer.learning-rate", "0.8"]
     status, out, err = run_here("train", "--dry-run", "--batch-size", "512", *options)
@@ -99,11 +92,8 @@ def test_a_data_set_must_be_named_once(run_here):
 
 
 def test_a_former_option_is_refused_with_its_new_name(run_here):
-    moved = ("--exchange.every", "4", "--profile-steps", "3:5")
-    status, _, err = run_here("train", "--checkpoint.roll-backs", "5", *moved)
+    status, _, err = run_here("train", "--checkpoint.roll-backs", "5")
     assert status == 2
-    assert "--exchange.every: is now called --averaging.every" in err
-    assert "--profile-steps: is now called --profile.steps" in err
     assert "--checkpoint.roll-backs: is now called --checkpoint.rollbacks" in err
 
 
@@ -171,10 +161,6 @@ def test_a_run_folder_holds_what_the_documents_say(workplace):
     assert len(list((run / "mistakes").iterdir())) == min(len(wrong), 24)
     assert f"{final['top1']:.2%}" in (run / "report.html").read_text()
 
-    again = fork_trainer(*args, cwd=workplace)
-    assert again.returncode == 0
-    assert "is finished already" in again.stdout
-
     # What was not wanted at first, or was cut off by a kill, is made up for.
     export = " ".join(args).replace("--export False", "--export True").split()
     exported = fork_trainer(*export, cwd=workplace)
@@ -214,10 +200,14 @@ def test_synthetic_preset_measures_without_data(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_first_run_keeps_its_promise(tmp_path):
-    done = run_trainer("train", "--name", "digits", cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("epochs", "top1"),
+    [(8, 0.95), pytest.param(PRESETS["digits"].epochs, 0.99, marks=pytest.mark.long)],
+)
+def test_the_first_run_keeps_its_promise(tmp_path, epochs, top1):
+    done = run_trainer("train", "--name", "digits", "--epochs", str(epochs), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     final = result(tmp_path / "runs" / "digits")
     assert (final["ranks"], final["examples"]) == (2, 360)
-    assert final["epochs"] == pytest.approx(PRESETS["digits"].epochs, abs=0.05)
-    assert final["top1"] >= 0.99
+    assert final["epochs"] == pytest.approx(epochs, abs=0.05)
+    assert final["top1"] >= top1

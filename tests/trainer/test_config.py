@@ -119,7 +119,7 @@ def test_plain_data_list_every_problem_at_once():
     assert "model.dept: unknown key; did you mean model.depth?" in problems
     assert "batch_size: 'many' is not a whole number" in problems
     assert "epochs: 0 must be at least 1" in problems
-    assert "data.source: 'web' is not one of digits, scenes, tfrecords, synthetic" in problems
+    assert f"data.source: 'web' is not one of {', '.join(get_args(config.SourceName))}" in problems
 
 
 def test_unknown_preset_is_refused_with_those_that_exist():
@@ -335,9 +335,10 @@ def test_a_switch_that_stands_alone_means_true():
     assert presets.parse_train(["--compute.xla", "--epochs", "9"]).compute.xla
 
 
-def test_compression_to_float16_without_a_loss_scale_is_refused():
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
+def test_compression_to_float16_without_a_loss_scale_is_refused(precision):
     with pytest.raises(ConfigError) as caught:
-        presets.parse_train(["--exchange.compression", "fp16"])
+        presets.parse_train(["--exchange.compression", "fp16", "--compute.precision", precision])
     assert caught.value.problems == (
         "--exchange.compression: fp16 needs --compute.precision mixed_float16",
     )

@@ -1,14 +1,17 @@
 """What holds for every leaf of the trainer, whatever it adds."""
 
 from dataclasses import fields as fields_of
+from functools import reduce
 
 import numpy as np
 import pytest
 
+from common import fields
+from common.errors import ConfigError
 from common.program import load
 from tests.trainer.support import scenarios
 from tests.trainer.support.world import run_world
-from trainer.combinations import FEATURES
+from trainer.combinations import FEATURES, KINDS
 from trainer.config import TrainConfig
 from trainer.leaf import Exchanges
 from trainer.leaves import LEAVES
@@ -39,11 +42,23 @@ def test_its_options_are_a_group_and_use_nothing_by_default(leaf):
     assert not leaf.used(PRESETS["digits"])
 
 
+@pytest.mark.parametrize("leaf", [leaf for leaf in LEAVES if leaf.options], ids=key_of)
+def test_a_former_name_of_its_options_is_refused_with_the_new_one_and_read_in_files(leaf):
+    for option in fields.leaves(leaf.options, f"{leaf.key}."):
+        if option.former_flag:
+            with pytest.raises(ConfigError, match=f"{option.former_flag}: is now .* {option.flag}"):
+                parse_train([option.former_flag, "1"])
+            *groups, name = option.former_key.split(".")
+            stored = reduce(lambda inner, group: {group: inner}, reversed(groups), {name: "set"})
+            read = fields.with_current_keys(TrainConfig, stored)
+            assert read[leaf.key] == {option.key.partition(".")[2]: "set"}
+
+
 @pytest.mark.parametrize("leaf", LEAVES, ids=key_of)
 def test_what_it_names_is_there(leaf):
     for path in (leaf.step_rule, leaf.division, leaf.observer):
         assert not path or callable(load(path))
-    names = {name for one in FEATURES for name in (one.name, *one.kinds)}
+    names = {one.name for one in FEATURES} | KINDS.keys()
     for feature in leaf.features:
         assert {name for excluded in feature.excludes for name in excluded} <= names
         assert feature.wanted(asked(leaf))

@@ -8,7 +8,7 @@ from tests.trainer.support.random_configs import changed
 from trainer import networks
 from trainer.config import ModelConfig
 from trainer.model.description import describe, facts
-from trainer.presets import PRESETS, parse_train
+from trainer.presets import PRESETS, parse_train, to_args
 
 
 def problems(**model):
@@ -60,6 +60,17 @@ def test_an_image_size_below_the_networks_smallest_is_refused():
 def test_a_builder_that_is_not_module_and_function_is_refused(text):
     (problem,) = problems(builder=text)
     assert "must be package.module:function" in problem
+
+
+@pytest.mark.parametrize("preset", ["digits", "scenes"])
+def test_a_builder_is_in_place_of_the_network_of_a_preset(preset):
+    for given in (["--model.builder", "mine:build"], ["--model.builder=mine:build"]):
+        config = parse_train(["--preset", preset, *given])
+        assert (config.model.builder, config.preset) == ("mine:build", preset)
+        assert parse_train(to_args(config)) == config
+    assert parse_train([]) == PRESETS["digits"]
+    with pytest.raises(ConfigError, match=r"contradicts --model\.builder mine:build; leave one"):
+        parse_train(["--preset", preset, *given, "--model.network", "VGG16"])
 
 
 def test_a_builder_and_a_network_contradict_each_other():

@@ -114,11 +114,27 @@ def test_what_does_not_decide_the_result_may_change(run, changed):
 
 
 def test_what_is_changed_is_said_but_not_where_things_are(run):
-    changed = replace(with_group("log", every_steps=7), runs_dir="elsewhere", max_steps=3, ranks=4)
+    changed = replace(with_group("log", every_steps=7), runs_dir="elsewhere", max_steps=3)
     assert check_continues(run, replace(RECORD, config=changed)) == [
-        f"--ranks: was {DIGITS.ranks}, is now 4",
         f"--log.every-steps: was {DIGITS.log.every_steps}, is now 7",
     ]
+
+
+def test_what_divides_a_step_in_another_way_is_said_to_change_the_result(run):
+    run.create(replace(RECORD, threads=1))
+    # A launcher may have started another number of ranks than the option says.
+    record = replace(RECORD, config=replace(DIGITS, batch_size=16), ranks=4, threads=2)
+    ranks, batch, threads = check_continues(run, record)
+    means = "(this changes the result of the run: "
+    assert ranks.startswith(f"--ranks: was 2, is now 4 {means}sums are added in another order, and")
+    assert batch.startswith(f"--batch-size: was {DIGITS.batch_size}, is now 16 {means}batch norm")
+    assert threads.startswith(f"--compute.threads: was 1, is now 2 {means}a CPU adds")
+
+
+def test_threads_make_no_difference_on_a_gpu_or_if_they_were_not_stored(run):
+    asked = replace(RECORD, config=with_group("compute", threads=2))
+    assert check_continues(run, replace(asked, threads=2))
+    assert check_continues(run, asked) == ["--compute.threads: was 0, is now 2"]
 
 
 def test_what_reshapes_the_rest_of_a_run_is_said_to_make_another_result(run):
@@ -219,16 +235,9 @@ def test_options_by_the_names_of_an_earlier_version_are_read(run):
     stored = json.loads(path.read_text())
     checkpoint = stored["config"]["checkpoint"]
     checkpoint["roll_backs"] = checkpoint.pop("rollbacks") + 2
-    # Options of features were in groups of others, or in none.
-    for group in ("head", "stages", "averaging", "sharded", "profile"):
-        del stored["config"][group]
-    stored["config"]["exchange"] |= {"every": 4, "together_until": 0.25}
-    stored["config"]["profile_steps"] = "3:5"
     path.write_text(json.dumps(stored))
     config = run.read().config
     assert config.checkpoint.rollbacks == DIGITS.checkpoint.rollbacks + 2
-    assert (config.averaging.every, config.averaging.together_until) == (4, 0.25)
-    assert config.profile.steps == "3:5"
 
 
 def test_latest_points_to_the_newest_run(run):

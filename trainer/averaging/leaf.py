@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from common.annotations import Bounds, Formerly
-from trainer.leaf import UPDATES_ALONE, Exchanges, Feature, Leaf
+from trainer.leaf import Exchanges, Feature, Leaf
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,6 @@ LEAF = Leaf(
                     " steps than the others, and AdamW's update depends on the count"
                 ),
             },
-            (UPDATES_ALONE,),
         ),
     ),
     exchanges=averages,

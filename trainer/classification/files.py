@@ -15,8 +15,9 @@ import numpy as np
 
 from common.errors import UserError
 from common.files import write_atomically
-from trainer.data.encoded_image import DECODE_ERRORS, shrink
-from trainer.tasks.task import Predictions
+from trainer.data.pixels.encoded_image import shrink
+from trainer.data.pixels.treatment import RejectedError
+from trainer.tasks.task import UNWANTED, Predictions
 
 FILE_NAME, MISTAKES = "predictions.csv", "mistakes"
 COLUMNS = ("index", "label", "predicted", "probability", "probability_of_label")
@@ -42,7 +43,7 @@ def write_predictions(
     folder: Path,
     predictions: Predictions,
     classes: Sequence[str],
-    read_image: Callable[[int], bytes],
+    read_image: Callable[[int], bytes] | None,
 ) -> dict[str, Any]:
     """Write predictions.csv, complete or not at all, and the thumbnails of mistakes.
 
@@ -50,7 +51,7 @@ def write_predictions(
         folder: Folder of the run.
         predictions: Predictions for the whole split.
         classes: Name of each class.
-        read_image: Returns the encoded image of an example of the split.
+        read_image: Returns the encoded image of an example of the split; None to keep no images.
 
     Returns:
         The numbers of examples, mistakes and images, and `problem` if an image could not be read.
@@ -61,9 +62,10 @@ def write_predictions(
     (folder / FILE_NAME).unlink(missing_ok=True)
     wrong = mistakes(predictions)
     chosen = [int(predictions.index[row]) for row in wrong[:THUMBNAILS]]
-    images, problem = _thumbnails(chosen, read_image)
     shutil.rmtree(folder / MISTAKES, ignore_errors=True)
-    (folder / MISTAKES).mkdir()
+    images, problem = _thumbnails(chosen, read_image) if read_image else ({}, UNWANTED)
+    if read_image:
+        (folder / MISTAKES).mkdir()
     for name, data in images.items():
         (folder / MISTAKES / name).write_bytes(data)
     text = io.StringIO()
@@ -87,7 +89,7 @@ def _thumbnails(
         try:
             suffix, data = thumbnail(read_image(index))
             images[f"{index}.{suffix}"] = data
-        except (UserError, *DECODE_ERRORS) as error:
+        except (UserError, RejectedError, OSError) as error:
             problem = problem or f"held-out example {index}: {error}"
     return images, problem
 

@@ -61,7 +61,8 @@ class Classification(Task):
         self, folder: Path, predictions: Predictions, held_out: HeldOut
     ) -> dict[str, Any]:
         """See `Task.write_predictions`: predictions.csv and thumbnails of mistakes."""
-        return write_predictions(folder, predictions, held_out.class_names, held_out.image)
+        read = held_out.image if held_out.shown else None
+        return write_predictions(folder, predictions, held_out.class_names, read)
 
     def serving_module(
         self, model: keras.Model, serving: Serving

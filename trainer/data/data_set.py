@@ -52,6 +52,12 @@ class DataSet:
             return Normalization((127.5,) * 3, (73.9,) * 3)
         return self.manifest.normalization
 
+    @property
+    def levels(self) -> tuple[int, int] | None:
+        """Values that became 0 and 255 in images of more than 8 bits; None if there are none."""
+        intake = self.manifest.origin.intake if self.manifest else None
+        return intake.levels if intake else None
+
     def check_version(self, version: str, run: Path) -> None:
         """Check that a run was trained on this version.
 

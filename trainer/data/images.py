@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from trainer.data.manifest import Normalization
+from trainer.data.pixels import graph
 from trainer.data.source import Source
 
 ASPECT_RANGE = (3 / 4, 4 / 3)
@@ -24,6 +25,7 @@ Window = Callable[[tf.Tensor], tf.Tensor]
 def training_image(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> tf.Tensor:
     """Decode and augment an image, depending only on its position; uint8 [size, size, 3]."""
     window = training_window(source, position)
+    encoded = as_used(encoded, source)
     image = _crop_and_resize(encoded, source.image_size, source.split.encodings, window)
     return shifted(image, source, position)
 
@@ -59,7 +61,12 @@ def shifted(image: tf.Tensor, source: Source, position: tf.Tensor, fill: int = 0
 def evaluation_image(encoded: tf.Tensor, source: Source) -> tf.Tensor:
     """Decode the central square of an image; uint8 [size, size, 3]."""
     crop, encodings = source.config.eval_crop, source.split.encodings
-    return central_image(encoded, source.image_size, crop, encodings)
+    return central_image(as_used(encoded, source), source.image_size, crop, encodings)
+
+
+def as_used(encoded: tf.Tensor, source: Source) -> tf.Tensor:
+    """Return an encoded image upright, opaque and in 8 bits, if some of its split are not."""
+    return graph.treated(encoded) if source.split.treated else encoded
 
 
 def central_image(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,7 +11,8 @@ from typing import Any, Self
 
 from common.errors import ConfigError
 from common.files import write_atomically
-from common.text import listing
+from common.text import listing, plural
+from trainer.data.intake.record import Intake
 from trainer.errors import DataError
 from trainer.task_descriptions import TaskDescription
 
@@ -20,6 +22,9 @@ SCHEMA, FORMAT_SCHEMA = 2, 3
 trainer that does not know the latter refuses it rather than read it as the former."""
 INDEX_EVERY = 64
 """Records between two of a shard's byte offsets."""
+
+_SHOWN = 5
+"""Most names of classes to print."""
 
 SIDES = (
     *(1, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 1024, 1536),
@@ -90,6 +95,20 @@ class Origin:
     """Hash of the names and sizes of all inputs and of the options that shape the shards."""
     treatment: dict[str, int] = field(default_factory=dict)
     """Number of images by what was done to them, such as copied untouched, converted, rejected."""
+    intake: Intake | None = None
+    """What was taken over of the files besides pixels; None if that was not recorded: data sets of
+    earlier versions have all metadata, and embedded ones have none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for JSON, which `from_json` reads."""
+        plain = {"command": self.command, "inputs": self.inputs, "treatment": self.treatment}
+        return {**plain, "intake": self.intake.to_dict()} if self.intake else plain
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read the data that `to_json` returns."""
+        intake = data.get("intake")
+        return cls(**{**data, "intake": Intake.from_dict(intake) if intake else None})
 
 
 @dataclass(frozen=True)
@@ -102,6 +121,9 @@ class Split:
     encodings: tuple[str, ...]
     """Formats of the encoded images, those of JPEG and PNG that occur, sorted."""
     sides: Sides = Sides()
+    treated: int = 0
+    """Number of images that are treated whenever they are read, see `trainer.data.pixels`, because
+    the files were not written by this project and are not changed."""
 
     @property
     def examples(self) -> int:
@@ -174,12 +196,15 @@ class Manifest:
             name: {**asdict(split), "shards": [shard.to_dict() for shard in split.shards]}
             for name, split in self.splits.items()
         }
+        for split in splits.values():
+            if not split["treated"]:
+                del split["treated"]
         return {
             "classes": self.classes,
             "mean": self.normalization.mean,
             "deviation": self.normalization.std,
             "splits": splits,
-            "origin": asdict(self.origin),
+            "origin": self.origin.to_json(),
             "first_label": self.first_label,
             **({"format": self.format, "columns": self.columns} if self.format else {}),
             **({"files": self.files} if self.files else {}),
@@ -251,10 +276,11 @@ def _from_json(data: dict[str, Any]) -> Manifest:
                 class_counts=tuple(split["class_counts"]),
                 encodings=tuple(split["encodings"]),
                 sides=Sides(*(tuple(split["sides"][name]) for name in ("short", "long"))),
+                treated=split.get("treated", 0),
             )
             for name, split in data["splits"].items()
         },
-        origin=Origin(**data["origin"]),
+        origin=Origin.from_json(data["origin"]),
         first_label=data["first_label"],
         format=data["format"] if data["schema"] == FORMAT_SCHEMA else "",
         columns=data.get("columns", {}),
@@ -322,6 +348,16 @@ def empty_classes(manifest: Manifest, split: str) -> list[str]:
     """Return the names of the classes that have no image in a split."""
     counts = manifest.splits[split].class_counts
     return [name for name, count in zip(manifest.classes, counts, strict=True) if not count]
+
+
+def warn_of_empty_classes(manifest: Manifest) -> None:
+    """Print the classes that have no image in a split, for each split."""
+    for split in manifest.splits:
+        if empty := empty_classes(manifest, split):
+            more = ", ..." if len(empty) > _SHOWN else ""
+            which = f"{split} of {plural(len(empty), 'class', 'classes')}"
+            print(f"warning: no images in {which}: {', '.join(empty[:_SHOWN])}{more}",
+                  file=sys.stderr)  # fmt: skip
 
 
 @dataclass

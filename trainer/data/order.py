@@ -14,14 +14,20 @@ streams, and a rank reads the bytes of its own streams only. A step of global ba
 positions [t B, (t + 1) B) whatever N is, so all world sizes that divide the requested number of
 streams see identical global batches; for the others V is rounded up to a multiple of N. A run
 resumes at any position by starting each stream at the window that holds it.
+
+An epoch keeps the V with which it was begun, so that each record is read exactly once in it even if
+a run resumes with an N that does not divide V. Until the epoch ends, a rank then reads windows that
+it shares with others: its positions visit V / gcd(V, N) streams in turn, and of the records of each
+it takes every N / gcd(V, N)-th.
 """
 
 import bisect
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, chain, zip_longest
+from math import gcd
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,15 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """An epoch that may have been begun by another number of ranks."""
+
+    epoch: int
+    streams: int
+    """V of its order; see `Order.streams_in`."""
+
+
+@dataclass(frozen=True)
 class Order:
     """How the records of one split are dealt to the ranks of one world."""
 
@@ -54,6 +69,8 @@ class Order:
     window: int
     seed: int
     ranks: int
+    begun: Begun | None = None
+    """The epoch in which the run was resumed; None if all epochs are those of this world."""
 
     @property
     def examples(self) -> int:
@@ -61,16 +78,24 @@ class Order:
 
     @property
     def effective_streams(self) -> int:
-        """V: the requested streams, rounded up to a multiple of the ranks."""
+        """V of the epochs that this world begins: the requested streams, rounded up to a multiple
+        of the ranks.
+        """
         return -(-self.streams // self.ranks) * self.ranks
 
     @property
     def streams_per_rank(self) -> int:
         return self.effective_streams // self.ranks
 
-    def stream(self, number: int) -> range:
-        """Return the records of a stream, as counted through in any epoch."""
-        length, extra = divmod(self.examples, self.effective_streams)
+    def streams_in(self, epoch: int) -> int:
+        """Return V of an epoch."""
+        if self.begun is not None and self.begun.epoch == epoch:
+            return self.begun.streams
+        return self.effective_streams
+
+    def stream(self, epoch: int, number: int) -> range:
+        """Return the records of a stream, as counted through in an epoch."""
+        length, extra = divmod(self.examples, self.streams_in(epoch))
         begin = number * length + min(number, extra)
         return range(begin, begin + length + (number < extra))
 
@@ -86,43 +111,60 @@ class Order:
         """
         own = position + (rank - position) % self.ranks
         epoch = position // self.examples
+        in_epoch = self.streams_in(epoch)
         streams = []
-        for turn in range(self.streams_per_rank):
-            record, stream = divmod(
-                own - epoch * self.examples + turn * self.ranks, self.effective_streams
-            )
+        for turn in range(in_epoch // gcd(in_epoch, self.ranks)):
+            record, stream = divmod(own - epoch * self.examples + turn * self.ranks, in_epoch)
             streams.append((stream, record))
         return streams
 
     def windows(self, epoch: int, stream: int, record: int) -> Iterator[Window]:
-        """Yield the windows of a stream in an epoch, from one of its records on; the first may be
-        partial.
+        """Yield the windows of a stream in an epoch, with what one rank reads of them from one of
+        its records on; the first may be partial.
         """
-        records = self.stream(stream)
+        records = self.stream(epoch, stream)
         begin, length = records.start, len(records)
-        if record >= length:
-            return
+        every = self.ranks // gcd(self.streams_in(epoch), self.ranks)
         blocks, ends = _layout(self.counts, self.seed, epoch)
-        for number in range(record // self.window, -(-length // self.window)):
+        while record < length:
+            number = record // self.window
             first = number * self.window
             size = min(self.window, length - first)
             shuffle = list(range(size))
             _shuffle(shuffle, f"{self.seed}/{epoch}/{stream}/{number}")
+            mine = shuffle[record - first :: every]
             yield Window(
-                tuple(consecutive(self.counts, blocks, ends, begin + first, size)),
-                tuple(shuffle[max(record - first, 0) :]),
+                tuple(consecutive(self.counts, blocks, ends, begin + first, size)), tuple(mine)
             )
+            record += every * len(mine)
 
-    def endless_windows(self, rank: int, turn: int, position: int) -> Iterator[Window]:
-        """Yield the windows of one turn of a rank, epoch after epoch.
-
-        From a position on, a rank reads one record of turn 0, one of turn 1, and so on, cyclically
-        and across the ends of epochs, so that the next epoch is read ahead like any other window.
+    def readings(self, rank: int, position: int) -> list[list[Callable[[], Iterator[Window]]]]:
+        """Return the windows that a rank reads from a position on.
 
         Args:
             rank: Rank that reads.
-            turn: Turn, from 0 to `streams_per_rank` - 1.
             position: First position of the endless sequence not yet read by all ranks.
+
+        Returns:
+            What is read one after the other: the rest of an epoch with another V, if there is one,
+            then all others. Each has a function of windows for each turn: the rank reads one record
+            of turn 0, one of turn 1, and so on, cyclically.
+        """
+        rest: list[Callable[[], Iterator[Window]]] = []
+        epoch = position // self.examples
+        if self.streams_in(epoch) != self.effective_streams:
+            streams = self.rank_streams(rank, position)
+            rest = [partial(self.windows, epoch, *stream) for stream in streams]
+            position = (epoch + 1) * self.examples
+        endless: list[Callable[[], Iterator[Window]]] = [
+            partial(self._endless_windows, rank, turn, position)
+            for turn in range(self.streams_per_rank)
+        ]
+        return [rest, endless] if rest else [endless]
+
+    def _endless_windows(self, rank: int, turn: int, position: int) -> Iterator[Window]:
+        """Yield the windows of one turn of a rank, epoch after epoch: across the ends of epochs, so
+        that the next epoch is read ahead like any other window.
         """
         before = 0
         while True:
@@ -143,7 +185,7 @@ class Order:
         queues = []
         for rank in ranks:
             for stream, record in self.rank_streams(rank, position):
-                records = self.stream(stream)
+                records = self.stream(epoch, stream)
                 if record >= len(records):
                     continue
                 # A window is read completely, even if a run resumes in the middle of it.
@@ -158,7 +200,7 @@ class Order:
     def locate(self, position: int) -> tuple[int, int]:
         """Return the block, and the record in it, at a position of the endless sequence."""
         epoch, within = divmod(position, self.examples)
-        record, stream = divmod(within, self.effective_streams)
+        record, stream = divmod(within, self.streams_in(epoch))
         window = next(self.windows(epoch, stream, record))
         index = window.shuffle[0]
         for segment in window.segments:

@@ -31,7 +31,9 @@ weight float32 [b], 0 for images that do not count; flip bool [b], whether to mi
 def make_order(source: Source, ranks: int) -> Order:
     """Return the training order of a source for a number of ranks."""
     config = source.config
-    return Order(source.counts, config.streams, config.shuffle_window, source.seed, ranks)
+    return Order(
+        source.counts, config.streams, config.shuffle_window, source.seed, ranks, source.begun
+    )
 
 
 def without_autograph(function: F) -> F:
@@ -64,7 +66,24 @@ def training_batches(
         return _example(image, target, images.flips(source, own))
 
     decoded = _decode(examples, decode, source, make_order(source, ranks).locate, threads)
-    return _finish(decoded.rebatch(batch_size, drop_remainder=True), source, threads)
+    batches = decoded.rebatch(batch_size, drop_remainder=True)
+    if source.config.on_corrupt == "skip":
+        batches = batches.map(fill_places)
+    return _finish(batches, source, threads)
+
+
+def fill_places(batch: Batch) -> Batch:
+    """Put other images of a batch, in turn, into the places of those that do not count: batch norm
+    takes its statistics from all images, whatever their weight. A batch without any stays as it is.
+    """
+    counts = batch["weight"] > 0
+    usable = tf.where(counts)[:, 0]
+    turn = tf.cumsum(tf.cast(~counts, tf.int64), exclusive=True)
+    # A last place keeps the indices valid if nothing counts; they are then not used.
+    filler = tf.gather(tf.concat([usable, [0]], 0), turn % tf.maximum(tf.size(usable, tf.int64), 1))
+    place = tf.range(tf.size(counts, tf.int64))
+    index = tf.where(counts | (tf.size(usable) == 0), place, filler)
+    return {**batch, **{key: tf.gather(batch[key], index) for key in ("image", "flip")}}
 
 
 def training_examples(source: Source, rank: int, ranks: int, position: int) -> tf.data.Dataset:
@@ -126,8 +145,8 @@ def _decode(
     often, which costs as much CPU time as reading, verifying and shuffling the image.
 
     With `on_corrupt="skip"` an image that cannot be decoded is named on the console and replaced
-    by an example of weight 0. tf.data can drop a failing element only from a data set of its own,
-    so each example then becomes one.
+    by a black one of weight 0, whose place `fill_places` fills. tf.data can drop a failing element
+    only from a data set of its own, so each example then becomes one.
 
     Args:
         examples: Chunks: positions, int64 [n], and the records' values, tensors [n].

@@ -1,5 +1,6 @@
 """The data of a rank: batches from a position on, and the diagnosis of unreadable records."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,7 @@ from trainer.data.cache import ShardCache, open_cache
 from trainer.data.corruption import as_tensors, find_damage, read_image, read_record
 from trainer.data.data_set import DataSet
 from trainer.data.formats.record_format import record_format
+from trainer.data.order import Begun
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
 from trainer.data.reader import unreadable
 from trainer.data.source import CHUNK, Source, decoded_at_once
@@ -42,6 +44,7 @@ class RankData:
         self._config, self._data_set, self._world = config, data_set, communicator
         self._threads = threads
         self._iterator: Any = None
+        self._begun: Begun | None = None
         self._synthetic: Batch = {}
         self._cache = self._open_cache()
 
@@ -49,20 +52,37 @@ class RankData:
     def has_validation(self) -> bool:
         return self._data_set.manifest is not None
 
+    def restore(self, meta: Mapping[str, Any]) -> None:
+        """Continue the epoch of a checkpoint in the order in which it was begun."""
+        epoch, within = divmod(meta["position"], self._data_set.training_examples)
+        if self._data_set.manifest is None or not within:
+            return
+        # Earlier versions stored no number of streams: it followed from the ranks alone.
+        ranks = meta.get("ranks", self._world.size)
+        earlier = make_order(self._source("train"), ranks).effective_streams
+        self._begun = Begun(epoch, meta.get("epoch_streams", earlier))
+
+    def to_meta(self, position: int) -> dict[str, Any]:
+        """Return what a checkpoint at a position keeps of the order of its epoch."""
+        if self._data_set.manifest is None:
+            return {}
+        order = make_order(self._source("train"), self._world.size)
+        return {"epoch_streams": order.streams_in(position // order.examples)}
+
     def open(self, position: int) -> None:
         """Start reading at a position, the number of images that all ranks have read together."""
         config, world = self._config, self._world
         if self._data_set.manifest is None:
             size, classes = config.model.image_size, self._data_set.classes
             self._synthetic = synthetic_batch(
-                config.batch_size, size, classes, config.seed, self._config.task
+                config.rank_batch(world.size), size, classes, config.seed, self._config.task
             )
             return
         dataset = training_batches(
             self._source("train"),
             world.rank,
             world.size,
-            config.batch_size,
+            config.rank_batch(world.size),
             position,
             self._threads,
         )
@@ -129,7 +149,7 @@ class RankData:
         order = make_order(source, world.size)
         # The positions of the failed batch and of those decoded ahead of it.
         chunks = decoded_at_once(self._threads) + 1
-        ahead = config.batch_size * (config.data.prefetch_batches + 3) + chunks * CHUNK
+        ahead = config.rank_batch(world.size) * (config.data.prefetch_batches + 3) + chunks * CHUNK
         first = position + (world.rank - position) % world.size
         positions = range(first, first + ahead * world.size, world.size)
         damage = find_damage(source, order.locate, positions)
@@ -197,6 +217,7 @@ class RankData:
             self._cache,
             self._config.task,
             record_format(manifest),
+            self._begun,
         )
 
 

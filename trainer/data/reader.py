@@ -16,7 +16,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from functools import partial, reduce
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -49,13 +49,8 @@ def training_records(source: Source, order: Order, rank: int, position: int) -> 
     It fails with tensorflow.errors.InvalidArgumentError where no attempt to read succeeded;
     `unreadable` finds the record in that error.
     """
-    return _records(
-        source,
-        [
-            partial(order.endless_windows, rank, turn, position)
-            for turn in range(order.streams_per_rank)
-        ],
-    )
+    first, *others = (_records(source, streams) for streams in order.readings(rank, position))
+    return reduce(tf.data.Dataset.concatenate, others, first)
 
 
 def read_segments(source: Source, segments: Iterable[Segment]) -> tf.data.Dataset:
@@ -85,7 +80,8 @@ def _records(source: Source, streams: Sequence[Callable[[], Iterator[Window]]]) 
 
     Args:
         source: Split to read.
-        streams: Functions that return windows: one, or several that are endless.
+        streams: Functions that return windows. What is read ends with the first of them that has no
+            record when its turn comes.
     """
 
     def checked(records: Values, fault: tf.Tensor) -> Values:

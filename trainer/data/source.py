@@ -11,7 +11,7 @@ from trainer.data.cache import ShardCache
 from trainer.data.formats.record_format import BrokenBlockError, RecordFormat, RecordReader, Values
 from trainer.data.formats.tfrecord import TFRECORDS
 from trainer.data.manifest import Shard, Split
-from trainer.data.order import Segment, consecutive
+from trainer.data.order import Begun, Segment, consecutive
 
 WINDOWS_HELD = 2
 """Most windows of encoded images that a stream holds: the current one and the next one."""
@@ -56,6 +56,8 @@ class Source:
     task: str = "classification"
     """Task whose targets its records become."""
     format: RecordFormat = TFRECORDS
+    begun: Begun | None = None
+    """The epoch in which the run was resumed."""
 
     @cached_property
     def blocks(self) -> tuple[tuple[Shard, int], ...]:

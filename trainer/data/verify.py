@@ -13,14 +13,6 @@ from pathlib import Path
 from common.errors import ConfigError
 from common.program import load
 from common.text import plural
-from trainer.data.encoded_image import (
-    BrokenImageError,
-    check_decodes,
-    encoding_of,
-    mode_fault,
-    open_image,
-    record_fault,
-)
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import RecordFormat, Stored, record_format
 from trainer.data.manifest import (
@@ -31,15 +23,19 @@ from trainer.data.manifest import (
     SplitCounts,
     read_manifest,
 )
+from trainer.data.pixels.encoded_image import check_decodes, open_stored, record_fault
+from trainer.data.pixels.treatment import RejectedError, encoding_of, treatment_needed
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.prepare.pool import Advance, work_through
+from trainer.data.prepare.splits import split_of
 from trainer.errors import DataError
 from trainer.leaves import TASKS
 
 SHOWN = 20
 """Most faults to print per shard; all are counted."""
 
-_SHARD = re.compile(r"(train|validation|val)-.*(\.tfrecord|-of-\d)")
+_SHARD = re.compile(r"\.tfrecord|-of-\d")
+"""Part of the names of shards."""
 
 
 @dataclass
@@ -73,6 +69,8 @@ class _ShardTask:
     shard: Shard
     split: str
     encodings: tuple[str, ...]
+    treated: bool
+    """Whether images are treated whenever they are read."""
     classes: tuple[str, ...]
     first_label: int
     deep: bool
@@ -116,6 +114,7 @@ def verify(folder: Path, options: VerifyOptions) -> None:
             shard,
             name,
             split.encodings,
+            split.treated > 0,
             manifest.classes,
             manifest.first_label,
             options.deep,
@@ -189,8 +188,8 @@ def _check_shard(task: _ShardTask, advance: Advance) -> _CheckedShard:
 def _check_record(stored: Stored, task: _ShardTask, checked: _CheckedShard) -> None:
     try:
         record = task.format.record(stored.values)
-        image = open_image(record.encoded)
-    except (BrokenRecordError, BrokenImageError) as error:
+        image = open_stored(record.encoded)
+    except (BrokenRecordError, RejectedError) as error:
         checked.faults.add(str(error), stored.where)
         checked.uncounted = True
         return
@@ -210,7 +209,10 @@ def _check_record(stored: Stored, task: _ShardTask, checked: _CheckedShard) -> N
                 f" {task.classes[label]!r}"
             )
     if task.deep:
-        faults += [mode_fault(image), _decoding_fault(record.encoded)]
+        faults.append(_decoding_fault(record.encoded))
+        needed = None if task.treated else treatment_needed(record.encoded, image)
+        if needed:
+            faults.append(f"is used as it is stored, although it should be treated: {needed}")
         faults += [
             load(fault)(record.more[key], width, height, len(task.classes))
             for known in TASKS.values()
@@ -229,7 +231,7 @@ def _is_named(name: str, text: str) -> bool:
 def _decoding_fault(encoded: bytes) -> str | None:
     try:
         check_decodes(encoded)
-    except BrokenImageError as error:
+    except RejectedError as error:
         return str(error)
     return None
 
@@ -266,8 +268,8 @@ def _check_counts(name: str, split: Split, counts: SplitCounts, classes: tuple[s
 def _mention_others(folder: Path, manifest: Manifest) -> None:
     """Print the shards in the folder that the manifest does not list; they are never read."""
     named = {shard.file for split in manifest.splits.values() for shard in split.shards}
-    others = [path.name for path in sorted(folder.iterdir())
-              if _SHARD.match(path.name) and path.name not in named]  # fmt: skip
+    names = sorted({path.name for path in folder.iterdir()} - named)
+    others = [name for name in names if split_of(name) and _SHARD.search(name)]
     if others:
         more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
         print(f"not in the manifest, so never read: {', '.join(others[:5])}{more}")

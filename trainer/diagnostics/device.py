@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -13,8 +15,8 @@ from trainer.distributed.communicator import Communicator
 
 PEAK_FLOPS: dict[str, dict[str, float]] = {
     "V100": {"mixed_float16": 125e12, "float32": 15.7e12},
-    "A100": {"mixed_float16": 312e12, "float32": 156e12},
-    "H100": {"mixed_float16": 989e12, "float32": 494e12},
+    "A100": {"mixed_float16": 312e12, "mixed_bfloat16": 312e12, "float32": 156e12},
+    "H100": {"mixed_float16": 989e12, "mixed_bfloat16": 989e12, "float32": 494e12},
     "T4": {"mixed_float16": 65e12, "float32": 8.1e12},
 }
 """Peak FLOP/s by device and precision, without sparsity, from NVIDIA's data sheets (SXM).
@@ -31,7 +33,8 @@ def set_up_device(config: TrainConfig, communicator: Communicator, devices: int 
         devices: Devices of each rank. On a machine without GPUs they are parts of its CPU.
 
     Raises:
-        ConfigError: The machine has GPUs, but fewer than its ranks need.
+        ConfigError: The machine has GPUs, but fewer than its ranks need, or of a kind without the
+            precision.
     """
     gpus, ranks = tf.config.list_physical_devices("GPU"), communicator.local_size
     if gpus:
@@ -55,18 +58,37 @@ def set_up_device(config: TrainConfig, communicator: Communicator, devices: int 
         tf.config.set_visible_devices(mine, "GPU")
         for gpu in mine:
             tf.config.experimental.set_memory_growth(gpu, True)
+        if config.compute.precision == "mixed_bfloat16":
+            _check_bfloat16(tf.config.experimental.get_device_details(mine[0]))
     elif config.compute.precision != "float32" and communicator.rank == 0:
         print(
             "warning: no GPU is visible (the first line of `make train` says for which processor"
-            " TensorFlow is installed); mixed_float16 is slow without one",
+            f" TensorFlow is installed); {config.compute.precision} is slow without one",
             file=sys.stderr,
         )
     if devices > 1 and not gpus:
         _divide_cpu(devices, tell=communicator.rank == 0)
-    threads = config.compute.threads or share_of_cores(communicator)
+    threads = _threads(config, communicator, on_gpu=bool(gpus))
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Two, so that an operation that waits for another rank does not block the others.
     tf.config.threading.set_inter_op_parallelism_threads(max(threads, 2))
+
+
+def _check_bfloat16(details: Mapping[str, Any]) -> None:
+    """Check that a GPU has bfloat16, given its name and compute capability.
+
+    Raises:
+        ConfigError: It has not.
+    """
+    capability = details.get("compute_capability", (8, 0))
+    if capability < (8, 0):
+        raise ConfigError(
+            [
+                f"--compute.precision: {details.get('device_name', 'the GPU')} has compute"
+                f" capability {'.'.join(map(str, capability))}, and bfloat16 needs 8.0, which GPUs"
+                " have since the A100; use mixed_float16"
+            ]
+        )
 
 
 def _divide_cpu(devices: int, *, tell: bool) -> None:
@@ -86,6 +108,19 @@ def rank_devices(count: int) -> list[str]:
     """Return the names of this rank's devices, as `tf.device` takes them."""
     kind = "GPU" if tf.config.get_visible_devices("GPU") else "CPU"
     return [f"/device:{kind}:{number}" for number in range(count)]
+
+
+def computing_threads(config: TrainConfig, communicator: Communicator) -> int | None:
+    """Return the threads with which this rank computes, which the bits of its results depend on;
+    None on a GPU, where they do not.
+    """
+    on_gpu = bool(tf.config.get_visible_devices("GPU"))
+    return None if on_gpu else _threads(config, communicator, on_gpu=False)
+
+
+def _threads(config: TrainConfig, communicator: Communicator, *, on_gpu: bool) -> int:
+    asked = config.compute.threads if on_gpu else config.threads
+    return asked or share_of_cores(communicator)
 
 
 def share_of_cores(communicator: Communicator) -> int:
@@ -117,4 +152,4 @@ def cuda_build() -> dict[str, str] | None:
 
 def peak_flops(name: str, precision: str) -> float | None:
     """Return the peak FLOP/s of a device, or None if it is not known."""
-    return next((peaks[precision] for key, peaks in PEAK_FLOPS.items() if key in name), None)
+    return next((peaks.get(precision) for key, peaks in PEAK_FLOPS.items() if key in name), None)

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
 
 @dataclass(frozen=True)
 class Backend:
@@ -44,6 +42,11 @@ class Group(Protocol):
     def scatter_sum(self, tensor: Any, name: str) -> Any:
         """Sum a tensor over the group, and return this rank's part of the result: equal parts along
         axis 0, which `size` must divide.
+        """
+
+    def swap(self, tensor: Any, name: str) -> Any:
+        """Send an equal part of a tensor along axis 0 to each rank; return what all have sent to
+        this one, in the order of ranks. `size` must divide its rows.
         """
 
     def to_first(self, tensor: Any, name: str) -> Any:
@@ -99,9 +102,6 @@ class Communicator(Protocol):
     def gather(self, value: Any) -> list[Any]:
         """Return the plain data of every rank, in the order of ranks."""
 
-    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        """Return a float64 array summed over ranks."""
-
     def barrier(self) -> None:
         """Wait until every rank is here."""
 
@@ -127,6 +127,10 @@ class Single:
         return tensor
 
     def scatter_sum(self, tensor: Any, name: str) -> Any:
+        del name
+        return tensor
+
+    def swap(self, tensor: Any, name: str) -> Any:
         del name
         return tensor
 
@@ -165,9 +169,6 @@ class Alone:
 
     def gather(self, value: Any) -> list[Any]:
         return [value]
-
-    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        return values
 
     def barrier(self) -> None:
         """Return at once; there is no other rank."""

@@ -77,6 +77,9 @@ class HorovodGroup:
     def scatter_sum(self, tensor: Any, name: str) -> Any:
         return self._module.reducescatter(tensor, op=self._module.Sum, name=name, **self._given)
 
+    def swap(self, tensor: Any, name: str) -> Any:
+        return self._module.alltoall(tensor, name=name, **self._given)
+
     def to_first(self, tensor: Any, name: str) -> Any:
         # An all-gather would take the memory of the whole on every rank.
         import tensorflow as tf
@@ -190,12 +193,6 @@ class Horovod:
         return [
             joined[end - length : end].tobytes() for length, end in zip(lengths, ends, strict=True)
         ]
-
-    def sum(self, values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        import tensorflow as tf
-
-        mine = tf.constant(values, tf.float64)
-        return np.asarray(self.module.allreduce(mine, op=self.module.Sum, name="sum").numpy())
 
     def barrier(self) -> None:
         self.gather(None)

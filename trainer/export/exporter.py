@@ -25,6 +25,7 @@ from trainer.export.options import EXPORTERS, SavedModelOptions
 from trainer.export.saved_model import save_model
 from trainer.model.description import facts as network_facts
 from trainer.model.weights import load_model
+from trainer.own_code.code import CodeChoice, code_of_checkpoint
 from trainer.run_folder import RunFolder, RunRecord
 from trainer.tasks.task import Serving, make_task
 
@@ -46,6 +47,8 @@ class TrainedWeights:
     """Tensors of a checkpoint, by name."""
     origin: Path
     """Path that the tensors come from, for errors."""
+    code: CodeChoice | None = None
+    """Code of an own network; None takes it as it is loaded already."""
 
 
 def export_run(options: SavedModelOptions) -> Path:
@@ -58,7 +61,8 @@ def export_run(options: SavedModelOptions) -> Path:
         The folder of the export.
 
     Raises:
-        CheckpointError: The folder is not a run folder, or has no valid checkpoint.
+        CheckpointError: The folder is not a run folder, has no valid checkpoint, or does not have
+            the code of its own network.
         DataError: The output folder contains something else; or an older version wrote the run
             without its class names, and the data set is missing.
         UserError: The model in another format differs from the SavedModel.
@@ -74,6 +78,12 @@ def export_run(options: SavedModelOptions) -> Path:
         checkpoint.meta["evaluation"],
         checkpoint.load(),
         checkpoint.path,
+        code_of_checkpoint(
+            record.config.model.builder,
+            run_folder.path,
+            checkpoint.meta,
+            accept=options.accept_changed_code,
+        ),
     )
     notes: list[str] = []
 
@@ -179,22 +189,24 @@ def write_export(
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
-        _save_model(weights, scratch / SAVED_MODEL, top)
+        same = _save_model(weights, scratch / SAVED_MODEL, top)
         if extra:
             extra(scratch)
-        text = json.dumps(_facts(weights, top), indent=1, ensure_ascii=False)
+        text = json.dumps(_facts(weights, top, same=same), indent=1, ensure_ascii=False)
         (scratch / FACTS).write_text(text + "\n", encoding="utf-8")
         _replace(scratch, output)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _save_model(weights: TrainedWeights, folder: Path, top: int) -> None:
+def _save_model(weights: TrainedWeights, folder: Path, top: int) -> bool:
+    """Write the SavedModel; return whether its network is the one that was evaluated."""
     record = weights.record
     assert record.class_names is not None
     assert record.normalization is not None
     config, classes = record.config, len(record.class_names)
-    model = load_model(config, classes, "float32", weights.tensors, weights.origin)
+    code = weights.code
+    model = load_model(config, classes, "float32", weights.tensors, weights.origin, code)
     serving = Serving(
         record.class_names,
         record.normalization,
@@ -203,10 +215,17 @@ def _save_model(weights: TrainedWeights, folder: Path, top: int) -> None:
         top,
     )
     save_model(make_task(config, classes), model, folder, serving)
+    return code is None or code.is_of_run(getattr(model, "graph_digest", None))
 
 
-def _facts(weights: TrainedWeights, top: int) -> dict[str, Any]:
-    """Return the content of export.json."""
+def _facts(weights: TrainedWeights, top: int, *, same: bool) -> dict[str, Any]:
+    """Return the content of export.json.
+
+    Args:
+        weights: What was exported.
+        top: Number of classes that serving_default returns.
+        same: Whether the exported network is the one that was evaluated.
+    """
     record, model = weights.record, weights.record.config.model
     assert record.class_names is not None
     assert record.normalization is not None
@@ -221,9 +240,13 @@ def _facts(weights: TrainedWeights, top: int) -> dict[str, Any]:
         "eval_crop": record.config.data.eval_crop,
         "mean": list(record.normalization.mean),
         "deviation": list(record.normalization.std),
+        **({"levels": list(record.levels)} if record.levels else {}),
         "task": record.config.task,
         "model": network_facts(model),
-        "evaluation": weights.evaluation,
+        # Nothing was measured on the network of other code.
+        "evaluation": weights.evaluation if same else None,
+        "evaluated_in": record.config.compute.precision if same and weights.evaluation else None,
+        "changed_code": not same,
         "code_version": __version__,
     }
 

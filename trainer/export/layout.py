@@ -1,6 +1,9 @@
 """The layout of an export folder. Standard library only."""
 
+import json
+import sys
 from pathlib import Path
+from typing import Any
 
 from trainer.errors import CheckpointError
 
@@ -17,8 +20,21 @@ def find_saved_model(folder: Path) -> Path | None:
     )
 
 
+def levels_of(saved_model: Path) -> tuple[int, int] | None:
+    """Return the values that became 0 and 255 in deep images that a model was trained on; None if
+    there were none, or if the export does not say.
+    """
+    try:
+        levels = json.loads((saved_model.parent / FACTS).read_text()).get("levels")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return (int(levels[0]), int(levels[1])) if levels else None
+
+
 def exported_model(run: str, model: str | None) -> Path:
     """Return the SavedModel of a run's export, or of another export.
+
+    Prints a warning if its network is that of other code than the run's.
 
     Args:
         run: Folder of the run.
@@ -36,4 +52,20 @@ def exported_model(run: str, model: str | None) -> Path:
             else f"to make it, run: python -m trainer export --run {run}"
         )
         raise CheckpointError(f"{folder}: there is no exported model; {remedy}")
+    if _facts(folder).get("changed_code"):
+        print(
+            f"warning: {folder}: was exported with --accept-changed-code: its network is not the"
+            " one that the run trained and evaluated",
+            file=sys.stderr,
+            flush=True,
+        )
     return saved_model
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """Return the content of export.json; nothing if it is missing or cannot be read."""
+    try:
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}

@@ -27,6 +27,10 @@ class SavedModelOptions:
     top: Annotated[int, Positive] = 5
     """Classes that the model returns for each image; all of them if it has fewer."""
 
+    accept_changed_code: bool = False
+    """Build your own network from the files of the builder as they are now, if they have changed;
+    otherwise it is built from those that the run keeps."""
+
 
 ExportOptions: type[SavedModelOptions] = make_dataclass(
     "ExportOptions",
@@ -42,7 +46,8 @@ class PredictOptions:
     """Print the most probable classes of images, using an exported model."""
 
     images: Annotated[tuple[str, ...], Positional("IMAGE...")] = ()
-    """JPEGs or PNGs, or folders that are searched for .jpg, .jpeg and .png."""
+    """Image files (JPEG, PNG, WebP, BMP, GIF, TIFF), or folders that are searched for such files by
+    their suffixes."""
 
     run: str = "runs/latest"
     """Folder of the run whose export is used."""

@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from common.errors import ConfigError
+from common.image_files import find_images
 from common.program import load
 from common.text import plural
+from trainer.data.pixels.treatment import Levels, RejectedError, treat
 from trainer.errors import CheckpointError, DataError
-from trainer.export.image_files import find_images
-from trainer.export.layout import exported_model
+from trainer.export.layout import exported_model, levels_of
 from trainer.export.options import PredictOptions
 from trainer.leaves import TASKS
 from trainer.task_descriptions import Answers
-from trainer.tasks.serving import STRANGE
 
 BATCH = 32
 READERS = 8
@@ -44,8 +45,10 @@ def predict(options: PredictOptions) -> None:
     """
     if not options.images:
         raise ConfigError(["IMAGE: name at least one image, or a folder with images"])
-    paths = find_images(options.images)
-    exported = load_exported(exported_model(options.run, options.model))
+    found = find_images(options.images, DataError)
+    paths = found.paths
+    saved_model = exported_model(options.run, options.model)
+    exported = load_exported(saved_model)
     signature = exported.signatures["serving_default"]
     answers = answers_of(signature.structured_outputs)
     assert answers is not None
@@ -61,7 +64,7 @@ def predict(options: PredictOptions) -> None:
     unreadable = 0
     with _progress(len(paths)) as progress:
         task = progress.add_task("predicting", total=len(paths))
-        for path, outcome in classify_files(signature, paths):
+        for path, outcome in classify_files(signature, paths, levels_of(saved_model)):
             progress.advance(task)
             if isinstance(outcome, str):
                 unreadable += 1
@@ -73,6 +76,8 @@ def predict(options: PredictOptions) -> None:
                 print(json.dumps(line, ensure_ascii=False), flush=True)
             else:
                 print(as_text(path, shown), flush=True)
+    if found.note:
+        print(f"note: {found.note}", file=sys.stderr)
     if unreadable:
         raise DataError(
             f"{plural(unreadable, 'image')} of {len(paths)} could not be read; see the errors above"
@@ -111,25 +116,35 @@ def answers_of(outputs: Collection[str]) -> Answers | None:
 
 
 def classify_files(
-    signature: Any, paths: Iterable[Path]
+    signature: Any, paths: Iterable[Path], levels: tuple[int, int] | None = None
 ) -> Iterator[tuple[Path, Prediction | str]]:
-    """Yield each image's classes, or what is wrong with it."""
-    for batch, encoded in _read_ahead(paths):
+    """Yield each image's classes, or what is wrong with it.
+
+    Args:
+        signature: Signature of the model.
+        paths: Files of the images.
+        levels: See `trainer.export.layout.levels_of`.
+    """
+    read = partial(_read, levels=Levels(*levels) if levels else None)
+    for batch, encoded in _read_ahead(paths, read):
         outcomes = iter(_classify(signature, [e for e in encoded if isinstance(e, bytes)]))
         for path, content in zip(batch, encoded, strict=True):
             yield path, content if isinstance(content, str) else next(outcomes)
 
 
-def _read_ahead(paths: Iterable[Path]) -> Iterator[tuple[list[Path], list[bytes | str]]]:
-    """Yield the files of each batch with their contents. The next batch is read meanwhile, several
-    files at once, because files on storage behind a network take long.
+def _read_ahead(
+    paths: Iterable[Path], read: Callable[[Path], bytes | str]
+) -> Iterator[tuple[list[Path], list[bytes | str]]]:
+    """Yield the files of each batch with their images, or with what is wrong with them. The next
+    batch is read meanwhile, several files at once, because files on storage behind a network take
+    long.
     """
     remaining = iter(paths)
     with ThreadPoolExecutor(READERS) as readers:
 
         def begin() -> tuple[list[Path], Iterator[bytes | str]]:
             batch = list(islice(remaining, BATCH))
-            return batch, readers.map(_read, batch)
+            return batch, readers.map(read, batch)
 
         following = begin()
         while following[0]:
@@ -137,11 +152,13 @@ def _read_ahead(paths: Iterable[Path]) -> Iterator[tuple[list[Path], list[bytes 
             yield batch, list(contents)
 
 
-def _read(path: Path) -> bytes | str:
+def _read(path: Path, levels: Levels | None) -> bytes | str:
     try:
-        return path.read_bytes()
+        return treat(path.read_bytes(), levels=levels).data
     except OSError as error:
         return f"cannot be read ({error.strerror})"
+    except RejectedError as error:
+        return str(error)
 
 
 def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str]:
@@ -160,8 +177,6 @@ def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str
 
 def _reason(error: tf.errors.OpError) -> str:
     """Return the part of TensorFlow's message that says what happened, not where in the graph."""
-    if STRANGE in error.message:
-        return f"it is {STRANGE}"
     lines = str(error.message).splitlines()
     telling = [
         line for line in lines if line and not line.startswith(("Graph", "Detected", "<", "\t"))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from common.annotations import Bounds, Formerly
-from trainer.leaf import DIVIDED_NETWORK, UPDATES_ALONE, Feature, Leaf
+from trainer.leaf import DENSE_TASK, UPDATES_ALONE, Feature, Leaf
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ LEAF = Leaf(
             lambda config: config.of(HeadOptions).groups > 1,
             {
                 (
-                    "dense",
+                    DENSE_TASK,
                 ): "what is divided is a dense last layer with one row of logits per image",
                 (UPDATES_ALONE,): (
                     "the ranks of a group exchange features in every step, so no step is a rank's"
@@ -53,7 +53,6 @@ LEAF = Leaf(
                 ("float16 exchange",): "the features and their gradients are sent in float32",
                 ("xla",): "XLA cannot compile the exchange inside the loss",
             },
-            (DIVIDED_NETWORK,),
         ),
     ),
     fits=_fits,

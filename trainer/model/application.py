@@ -23,7 +23,7 @@ def build_application(
     Args:
         config: Name of the network and image size.
         outputs: Number of outputs.
-        precision: Dtype policy, float32 or mixed_float16; weights are float32.
+        precision: Dtype policy, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
 
     Returns:

@@ -18,15 +18,18 @@ def build_model(
     precision: str = "float32",
     seed: int = 0,
     task: str = "classification",
+    *,
+    trial: bool = True,
 ) -> keras.Model:
     """Build the network of a configuration. Equal arguments build equal networks.
 
     Args:
         config: Which network, and which of its layers are frozen.
         outputs: Number of outputs.
-        precision: Dtype policy of the layers, float32 or mixed_float16; weights are float32.
+        precision: Dtype policy of the layers, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
         task: Task whose logits an own network must have.
+        trial: Whether an own network takes a training step and evaluates two images first.
 
     Returns:
         A model from normalised images [b, size, size, 3] to the float32 logits of the task, for
@@ -38,7 +41,7 @@ def build_model(
     """
     if config.builder is not None:
         shape = TASKS[task].logits(config.image_size, outputs)
-        model = build_own(config, outputs, shape, precision, seed)
+        model = build_own(config, outputs, shape, precision, seed, trial=trial)
     else:
         build = load(NETWORKS[str(find_network(config.network))].builder)
         model = build(config, outputs, precision, seed)

@@ -12,13 +12,14 @@ def check_model_files(config: ModelConfig, *, resumes: bool) -> None:
 
     Args:
         config: The network.
-        resumes: Whether the run continues; then it reads no initial weights.
+        resumes: Whether the run continues; then it reads no initial weights, and has kept the code
+            of its network.
 
     Raises:
         ConfigError: One of them is missing; lists both.
     """
     problems = []
-    if config.builder is not None:
+    if config.builder is not None and not resumes:
         package = config.builder.partition(":")[0].partition(".")[0]
         if find_spec(package) is None:
             problems.append(

@@ -80,7 +80,11 @@ def is_random(model: keras.Model) -> bool:
 
 @contextmanager
 def randomness(
-    model: keras.Model, seed: int, step: tf.Tensor | None, rank: int, piece: tf.Tensor | int
+    model: keras.Model,
+    seed: int,
+    step: tf.Tensor | None,
+    rank: tf.Tensor | int,
+    piece: tf.Tensor | int,
 ) -> Iterator[None]:
     """Set what the random numbers of the forward passes inside follow from; changes nothing for a
     model without random layers.
@@ -105,15 +109,20 @@ def randomness(
         model.draws.begin(None)
 
 
-def stateful_draws(graph: tf.Graph) -> list[str]:
-    """Return the names of operations that draw random numbers from a state, in a graph and in the
-    functions that it calls.
-    """
+def operations(graph: tf.Graph) -> list[Any]:
+    """Return the operations of a graph and of the functions that it calls, as `NodeDef`."""
     definition = graph.as_graph_def()
     nodes = [*definition.node]
     for function in definition.library.function:
         nodes += function.node_def
-    return [node.name for node in nodes if _STATEFUL.match(node.op)]
+    return nodes
+
+
+def stateful_draws(graph: tf.Graph) -> list[str]:
+    """Return the names of operations that draw random numbers from a state, in a graph and in the
+    functions that it calls.
+    """
+    return [node.name for node in operations(graph) if _STATEFUL.match(node.op)]
 
 
 def _stochastic_depth(layer: Any, draws: _Draws) -> Any:

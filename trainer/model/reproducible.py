@@ -18,7 +18,7 @@ def reproducible(precision: str, seed: int) -> Iterator[None]:
     TensorFlow's global seed is not, because it cannot be read; training does not use it.
 
     Args:
-        precision: Dtype policy, float32 or mixed_float16; weights are float32.
+        precision: Dtype policy, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
     """
     policy, python = keras.mixed_precision.global_policy(), random.getstate()

@@ -36,7 +36,7 @@ def build_resnet(
     Args:
         config: Depth, width, stem and image size.
         classes: Number of outputs.
-        precision: Dtype policy of the convolutions, float32 or mixed_float16; weights are float32.
+        precision: Dtype policy of the convolutions, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
 
     Returns:

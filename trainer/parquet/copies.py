@@ -22,11 +22,12 @@ import xxhash
 from common.errors import ConfigError, UserError
 from trainer.data.example import BrokenRecordError
 from trainer.data.manifest import Manifest
+from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.foreign.in_place import MAX_CLASSES
 from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, Inputs
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.pool import Advance, WorkThrough, work_through
-from trainer.data.prepare.rejected import RejectedError, RejectedFile
+from trainer.data.prepare.rejected import RejectedFile
 from trainer.errors import DataError
 from trainer.parquet.describe import agreed_columns, class_names, find_files, prepare_parquet
 from trainer.parquet.files import ABSENT, UnfitFileError, file_labels, row_images

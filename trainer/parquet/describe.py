@@ -16,6 +16,7 @@ from trainer.data.prepare.foreign.in_place import (
     ForeignShard,
     describe,
     existing_manifest,
+    intake_of,
     labels_by_split,
     save_described,
     scan_all,
@@ -34,7 +35,10 @@ from trainer.parquet.leaf import FORMAT
 from trainer.parquet.options import PrepareParquetOptions
 
 _SUFFIX: Final = ".parquet"
-_OF_COPIES = ("reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out", "with_")
+_OF_COPIES = (
+    *("reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out", "with_"),
+    *("metadata", "names", "name_key", "name_table", "group_by"),
+)
 """Options that a description in place has no use for."""
 _LARGE_ROW_GROUP = 32_000_000
 """Bytes of a row group from which the user is told of the memory that it takes."""
@@ -85,7 +89,7 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
         classes=names or tuple(f"class {label}" for label in known),
         normalization=normalization,
         splits=splits,
-        origin=Origin(line, treatment={"left as they are": rows}),
+        origin=Origin(line, treatment={"left as they are": rows}, intake=intake_of(scanned)),
         format=FORMAT,
         columns=asdict(columns),
         files="" if output.resolve() == folder.resolve() else str(folder.resolve()),

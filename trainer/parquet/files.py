@@ -201,6 +201,13 @@ def _choose(
         return named
     described = [name for name in fitting if layout.features.get(name, {}).get("_type") == feature]
     by_name = [name for name in usual if name in fitting]
+    strange = next((name for name in usual if name in layout.types and name not in fitting), "")
+    if what == "label" and strange and not described and not by_name:
+        raise UnfitFileError(
+            f"its column {strange!r} is of the type {layout.types[strange]}, but labels are"
+            f" integers from 0; write them as int64, or name another column with {option}. Its"
+            f" columns are {columns}"
+        )
     for candidates in (described, by_name[:1], fitting):
         if len(candidates) == 1:
             return candidates[0]

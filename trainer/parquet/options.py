@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from common.annotations import Bounds
-from trainer.data.prepare.options import WriteOptions
+from trainer.data.prepare.options import NAME_FILES, WriteOptions
 
 COPIED: Final = "data/images"
 """Folder of a copy of Parquet files, unless another one is given."""
@@ -48,7 +48,7 @@ class PrepareParquetOptions(WriteOptions):
     """Fraction of each class to hold out for evaluation, if a copy is of files without such a
     split."""
 
-    paths = ("input", "output", "class_names")
+    paths = ("input", "output", "class_names", *NAME_FILES)
 
     @property
     def folder(self) -> Path:

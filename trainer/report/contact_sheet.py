@@ -10,10 +10,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from trainer.data.encoded_image import DECODE_ERRORS, shrink
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import BrokenBlockError, RecordFormat, record_format
 from trainer.data.manifest import INDEX_EVERY, Manifest, Shard
+from trainer.data.pixels.encoded_image import shrink
+from trainer.data.pixels.treatment import RejectedError
 from trainer.errors import DataError
 
 THUMBNAIL_SIDE, ENLARGED_SIDE = 96, 48
@@ -130,7 +131,7 @@ def _damaged(folder: Path, where: str, reason: str) -> DataError:
 def _shown(encoded: bytes) -> tuple[tuple[int, int], bytes | None]:
     try:
         return _thumbnail(encoded)
-    except DECODE_ERRORS:
+    except RejectedError:
         return (0, 0), None
 
 
@@ -150,6 +151,6 @@ def _thumbnail(encoded: bytes) -> tuple[tuple[int, int], bytes]:
 
 def samples_per_class(classes: int, requested: int) -> int:
     """Return how many samples per class to show, so that the page stays small."""
-    if classes <= FEW_CLASSES:
+    if classes <= FEW_CLASSES or not requested:
         return requested
     return min(requested, max(1, THUMBNAILS // classes))

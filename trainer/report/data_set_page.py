@@ -22,8 +22,9 @@ from trainer.report.contact_sheet import (
     take_samples,
 )
 from trainer.report.data_set_counts import counts, remarks, split_title
+from trainer.report.intake_section import intake_blocks
 from trainer.report.options import InspectOptions
-from trainer.report.page import count
+from trainer.report.page import copies, count
 
 PAGE = "inspect.html"
 REJECTED_ROWS = 10
@@ -97,6 +98,7 @@ def _page(
         sections=[
             Section("counts", "Classes and sizes", counts(manifest)),
             Section("samples", "Samples"),
+            Section("intake", "What left the files", intake_blocks(manifest.origin.intake)),
             Section("origin", "Where it comes from", _origin(folder, manifest)),
         ],
         hint=f"Up to {plural(per_class, 'training image')} of each class, found among"
@@ -113,7 +115,8 @@ def _page(
 def _notes(folder: Path, manifest: Manifest, samples: Samples) -> list[str]:
     """Return sentences that a reader must know before the figures."""
     undecodable = sum(sample.thumbnail is None for of in samples.of_class for sample in of)
-    sentences = remarks(manifest)
+    shown = sum(sample.thumbnail is not None for of in samples.of_class for sample in of)
+    sentences = [*copies(shown), *remarks(manifest)]
     if undecodable:
         sentences.append(
             f"{plural(undecodable, 'sample')} cannot be decoded; python -m trainer verify"

@@ -28,5 +28,6 @@ class InspectOptions:
     output: str | None = None
     """File to write, by default inspect.html in DIR."""
 
-    per_class: Annotated[int, Bounds(at_least=1, at_most=100)] = 8
-    """Images shown per class; fewer if there are more than 100 classes, to keep the page small."""
+    per_class: Annotated[int, Bounds(at_least=0, at_most=100)] = 8
+    """Images shown per class; fewer if there are more than 100 classes, to keep the page small. 0
+    shows none, so that the page contains no copies of images."""

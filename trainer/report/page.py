@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common import text
-from common.page.parts import Block, Figure, Section
+from common.page.parts import Block, Figure, Gallery, Section
 from common.page.render import data_url
+from common.text import plural
 
 MAX_IMAGE_BYTES = 1 << 20
 """Largest size of an image of a run, in bytes; a larger file was not written by a run."""
@@ -71,6 +72,23 @@ def kept_image(
     small = is_png and int.from_bytes(image[_PNG_WIDTH]) <= SMALL
     url = data_url(image, "image/png" if is_png else "image/jpeg")
     return Figure(url, f"Held-out image {index}: {shows}", lines, pixelated=small)
+
+
+def holds_images(sections: Sequence[Section]) -> list[str]:
+    """Return a sentence for the top of a page that contains images of the data set, if it does."""
+    blocks = (block for section in sections for block in section.blocks)
+    galleries = (block for block in blocks if isinstance(block, Gallery))
+    return copies(sum(figure.url is not None for g in galleries for figure in g.figures))
+
+
+def copies(images: int) -> list[str]:
+    """Return a sentence for the top of a page with so many images of the data set, if any."""
+    if not images:
+        return []
+    kept = plural(images, "copy of an image", "copies of images")
+    return [
+        f"This page contains {kept} of the data set. Share it only with people who may see them."
+    ]
 
 
 def missing(problem: str | None) -> str:

@@ -14,7 +14,7 @@ from trainer.config import TrainConfig
 from trainer.model.description import describe as describe_network
 from trainer.presets import PRESETS, to_args
 from trainer.report.curves import curves_section, plot_run
-from trainer.report.page import count, duration, percent
+from trainer.report.page import count, duration, holds_images, percent
 from trainer.report.run_data import (
     IDENTIFYING,
     POINTS,
@@ -38,6 +38,12 @@ def run_page(run: Run) -> str:
     what = [describe(run.config), f"preset {run.config.preset}" if run.config else ""]
     if run.attempts:
         what.append(f"started {moment(run.attempts[0].time)}")
+    sections = [
+        curves_section(plot_run(run), _hint(run)),
+        *load(run.task.report)(run),
+        Section("configuration", "Configuration", _configuration(run)),
+        Section("environment", "Environment", [_environment(run.attempts)]),
+    ]
     return render_page(
         Page(
             title=f"{run.name} · training report",
@@ -45,15 +51,10 @@ def run_page(run: Run) -> str:
             lead=" · ".join(filter(None, what)),
             state="not finished" if run.state == "unfinished" else run.state,
             tone="" if run.state == "finished" else "warning",
-            notes=_notes(run),
+            notes=[*holds_images(sections), *_notes(run)],
             stats=_stats(run),
             shares=("Where the time went", _phases(run.summary)),
-            sections=[
-                curves_section(plot_run(run), _hint(run)),
-                *load(run.task.report)(run),
-                Section("configuration", "Configuration", _configuration(run)),
-                Section("environment", "Environment", [_environment(run.attempts)]),
-            ],
+            sections=sections,
             command=f"python -m trainer report {shlex.quote(str(run.path))}",
         )
     )

@@ -9,6 +9,7 @@ same whatever the number of processes and machines and however often the work wa
 """
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ import xxhash
 from common.errors import ConfigError
 from common.files import write_atomically
 from common.text import plural
+from trainer.data.intake.names import Naming, make_naming
 from trainer.data.prepare.output import interruptible
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.errors import CheckpointError, DataError
@@ -30,6 +32,7 @@ from trainer.scoring.listing import (
     begun_otherwise,
     list_images,
     remove_partials,
+    shown_names,
     this_machine,
     wait_for,
 )
@@ -65,18 +68,20 @@ def score(options: ScoreOptions, work_through: WorkThrough = work_through) -> No
         DataError: There are no images, or the output folder has other scores or something else.
         UserError: The command was interrupted; says what is done and how to continue.
     """
-    _check(options)
+    naming = _check(options)
     machine = this_machine(options)
     saved_model = exported_model(options.run, options.model)
     facts = _read_facts(saved_model)
     source, output = Path(options.input), Path(options.output)
     _check_output(output)
-    images = list_images(source, output, machine)
-    identity = _identity(options, saved_model, images)
-    names, size = tuple(images), options.images_per_file
+    images = list_images(source, output, machine, naming)
+    shown = shown_names(images, naming)
+    identity = _identity(options, saved_model, shown)
+    names, shown_as, size = tuple(images), tuple(shown), options.images_per_file
     units = [
         Unit(saved_model, source, output, options.format, identity, number,
-             names[begin : begin + size], facts["top"])
+             names[begin : begin + size], facts["top"],
+             shown_as[begin : begin + size] if naming.changes else ())
         for number, begin in enumerate(range(0, len(names), size))
     ]  # fmt: skip
     mine = units[machine.part :: machine.parts]
@@ -92,8 +97,14 @@ def score(options: ScoreOptions, work_through: WorkThrough = work_through) -> No
         _finish(options, machine, units, facts)
 
 
-def _check(options: ScoreOptions) -> None:
-    problems = [
+def _check(options: ScoreOptions) -> Naming:
+    """Return how images are named.
+
+    Raises:
+        ConfigError: An option is missing or invalid.
+    """
+    naming, problems = make_naming(options.names, options.name_key, os.environ)
+    problems += [
         f"--{name}: is missing; name the folder {what}"
         for name, value, what in (
             ("input", options.input, "of the images"),
@@ -103,6 +114,7 @@ def _check(options: ScoreOptions) -> None:
     ]
     if problems:
         raise ConfigError(problems)
+    return naming
 
 
 def _read_facts(saved_model: Path) -> dict[str, Any]:

@@ -6,17 +6,19 @@ the images, the others wait for its file, and the first waits for their scores.
 
 import json
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError
 from common.files import write_atomically
+from common.image_files import find_images
+from trainer.data.intake.names import Naming
 from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
-from trainer.export.image_files import find_images
 from trainer.scoring.options import ScoreOptions
 
 LISTING: Final = "_images.json"
@@ -55,9 +57,9 @@ def this_machine(options: ScoreOptions) -> Machine:
     return machine
 
 
-def list_images(source: Path, output: Path, machine: Machine) -> dict[str, int]:
+def list_images(source: Path, output: Path, machine: Machine, naming: Naming) -> dict[str, int]:
     """Return the sizes of all images by their names below the folder, sorted, and write them to the
-    folder of the scores, unless another machine does.
+    folder of the scores, unless another machine does. If they get new names, these are written.
 
     Raises:
         DataError: There are no images, or the scores were begun with others.
@@ -65,20 +67,29 @@ def list_images(source: Path, output: Path, machine: Machine) -> dict[str, int]:
     path = output / LISTING
     if machine.launched and machine.part:
         wait_for(path.exists, lambda: "the list of the images")
-        return _read(path)
+        if not naming.changes:
+            return _read(path)
     if not source.is_dir():
         raise DataError(f"{source}: is not a folder; name the folder of the images as --input")
-    sizes = {
-        image.relative_to(source).as_posix(): image.stat().st_size
-        for image in find_images([str(source)])
-    }
+    found = find_images([str(source)], DataError)
+    if found.note and not naming.changes:
+        print(f"note: {found.note}", file=sys.stderr)
+    sizes = {image.relative_to(source).as_posix(): image.stat().st_size for image in found.paths}
     images = dict(sorted(sizes.items()))
+    shown = shown_names(images, naming)
     if not path.exists():
         remove_partials(path, machine)
-        write_atomically(path, json.dumps(images, indent=0) + "\n", sync=True)
-    elif _read(path) != images:
+        write_atomically(path, json.dumps(shown, indent=0) + "\n", sync=True)
+    elif _read(path) != shown:
         raise begun_otherwise(output)
     return images
+
+
+def shown_names(images: Mapping[str, int], naming: Naming) -> dict[str, int]:
+    """Return the sizes of images by the names that outputs show, in the same order."""
+    if not naming.changes:
+        return dict(images)
+    return {naming.hashed(os.fsencode(name)): size for name, size in images.items()}
 
 
 def wait_for(condition: Callable[[], bool], what: Callable[[], str]) -> None:

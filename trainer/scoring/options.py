@@ -21,7 +21,8 @@ class ScoreOptions:
     """Folder of an export to use instead of the run's."""
 
     input: str = ""
-    """Folder that is searched for .jpg, .jpeg and .png, at any depth."""
+    """Folder that is searched at any depth for images (JPEG, PNG, WebP, BMP, GIF, TIFF), by their
+    suffixes."""
 
     output: str = ""
     """Folder to write; may be a mounted data store."""
@@ -45,11 +46,19 @@ class ScoreOptions:
     """Processes that predict, with one thread each; 0 is one per core. The result does not depend
     on it."""
 
+    names: Literal["kept", "hashed"] = "kept"
+    """Names of images in the scores: those of the files, or a keyed hash of them, as of `prepare`
+    with the same key and the same paths in --input."""
+
+    name_key: str | None = None
+    """File with the key of hashed names; by default the environment variable TRAINER_NAME_KEY. It
+    is written nowhere."""
+
     with_: WorkersName = "processes"
     """Where files are written: by processes of this machine, or by tasks of a cluster, which read
     and write the same folders, such as a mounted data store. The result does not depend on it."""
 
-    paths = ("run", "model", "input", "output")
+    paths = ("run", "model", "input", "output", "name_key")
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def command(options: ServeOptions) -> list[str]:
         *("--bind", f"{options.host}:{options.port}"),
         *("--workers", str(options.workers or cores()), "--threads", THREADS),
         *("--timeout", _STUCK_SECONDS, "--access-logfile", "-"),
-        *("--pythonpath", str(SCRIPT.parent)),
+        *("--pythonpath", f"{SCRIPT.parent},{_ROOT}"),
         *("--log-config-json", str(SCRIPT.with_name("logging.json"))),
     ]
 

@@ -22,6 +22,7 @@ import xxhash
 from common.errors import UserError
 from common.files import write_atomically
 from trainer.data.prepare.pool import Advance
+from trainer.export.layout import levels_of
 
 _TOLD_EVERY = 32
 """Images between two updates of the counter that all processes share."""
@@ -46,6 +47,8 @@ class Unit:
     """Names of the images, in the order of rows."""
     top: int
     """Classes of each image."""
+    shown: tuple[str, ...] = ()
+    """Names of the images in the scores; empty if they are those of the files."""
 
     @property
     def path(self) -> Path:
@@ -105,8 +108,9 @@ def _rows(unit: Unit, advance: Advance) -> Iterator[tuple[str, Any]]:
 
     signature = _load(unit.saved_model).signatures["serving_default"]
     paths = (unit.source / name for name in unit.images)
-    outcomes = classify_files(signature, paths)
-    for number, (name, (_, outcome)) in enumerate(zip(unit.images, outcomes, strict=True), 1):
+    outcomes = classify_files(signature, paths, levels_of(unit.saved_model))
+    names = unit.shown or unit.images
+    for number, (name, (_, outcome)) in enumerate(zip(names, outcomes, strict=True), 1):
         yield name, outcome
         if number % _TOLD_EVERY == 0:
             advance(_TOLD_EVERY)

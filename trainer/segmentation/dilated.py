@@ -23,7 +23,7 @@ def build_dilated(
     Args:
         config: Width and image size; all layers are as wide as the first.
         outputs: Number of classes of a pixel.
-        precision: Dtype policy of the convolutions, float32 or mixed_float16; weights are float32.
+        precision: Dtype policy of the convolutions, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
 
     Returns:

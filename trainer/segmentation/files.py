@@ -19,7 +19,7 @@ from PIL import Image
 from common.errors import UserError
 from common.files import write_atomically
 from trainer.segmentation.mask_files import IGNORED
-from trainer.tasks.task import Array, HeldOut
+from trainer.tasks.task import UNWANTED, Array, HeldOut
 
 PREDICTIONS, CLASSES, OVERLAYS = "predictions.csv", "classes.csv", "overlays"
 SHOWN: Final = 12
@@ -51,8 +51,11 @@ def write_predictions(
     mean_iou = [mean_of_known(intersection_over_union(one)) for one in pixels]
     worst = sorted(range(len(index)), key=lambda row: mean_iou[row])[:SHOWN]
     shutil.rmtree(folder / OVERLAYS, ignore_errors=True)
-    (folder / OVERLAYS).mkdir()
-    drawn, problem = 0, None
+    drawn, problem = 0, None if held_out.shown else UNWANTED
+    if held_out.shown:
+        (folder / OVERLAYS).mkdir()
+    else:
+        worst = []
     for example in (int(index[row]) for row in worst):
         try:
             image, target, logits = held_out.predict(example)

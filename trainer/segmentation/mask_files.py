@@ -8,8 +8,7 @@ from typing import Final
 
 from PIL import Image
 
-from trainer.data.prepare.encode import Encoded, bounded, damage
-from trainer.data.prepare.rejected import RejectedError
+from trainer.data.pixels.treatment import Encoded, RejectedError, bounded, damage
 from trainer.errors import DataError
 from trainer.segmentation.leaf import MASK
 

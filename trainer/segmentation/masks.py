@@ -64,7 +64,7 @@ class Masks:
 def _checked(mask: tf.Tensor, encoded: tf.Tensor, source: Source) -> tf.Tensor:
     """Decode a mask, uint8 [height, width, 1], and check its size and its values."""
     decoded = tf.io.decode_png(mask, channels=1)
-    size = images.size_of(encoded, source.split.encodings)
+    size = images.size_of(images.as_used(encoded, source), source.split.encodings)
     known = (decoded < source.classes) | (decoded == IGNORED)
     checks = [
         images.require(

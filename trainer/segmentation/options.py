@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Bounds
-from trainer.data.prepare.options import WriteOptions
+from trainer.data.prepare.options import NAME_FILES, WriteOptions
 
 
 @dataclass(frozen=True)
@@ -40,4 +40,4 @@ class PrepareSegmentationOptions(WriteOptions):
     held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
     """Fraction of the images to hold out for evaluation, if IMAGES is not split already."""
 
-    paths = ("images", "masks", "output")
+    paths = ("images", "masks", "output", *NAME_FILES)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
-from trainer.data.prepare.folder import TRAINING, VALIDATION
 from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
+from trainer.data.prepare.splits import split_folders
 from trainer.errors import DataError
 from trainer.segmentation.mask_files import IGNORED, MaskFolder
 from trainer.segmentation.options import PrepareSegmentationOptions
@@ -59,9 +59,7 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
     Raises:
         DataError: The folder has no files.
     """
-    lower = {path.name.lower(): path.name for path in images.iterdir() if path.is_dir()}
-    train = next((lower[name] for name in TRAINING if name in lower), None)
-    validation = next((lower[name] for name in VALIDATION if name in lower), None)
+    train, validation = split_folders(path.name for path in images.iterdir() if path.is_dir())
     splits = {"train": train, "validation": validation} if train and validation else {}
     if not any(images.iterdir()):
         raise DataError(f"{images}: has no files")

@@ -18,7 +18,7 @@ def build_unet(
     Args:
         config: Depth, width, stem and image size of the ResNet.
         outputs: Number of classes of a pixel.
-        precision: Dtype policy of the convolutions, float32 or mixed_float16; weights are float32.
+        precision: Dtype policy of the convolutions, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
 
     Returns:

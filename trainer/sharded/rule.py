@@ -214,6 +214,7 @@ class ShardedState(Summed):
     def _optimizer(
         self, context: StepContext, variables: Sequence[tf.Variable]
     ) -> ShardedOptimizer:
+        self._everyone = context.communicator.everyone
         optimizer = ShardedOptimizer(variables, context.config.optimizer, context.communicator)
         self._sharded = optimizer
         return optimizer
@@ -231,7 +232,7 @@ class ShardedState(Summed):
         """
         part = self._sharded.scatter_sum(gradients)
         squares = 2.0 * tf.add_n([tf.nn.l2_loss(one) for one in part]) if part else tf.constant(0.0)
-        (sums,) = self._world.everyone.sum([tf.concat([extras, [squares]], 0)], "extras")
+        (sums,) = self._everyone.sum([tf.concat([extras, [squares]], 0)], "extras")
         return part, sums[:-1], tf.sqrt(sums[-1])
 
 

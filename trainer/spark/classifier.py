@@ -26,6 +26,7 @@ from pyspark.ml.util import (
 )
 
 from common.errors import ConfigError
+from trainer.data.pixels.treatment import RejectedError, treat
 from trainer.export.layout import FOLDER, SAVED_MODEL
 from trainer.parquet.describe import prepare_parquet
 from trainer.parquet.options import PrepareParquetOptions
@@ -36,13 +37,15 @@ _ROW_GROUP_BYTES: Final = 8_000_000
 """Size of a row group, which the trainer reads at once and in order."""
 _FRACTIONS: Final = 10_000
 _BATCH: Final = 32
+_NONE: Final = (float("nan"), None, float("nan"))
+"""Label, name and probability of what is no image."""
 
 
 class _ImageColumn(Params):
     image_col = Param(
         Params._dummy(),
         "image_col",
-        "column of encoded images (JPEG or PNG), binary",
+        "column of encoded images (JPEG or PNG; predictions also take others), binary",
         TypeConverters.toString,
     )
 
@@ -256,9 +259,18 @@ def _predict(signature: Any, images: Any) -> Any:
 
     rows = []
     for begin in range(0, len(images), _BATCH):
-        encoded = [bytes(image or b"") for image in images.iloc[begin : begin + _BATCH]]
-        rows += _classify(signature, encoded)
+        treated = [_treated(bytes(image or b"")) for image in images.iloc[begin : begin + _BATCH]]
+        classes = iter(_classify(signature, [image for image in treated if image]))
+        rows += [next(classes) if image else _NONE for image in treated]
     return pd.DataFrame(rows, columns=["prediction", "class_name", "confidence"])
+
+
+def _treated(image: bytes) -> bytes | None:
+    """Return an image as the evaluation saw it; None for what is no image."""
+    try:
+        return treat(image).data
+    except RejectedError:
+        return None
 
 
 def _classify(signature: Any, encoded: list[bytes]) -> list[tuple[float, str | None, float]]:
@@ -269,7 +281,7 @@ def _classify(signature: Any, encoded: list[bytes]) -> list[tuple[float, str | N
         output = signature(images=tf.constant(encoded, tf.string))
     except tf.errors.InvalidArgumentError:
         if len(encoded) == 1:
-            return [(float("nan"), None, float("nan"))]
+            return [_NONE]
         return [row for image in encoded for row in _classify(signature, [image])]
     columns = (output[key].numpy() for key in ("class_ids", "class_names", "probabilities"))
     return [

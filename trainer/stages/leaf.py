@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Bounds, Formerly
-from trainer.leaf import DIVIDED_NETWORK, Feature, Leaf
+from trainer.leaf import Feature, Leaf
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ LEAF = Leaf(
             "--stages.count above 1",
             lambda config: config.of(StagesOptions).count > 1,
             {("xla",): "XLA compiles for one device"},
-            (DIVIDED_NETWORK,),
         ),
     ),
     devices="stages.count",

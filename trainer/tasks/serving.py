@@ -7,11 +7,12 @@ import tensorflow as tf
 import tf_keras as keras
 
 from trainer.data.images import central_image, normalize
+from trainer.data.pixels.graph import reasons_for_treatment
 from trainer.tasks.task import Serving, Signature
 
-STRANGE: Final = "neither JPEG nor PNG"
-"""Part of the error of an exported model about other images."""
-_PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
+REFUSED: Final = "images that must be treated before they are sent"
+"""Part of the error of an exported model about images whose pixels it would see in another way than
+the evaluation."""
 
 
 def pixels_signature(
@@ -52,14 +53,15 @@ def decoded(images: tf.Tensor, serving: Serving) -> tf.Tensor:
 
 
 def _checked(images: tf.Tensor) -> tf.Tensor:
-    """Check that a batch contains only JPEG and PNG; the decoder would accept other formats."""
-    start = tf.strings.substr(images, 0, len(_PNG_SIGNATURE))
-    png = start == tf.constant(_PNG_SIGNATURE)
-    jpeg = tf.strings.substr(images, 0, 3) == tf.constant(b"\xff\xd8\xff")
-    strange = tf.where(~(png | jpeg))[:, 0]
+    """Check that `trainer.data.pixels.treatment.treat` would keep all images of a batch."""
+    reasons = reasons_for_treatment(images)
+    refused = tf.where(reasons != "")[:, 0]
     check = tf.debugging.Assert(
-        tf.size(strange) == 0,
-        [f"images that are {STRANGE}, from 0:", strange],
+        tf.size(refused) == 0,
+        [
+            f"{REFUSED}, number, positions from 0 and reasons:",
+            *(tf.size(refused), refused, tf.gather(reasons, refused)),
+        ],
         summarize=10,
     )
     with tf.control_dependencies([check]):

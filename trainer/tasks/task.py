@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +17,8 @@ from trainer.leaves import TASKS
 from trainer.task_descriptions import TaskDescription
 
 Array = np.ndarray[Any, Any]
+UNWANTED: Final = "the run was asked to keep no copies (--log.images none)"
+"""Why there are no images of held-out examples."""
 Signature = Any
 """A concrete function of TensorFlow, from named tensors to named tensors."""
 
@@ -72,6 +74,8 @@ class HeldOut:
     predict: Callable[[int], tuple[Array, Array, Array]]
     """Returns an example's image as the network sees it, uint8 [size, size, 3], its target, and the
     network's logits for it; raises DataError if it cannot be read."""
+    shown: bool = True
+    """Whether copies of images may be kept."""
 
 
 @dataclass(frozen=True)

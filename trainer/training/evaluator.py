@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Alone, Communicator
 from trainer.errors import DataError
 from trainer.model.weights import load_model
+from trainer.own_code.code import code_of_checkpoint
 from trainer.run_folder import RunFolder
 from trainer.tasks.task import Array, Evaluation, Predictions, Task, make_task
 from trainer.training.options import EvaluateOptions
@@ -62,16 +64,17 @@ class Evaluator:
         example of the share."""
 
     def run(self, batches: Iterable[dict[str, Any]]) -> Evaluation:
-        """Evaluate this rank's batches and add up the counts of all ranks.
+        """Evaluate this rank's batches and add up the counts of all ranks. The sums are rounded
+        once, so they depend neither on the number of ranks nor on that of batches.
 
         Args:
             batches: Batches of this rank's share. Examples of weight 0 are padding and not counted.
         """
-        sums: Array | float = 0.0
+        counts: list[Array] = []
         parts: list[tuple[Array, dict[str, Array]]] = []
         for batch in batches:
-            counts, weight, columns = self._graph(batch)
-            sums = sums + counts.numpy()
+            per_example, weight, columns = self._graph(batch)
+            counts.append(per_example.numpy())
             parts.append((weight.numpy(), {name: value.numpy() for name, value in columns.items()}))
         counted = np.flatnonzero(np.concatenate([weight for weight, _ in parts]))
         self.predictions = Predictions(
@@ -81,7 +84,10 @@ class Evaluator:
                 for name in parts[0][1]
             },
         )
-        return self._task.evaluation(self._communicator.sum(np.asarray(sums)))
+        mine = np.concatenate(counts)[counted]
+        everything = chain(*self._communicator.gather(mine.tolist()))
+        sums = [fsum(column) for column in zip(*everything, strict=True)]
+        return self._task.evaluation(np.asarray(sums))
 
     def logits(self, images: Array) -> Array:
         """Apply the network to images, uint8 [b, size, size, 3]."""
@@ -93,22 +99,20 @@ class Evaluator:
     def _counts(
         self, batch: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
-        """Return the sums over a batch, then per example the weight and the predictions."""
+        """Return per example what the task counts, the weight and the predictions."""
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         logits = self._model(image, training=False)
         target, weight = batch["target"], batch["weight"]
         per_example, columns = self._task.evaluated(logits, target)
-        # Multiplying by the weight would turn an infinite loss of the padding into NaN.
-        counted = tf.where(weight[:, None] > 0, per_example, 0.0)
-        sums = tf.reduce_sum(tf.cast(counted, tf.float64), 0)
-        return sums, weight, columns
+        return per_example, weight, columns
 
 
 def evaluate_run(options: EvaluateOptions) -> Evaluation:
     """`python -m trainer evaluate`: evaluate a checkpoint in this process and print the result.
 
     Raises:
-        CheckpointError: The folder is not a run folder, or has no valid checkpoint.
+        CheckpointError: The folder is not a run folder, has no valid checkpoint, or does not have
+            the code of its own network.
         DataError: The data set is missing, or another version than the run was trained on.
     """
     run_folder, world = RunFolder(Path(options.run)), Alone()
@@ -128,7 +132,13 @@ def evaluate_run(options: EvaluateOptions) -> Evaluation:
     threads = config.data.decode_threads or cores()
     rank_data = RankData(config, data_set, world, threads)
     precision, tensors = config.compute.precision, checkpoint.load()
-    model = load_model(config, data_set.classes, precision, tensors, checkpoint.path)
+    code = code_of_checkpoint(
+        config.model.builder,
+        run_folder.path,
+        checkpoint.meta,
+        accept=options.accept_changed_code,
+    )
+    model = load_model(config, data_set.classes, precision, tensors, checkpoint.path, code)
     evaluator = Evaluator(task, model, world, data_set.normalization, xla=config.compute.xla)
     result = evaluator.run(rank_data.validation)
     words = ", ".join(task.description.words(result.metrics))

@@ -89,7 +89,7 @@ class Loop:
         next_batch: Returns this rank's next batch; called inside a graph.
         """
         self._rule, self._loss_scale, self._communicator = rule, loss_scale, communicator
-        self._global_batch = config.batch_size * communicator.size
+        self._global_batch = config.batch_size * config.batches(communicator.size)
         self._next_batch = next_batch
         self._moving = moving_statistics(division.model)
         self._random = is_random(division.model)

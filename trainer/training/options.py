@@ -17,5 +17,9 @@ class EvaluateOptions:
     data_dir: str | None = None
     """Folder of the data set, if it has moved since the training."""
 
+    accept_changed_code: bool = False
+    """Build your own network from the files of the builder as they are now, if they have changed;
+    otherwise it is built from those that the run keeps."""
+
     json: bool = False
     """Print one JSON object: the loss, the metrics and the number of images."""

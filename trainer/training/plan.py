@@ -125,12 +125,13 @@ def make_plan(config: TrainConfig, ranks: int, examples: int, classes: int | Non
     problems = config.misfits(ranks, classes)
     if problems:
         raise ConfigError(problems)
-    batch = config.batch_size * ranks
+    batches = config.batches(ranks)
+    batch = config.batch_size * batches
     if examples < batch:
         raise ConfigError(
             [
-                f"--batch-size: {ranks} ranks x {config.batch_size} make a global batch of {batch},"
-                f" but the data set has {examples} training images; make the batch smaller"
+                f"--batch-size: {batches} ranks x {config.batch_size} make a global batch of"
+                f" {batch}, but the data set has {examples} training images; make the batch smaller"
             ]
         )
     optimizer = config.optimizer

@@ -65,6 +65,8 @@ class Reporter:
             rewind_curves(self._tensorboard, step)
         # For a resumed run as well, because its options may have changed.
         folder.create(record)
+        if self._setup.code is not None:
+            self._setup.code.keep(folder.path)
         self.attempt = folder.metrics.attempts() + 1
         sizes = {"ranks": record.ranks, "global_batch": record.global_batch}
         facts = {**sizes, "data_version": record.data_version}

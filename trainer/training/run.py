@@ -25,7 +25,7 @@ from common.text import plural
 from trainer.config import TrainConfig
 from trainer.data.rank_data import RankData
 from trainer.diagnostics.debugger import patient, wait_for_debugger
-from trainer.diagnostics.device import set_up_device, share_of_cores
+from trainer.diagnostics.device import computing_threads, set_up_device, share_of_cores
 from trainer.diagnostics.nccl import NcclLog, Transport, nccl_log
 from trainer.diagnostics.startup_report import StartupReport
 from trainer.distributed import signals
@@ -132,7 +132,9 @@ class Attempt:
         self._begun, self._out_of_time = time.monotonic() if begun is None else begun, False
         self._world, self._watchdog, self._nccl = communicator, watchdog, nccl
         self._chief = communicator.rank == 0
-        self._setup = setup = set_up_ranks(config, communicator)
+        self._setup = setup = set_up_ranks(
+            config, communicator, computing_threads(config, communicator)
+        )
         self._config, self._plan, self._folder = setup.config, setup.plan, setup.folder
         watchdog.share(setup.folder.path)
         requests.listen(setup.folder.path)
@@ -144,6 +146,8 @@ class Attempt:
         data_set = setup.data_set
         self._rank_data = RankData(setup.config, data_set, communicator, threads)
         self._stepper = Stepper(setup, task, communicator, self._rank_data, self._totals, watchdog)
+        graph = getattr(self._stepper.model, "graph_digest", None)
+        self._setup = setup = setup.built(graph)
         self._startup = StartupReport.gather(communicator, setup.folder.path)
         self._reporter = reporter = Reporter(setup, chief=self._chief)
         self._observers = reporter.observers = observers(
@@ -161,7 +165,7 @@ class Attempt:
         evaluator = Evaluator(task, model, communicator, normalization, xla=xla)
         self._validation = Validation(
             task, evaluator, self._rank_data, setup, communicator, reporter, timer,
-            watchdog.alive,
+            watchdog.alive, shown=setup.config.log.images != "none",
         )  # fmt: skip
         record = setup.record.to_json()
         self._saver = Saver(
@@ -169,7 +173,12 @@ class Attempt:
             setup.folder.checkpoints,
             communicator,
             self._stepper.state,
-            [lambda _: record, self._totals.to_meta, self._validation.to_meta],
+            [
+                lambda _: record,
+                self._totals.to_meta,
+                self._validation.to_meta,
+                lambda step: self._rank_data.to_meta(self._totals.position(step)),
+            ],
             self._stepper.divided,
         )
 
@@ -261,6 +270,7 @@ class Attempt:
             return 0
         self._totals.restore(meta)
         self._validation.restore(meta)
+        self._rank_data.restore(meta)
         return int(meta["step"])
 
     def _already_done(self, step: int) -> int:

@@ -22,6 +22,7 @@ from trainer.distributed.communicator import Communicator
 from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
 from trainer.model.preflight import check_model_files
+from trainer.own_code.code import CodeChoice, choose_code, different_ranks
 from trainer.presets import EXPECTATIONS, batch_warning
 from trainer.run_folder import RunFolder, RunRecord, check_continues, new_name
 from trainer.training.plan import (
@@ -46,20 +47,38 @@ class RunSetup:
     """Record for config.json and the checkpoints."""
     changes: list[str]
     """One sentence for each option that differs from the run's previous attempt."""
+    code: CodeChoice | None = None
+    """Code of an own network."""
+
+    def built(self, graph: str | None) -> "RunSetup":
+        """Return the set-up with the digest of an own network that was built.
+
+        Args:
+            graph: The digest; None if the network was built in parts.
+
+        Raises:
+            CheckpointError: The run had another network.
+        """
+        if self.code is None:
+            return self
+        own = self.code.check_graph(graph, self.folder.path)
+        return replace(self, record=replace(self.record, own_network=own))
 
 
-def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
+def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = None) -> RunSetup:
     """Load what a run needs, and raise errors that would otherwise occur later.
 
     Args:
         config: Configuration of the run.
         ranks: World size.
         name: Name of the run; see `run_name`.
+        threads: Threads with which each rank computes; None on a GPU, or if they are not known.
 
     Raises:
         DataError: The data are missing, or do not match their manifest.
         ConfigError: The data, or the number of ranks, do not match the configuration.
-        CheckpointError: The run exists and may not be continued with this configuration.
+        CheckpointError: The run exists and may not be continued with this configuration, or not
+            with the code of its own network.
     """
     if config.name != name:
         config = replace(config, name=name)
@@ -74,8 +93,17 @@ def set_up(config: TrainConfig, ranks: int, name: str) -> RunSetup:
         data_set.version,
         data_set.class_names,
         data_set.normalization,
+        levels=data_set.levels,
+        threads=threads,
     )
-    return RunSetup(config, data_set, plan, folder, record, check_continues(folder, record))
+    changes, code = check_continues(folder, record), None
+    if config.model.builder is not None:
+        before = folder.read().own_network if folder.exists else None
+        accept = config.accept_changed_code
+        code = choose_code(config.model.builder, folder.path, before, accept=accept)
+        record = replace(record, own_network=code.code)
+        changes += code.notes
+    return RunSetup(config, data_set, plan, folder, record, changes, code)
 
 
 def set_up_for_launch(config: TrainConfig) -> RunSetup:
@@ -91,7 +119,9 @@ def set_up_for_launch(config: TrainConfig) -> RunSetup:
     return setup
 
 
-def set_up_ranks(config: TrainConfig, communicator: Communicator) -> RunSetup:
+def set_up_ranks(
+    config: TrainConfig, communicator: Communicator, threads: int | None = None
+) -> RunSetup:
     """Set up the run on all ranks; raise configuration and data errors here, before a network is
     built or a file written.
     """
@@ -99,7 +129,13 @@ def set_up_ranks(config: TrainConfig, communicator: Communicator) -> RunSetup:
         write_embedded_if_missing(config)
     communicator.barrier()
     name = communicator.broadcast(run_name(config))
-    setup = set_up(config, communicator.size, name)
+    setup = set_up(config, communicator.size, name, threads)
+    if setup.code is not None:
+        setup.code.use()
+        codes = communicator.gather(setup.code.code.to_json())
+        problem = different_ranks(setup.code.builder, codes)
+        if problem is not None:
+            raise ConfigError([problem])
     if communicator.rank == 0:
         warn(setup, communicator.local_size)
     return setup
@@ -186,7 +222,7 @@ def print_dry_run(config: TrainConfig) -> None:
         print(f"{name:<{width}}  {value}")
     if data_set is not None and data_set.manifest is not None:
         memory = input_memory(
-            data_set.manifest.splits["train"], config.data, ranks, config.batch_size,
+            data_set.manifest.splits["train"], config.data, ranks, config.rank_batch(ranks),
             config.model.image_size,
         )  # fmt: skip
         print(f"{'input memory':<{width}}  at most {memory / 1e9:.1f} GB per rank")

@@ -28,6 +28,8 @@ class Validation:
         reporter: Reporter,
         timer: PhaseTimer,
         alive: Callable[[], None],
+        *,
+        shown: bool,
     ) -> None:
         """Args:
         task: What is trained.
@@ -38,11 +40,12 @@ class Validation:
         reporter: Reports of the run.
         timer: Times the phases.
         alive: Called after each batch.
+        shown: Whether copies of held-out images may be kept.
         """
         self._task, self._evaluator = task, evaluator
         self._rank_data, self._setup = rank_data, setup
         self._world, self._reporter = communicator, reporter
-        self._timer, self._alive = timer, alive
+        self._timer, self._alive, self._shown = timer, alive, shown
         self._step = -1
         self.latest: Evaluation | None = None
         self.best: dict[str, float] | None = None
@@ -100,7 +103,10 @@ class Validation:
         if self._world.rank:
             return
         held_out = HeldOut(
-            self._setup.data_set.class_names, self._rank_data.validation_image, self._predict
+            self._setup.data_set.class_names,
+            self._rank_data.validation_image,
+            self._predict,
+            shown=self._shown,
         )
         try:
             facts = self._task.write_predictions(self._setup.folder.path, predictions, held_out)

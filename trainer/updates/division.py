@@ -19,6 +19,10 @@ MicroBatch = Callable[[dict[str, tf.Tensor], tf.Tensor | None, tf.Tensor | int],
 """Differentiates a micro-batch, given its part of the batch, the steps done and its number."""
 
 
+WholeBatch = Callable[[dict[str, tf.Tensor], tf.Tensor | None, tf.Tensor | int], Sums]
+"""Differentiates a batch, given the batch, the steps done and the number of its rank."""
+
+
 class Tape(Protocol):
     """What differentiates, such as `tf.GradientTape`."""
 
@@ -95,6 +99,24 @@ class Division:
         """Return what differentiates the loss."""
         tape: Tape = tf.GradientTape(watch_accessed_variables=False)
         return tape
+
+    def local(
+        self,
+        compute: WholeBatch,
+        batch: dict[str, tf.Tensor],
+        step: tf.Tensor | None,
+        rank: int,
+    ) -> Sums:
+        """Return a rank's part of gradients and sums, inside a graph. If it takes several batches
+        per step, the moving statistics of batch norm hold the sums of theirs afterwards.
+
+        Args:
+            compute: Differentiates a batch.
+            batch: Tensors of what the rank takes, by name.
+            step: Steps done, int64 scalar; None if nothing is random.
+            rank: Number of the rank.
+        """
+        return compute(batch, step, rank)
 
     def accumulated(
         self, compute: MicroBatch, batch: dict[str, tf.Tensor], step: tf.Tensor | None, pieces: int

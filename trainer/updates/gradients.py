@@ -60,16 +60,26 @@ class LocalGradients:
             the wire; overflow is then checked after the exchange, which may also cause it.
         """
         with self._division.placed():
-            compute = partial(self._micro_batch, scale)
-            gradients, sums = self._division.accumulated(
-                compute, batch, step, self._options.accumulation
-            )
-            gradients, overflow = self._loss_scale.unscaled(gradients, scale)
+            return self._division.local(partial(self._batch, scale), batch, step, self._rank)
+
+    def _batch(
+        self,
+        scale: tf.Tensor,
+        batch: dict[str, tf.Tensor],
+        step: tf.Tensor | None,
+        rank: tf.Tensor | int,
+    ) -> Sums:
+        compute = partial(self._micro_batch, scale, rank)
+        gradients, sums = self._division.accumulated(
+            compute, batch, step, self._options.accumulation
+        )
+        gradients, overflow = self._loss_scale.unscaled(gradients, scale)
         return gradients, [*sums, overflow]
 
     def _micro_batch(
         self,
         scale: tf.Tensor,
+        rank: tf.Tensor | int,
         batch: dict[str, tf.Tensor],
         step: tf.Tensor | None,
         number: tf.Tensor | int,
@@ -77,7 +87,7 @@ class LocalGradients:
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         target, weight = self._task.mirrored(batch["target"], batch["flip"]), batch["weight"]
         model = self._division.model
-        draws = randomness(model, self._seed, step, self._rank, number)
+        draws = randomness(model, self._seed, step, rank, number)
         with draws, self._division.tape() as tape:
             tape.watch(self._weights)
             logits = model(image, training=True)

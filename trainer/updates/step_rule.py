@@ -105,7 +105,8 @@ class Reduced:
     """Gradients, as means over all images of the global batch; those of parts are the same on the
     ranks that hold the same part."""
     moving: list[tf.Tensor]
-    """Moving statistics of batch norm, as means over ranks; empty with a single rank."""
+    """Moving statistics of batch norm, as means over the batches of all ranks; empty with a single
+    batch."""
     sums: list[tf.Tensor]
     """`SUMS`, float32 scalars."""
     norm: tf.Tensor
@@ -131,7 +132,8 @@ class Summed:
     """
 
     def __init__(self, context: StepContext) -> None:
-        self._division, self._world = context.division, context.communicator
+        self._division = context.division
+        self._batches = context.config.batches(context.communicator.size)
         self._loss_scale = context.loss_scale
         model = context.division.model
         self._moving = moving_statistics(model)
@@ -174,7 +176,7 @@ class Summed:
         """Sum over all ranks, and check whether the sums are finite."""
         gradients, norm, sums = local.gradients, None, local.sums
         moving: list[tf.Tensor] = []
-        if self._world.size > 1:
+        if self._batches > 1:
             flat = [tf.reshape(variable, [-1]) for variable in self._moving]
             with tf.device(self._division.device):
                 extras = tf.concat([*flat, tf.stack(sums)], 0)
@@ -182,7 +184,7 @@ class Summed:
             *means, last = tf.split(extras, [*(int(one.shape[0]) for one in flat), len(SUMS)])
             sums = tf.unstack(last)
             moving = [
-                tf.reshape(mean / self._world.size, variable.shape)
+                tf.reshape(mean / self._batches, variable.shape)
                 for mean, variable in zip(means, self._moving, strict=True)
             ]
         overflow, stop, pause = sums[3:]

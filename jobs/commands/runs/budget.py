@@ -23,7 +23,8 @@ class BudgetOptions:
     budget: Annotated[float | None, Bounds(above=0)] = None
     """What all attempts of the run may cost together, in the currency of Azure's prices for the
     region (the summary says it), estimated from the running times. Before it is used up, the run
-    saves its state and stops. None is no limit."""
+    saves its state and stops. An attempt on Spot nodes ends when the budget would be used up at the
+    pay-as-you-go price; the next one gets what is left. None is no limit."""
 
     budget_margin_minutes: Annotated[float, Bounds(above=0)] = 5.0
     """Part of each attempt's time that a budget keeps for its start and for saving its state."""
@@ -54,7 +55,8 @@ def within_budget(
         raise SpecError([f"--budget: a {spec.kind} does not stop by itself; pass --timeout-hours"])
     if config is not None and config.max_seconds is not None:
         raise SpecError(["--max-seconds: is set from --budget; omit one of them"])
-    price = read_prices(workspace.manager).find(cluster.size, cluster.priority)
+    prices = read_prices(workspace.manager)
+    price = prices.find(cluster.size, cluster.priority)
     instead = "omit it, and pass --timeout-hours and, some minutes shorter, -- --max-seconds"
     if price is None:
         raise SpecError(
@@ -74,4 +76,5 @@ def within_budget(
     spent = earlier.amounts.get(price.currency, 0.0)
     margin = float(round(options.budget_margin_minutes * 60))
     budget = Budget(options.budget, price.currency, price.amount, spec.nodes, spent, margin)
-    return limited(spec, budget)
+    most = prices.highest(cluster.size, cluster.priority)
+    return limited(spec, budget.priced(price, most))

@@ -8,11 +8,11 @@ from typing import Annotated, Final
 
 from common.annotations import Bounds
 from common.errors import ConfigError
-from common.prices import UNKNOWN, Cost, total
+from common.prices import UNKNOWN, total
 from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.azure import costs
-from jobs.azure.costs import JobCosts
+from jobs.azure.costs import JobCost, JobCosts
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import connect
 from jobs.console import Console, table
@@ -54,10 +54,12 @@ def run(options: CostOptions, outputs: PlatformOutputs, *, as_json: bool) -> int
                     "name": name,
                     "jobs": [job.name for job in own],
                     **costs.document(total(found[job.name] for job in own)),
+                    **costs.starts(found[job.name] for job in own),
                 }
                 for name, own in groups.items()
             ],
             **costs.document(total(found.values())),
+            **costs.starts(found.values()),
         },
         "\n".join(_lines(options, groups, found)),
     )
@@ -79,14 +81,20 @@ def group(jobs: Iterable[Job], by: str) -> dict[str, list[Job]]:
 
 
 def _lines(
-    options: CostOptions, groups: Mapping[str, Sequence[Job]], found: Mapping[str, Cost]
+    options: CostOptions, groups: Mapping[str, Sequence[Job]], found: Mapping[str, JobCost]
 ) -> list[str]:
     if not groups:
         return [f"no job was submitted in the last {plural(options.days, 'day')}"]
     rows = [
-        (name, str(len(own)), *costs.words(found[job.name] for job in own))
+        (name, str(len(own)), *_figures([found[job.name] for job in own]))
         for name, own in groups.items()
     ]
-    whole = ("all", str(len(found)), *costs.words(found.values()))
-    head = (options.by.removeprefix(_TAG), "jobs", "node time", "cost")
+    whole = ("all", str(len(found)), *_figures(list(found.values())))
+    named = options.by.removeprefix(_TAG)
+    head = (named, "jobs", "node starts", "evicted nodes", "node time", "cost")
     return [*table(head, [*rows, whole]).splitlines(), f"cost: {costs.LEFT_OUT}"]
+
+
+def _figures(own: Sequence[JobCost]) -> tuple[str, ...]:
+    counted = costs.starts(own)
+    return *map(str, counted.values()), *costs.words(own)

@@ -4,16 +4,19 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 from common.annotations import Bounds
 from common.errors import INTERRUPTED, UserError
 from common.text import plural
 from infra.outputs import PlatformOutputs
+from jobs.azure.costs import read_prices
 from jobs.azure.workspace import connect
 from jobs.console import Console
 from jobs.errors import RequestError
 from jobs.following.notices import Notifier, configured_webhook
+from jobs.following.rates import Rates
 from jobs.following.supervision_pass import SupervisionPass, failed
 
 
@@ -46,6 +49,7 @@ def run(options: SuperviseOptions, outputs: PlatformOutputs, *, as_json: bool) -
     console, workspace = Console(as_json=as_json), connect(outputs)
     webhook = configured_webhook(workspace.requests)
     notifier = Notifier(workspace.jobs, webhook, outputs.stack, console)
+    rates = Rates(partial(read_prices, workspace.manager), console.say)
     supervision = SupervisionPass(
         workspace,
         outputs.clusters,
@@ -53,6 +57,7 @@ def run(options: SuperviseOptions, outputs: PlatformOutputs, *, as_json: bool) -
         notifier,
         days=options.days,
         dry_run=options.dry_run,
+        rates=rates,
     )
     if options.once:
         seen = supervision.run()
@@ -64,7 +69,9 @@ def run(options: SuperviseOptions, outputs: PlatformOutputs, *, as_json: bool) -
         while True:
             console.say(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
             try:
-                supervision.run()
+                seen = supervision.run()
+                if any(one.did in ("running", "waiting", "submitted") for one in seen):
+                    rates.look(outputs.clusters.values())
             except RequestError as error:
                 # The runs continue in Azure, and the next pass looks at all of them.
                 console.note(f"the runs could not be listed: {error}")

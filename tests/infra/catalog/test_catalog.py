@@ -1,6 +1,7 @@
 """Facts about Azure hold together: sizes, roles, zones and network rules."""
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from infra.catalog import dns_zones, network_rules, roles, vm_sizes
 from infra.catalog.network_rules import Rule, Surroundings
 from infra.jump_machine.network_rules import jump
+from tests import ROOT
 from tests.infra.support.stacks import settings_of
 from tests.infra.support.variants import OPTIONS
 
@@ -68,6 +70,26 @@ def test_a_size_that_is_gone_names_one_of_its_kind_that_is_not(size):
     assert replacement.status == "deployable"
     assert bool(replacement.gpus) == bool(size.gpus)
     assert size.since
+
+
+EXAMPLES = [
+    *(ROOT / name for name in ("README.md", "infra", "jobs", "benchmarks", "docs")),
+    *ROOT.glob("Pulumi.*.yaml"),
+]
+"""Settings, documents, and modules with defaults."""
+
+
+def test_no_default_and_no_example_is_a_size_that_new_subscriptions_cannot_deploy():
+    usable = {size.name for size in (*vm_sizes.BY_NAME.values(), *vm_sizes.OTHER)
+              if size.status == "deployable"}  # fmt: skip
+    named = {}
+    for place in EXAMPLES:
+        for path in place.rglob("*") if place.is_dir() else [place]:
+            if path.suffix in {".py", ".md", ".yaml"} and path != Path(vm_sizes.__file__):
+                for name in re.findall(r"Standard_[A-Z]+\d+\w+", path.read_text()):
+                    named.setdefault(name, set()).add(path.relative_to(ROOT).as_posix())
+    assert "jobs/serving/bodies.py" in named["Standard_FX4mds"]
+    assert {name: places for name, places in named.items() if name not in usable} == {}
 
 
 @pytest.mark.parametrize("size", vm_sizes.BY_NAME.values(), ids=lambda s: s.name)

@@ -58,7 +58,9 @@ def test_nodes_fit_if_their_cores_are_left(used, limit, wanted, allocated, enoug
 
 def test_what_is_missing_says_how_many_nodes_fit():
     (text,) = cores_problems(Quota("q", 0, 100), ND, 4, 0, "LowPriority")
-    assert "4 x Standard_ND40rs_v2 need 160 low-priority cores, but 100 of 100 are left" in text
+    assert (
+        "4 x Standard_ND40rs_v2 need 160 Spot (low-priority) cores, but 100 of 100 are left" in text
+    )
     assert "enough for 2 nodes" in text
 
 
@@ -108,7 +110,7 @@ def test_other_jobs_are_named_as_the_reason_when_they_hold_the_nodes():
 
 def test_a_region_without_nodes_is_the_reason_when_nothing_else_is():
     text = "\n".join(explain_queue(2, cluster_nodes(), []))
-    assert "a region may have none for hours, especially of low priority" in text
+    assert "a region may have none for hours, especially of Spot" in text
 
 
 def test_quota_and_errors_of_the_cluster_come_before_a_guess():

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -49,6 +50,32 @@ def test_a_running_job_costs_until_now_and_a_waiting_one_nothing():
     assert estimate(job("Running"), details(1800), usd(4), NOW).amount == 4
     assert estimate(job("Queued"), details(), usd(4), NOW).node_seconds == 0
     assert estimate(job("Canceled"), details(None, 10), None, NOW).node_seconds == 0
+
+
+LOST = {"trainer.exit_status": "running"}
+
+
+@pytest.mark.parametrize(
+    ("ended", "messages", "evicted"),
+    [
+        (job("Failed"), ("PreemptionError: nodes were pre-empted",), 2),
+        (job("Failed", **LOST), (), 2),
+        (job("Failed", **{"trainer.exit_status": "143"}), (), 2),
+        (job("Failed"), ("Execution failed: exited with status code 4.",), 0),
+        (job("Canceled", **LOST, canceled_by="a"), (), 0),
+        (job("Completed"), (), 0),
+        (job("Running", **LOST), (), 0),
+    ],
+)
+def test_node_starts_and_evicted_nodes_are_counted(ended, messages, evicted):
+    known = replace(details(3600, 0), messages=messages)
+    cost = estimate(ended, known, usd(4), NOW)
+    assert costs.starts([cost, cost]) == {"node_starts": 4, "evicted_nodes": 2 * evicted}
+
+
+def test_a_job_that_lost_its_nodes_before_its_program_started_counts_them():
+    lost = replace(details(None, 10), messages=("PreemptionError",))
+    assert costs.starts([estimate(job("Failed"), lost, None, NOW)])["evicted_nodes"] == 2
 
 
 def test_times_that_nobody_knows_make_an_unknown_cost():
@@ -116,6 +143,7 @@ def test_a_followed_run_status_list_and_cost_say_what_it_costs(live, outputs, ca
     (group,) = (one for one in by_tag["groups"] if one["name"] == run)
     assert group["jobs"] == ["priced-r2", "priced-r1"]
     assert group["amounts"] == shown["cost"]["amounts"]
+    assert (group["node_starts"], group["evicted_nodes"]) == (3, 0)
     assert main(["cost", "--by", "week"]) == 0
     assert re.search(r"\n20\d\d-W\d\d .*\nall .*\ncost: estimated", capsys.readouterr().out)
 

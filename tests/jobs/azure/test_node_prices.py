@@ -1,5 +1,6 @@
 """Prices of nodes: recorded ones, and those of Azure's public list, without a network."""
 
+import json
 from urllib.parse import unquote
 
 import pytest
@@ -47,12 +48,11 @@ ANSWER = {
 }
 
 
-def test_dedicated_low_priority_and_spot_are_three_prices():
+def test_low_priority_is_priced_by_the_spot_meter_and_not_by_the_retired_one():
     found = read_retail([ANSWER], "eastus", "2026-11-23")
     assert {kind: price.amount for kind, price in found.items()} == {
         (SIZE.lower(), "Dedicated"): 22.03,
-        (SIZE.lower(), "LowPriority"): 4.41,
-        (SIZE.lower(), "Spot"): 2.42,
+        (SIZE.lower(), "LowPriority"): 2.42,
     }
     assert {price.source.date for price in found.values()} == {"2026-11-23"}
 
@@ -65,17 +65,27 @@ def test_an_answer_is_stored_with_its_date_and_then_precedes_what_is_recorded(tm
         return ANSWER
 
     before = prices.known("eastus", folder=tmp_path)
-    assert before.find(SIZE, "LowPriority") is None
+    assert before.find(SIZE, "LowPriority").amount == 2.42352
     path = prices.ask("eastus", [SIZE], tmp_path, get)
     assert "armRegionName eq 'eastus'" in asked[0]
     assert f"armSkuName eq '{SIZE}'" in asked[0]
     stored = read_price_list(path)
     assert stored.region == "eastus"
     after = prices.known("eastus", folder=tmp_path)
-    assert after.find(SIZE, "LowPriority").amount == 4.41
+    assert after.find(SIZE, "LowPriority").amount == 2.42
     assert after.find(SIZE, "Dedicated").source.title == "Azure Retail Prices API, eastus"
     assert after.find("Standard_ND96asr_v4", "Dedicated").amount == 27.197
-    assert prices.known("westeurope", folder=tmp_path).find(SIZE, "LowPriority") is None
+    other = prices.known("westeurope", folder=tmp_path)
+    assert other.find(SIZE, "LowPriority").amount == 2.42352
+
+
+def test_a_list_that_an_earlier_version_stored_has_the_price_of_spot(tmp_path):
+    path = prices.ask("eastus", [SIZE], tmp_path, lambda _: ANSWER)
+    stored = json.loads(path.read_text())
+    (spot,) = (node for node in stored["nodes"] if node["priority"] == "Spot")
+    stored["nodes"].append({**spot, "priority": "LowPriority", "hourly": 4.41})
+    path.write_text(json.dumps(stored))
+    assert prices.known("eastus", folder=tmp_path).find(SIZE, "LowPriority").amount == 2.42
 
 
 def test_the_prices_of_the_workspace_precede_all_others(tmp_path):
@@ -83,7 +93,7 @@ def test_the_prices_of_the_workspace_precede_all_others(tmp_path):
     own = read_retail([{"Items": [item("ND40rs v2", 17.0)]}], "eastus", "2026-11-23")
     found = prices.known("eastus", own, tmp_path)
     assert found.find(SIZE, "Dedicated").amount == 17
-    assert found.find(SIZE, "Spot").amount == 2.42
+    assert found.find(SIZE, "LowPriority").amount == 2.42
 
 
 def test_all_pages_are_read_but_only_of_the_same_server(tmp_path):
@@ -120,12 +130,10 @@ def test_every_recorded_price_has_source_and_date_and_belongs_to_a_size():
     recorded = read_price_list(RECORDED)
     for (size, priority), price in recorded.prices.items():
         assert vm_sizes.find(size), size
-        assert priority in ("Dedicated", "Spot")
+        assert priority in ("Dedicated", "LowPriority")
         assert price.source.url.startswith("https://")
         assert price.source.date[:2] == "20"
         assert price.amount > 0
-    for name, discount in recorded.discounts.items():
-        assert (name, discount.source.date) == ("LowPriority", "2017-05-10")
 
 
 def test_a_stored_list_is_read_as_it_was_written(tmp_path):

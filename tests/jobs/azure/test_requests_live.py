@@ -91,7 +91,7 @@ def test_preflight_reads_quota(capsys, live, outputs):
     try:
         assert main(["preflight", "--nodes", "4"]) == 1
         text = capsys.readouterr().out
-        assert "STOP  quota: 4 x Standard_ND40rs_v2 need 160 low-priority cores" in text
+        assert "STOP  quota: 4 x Standard_ND40rs_v2 need 160 Spot (low-priority) cores" in text
         assert "enough for 2 nodes" in text
     finally:
         live.azure.admin.quota(outputs.region, "totalLowPriorityCores", 1000)

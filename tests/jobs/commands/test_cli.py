@@ -36,7 +36,12 @@ def test_every_command_stands_in_a_group_of_the_help():
 
 
 @pytest.mark.parametrize(
-    ("former", "now"), [(["list"], "status"), (["spec", "--sweep", "seed=1,2"], "sweep")]
+    ("former", "now"),
+    [
+        (["list"], "status"),
+        (["endpoints"], "status"),
+        (["spec", "--sweep", "seed=1,2"], "sweep"),
+    ],
 )
 def test_a_former_command_still_works(former, now, capsys):
     with pytest.raises(SystemExit):

@@ -81,9 +81,16 @@ def test_each_step_is_a_command_that_exists_with_options_that_it_knows(step):
 def test_a_run_ends_as_its_command_says():
     finding = find("smoke job", 0, ended("training completed", 2))
     assert (finding.good, finding.guess) == (True, True)
-    assert finding.text == "training completed, 2 attempts"
+    assert finding.text.startswith("training completed, 2 attempts; whether its container reaches")
     finding = find("training", 3, None, "a line\n\nerror: no data\n")
     assert (finding.good, finding.text, finding.guess) == (False, "error: no data", None)
+
+
+@pytest.mark.parametrize(("reached", "words"), [(True, " reaches "), (False, " does not reach ")])
+def test_a_smoke_job_notes_whether_pre_emptions_are_announced_to_its_container(reached, words):
+    found = find("smoke job", 0, ended("training completed"), notices=reached)
+    assert found.good
+    assert f"its container{words}the service that announces pre-emptions" in found.text
 
 
 def test_preflight_names_what_failed_and_what_azure_did_not_answer():

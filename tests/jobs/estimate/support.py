@@ -7,13 +7,13 @@ from jobs.estimate.forecast import Assumptions, Forecaster
 from jobs.throughput import Point
 
 SOURCE = PriceSource("a list of the test", "https://example.com", "2026-11-23")
-DEDICATED, LOW, SPOT = 20.0, 5.0, 1.0
+DEDICATED, SPOT = 20.0, 5.0
 NDV2, NDA100 = (vm_sizes.BY_NAME[f"Standard_{name}"] for name in ("ND40rs_v2", "ND96asr_v4"))
 
 
 def priced(*kinds):
-    """Prices of NDv2 nodes of some priorities."""
-    amounts = {"Dedicated": DEDICATED, "LowPriority": LOW, "Spot": SPOT}
+    """Prices of NDv2 nodes of some priorities; LowPriority is Spot."""
+    amounts = {"Dedicated": DEDICATED, "LowPriority": SPOT}
     return NodePrices(
         (
             {
@@ -24,7 +24,7 @@ def priced(*kinds):
     )
 
 
-ALL = priced("Dedicated", "LowPriority", "Spot")
+ALL = priced("Dedicated", "LowPriority")
 
 
 def workload(*program, **options):

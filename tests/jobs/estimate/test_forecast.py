@@ -35,13 +35,16 @@ def ends(span):
 @given(SIZES, NODES, st.sampled_from(["Dedicated", "LowPriority"]))
 def test_ranges_are_ordered_and_hours_times_nodes_times_price_is_the_cost(size, nodes, priority):
     recorded = read_price_list(RECORDED)
-    prices = NodePrices((*ALL.sources, recorded.prices), recorded.discounts)
+    prices = NodePrices((*ALL.sources, recorded.prices))
     choice = forecaster(RECIPE, prices=prices).choice(size, nodes, priority)
     for span in (choice.images_per_s, choice.hours, choice.lost, choice.money):
         assert span is None or ends(span) == sorted(ends(span))
     if choice.money is not None:
-        for hours, money in zip(ends(choice.hours), ends(choice.money), strict=True):
-            assert money == pytest.approx(hours * nodes * choice.price.amount, abs=0.005)
+        now, most = choice.price.amount, prices.highest(size.name, priority).amount
+        for hours, amount, money in zip(
+            ends(choice.hours), (now, now, most), ends(choice.money), strict=True
+        ):
+            assert money == pytest.approx(hours * nodes * amount, abs=0.005)
     assert (choice.images_per_s is None) == (choice.basis == "?")
 
 
@@ -137,7 +140,7 @@ def test_imagenet_does_not_fit_on_the_disk_of_one_a100():
 @pytest.mark.parametrize("size", vm_sizes.deployable(gpu=True), ids=lambda size: size.name)
 def test_gpus_without_a_measurement_are_unknown_and_never_recommendable(size):
     recorded = read_price_list(RECORDED)
-    plan = forecaster(RECIPE, prices=NodePrices((recorded.prices,), recorded.discounts))
+    plan = forecaster(RECIPE, prices=NodePrices((recorded.prices,)))
     choice = plan.choice(size, 1, "Dedicated")
     measured = any(f"NVIDIA {gpu} " in size.gpu for gpu in ("V100", "A100"))
     assert choice.recommendable == measured
@@ -178,20 +181,20 @@ def test_eight_gpus_in_one_node_are_faster_than_in_two():
     assert up.images_per_s.middle > out.images_per_s.middle
 
 
-def test_low_priority_never_has_the_price_of_spot_or_dedicated_nodes():
-    for known in (("Dedicated", "Spot"), ("Spot",), ("Dedicated",)):
-        choice = forecaster(RECIPE, prices=priced(*known)).choice(NDV2, 1, "LowPriority")
-        assert (choice.price, choice.money) == (None, None)
-        assert not choice.recommendable
-    assert forecaster(RECIPE).choice(NDV2, 1, "LowPriority").price.amount == 5
+def test_spot_costs_its_own_price_up_to_the_pay_as_you_go_price():
+    choice = forecaster(RECIPE).choice(NDV2, 2, "LowPriority")
+    hours, low, middle, high = choice.hours, *ends(choice.money)
+    assert (low, middle) == (pytest.approx(hours.low * 10), pytest.approx(hours.middle * 10))
+    assert high == pytest.approx(hours.high * 2 * DEDICATED)
+    assert choice.recommendable
 
 
-def test_a_published_discount_gives_a_lower_bound_and_no_cost():
-    recorded = read_price_list(RECORDED)
-    prices = NodePrices(priced("Dedicated", "Spot").sources, recorded.discounts)
-    choice = forecaster(RECIPE, prices=prices).choice(NDV2, 2, "LowPriority")
-    assert choice.money is None
-    assert choice.money_at_least == pytest.approx(choice.hours.low * 2 * DEDICATED * 0.2)
+def test_without_a_price_of_spot_only_an_upper_bound_of_the_cost_is_known():
+    choice = forecaster(RECIPE, prices=priced("Dedicated")).choice(NDV2, 2, "LowPriority")
+    assert (choice.price, choice.money, choice.recommendable) == (None, None, False)
+    assert choice.money_at_most == pytest.approx(choice.hours.high * 2 * DEDICATED)
+    unknown = forecaster(RECIPE, prices=priced()).choice(NDV2, 2, "LowPriority")
+    assert unknown.money_at_most is None
 
 
 def test_a_size_without_a_price_has_no_cost():

@@ -49,7 +49,9 @@ def test_json_has_every_choice_and_null_for_what_is_not_known(capsys, tmp_path):
         if choice["cost"] is not None:
             price = choice["node_price"] * choice["nodes"]
             costs = [round(hours * price, 2) for hours in choice["hours"]]
-            assert costs == pytest.approx(choice["cost"], abs=0.01)
+            # The high end of Spot is by the pay-as-you-go price.
+            known = len(costs) if choice["priority"] == "Dedicated" else 2
+            assert costs[:known] == pytest.approx(choice["cost"][:known], abs=0.01)
     assert [each["holds"] for each in document["recommended"]] == [
         "even at the slow end",
         "by the middle",
@@ -66,7 +68,7 @@ def test_a_choice_is_explained_with_formulas_sources_and_dates(capsys, tmp_path)
         "NVIDIA/DeepLearningExamples",
         "(2023-04-17)",
         "22.032 USD an hour",
-        "another market",
+        "the pay-as-you-go price, which Spot may reach",
         "hours x nodes x price",
     ):
         assert words in shown.out

@@ -41,7 +41,8 @@ def test_without_an_answer_a_stack_is_planned_with_recorded_prices(
     monkeypatch.setattr("jobs.azure.costs.read_prices", refuse)
     shown = plan(live, tmp_path, capsys)
     assert "prices of the workspace are not known: Azure does not answer" in shown.err
-    assert "at least" in shown.out
+    assert "SkyPilot's catalogue of Azure prices" in shown.out
+    assert "LowPriority is Spot" in shown.out
 
 
 def test_a_plan_of_a_stack_rests_on_the_points_of_its_newest_sweep(

@@ -295,6 +295,34 @@ def test_a_run_with_some_budget_left_is_submitted_again():
     assert isinstance(decide([PREEMPTED], OPTIONS, LENT, BUDGET), Resubmit)
 
 
+SPOT = replace(BUDGET, spent=10, at_most=22.03)
+
+
+def test_a_budget_that_the_price_of_spot_has_left_over_pays_for_further_attempts():
+    decision = decide([OUT_OF_TIME] * 9, OPTIONS, LENT, SPOT)
+    # Its nodes are still allocated, and the number of attempts limits interruptions.
+    assert (decision.number, decision.delay) == (10, 0.0)
+    assert "pays for at 22.03 USD an hour" in decision.reason
+    assert "has cost about 10.00 USD of 50.00 USD" in decision.reason
+    assert isinstance(decide([OUT_OF_TIME] * 9 + [PREEMPTED], OPTIONS, LENT, SPOT), Resubmit)
+    assert isinstance(decide([OUT_OF_TIME], OPTIONS, LENT, replace(SPOT, spent=45)), Stop)
+    assert isinstance(decide([OUT_OF_TIME], OPTIONS, None, SPOT), Stop)
+
+
+MOVED = AttemptResult("Canceled", exit_code=143, moved="gpu:4 did not come within 15 min")
+
+
+def test_an_attempt_that_a_supervisor_has_ended_is_followed_by_one_elsewhere():
+    decision = decide([MOVED] * 9, OPTIONS, LENT)
+    assert (decision.number, decision.delay) == (10, 0.0)
+    assert decision.reason == "moved, as gpu:4 did not come within 15 min; attempt 10 follows"
+    # Moves do not count as interruptions.
+    assert isinstance(decide([MOVED] * 9 + [PREEMPTED], OPTIONS, LENT), Resubmit)
+    assert decide([replace(MOVED, canceled_by_us=True)], OPTIONS, LENT).exit_code == CANCELED
+    assert decide([replace(MOVED, trained=True)], OPTIONS, LENT).exit_code == 0
+    assert decide([MOVED], OPTIONS, LENT, USED_UP).exit_code == BUDGET_USED
+
+
 def test_nodes_that_are_gone_say_nothing_on_a_dedicated_cluster():
     gone = replace(CANCELLED, nodes=NodesSeen(2, 0, 2, 5))
     assert isinstance(decide([gone], OPTIONS, OWN), Stop)

@@ -45,6 +45,7 @@ def asked(nodes=(2, 1), series=(), data=(SYNTHETIC,), prices=ALL, predicts=expec
             predicts(TRAINING, cluster, point),
             prices.find(cluster.size, cluster.priority),
             1.5 * point.nodes,
+            prices.highest(cluster.size, cluster.priority),
         )
         for name, cluster, point in wanted_points(STACK, series, nodes, data, TRAINING, 2)
     ]

@@ -10,10 +10,9 @@ from jobs.commands import status
 from jobs.commands.status import StatusOptions
 from jobs.console import Console
 from jobs.errors import AccessError, MissingError, SignInError, SpecError
-from jobs.serving import deploy, listing, score, traffic, undeploy
+from jobs.serving import deploy, score, traffic, undeploy
 from jobs.serving.deploy import DeployOptions
 from jobs.serving.endpoints import Endpoints, FailedError
-from jobs.serving.listing import EndpointsOptions
 from jobs.serving.score import ScoreOptions
 from jobs.serving.traffic import TrafficOptions
 from jobs.serving.traffic_policy import TrafficError
@@ -236,23 +235,22 @@ def test_a_deployment_that_answers_is_not_deleted_alone(live, capsys):
     assert [one["name"] for one in left] == ["blue"]
 
 
-def test_the_list_shows_traffic_and_cost(live, capsys):
+def test_the_status_shows_traffic_and_cost(live, capsys):
     deployed(live, capsys, register_model(live, "digits", "1"), instances=2)
-    assert listing.run(EndpointsOptions(), live.outputs, as_json=False) == 0
-    shown = capsys.readouterr().out
-    assert "digits    blue        Succeeded  100 %    digits:1  2 x Standard_F4s_v2" in shown
-    # The simulator's price: 4 cores at 0.05 USD an hour, each.
-    assert "0.4000 USD an hour" in shown
-    assert listing.run(EndpointsOptions(), live.outputs, as_json=True) == 0
-    assert answer(capsys)[0]["hourly"] == {"USD": pytest.approx(0.4)}
     assert status.run(StatusOptions(), live.outputs, as_json=False) == 0
-    assert "endpoints cost 0.4000 USD an hour" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "digits    blue        Succeeded  100 %    digits:1  2 x Standard_FX4mds" in shown
+    # The simulator's price: 4 cores at 0.05 USD an hour, each.
+    assert "endpoints cost 0.4000 USD an hour" in shown
+    assert status.run(StatusOptions(), live.outputs, as_json=True) == 0
+    [endpoint] = answer(capsys)["endpoints"]
+    assert endpoint["hourly"] == {"USD": pytest.approx(0.4)}
 
 
 def test_traffic_needs_one_of_its_options(live):
     with pytest.raises(ConfigError, match="either --to DEPLOYMENT or --back"):
         traffic.run(TrafficOptions(endpoint="digits"), live.outputs, as_json=True)
-    with pytest.raises(MissingError, match="`python -m jobs endpoints` lists"):
+    with pytest.raises(MissingError, match="`python -m jobs status` lists"):
         traffic.run(TrafficOptions(endpoint="digits", to="blue"), live.outputs, as_json=True)
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.prices import Price
 from jobs.errors import SpecError
 from jobs.spec.budget_policy import Budget, limited, with_max_seconds
 from tests.jobs.support.platform import platform
@@ -18,6 +19,7 @@ budgets = st.builds(
     nodes=st.integers(1, 100),
     spent=st.floats(0, 1e4),
     margin_seconds=st.integers(1, 3600).map(float),
+    at_most=st.none() | st.floats(0.01, 100),
 )
 
 
@@ -38,12 +40,13 @@ def test_no_attempt_may_cost_more_than_is_left(budget, longest):
     except SpecError:
         assert budget.used_up
         return
-    cost = limits.timeout_seconds / 3600 * budget.price * budget.nodes
+    highest = max(budget.price, budget.at_most or 0)
+    cost = limits.timeout_seconds / 3600 * highest * budget.nodes
     assert budget.spent + cost <= budget.limit * (1 + 1e-9)
     assert limits.max_seconds > 0
     assert limits.max_seconds <= budget.seconds - budget.margin_seconds
     # After it has run to its end, nothing useful is left.
-    if limits.timeout_seconds < longest - 1:
+    if limits.timeout_seconds < longest - 1 and budget.price == highest:
         assert budget.after(limits.timeout_seconds).used_up
 
 
@@ -53,6 +56,7 @@ def test_the_tags_of_a_job_tell_every_supervisor_the_same(budget):
     assert read.limit == pytest.approx(budget.limit)
     assert read.spent == pytest.approx(budget.spent, abs=1e-6)
     assert read.price == pytest.approx(budget.price)
+    assert read.highest == pytest.approx(budget.highest)
     assert read.tags == Budget.of(read.tags, budget.nodes).tags
 
 
@@ -88,6 +92,29 @@ def test_a_training_within_a_budget_stops_by_itself_before_its_job_is_ended():
     assert spec.timeout_seconds == 5 * 3600
     assert spec.tags.items() >= {"budget": "100 USD", "node_price": "5 USD"}.items()
     assert "100.00 USD: pays for 4 nodes at 5.00 USD an hour each for 5 h 0 min" in spec.notes[-1]
+
+
+def test_a_budget_on_spot_is_time_at_the_pay_as_you_go_price_and_says_both():
+    spot, dedicated = (Price(amount, "USD", "hour", None) for amount in (2.0, 20.0))
+    budget = Budget(50, "USD", 9.0, nodes=1).priced(spot, dedicated)
+    assert budget.limits(7 * 86_400).timeout_seconds == 2.5 * 3600
+    # It is spent at the price of Spot.
+    assert budget.after(3600).spent == 2
+    assert (
+        "pays for 1 node at 20.00 USD an hour for 2 h 30 min at the pay-as-you-go price, which"
+        in (budget.words())
+    )
+    assert "for 25 h 0 min at the 2.00 USD of now" in budget.words()
+    euros = Price(1.0, "EUR", "hour", None)
+    assert budget.priced(euros, dedicated) == budget.priced(None, None) == budget
+    assert budget.priced(spot, euros).highest == 2
+
+
+def test_tags_of_an_earlier_version_have_one_price():
+    tags = {
+        key: text for key, text in Budget(50, "USD", 5.0, 2).tags.items() if "at_most" not in key
+    }
+    assert Budget.of(tags, 2).highest == 5
 
 
 def test_the_limit_of_a_command_is_replaced():

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import SnapshotError
 from jobs.options import ASSET
-from jobs.spec.build_context import LOCK, build_context
+from jobs.spec.build_context import LOCK, TREATMENT, build_context
 from tests import ROOT
 
 
@@ -88,7 +88,8 @@ def test_a_second_lock_is_refused(repository):
 def test_the_image_of_endpoints_has_the_scoring_script_and_nothing_of_jobs():
     contents = build_context(ROOT, "serving").contents
     served = {"score.py", "segmentation.py", "page.html", "access_log.py", "logging.json"}
-    assert set(contents) == {"Dockerfile", LOCK, *served}
+    assert set(contents) == {"Dockerfile", LOCK, TREATMENT, *served}
+    assert contents[TREATMENT] == (ROOT / TREATMENT).read_bytes()
     assert contents["score.py"] == (ROOT / "serving" / "score.py").read_bytes()
     assert contents[LOCK] == (ROOT / "locks" / "serving.txt").read_bytes()
 

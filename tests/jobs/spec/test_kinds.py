@@ -99,6 +99,7 @@ def test_the_trainer_knows_every_option_of_the_command(name):
     assert given["--name"] == spec.run
     assert given["--runs-dir"] == "${{outputs.run}}"
     assert given["--log.tensorboard-dir"] == TENSORBOARD_DIR
+    assert given["--log.images"] == "none"
     assert given.get("--data.dir", "${{inputs.data}}") == "${{inputs.data}}"
 
 
@@ -114,9 +115,11 @@ def test_the_trainer_reads_the_command_as_it_was_meant():
         name=FIRST.run,
         runs_dir="${{outputs.run}}",
         data=replace(config.data, dir="${{inputs.data}}"),
-        log=replace(config.log, tensorboard_dir=TENSORBOARD_DIR),
+        log=replace(config.log, tensorboard_dir=TENSORBOARD_DIR, images="none"),
     )
     assert read == placed
+    wanted = replace(config, log=LogConfig(images="thumbnails"))
+    assert "--log.images thumbnails" in training(wanted).command
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20)))

@@ -26,6 +26,8 @@ def test_a_preparation_reads_raw_and_writes_prepared_data_by_its_identity():
         (PrepareImagenetOptions(train="/a", validation="../b"), ["--train", "--validation"]),
         (PrepareImagenetOptions(train="a", validation="b", words="c/../../d"), ["--words"]),
         (PrepareFolderOptions(input="/photos"), ["--input"]),
+        (PrepareFolderOptions(input="photos", names="hashed"), ["--names"]),
+        (PrepareFolderOptions(input="photos", name_table="names.csv"), ["--names"]),
     ],
 )
 def test_a_preparation_reads_files_below_its_raw_folder_only(what, flags):

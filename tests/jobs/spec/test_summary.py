@@ -20,7 +20,7 @@ def test_a_summary_names_what_is_paid_for_and_guesses_nothing():
     assert "over 32 ranks" in text
     assert "azureml:imagenet:3 (ro_mount)" in text
     assert "7 days" in text
-    assert "note: LowPriority nodes may be pre-empted" in text
+    assert "note: Spot nodes may be pre-empted" in text
     assert "$" not in text
 
 

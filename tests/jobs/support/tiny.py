@@ -68,12 +68,18 @@ def status(live, job):
     return live.azure.runs.get(job)["status"]
 
 
-def wait_for(condition, seconds=120.0):
-    """Wait until a condition holds."""
+def wait_for(condition, seconds=300.0):
+    """Wait until a condition holds; one that takes long is looked at less often, so that what it
+    waits for has the cores.
+    """
     until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it has not come to that"
-        time.sleep(0.02)
+    while True:
+        began = time.monotonic()
+        if condition():
+            return
+        ended = time.monotonic()
+        assert ended < until, "it has not come to that"
+        time.sleep(max(0.02, 5 * (ended - began)))
 
 
 def meanwhile(*steps):

@@ -33,7 +33,7 @@ def fails(_):
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_the_first_failure_ends_the_cycle_and_says_where_to_look(tmp_path, capsys, named):
+def test_the_first_failure_ends_the_cycle_and_says_where_to_look(azure, tmp_path, capsys, named):
     def ends_badly(at):
         at.commands.run(["sh", "-c", "echo out of luck; exit 1"])
 
@@ -42,8 +42,7 @@ def test_the_first_failure_ends_the_cycle_and_says_where_to_look(tmp_path, capsy
         CycleStep("two", "Second", "second", ends_badly if named else fails),
         CycleStep("three", "Third", "third", lambda _: pytest.fail("it must not come to that")),
     )
-    with Simulator(tmp_path / "azure") as azure:
-        cycle = runner.run_steps(steps, context_of(tmp_path, azure), runner.Console())
+    cycle = runner.run_steps(steps, context_of(tmp_path, azure), runner.Console())
     assert [step.outcome for step in cycle.steps] == ["ok", "failed", "skipped"]
     assert cycle.steps[0].lines == ("found 1", "and 2")
     failed = cycle.steps[1]
@@ -61,7 +60,7 @@ def test_the_first_failure_ends_the_cycle_and_says_where_to_look(tmp_path, capsy
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_record_names_files_of_the_repository_from_its_root_on(tmp_path, named):
+def test_a_record_names_files_of_the_repository_from_its_root_on(azure, tmp_path, named):
     log = runner.ROOT / "build" / "logs" / "01.log"
     words = f"{log}: is empty, as '{runner.ROOT}/.venv/bin/python' is"
     others = f"not /mnt{log}, file://{log}, {runner.ROOT}-2/x, {tmp_path}/x or {runner.ROOT}"
@@ -73,8 +72,7 @@ def test_a_record_names_files_of_the_repository_from_its_root_on(tmp_path, named
         CycleStep("one", "First", "first", lambda _: [words]),
         CycleStep("two", "2nd", "2", ends_badly),
     )
-    with Simulator(tmp_path / "azure") as azure:
-        cycle = runner.run_steps(steps, context_of(tmp_path, azure), runner.Console())
+    cycle = runner.run_steps(steps, context_of(tmp_path, azure), runner.Console())
     short = "build/logs/01.log: is empty, as '.venv/bin/python' is"
     assert cycle.steps[0].lines == (short,)
     failed = cycle.steps[1]

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+import shlex
+import time
 
 import jwt
 import pytest
@@ -204,6 +206,45 @@ def test_preemption_loses_the_disk_and_fails_as_azure_says_it(client, azure, res
     assert ended["error"]["error"]["message"].startswith("PreemptionError: Nodes of this job")
     assert blobs(results, "preempted/") == {"preempted/kept": "kept\n"}
     assert client.log("preempted") == "ready\n"
+
+
+ASK = (
+    "import json, os, sys, time, urllib.request as u\n"
+    "url = os.environ['AZURE_POD_IDENTITY_AUTHORITY_HOST'] + '/metadata/'\n"
+    "def get(path):\n"
+    "    asked = u.Request(url + path, headers={'Metadata': 'true'})\n"
+    "    return u.build_opener(u.ProxyHandler({})).open(asked).read().decode()\n"
+    "name = get('instance/compute/name?api-version=2021-02-01&format=text')\n"
+    "print('asks', flush=True)\n"
+    "events = []\n"
+    "while not events:\n"
+    "    time.sleep(0.05)\n"
+    "    events = json.loads(get('scheduledevents?api-version=2020-07-01'))['Events']\n"
+    "print(events[0]['EventType'], name in events[0]['Resources'], flush=True)\n"
+)
+"""Python program of a job that waits for an event of its VM."""
+
+
+@pytest.mark.parametrize(
+    ("answer", "message", "ends"),
+    [
+        ("exit 143", "exited with status code 143", "Preempt True\n"),
+        ("trap 'echo TERM' TERM; while true; do sleep 0.05; done", "PreemptionError", None),
+    ],
+)
+def test_a_notice_comes_before_nodes_are_taken_and_no_sigterm(client, azure, answer, message, ends):
+    name = "noticed" if ends else "noticed-in-vain"
+    client.job(name, f"/usr/bin/env python3 -c {shlex.quote(ASK)}; {answer}")
+    client.wait_for_log(name, "asks")
+    job = f"{WORKSPACE}/jobs/{name}"
+    begun = time.monotonic()
+    assert azure.admin.preempt(job=job, notice_seconds=3.0) == 1
+    client.wait_for_log(name, "Preempt True")
+    ended = client.wait(name)
+    assert message in ended["error"]["error"]["message"]
+    assert ended["status"] == "Failed"
+    assert "TERM" not in client.log(name)
+    assert (time.monotonic() - begun >= 3.0) == (ends is None)
 
 
 @pytest.mark.parametrize(

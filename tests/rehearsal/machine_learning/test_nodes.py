@@ -36,6 +36,17 @@ def test_a_cluster_keeps_its_minimum_and_gets_no_more_than_there_are():
     assert states(nodes) == ["idle", "leaving"]
 
 
+def test_announced_nodes_are_gone_once_their_job_has_left_them():
+    nodes, scale = Nodes(), settings(0, 2, idle_seconds=60)
+    nodes.scale("c", scale, queued_nodes=2)
+    nodes.scale("c", scale, queued_nodes=2)
+    assert nodes.assign("c", "/jobs/one", 1)
+    nodes.condemn("c", "/jobs/one")
+    assert states(nodes) == ["idle", "running"]
+    nodes.release("c", "/jobs/one")
+    assert states(nodes) == ["idle", "preempted"]
+
+
 def test_preempted_nodes_are_shown_as_such_and_given_to_no_job():
     nodes, scale = Nodes(), settings(0, 2, idle_seconds=60)
     nodes.scale("c", scale, queued_nodes=1)

@@ -26,7 +26,7 @@ from tests.jobs.support.platform import platform
 from tests.jobs.support.runs import answer, blobs, container, put
 from tests.jobs.support.torn_down import Stack, put_pulumi
 
-pytestmark = [pytest.mark.slow, pytest.mark.rehearse_all]
+pytestmark = [pytest.mark.slow, pytest.mark.rehearse_all, pytest.mark.without_engine]
 
 ARM = "2024-10-01"
 PYTHON = ROOT / ".venv-trainer" / "bin" / "python"

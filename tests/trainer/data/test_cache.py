@@ -15,7 +15,8 @@ import pytest
 import xxhash
 
 from tests import ROOT
-from tests.trainer.support.command import SMALL, TIMEOUT, TINY, run_trainer
+from tests.trainer.support.command import TIMEOUT, TINY
+from tests.trainer.support.forked import fork_trainer
 from trainer.data import cache
 from trainer.data.cache import ShardCache, open_cache
 from trainer.data.manifest import Manifest, Normalization, Origin, Shard, Split, load_manifest
@@ -317,8 +318,8 @@ def test_a_run_reads_what_is_kept_and_keeps_what_is_missing(tmp_path, digits_fol
     # Of the same size, as a run begins by looking for its shards; but nothing that can be read.
     for path in (tmp_path / "set").glob("train-*"):
         path.write_bytes(b"\0" * path.stat().st_size)
-    args = [*TINY, "--ranks", "1", "--data.dir", "set", "--data.cache-dir", "cache"]
-    done = run_trainer("train", *args, cwd=tmp_path, module=SMALL)
-    assert done.returncode == 0, done.stdout + done.stderr
+    args = [*TINY, "--max-steps", "5", "--data.dir", "set", "--data.cache-dir", "cache"]
+    done = fork_trainer("train", *args, cwd=tmp_path, ranks=1)
+    assert done.returncode == 0, done.stderr
     assert "warning" not in done.stdout
     assert kept(copies) == sorted(path.name for path in (tmp_path / "set").glob("*.tfrecord"))

@@ -3,13 +3,13 @@
 import random
 import time
 from dataclasses import replace
-from itertools import cycle, islice
+from itertools import cycle, islice, repeat
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.data.order import Order
+from trainer.data.order import Begun, Order
 
 BLOCKS = st.lists(st.integers(0, 20), min_size=1, max_size=7).filter(any)
 
@@ -42,18 +42,22 @@ def content(window):
 
 
 def read_rank(order, rank, position):
-    """A rank's records: one from the windows of each of its turns, in a circle."""
-    turns = [
-        (
-            records[index]
-            for window in order.endless_windows(rank, turn, position)
-            for records in [content(window)]
-            for index in window.shuffle
-        )
-        for turn in range(order.streams_per_rank)
-    ]
-    for turn in cycle(turns):
-        yield next(turn)
+    """A rank's records: one from the windows of each of its turns, in a circle, until the first of
+    them has none; then those of the next reading.
+    """
+    for reading in order.readings(rank, position):
+        turns = [records_of(windows()) for windows in reading]
+        for record in map(next, cycle(turns), repeat(None)):
+            if record is None:
+                break
+            yield record
+
+
+def records_of(windows):
+    """The records that a rank takes of some windows."""
+    for window in windows:
+        records = content(window)
+        yield from (records[index] for index in window.shuffle)
 
 
 def read_all(order, position, length):
@@ -89,9 +93,16 @@ def test_starting_at_a_position_yields_exactly_the_rest(case):
     assert read_all(order, position, length) == whole[position:]
 
 
-@given(resumed_orders())
-def test_the_blocks_that_ranks_need_next_come_before_all_others(case):
-    order, position = case
+def resumed(order, position, ranks):
+    """The order of a run that goes on at a position with another number of ranks."""
+    epoch = position // order.examples
+    return replace(order, ranks=ranks, begun=Begun(epoch, order.streams_in(epoch)))
+
+
+@given(resumed_orders(), st.integers(1, 5))
+def test_the_blocks_that_ranks_need_next_come_before_all_others(case, ranks):
+    before, position = case
+    order = resumed(before, position, ranks)
     ranks = range(min(2, order.ranks))
     needed = {
         segment.block
@@ -155,6 +166,31 @@ def test_a_run_may_continue_with_other_ranks_that_divide_the_streams(case, ranks
     before, after = replace(order, streams=60), replace(order, streams=60, ranks=ranks)
     whole = read_all(before, 0, position + order.examples)
     assert read_all(after, position, order.examples) == whole[position:]
+
+
+@given(resumed_orders(), st.integers(1, 5))
+def test_an_epoch_keeps_its_order_with_any_other_number_of_ranks(case, ranks):
+    order, position = case
+    n, after = order.examples, resumed(order, position, ranks)
+    left = n - position % n
+    read = read_all(after, position, left + 2 * n)
+    assert read[:left] == read_all(order, 0, position + left)[position:]
+    for epoch in range(2):
+        assert sorted(read[left + epoch * n : left + (epoch + 1) * n]) == everything(order)
+    new = replace(order, ranks=ranks)
+    assert read[left:] == read_all(new, position + left, 2 * n)
+    assert after.locate(position) == order.locate(position)
+
+
+def test_each_of_588_images_is_seen_once_in_an_epoch_of_2_then_3_then_5_ranks_then_1():
+    order = Order((84,) * 7, streams=16, window=32, seed=0, ranks=2)
+    seen, stops = [], (0, 150, 280, 434, 588)
+    for ranks, begin, end in zip((2, 3, 5, 1), stops, stops[1:], strict=False):
+        order = resumed(order, begin, ranks)
+        seen += read_all(order, begin, end - begin)
+    assert sorted(seen) == everything(order)
+    assert [order.streams_in(epoch) for epoch in (0, 1)] == [16, 16]
+    assert seen == read_all(replace(order, ranks=2, begun=None), 0, 588)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.trainer.support.world import run_world
 from trainer.config import DataConfig
 from trainer.data.example import Record
 from trainer.data.formats.tfrecord import write_split
-from trainer.data.pipeline import evaluation_batches, training_batches
+from trainer.data.pipeline import evaluation_batches, fill_places, training_batches
 from trainer.data.source import Source
 
 CONFIG = DataConfig(
@@ -92,6 +92,26 @@ def test_an_evaluation_counts_each_image_once(tmp_path, images, shards, ranks):
     parts = [numbers(evaluation_batches(source, r, ranks, 5, 1)) for r in range(ranks)]
     assert len({len(part) for part in parts}) == 1
     assert Counter(n for part in parts for batch in part for n in batch) == Counter(range(images))
+
+
+def test_a_skipped_image_leaves_its_place_to_others_of_the_batch(tmp_path):
+    records = [plain_record(number, number % 10) for number in range(12)]
+    for number in (3, 4, 5):
+        records[number] = replace(records[number], encoded=b"not an image")
+    split = write_split(tmp_path, "train", records, 1, 10)
+    config = replace(CONFIG, streams=1, shuffle_window=1, on_corrupt="skip")
+    batch = next(iter(training_batches(Source(tmp_path, split, 10, 8, config, 3), 0, 1, 12, 0, 1)))
+    shown = batch["image"].numpy()[:, 0, 0, 0].tolist()
+    usable = [number for number in shown if number not in (3, 4, 5)]
+    assert sorted(set(usable)) == [0, 1, 2, 6, 7, 8, 9, 10, 11]
+    assert sorted(Counter(usable).values()) == [1] * 6 + [2] * 3
+    assert batch["weight"].numpy().sum() == 9
+
+
+def test_a_batch_in_which_nothing_counts_stays_as_it_is():
+    images = np.arange(3, dtype=np.uint8)[:, None, None, None]
+    batch = {"image": images, "flip": np.zeros(3, bool), "weight": np.zeros(3, np.float32)}
+    assert np.array_equal(fill_places(batch)["image"], images)
 
 
 @pytest.mark.slow

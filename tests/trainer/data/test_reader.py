@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from common.waiting import wait_until
 from tests import ROOT
-from tests.trainer.support.command import SMALL, TIMEOUT, TINY, start_trainer
+from tests.trainer.support.command import TIMEOUT, TINY
+from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.slow_reads import compile_library
 from trainer.config import DataConfig
 from trainer.data import cache, reader
@@ -299,23 +300,19 @@ def test_reads_that_fail_now_and_then_change_nothing(source, slow_reads):
 @pytest.mark.slow
 def test_a_shard_lost_under_two_ranks_ends_both_by_its_name(tmp_path, digits_folder):
     shutil.copytree(digits_folder, tmp_path / "set")
-    args = [*TINY, "--data.dir", "set", "--epochs", "2000"]
-    process = start_trainer("train", *args, cwd=tmp_path, module=SMALL)
-    try:
-        assert any(re.search("step +5 ", line) for line in process.stdout)
+
+    told = tmp_path / "runs" / "run" / "metrics.jsonl"
+
+    def lose_a_shard():
+        wait_until(lambda: told.exists() and '"train"' in told.read_text(), TIMEOUT)
         (tmp_path / "set" / SHARD).unlink()
-        out, err = process.communicate(timeout=TIMEOUT)
-    finally:
-        process.kill()
-    assert process.returncode == 3, out + err
-    assert re.search(rf"{SHARD}, record \d+: cannot be read.*found by rank", err), err
-    assert "copy or prepare the shard again" in err
-    assert "Traceback" not in err
-    assert not [pid for pid in Path("/proc").iterdir() if _belongs_to(pid, process.pid)]
 
-
-def _belongs_to(pid, launcher):
-    try:
-        return b"TRAINER_LAUNCHER_PID=%d\0" % launcher in (pid / "environ").read_bytes()
-    except OSError:
-        return False
+    losing = threading.Thread(target=lose_a_shard)
+    losing.start()
+    args = [*TINY, "--data.dir", "set", "--epochs", "2000", "--name", "run"]
+    ended = fork_trainer("train", *args, cwd=tmp_path)
+    losing.join()
+    assert ended.returncode == 3, ended.stderr
+    assert re.search(rf"{SHARD}, record \d+: cannot be read.*found by rank", ended.stderr)
+    assert "copy or prepare the shard again" in ended.stderr
+    assert "Traceback" not in ended.stderr

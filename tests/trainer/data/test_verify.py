@@ -229,8 +229,8 @@ RGB = Image.fromarray(np.random.default_rng(0).integers(0, 256, [40, 40, 3], np.
         (saved(RGB, "PNG")[:-4], "the image is truncated"),
         (saved(RGB, "PNG")[:100] + b"?" + saved(RGB, "PNG")[101:], "cannot be decoded"),
         (saved(RGB, "JPEG")[:-60], "cannot be decoded (image file is truncated"),
-        (saved(RGB.convert("CMYK"), "JPEG"), "is CMYK"),
-        (saved(RGB.convert("RGBA"), "PNG"), "has transparency"),
+        (saved(RGB.convert("CMYK"), "JPEG"), "although it should be treated: CMYK JPEG"),
+        (saved(RGB.convert("RGBA"), "PNG"), "although it should be treated: PNG with transparency"),
     ],
     ids=["PNG", "end of a PNG", "byte of a PNG", "JPEG", "CMYK", "transparent"],
 )

@@ -1,19 +1,12 @@
 """A look at a cluster before it trains."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
-from tests import ROOT
 from tests.trainer.support import scenarios
-from tests.trainer.support.command import TIMEOUT
 from tests.trainer.support.world import run_world
 from trainer.diagnostics.cluster_check import bus_bandwidth, read_rate
-from trainer.distributed.horovod import rendezvous
-from trainer.distributed.launcher import rank_environment
 from trainer.errors import DataError
 
 SHORT = ["--sizes-mib", "1", "2", "--rounds", "1", "--read-seconds", "0.1"]
@@ -24,21 +17,11 @@ def test_two_ranks_sum_read_and_tell_once(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "shard").write_bytes(bytes(3_000_000))
     output = tmp_path / "outputs" / "check.json"
-    command = [sys.executable, "-m", "trainer.diagnostics.cluster_check", *SHORT]
-    command += ["--data", str(tmp_path / "data"), "--output", str(output)]
-    with rendezvous() as port:
-        processes = [
-            subprocess.Popen(
-                command, env=rank_environment(os.environ, rank, 2, port), cwd=ROOT,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            )
-            for rank in range(2)
-        ]  # fmt: skip
-        printed = [process.communicate(timeout=TIMEOUT) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], printed
+    places = ["--data", str(tmp_path / "data"), "--output", str(output)]
+    (status, told, _), other = run_world(scenarios.check_cluster, 2, [*SHORT, *places])
+    assert (status, other) == (0, (0, "", ""))
     found = json.loads(output.read_text())
-    assert json.loads(printed[0][0]) == found
-    assert printed[1][0] == ""
+    assert json.loads(told) == found
     assert (found["ranks"], found["ranks_per_node"]) == (2, 2)
     (node,) = found["nodes"]
     assert found["infiniband"] == (not node["infiniband_fault"])
@@ -52,8 +35,9 @@ def test_two_ranks_sum_read_and_tell_once(tmp_path):
 @pytest.mark.slow
 def test_data_that_are_not_there_end_every_rank(tmp_path):
     data = ["--data", str(tmp_path / "missing")]
-    errors = run_world(scenarios.check_cluster, 2, [*SHORT, *data])
-    assert all(f"{tmp_path}/missing: has no files with content" in error for error in errors)
+    for status, told, error in run_world(scenarios.check_cluster, 2, [*SHORT, *data]):
+        assert (status, told) == (3, "")
+        assert f"{tmp_path}/missing: has no files with content" in error
 
 
 def test_the_bandwidth_of_the_bus_is_that_of_nvidias_tests():

@@ -1,6 +1,7 @@
 """Which GPUs of a machine a rank takes."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ pytest.importorskip("tensorflow")
 import tensorflow as tf
 
 from common.errors import ConfigError
+from trainer.config import ComputeConfig
 from trainer.diagnostics.device import set_up_device
 from trainer.distributed.communicator import Alone, Backend
 from trainer.presets import PRESETS
@@ -64,6 +66,19 @@ def test_ranks_share_the_one_gpu_of_a_laptop_unless_nccl_forbids_it(
         set_up_device(DIGITS, world)
     assert taken["visible"] == (None if nccl else ["gpu0"])
     assert ("2 ranks share one GPU" in capsys.readouterr().err) is not nccl
+
+
+@pytest.mark.parametrize(("capability", "accepted"), [((7, 0), False), ((8, 0), True)])
+def test_bfloat16_needs_a_gpu_that_has_it(monkeypatch, taken, capability, accepted):
+    details = {"device_name": "Tesla V100", "compute_capability": capability}
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda _: details)
+    config = replace(DIGITS, compute=ComputeConfig(precision="mixed_bfloat16"))
+    world = rank(monkeypatch, 1, 0, 1)
+    if accepted:
+        set_up_device(config, world)
+        return
+    with pytest.raises(ConfigError, match=r"Tesla V100 has compute capability 7\.0.*mixed_float16"):
+        set_up_device(config, world)
 
 
 @pytest.mark.parametrize("devices", [1, 2])

@@ -16,9 +16,7 @@ from tests import ROOT
 from tests.trainer.support.command import SMALL, TIMEOUT, TINY, final_state, metrics, result
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.launched import (
-    freeze,
     has_loaded,
-    has_pending,
     ranks_of,
     wait_for_line,
     wait_until,
@@ -248,19 +246,27 @@ def test_interrupt_while_ranks_start_ends_them_without_a_traceback(workplace, st
     assert not (workplace / "runs").exists()
 
 
-@pytest.mark.slow
-def test_second_interrupt_leaves_at_once(workplace, start):
-    process = start("train", *LONG, cwd=workplace, module=SMALL)
-    wait_for_line(process, "step +5 ")
-    ranks = ranks_of(process)
-    # Frozen ranks cannot finish their step, so the first request cannot be met.
-    freeze(ranks.values())
-    process.send_signal(signal.SIGINT)
-    wait_until(lambda: all(has_pending(pid, signal.SIGINT) for pid in ranks.values()))
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=TIMEOUT)
+STUBBORN = """
+import sys
+from trainer.distributed.launcher import launch
+
+sys.exit(launch([], 2, "tests.trainer.support.stubborn"))
+"""
+
+
+def test_second_interrupt_leaves_at_once():
+    command = [sys.executable, "-c", STUBBORN]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as process:
+        wait_for_line(process, "ready")
+        ranks = ranks_of(process)
+        process.send_signal(signal.SIGINT)
+        wait_for_line(process, "asked to stop")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
     assert "steps since the last checkpoint are lost" in err
+    assert len(ranks) == 2
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks.values())
 
 
@@ -336,7 +342,7 @@ def points(folder):
     return steps
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_killed_early_and_breaks_twice_is_given_up(workplace, start):
     (workplace / "file").touch()
     broken = ["--ranks", "1", "--log.tensorboard-dir", "file"]

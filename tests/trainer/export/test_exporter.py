@@ -186,7 +186,7 @@ def test_an_image_has_the_same_answer_among_others(answers):
 @pytest.mark.parametrize(
     ("batch", "words"),
     [
-        ("not an image", "images that are neither JPEG nor PNG, from 0:] [1 2]"),
+        ("not an image", "before they are sent, number, positions from 0 and reasons:] [2] [1 2]"),
         ("half a PNG", "Invalid PNG data"),
         ("half a JPEG", "Invalid JPEG data"),
         ("a GIF", "neither JPEG nor PNG"),

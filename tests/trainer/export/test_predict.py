@@ -93,6 +93,18 @@ def test_a_folder_is_searched_for_images_in_order(predict, run, images):
     assert len(lines) == 6
 
 
+def test_images_of_all_formats_are_found_and_other_files_counted(predict, run, images):
+    draw(images / "d.webp", 5, "WEBP")
+    draw(images / "e.gif", 6, "GIF")
+    (images / "more.TXT").write_text("")
+    (images / ".hidden").write_text("")
+    status, lines, err = predict("--top", "1", images, "--run", run)
+    assert status == 0
+    assert len(lines) == 10
+    words = "note: left out 3 files whose suffix is not that of an image: 3 .txt"
+    assert err.splitlines() == [words]
+
+
 def test_a_name_that_looks_like_an_option_stands_after_two_dashes(
     predict, run, tmp_path, monkeypatch
 ):
@@ -127,8 +139,8 @@ def test_unreadable_images_are_named_and_the_others_predicted(predict, model, ru
     broken = {str(paths[5]), str(paths[6]), str(paths[BATCH + 1])}
     status, lines, err = predict(*paths, "--run", run, "--json", "True", "--top", "1")
     assert status == 3
-    assert f"error: {paths[5]}: cannot be read as an image (it is neither JPEG nor PNG)" in err
-    assert f"error: {paths[6]}: cannot be read as an image (Invalid PNG data, size 60)" in err
+    assert f"error: {paths[5]}: is not an image of a known kind" in err
+    assert f"error: {paths[6]}: cannot be decoded (" in err
     assert f"error: {paths[BATCH + 1]}: cannot be read (No such file or directory)" in err
     assert err.splitlines()[-1] == "error: 3 images of 35 could not be read; see the errors above"
     assert "Traceback" not in err
@@ -153,7 +165,7 @@ def test_no_image_is_refused(predict, run, tmp_path):
     (tmp_path / "empty").mkdir()
     status, _, err = predict(tmp_path / "empty", "--run", run)
     assert status == 3
-    assert f"{tmp_path / 'empty'}: no .jpg, .jpeg, .png files in it or below" in err
+    assert f"{tmp_path / 'empty'}: has no images (.jpg, .jpeg, .png, .webp, .bmp, " in err
 
 
 def test_no_export_is_refused_with_the_command_that_makes_it(predict, images, tmp_path):

@@ -68,15 +68,15 @@ def saved(folder: Path, name: str) -> Tensors:
 
 
 @pytest.fixture(scope="module")
-def undivided(folder: Path) -> Any:
-    """Return the final state of an undivided run of one rank, trained when it is asked for."""
-    found: dict[str, Tensors] = {}
+def trained(folder: Path) -> Any:
+    """Return the name of a run, and its variables by rank; it is trained when it is asked for."""
+    found: dict[str, list[dict[str, Any]]] = {}
 
-    def run(kind: str) -> Tensors:
-        if kind not in found:
-            train(folder, f"undivided-{kind}", 1, 1, **KINDS[kind])
-            found[kind] = saved(folder, f"undivided-{kind}")
-        return found[kind]
+    def run(kind: str, ranks: int = 1, head_groups: int = 1) -> tuple[str, list[Tensors]]:
+        name = f"{kind}-{ranks}-{head_groups}"
+        if name not in found:
+            found[name] = train(folder, name, ranks, head_groups, **KINDS[kind])
+        return name, [one["variables"] for one in found[name]]
 
     return run
 
@@ -92,18 +92,15 @@ def assert_close(found: Tensors, wanted: Tensors, tolerance: float = 1e-5) -> No
     ("kind", "ranks", "head_groups"),
     [
         ("momentum", 4, 2),
-        ("lars", 4, 2),
+        pytest.param("lars", 4, 2, marks=pytest.mark.long),
         ("adamw", 2, 2),
         pytest.param("accumulation", 4, 2, marks=pytest.mark.long),
         pytest.param("frozen-body", 4, 2, marks=pytest.mark.long),
     ],
 )
-def test_real_steps_equal_those_of_the_undivided_network(
-    folder, undivided, kind, ranks, head_groups
-):
-    name = f"{kind}-{ranks}-{head_groups}"
-    found = [one["variables"] for one in train(folder, name, ranks, head_groups, **KINDS[kind])]
-    wanted = undivided(kind)
+def test_real_steps_equal_those_of_the_undivided_network(folder, trained, kind, ranks, head_groups):
+    name, found = trained(kind, ranks, head_groups)
+    wanted = saved(folder, trained(kind)[0])
     assert_close(saved(folder, name), wanted)
     # It has learnt something, or all runs would be alike.
     start = head_scenarios.plain(ModelConfig(image_size=8), 10).get_layer("logits").kernel.numpy()
@@ -118,17 +115,15 @@ def test_real_steps_equal_those_of_the_undivided_network(
 
 
 @pytest.mark.slow
-def test_an_evaluation_equals_that_of_the_undivided_network(folder, undivided):
-    undivided("momentum")
-    train(folder, "evaluated", 4, 2)
-    found, wanted = (result(folder / "runs" / name) for name in ("evaluated", "undivided-momentum"))
+def test_an_evaluation_equals_that_of_the_undivided_network(folder, trained):
+    whole, divided = (
+        folder / "runs" / trained("momentum", *world)[0] for world in ((1, 1), (4, 2))
+    )
+    found, wanted = result(divided), result(whole)
     assert (found["top1"], found["top5"], found["examples"]) == (
         wanted["top1"], wanted["top5"], 360,
     )  # fmt: skip
-    lines = [
-        list(csv.DictReader((folder / "runs" / name / "predictions.csv").open()))
-        for name in ("evaluated", "undivided-momentum")
-    ]
+    lines = [list(csv.DictReader((run / "predictions.csv").open())) for run in (divided, whole)]
     assert len(lines[0]) == len(lines[1]) == 360
     for one, other in zip(*lines, strict=True):
         for column, value in other.items():
@@ -136,11 +131,12 @@ def test_an_evaluation_equals_that_of_the_undivided_network(folder, undivided):
                 assert float(one[column]) == pytest.approx(float(value), abs=1e-4)
             else:
                 assert one[column] == value, column
-    losses = [
-        metrics(folder / "runs" / name, "evaluation")[-1]["validation_loss"]
-        for name in ("evaluated", "undivided-momentum")
-    ]
+    losses = [metrics(run, "evaluation")[-1]["validation_loss"] for run in (divided, whole)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-6)
+    # In one process, which puts the parts together.
+    (alone,) = run_world(head_scenarios.evaluate_saved, 1, str(divided))
+    assert (alone["top1"], alone["top5"]) == (wanted["top1"], wanted["top5"])
+    assert alone["loss"] == pytest.approx(losses[0], abs=1e-6)
 
 
 @pytest.mark.slow
@@ -219,13 +215,13 @@ def test_losses_gradients_and_predictions_equal_the_undivided_ones(ranks, head_g
 
 
 @pytest.mark.long
-def test_a_run_goes_on_with_other_groups_and_undivided(folder, undivided):
+def test_a_run_goes_on_with_other_groups_and_undivided(folder, trained):
     def go_on(name: str, *legs: tuple[int, int, int]) -> Tensors:
         for ranks, head_groups, steps in legs:
             train(folder, name, ranks, head_groups, steps)
         return saved(folder, name)
 
-    wanted = undivided("momentum")
+    wanted = saved(folder, trained("momentum")[0])
     assert_close(go_on("wider", (2, 2, 10), (4, 2, STEPS)), wanted)
     assert_close(go_on("whole", (2, 2, 10), (1, 1, STEPS)), wanted)
     assert_close(go_on("there-and-back", (1, 1, 5), (2, 2, 10), (2, 1, 15), (2, 2, STEPS)), wanted)
@@ -262,25 +258,15 @@ def test_a_stopped_run_ends_with_the_bits_of_an_undisturbed_one_and_is_exported(
 
 
 @pytest.mark.slow
-def test_a_run_is_evaluated_in_one_process(folder):
-    train(folder, "alone", 2, 2, 5)
-    run = folder / "runs" / "alone"
-    (found,) = run_world(head_scenarios.evaluate_saved, 1, str(run))
-    wanted, line = result(run), metrics(run, "evaluation")[-1]
-    assert (found["top1"], found["top5"]) == (wanted["top1"], wanted["top5"])
-    assert found["loss"] == pytest.approx(line["validation_loss"], abs=1e-6)
-
-
-@pytest.mark.slow
-def test_weights_of_a_file_are_those_of_the_body(folder):
-    train(folder, "source", 2, 2, 10)
-    (file,) = (folder / "runs" / "source" / "checkpoints").glob("*10*/state.safetensors")
+def test_weights_of_a_file_are_those_of_the_body(folder, trained):
+    name, _ = trained("momentum", 4, 2)
+    (file,) = (folder / "runs" / name / "checkpoints").glob("*20*/state.safetensors")
     model = {"weights": str(file)}
     still = {"learning_rate": 1e-30, "weight_decay": 0.0, "rate_scaling": "none"}
     first, second = train(folder, "tuned", 2, 2, 1, model=model, optimizer=still)
     assert "initial weights; logits is divided and keeps its own" in first["printed"]
     assert "initial weights" not in second["printed"]
-    source, tuned = saved(folder, "source"), saved(folder, "tuned")
+    source, tuned = saved(folder, name), saved(folder, "tuned")
     assert np.array_equal(tuned["model/conv/kernel"], source["model/conv/kernel"])
     start = head_scenarios.plain(ModelConfig(image_size=8), 10).get_layer("logits")
     assert np.array_equal(tuned["model/logits/kernel"], start.kernel.numpy())

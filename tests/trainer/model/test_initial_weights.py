@@ -151,7 +151,7 @@ def test_a_choice_of_frozen_layers_that_makes_no_sense_is_refused(frozen, said):
 def test_fine_tuning_starts_from_a_run_and_changes_only_what_is_not_frozen(workplace):
     def train(*args):
         options = ["train", *TINY, "--epochs", "1", "--max-steps", "4", *args]
-        return fork_trainer(*options, cwd=workplace, small=False)
+        return fork_trainer(*options, cwd=workplace, ranks=1, small=False)
 
     network = ("--model.builder", f"{BUILDERS}:good")
     runs = workplace / "runs"

@@ -87,8 +87,8 @@ def test_missing_files_are_reported_together_before_anything_starts(tmp_path):
     with pytest.raises(ConfigError) as caught:
         check_model_files(config, resumes=False)
     assert len(caught.value.problems) == 2
-    with pytest.raises(ConfigError, match="there is no package or module nowhere"):
-        check_model_files(config, resumes=True)
+    # A run that continues has kept the code, and reads no weights.
+    check_model_files(config, resumes=True)
 
 
 def test_dropout_outside_of_a_training_step_is_an_error():

@@ -1,15 +1,11 @@
 """Dropout and its kind: what their random numbers follow from, and that a run can be resumed."""
 
-import signal
-
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
 from tf_keras.src.applications.convnext import StochasticDepth
 
-from tests.trainer.support.command import TINY, final_state
-from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.scenarios import NORMALIZATION, local_gradients, make_loop
 from tests.trainer.support.small_model import small_model
 from trainer.config import ComputeConfig, DataConfig, ModelConfig, OptimizerConfig, TrainConfig
@@ -171,22 +167,3 @@ def test_all_layers_of_keras_repeat_and_vary(layer):
     assert np.array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])
     assert np.array_equal(model(tf.ones([20, 50]), training=False), np.ones([20, 50]))
-
-
-# 3. Runs.
-
-
-@pytest.mark.slow
-def test_a_run_with_dropout_stopped_and_continued_ends_with_the_same_bits(workplace):
-    options = [*TINY, "--epochs", "1", "--model.builder", BUILDER, "--optimizer.accumulation", "2"]
-
-    def train(*args, statuses=(0, 0), **kind):
-        ended = fork_trainer("train", *options, *args, cwd=workplace, small=False, **kind)
-        assert ended.statuses == list(statuses), ended.stderr
-
-    train("--name", "whole")
-    train("--name", "parts", "--max-steps", "7")
-    train("--name", "parts", statuses=(130, 130), stop_at=(0, signal.SIGINT, 20))
-    train("--name", "parts")
-    runs = workplace / "runs"
-    assert final_state(runs / "parts") == final_state(runs / "whole")

@@ -107,17 +107,18 @@ def test_a_bottleneck_strides_in_its_3x3_convolution():
 # 2. Types.
 
 
-@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("precision", ["float32", "mixed_float16", "mixed_bfloat16"])
 def test_logits_are_float32(precision):
     model = build_resnet(TINY, classes=10, precision=precision)
     image = np.zeros([2, 16, 16, 3], np.float32)
     assert model(image, training=False).dtype.name == "float32"
 
 
-def test_mixed_precision_convolves_in_float16_with_float32_weights():
-    model = build_resnet(TINY, classes=10, precision="mixed_float16")
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_mixed_precision_convolves_in_half_precision_with_float32_weights(half):
+    model = build_resnet(TINY, classes=10, precision=f"mixed_{half}")
     convolutions = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
-    assert {layer.compute_dtype for layer in convolutions} == {"float16"}
+    assert {layer.compute_dtype for layer in convolutions} == {half}
     assert {variable.dtype.name for variable in model.variables} == {"float32"}
 
 

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from tests import ROOT
-from tests.trainer.support.command import TINY, result, run_trainer
+from tests.trainer.support.command import TINY, result
+from tests.trainer.support.forked import fork_trainer
 
 DOCUMENT = (ROOT / "docs" / "your-own-model.md").read_text()
 CODE = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
@@ -28,8 +29,9 @@ def test_the_model_of_the_document_trains_on_the_digits(workplace):
     module.write_text(CODE[0])
     short = [*TINY, "--max-steps", "20", "--name", "run", "--model.image-size", "16"]
     exported = ["--export", "True"]
-    done = run_trainer(*command[1].split(), *short, *exported, cwd=workplace)
-    assert done.returncode == 0, done.stdout + done.stderr
+    found = [{"PYTHONPATH": str(workplace)}] * 2
+    done = fork_trainer(*command[1].split(), *short, *exported, cwd=workplace, env=found)
+    assert done.returncode == 0, done.stderr
     assert "starts: mymodels.small:build, 16 px" in done.stdout
     run = workplace / "runs" / "run"
     assert result(run)["steps"] == 20

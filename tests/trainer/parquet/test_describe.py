@@ -13,6 +13,7 @@ import pytest
 
 from common.errors import ConfigError
 from tests.trainer.support.data_sets.image_folders import content
+from tests.trainer.support.data_sets.image_samples import samples
 from tests.trainer.support.data_sets.parquet_files import (
     CLASSES,
     describe,
@@ -26,6 +27,7 @@ from trainer.data.manifest import (
     Sides,
     load_manifest,
     parse_manifest,
+    read_manifest,
 )
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
@@ -179,6 +181,39 @@ def test_columns_that_are_ambiguous_must_be_named(tmp_path):
     refused(tmp_path, "which column is the image is not clear; name it with --image-column")
     put(tmp_path, pa.table({"a": encoded, "x": labels, "y": labels}))
     refused(tmp_path, "which column is the label is not clear; name it with --label-column")
+
+
+def test_labels_that_are_no_integers_are_told_at_once(tmp_path):
+    records = pictures(9)
+    encoded = [record.encoded for record in records]
+    values = pa.array([float(record.label) for record in records])
+    put(tmp_path, pa.table({"image": encoded, "label": values, "age": range(9)}))
+    words = "column 'label' is of the type double, but labels are integers from 0; write them as"
+    refused(tmp_path, words)
+    prepare_parquet(PrepareParquetOptions(input=str(tmp_path), label_column="age"), "")
+
+
+def test_a_class_without_training_images_is_warned_of(tmp_path, capsys):
+    records = pictures(9)
+    put(tmp_path, table([r for r in records if r.label != 1]), table(records))
+    prepare_parquet(PrepareParquetOptions(input=str(tmp_path)), "")
+    warnings = capsys.readouterr().err.splitlines()
+    assert warnings == ["warning: no images in train of 1 class: bee"]
+
+
+def test_images_that_are_not_upright_and_opaque_are_treated_while_they_are_read(tmp_path, capsys):
+    kinds = samples()
+    names = ("JPEG", "JPEG of orientation 6", "CMYK JPEG", "PNG with transparency")
+    rows = [{"bytes": kinds[name].data, "path": ""} for name in names]
+    put(tmp_path, pa.table({"image": rows, "label": [0, 1, 0, 1]}))
+    manifest = prepare_parquet(PrepareParquetOptions(input=str(tmp_path)), "")
+    train = manifest.splits["train"]
+    assert (train.treated, train.encodings) == (3, ("JPEG", "PNG"))
+    assert read_manifest(tmp_path) == manifest
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning.startswith("warning: 6 images are treated whenever read")
+    assert "row group 0, row 1: JPEG, turned upright" in warning
+    verify(tmp_path, VerifyOptions(deep=True, processes=1))
 
 
 def test_fields_whose_names_or_types_only_look_like_those_of_images_are_no_images(tmp_path):

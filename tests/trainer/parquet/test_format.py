@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from tests.trainer.support.command import SMALL, TINY, final_state, metrics, run_trainer
+from tests.trainer.support.command import TINY, final_state, metrics
 from tests.trainer.support.data_sets.parquet_files import (
     describe,
     flip,
@@ -22,6 +22,8 @@ from tests.trainer.support.data_sets.parquet_files import (
 )
 from tests.trainer.support.data_sets.records import plain_record
 from tests.trainer.support.data_sets.sequence import images_read
+from tests.trainer.support.forked import fork_trainer
+from trainer.cli import main
 from trainer.config import DataConfig
 from trainer.data import reader
 from trainer.data.corruption import find_damage
@@ -85,7 +87,7 @@ SECOND = "data/train-00001-of-00002.parquet"
 def test_row_groups_are_permuted_and_not_only_files(numbered):
     source = source_of(numbered)
     order = make_order(replace(source, config=replace(CONFIG, streams=1)), 1)
-    windows = islice(order.endless_windows(0, 0, 0), 20)
+    windows = islice(order.readings(0, 0)[0][0](), 20)
     blocks = [segment.block for window in windows for segment in window.segments]
     firsts = list(dict.fromkeys(blocks))
     assert len(source.counts) == 15
@@ -198,8 +200,7 @@ def test_a_damaged_file_is_named(noise, capfd, damage):
 def test_verify_and_inspect_read_a_good_set(noise, capsys):
     verify(noise, VerifyOptions(str(noise), deep=True, processes=1))
     assert f"{noise}: 4 shards, 180 records, 0 faults" in capsys.readouterr().out
-    done = run_trainer("inspect", str(noise), cwd=noise.parent)
-    assert done.returncode == 0, done.stderr
+    assert main(["inspect", str(noise)]) == 0
     page = (noise / "inspect.html").read_text()
     assert re.search(r"data/train-00000-of-00002.parquet, row group \d, row \d", page)
 
@@ -230,22 +231,20 @@ def test_nulls_of_columns_that_are_not_read_do_no_harm(tmp_path):
 
 @pytest.mark.slow
 def test_files_described_from_the_command_line_are_trained_on_and_resumed_to_the_bit(
-    noise, tmp_path
+    noise, tmp_path, monkeypatch, capsys
 ):
     """By two ranks, in the middle of an epoch of 150 images, with a manifest elsewhere."""
-    said = ("prepare", "parquet", "--input", str(noise), "--output", "described")
-    done = run_trainer(*said, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "150 training images, 30 held-out images, 3 classes" in done.stdout
+    monkeypatch.chdir(tmp_path)
+    assert main(["prepare", "parquet", "--input", str(noise), "--output", "described"]) == 0
+    assert "150 training images, 30 held-out images, 3 classes" in capsys.readouterr().out
     options = [
         *("train", *TINY, "--data.source", "tfrecords", "--data.dir", "described"),
-        *("--ranks", "2", "--batch-size", "8", "--data.shuffle-window", "16"),
+        *("--batch-size", "8", "--data.shuffle-window", "16"),
     ]
 
-    def train(name: str, steps: int, *more: str) -> None:
-        said = [*options, "--name", name, "--max-steps", str(steps), *more]
-        done = run_trainer(*said, cwd=tmp_path, module=SMALL)
-        assert done.returncode == 0, done.stdout + done.stderr
+    def train(name: str, steps: int) -> None:
+        done = fork_trainer(*options, "--name", name, "--max-steps", str(steps), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
 
     train("whole", 14)
     for steps in (5, 14):

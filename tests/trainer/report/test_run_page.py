@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -36,6 +37,12 @@ def run(tmp_path):
 
 def page_of(folder):
     return write_report([folder]).read_text()
+
+
+def test_a_page_with_images_says_so_on_top(run):
+    assert "This page contains 3 copies of images" in Reader.of(page_of(run)).text
+    shutil.rmtree(run / "mistakes")
+    assert "This page contains" not in page_of(run)
 
 
 # 1. What is read.

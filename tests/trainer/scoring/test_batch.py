@@ -91,7 +91,7 @@ def test_each_image_has_a_row_with_the_classes_of_predict(score, run, images, tm
             assert row[f"probability{end}"] == pytest.approx(entry["probability"], abs=1e-6)
     strange = {row["image"]: row for row in rows if row["image"] not in wanted}
     assert strange.keys() == {"1/004.png", "2/005.png"}
-    assert "neither JPEG nor PNG" in strange["1/004.png"]["error"]
+    assert "is not an image of a known kind" in strange["1/004.png"]["error"]
     assert all(row["error"] and row["class_id"] is None for row in strange.values())
 
 
@@ -277,7 +277,7 @@ def test_a_folder_with_something_else_is_left_alone(score, tmp_path):
 def test_a_folder_without_images_is_refused(score, tmp_path):
     status, _, err = score("--output", tmp_path / "scores", source=tmp_path)
     assert status == 3
-    assert "no .jpg, .jpeg, .png files in it or below" in err
+    assert "has no images (.jpg, .jpeg, .png, " in err
     assert not (tmp_path / "scores").exists()
 
 

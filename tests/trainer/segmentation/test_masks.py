@@ -13,10 +13,10 @@ from trainer.data.builtin.digits import load_records
 from trainer.data.example import Record, from_example, to_example
 from trainer.data.manifest import Split
 from trainer.data.source import Source
-from trainer.segmentation.leaf import MASK
+from trainer.segmentation.leaf import MASK, SEGMENTATION
 from trainer.segmentation.mask_files import IGNORED, features
 from trainer.segmentation.masks import Masks
-from trainer.segmentation.scenes import CLASSES, SIZE, scenes
+from trainer.segmentation.scenes import CLASSES, SIZE, TRAINING_IMAGES, scenes
 
 MASKS = Masks()
 PALETTE = np.array([[0, 0, 0], [250, 0, 0], [0, 250, 0], [0, 0, 250]], np.uint8)
@@ -121,7 +121,8 @@ def test_a_record_keeps_its_mask():
     assert from_example(to_example(one)) == replace(one, more={MASK: mask})
 
 
-def test_the_embedded_scenes_show_what_their_masks_say(tmp_path):
+def test_the_embedded_scenes_show_what_their_masks_say():
+    assert SEGMENTATION.embedded.examples == TRAINING_IMAGES
     digits = load_records()
     made = scenes("china.jpg", digits[:40], 20)
     assert made == scenes("china.jpg", digits[:40], 20)

@@ -1,6 +1,7 @@
 """Segmentation: loss, metrics and files, against NumPy."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -132,6 +133,15 @@ def test_the_files_rate_every_example_and_show_the_worst(tmp_path, predictions):
     for number, name in enumerate("abcd"):
         assert int(by_class[name]["pixels"]) == (true == number).sum()
         assert int(by_class[name]["predicted"]) == (predicted == number).sum()
+
+
+def test_no_overlay_is_kept_if_none_is_wanted(tmp_path, predictions):
+    given, held_out = predictions
+    TASK.write_predictions(tmp_path, given, held_out)
+    facts = TASK.write_predictions(tmp_path, given, replace(held_out, shown=False))
+    assert facts["overlays"] == 0
+    assert "--log.images none" in facts["problem"]
+    assert not (tmp_path / "overlays").exists()
 
 
 def test_an_example_that_cannot_be_read_is_told_and_the_others_are_shown(tmp_path, predictions):

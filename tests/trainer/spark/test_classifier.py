@@ -8,6 +8,13 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from common.errors import ConfigError
+from tests.trainer.support.data_sets.image_files import (
+    exif,
+    gradients,
+    jpeg,
+    orientation,
+    with_segment,
+)
 from trainer.data.manifest import load_manifest
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
@@ -79,26 +86,35 @@ def test_it_trains_in_a_pipeline_and_is_saved_and_loaded(spark, frame, tmp_path)
     assert again.transform(frame).collect() == predicted
 
 
-def test_what_is_no_image_has_no_prediction(spark, frame, tmp_path):
+def test_images_are_seen_upright_and_what_is_no_image_has_no_prediction(spark):
     import pandas as pd
     import tensorflow as tf
 
+    from trainer.data.pixels.treatment import treat
     from trainer.spark.classifier import _predict
+
+    plain = jpeg(gradients())
+    lying = with_segment(plain, 0xE1, exif(orientation(6)))
+    damaged = plain[: len(plain) // 2] + b"\xff\xd9"
+    seen = []
 
     class Signature:
         def __call__(self, images):
-            if any(not image for image in images.numpy()):
-                raise tf.errors.InvalidArgumentError(None, None, "no image")
-            count = len(images)
+            encoded = images.numpy().tolist()
+            if damaged in encoded:
+                raise tf.errors.InvalidArgumentError(None, None, "damaged")
+            seen.extend(encoded)
             return {
-                "class_ids": tf.fill([count, 2], 1),
-                "class_names": tf.fill([count, 2], "one"),
-                "probabilities": tf.fill([count, 2], 0.5),
+                "class_ids": tf.fill([len(encoded), 2], 1),
+                "class_names": tf.fill([len(encoded), 2], "one"),
+                "probabilities": tf.fill([len(encoded), 2], 0.5),
             }
 
-    table = _predict(Signature(), pd.Series([b"a", None, b"b"]))
-    assert table["class_name"].tolist() == ["one", None, "one"]
-    assert table["prediction"].isna().tolist() == [False, True, False]
+    table = _predict(Signature(), pd.Series([plain, None, lying, b"text", damaged]))
+    assert table["class_name"].tolist() == ["one", None, "one", None, None]
+    assert table["prediction"].isna().tolist() == [False, True, False, True, True]
+    assert seen == [plain, treat(lying).data]
+    assert seen[1] != lying
 
 
 def test_columns_and_folders_that_do_not_fit_are_refused(spark, frame):

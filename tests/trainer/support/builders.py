@@ -14,6 +14,14 @@ def good(image_size: int, outputs: int) -> keras.Model:
     return keras.Model(image, layers.Dense(outputs, dtype="float32")(layers.Dropout(0.3)(x)))
 
 
+def plain_lambda(image_size: int, outputs: int) -> keras.Model:
+    return _ending(outputs, layers.Lambda(lambda x: 2.0 * x), image_size)
+
+
+def other_activation(image_size: int, outputs: int) -> keras.Model:
+    return _ending(outputs, layers.Activation("elu"), image_size)
+
+
 class Subclassed(keras.Model):  # type: ignore[misc]
     def __init__(self, outputs: int) -> None:
         super().__init__()

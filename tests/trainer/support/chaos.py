@@ -1,10 +1,11 @@
 """A run that is disturbed repeatedly, and compared with one that is not.
 
-A run with 2 ranks is started as a user would start it. A rank or the launcher receives SIGKILL,
-SIGTERM or SIGSTOP while it starts, takes steps, saves or evaluates: each signal in each of these
-phases at least once, then at random. If the launcher restarts the run by itself, this only watches;
-if the run has ended, it runs the same command again. A stopped launcher is continued after some
-seconds, because nothing else would; a stopped rank never is.
+A run with 2 ranks, or with another number each time, is started as a user would start it. A rank
+or the launcher receives SIGKILL, SIGTERM or SIGSTOP while it starts, takes steps, saves or
+evaluates: each signal in each of these phases at least once, then at random. If the launcher
+restarts the run by itself, this only watches; if the run has ended, it runs the same command again.
+A stopped launcher is continued after some seconds, because nothing else would; a stopped rank never
+is.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ SIGNALS = (Signals.SIGKILL, Signals.SIGTERM, Signals.SIGSTOP)
 TARGETS = ("rank 0", "rank 1", "launcher")
 PHASES = get_args(Phase)
 OPTIONS = (
-    *("train", "--ranks", str(RANKS), "--export", "False"),
+    *("train", "--export", "False"),
     *("--log.report", "False", "--checkpoint.every-steps", "10", "--log.every-steps", "5"),
     *("--watchdog.step-seconds", "5", "--watchdog.startup-seconds", "40"),
 )
@@ -48,6 +49,10 @@ TRAININGS = {
     "sharded": ("--preset", "digits", "--sharded.state", "True"),
 }
 """Options of what is trained, by name."""
+ANY = (1, 2, 4)
+"""Numbers of ranks of a run that has another one each time."""
+VIRTUAL = ("--virtual-ranks.count", str(max(ANY)), "--batch-size", "16")
+"""Options of such a run, which ends with the same bits all the same."""
 WAKE_SECONDS = 3.0
 RESUME_TIMEOUT_SECONDS = 300.0
 """Seconds after which a run that has not resumed counts as failed."""
@@ -56,10 +61,10 @@ RESUME_TIMEOUT_SECONDS = 300.0
 class WatchedRun:
     """A run that is started, watched, and restarted whenever it ends."""
 
-    def __init__(self, folder, name, options, log):
+    def __init__(self, folder, name, options, log, choose=lambda: RANKS):
         self.run = folder / "runs" / name
         self._command = [sys.executable, "-m", "trainer", *options, "--name", name]
-        self._folder, self._log = folder, log
+        self._folder, self._log, self._choose = folder, log, choose
         self.process = self._start()
 
     def again(self):
@@ -105,8 +110,10 @@ class WatchedRun:
         }
 
     def target(self, name):
-        """Return the process id of the launcher or a rank."""
-        return self.process.pid if name == "launcher" else self.ranks().get(name)
+        """Return the process id of the launcher or a rank; of rank 0 if it is the only one."""
+        if name == "launcher":
+            return self.process.pid
+        return self.ranks().get(name if self.count > 1 else "rank 0")
 
     def lines(self):
         """Return the lines of the run's metrics.jsonl."""
@@ -123,7 +130,7 @@ class WatchedRun:
 
     def phase(self):
         """Return the phase that rank 0 of the current command reports."""
-        heartbeat, age = HeartbeatFiles(self.run, 0, RANKS).read().get(0, (None, 0.0))
+        heartbeat, age = HeartbeatFiles(self.run, 0, self.count).read().get(0, (None, 0.0))
         # A command that was killed leaves the file of its ranks.
         fresh = time.time() - age >= self._started
         return heartbeat.phase if heartbeat and fresh else None
@@ -146,9 +153,10 @@ class WatchedRun:
 
     def _start(self):
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self._started = time.time()
+        self._started, self.count = time.time(), self._choose()
+        command = [*self._command, "--ranks", str(self.count)]
         return subprocess.Popen(
-            self._command, cwd=self._folder, stdout=self._log, stderr=self._log, env=env
+            command, cwd=self._folder, stdout=self._log, stderr=self._log, env=env
         )
 
 
@@ -203,7 +211,7 @@ def plan(seed, kills):
 def inject(watched, fault, chance):
     """Wait for the phase, send the signal, and wait until the run has resumed."""
     if fault.phase == "start-up":
-        watched.require(lambda: len(watched.ranks()) == RANKS, 60, "all ranks are there")
+        watched.require(lambda: len(watched.ranks()) == watched.count, 60, "all ranks are there")
         # Until TensorFlow is loaded and the ranks connect to each other.
         time.sleep(chance.uniform(0.0, 8.0))
     else:
@@ -283,10 +291,11 @@ class Comparison:
     """Seconds of the run without and with disturbances."""
 
 
-def chaos(folder, seed, kills, extra, say):
-    """Run a training undisturbed, then disturbed."""
+def chaos(folder, seed, kills, extra, say, *, any_ranks=False):
+    """Run a training undisturbed, then disturbed, with any number of ranks each time if asked."""
     chance = random.Random(f"{seed}/times")
-    options = [*OPTIONS, *extra]
+    options = [*OPTIONS, *extra, *(VIRTUAL if any_ranks else ())]
+    choose = (lambda: chance.choice(ANY)) if any_ranks else (lambda: RANKS)
     with (folder / "chaos.log").open("wb") as log:
         begin = time.monotonic()
         say("starting the undisturbed run")
@@ -295,14 +304,15 @@ def chaos(folder, seed, kills, extra, say):
             raise AssertionError(f"the undisturbed run failed, see {folder}/chaos.log")
         between = time.monotonic()
         say(f"it took {between - begin:.0f} s; starting the disturbed run")
-        watched = WatchedRun(folder, "disturbed", options, log)
+        watched = WatchedRun(folder, "disturbed", options, log, choose)
         recoveries, missed = [], 0
         try:
             for fault in plan(seed, kills):
                 recovery = None
                 while recovery is None:
-                    if fault.phase == "start-up" and watched.starts():
-                        # A fault during start-up needs a run that has ended.
+                    if (fault.phase == "start-up" or any_ranks) and watched.starts():
+                        # A fault during start-up, and another number of ranks, need a run that has
+                        # ended.
                         os.kill(watched.process.pid, Signals.SIGTERM)
                         watched.wait(60)
                         watched.again()

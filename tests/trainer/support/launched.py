@@ -1,12 +1,10 @@
 """What a test needs to disturb a training that runs: its output as it comes, and its ranks."""
 
-import os
 import re
-import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -59,19 +57,3 @@ def has_loaded(pid: int, library: str) -> bool:
         return library in Path(f"/proc/{pid}/maps").read_text()
     except OSError:
         return False
-
-
-def freeze(pids: Iterable[int]) -> None:
-    """Stop processes; returns when every thread of theirs stands still."""
-    pids = list(pids)
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    tasks = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
-    wait_until(lambda: all(") T " in (task / "stat").read_text() for task in tasks))
-
-
-def has_pending(pid: int, number: int) -> bool:
-    """Whether a signal has been sent to a process that has not yet taken it."""
-    text = Path(f"/proc/{pid}/status").read_text()
-    masks = re.findall(r"^(?:Shd|Sig)Pnd:\s*([0-9a-f]+)", text, re.MULTILINE)
-    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)

@@ -1,5 +1,7 @@
 """What ranks of tests need, loaded for them to be forked from; no thread and no device is begun."""
 
+import gc
+import importlib
 import os
 
 os.environ |= {
@@ -9,4 +11,19 @@ os.environ |= {
     "OPENBLAS_NUM_THREADS": "1",
 }
 
-from tests.trainer.support import scenarios  # noqa: F401
+for name in (
+    "tests.trainer.support.scenarios",
+    "trainer.classification.report",
+    "trainer.cli",
+    "trainer.export.exporter",
+    "trainer.profiler.observer",
+    "trainer.report.run_page",
+    "trainer.report.write",
+    "trainer.training.command",
+    "trainer.training.run",
+):
+    importlib.import_module(name)
+
+# A collection writes into each object that it looks at: every rank would copy all that is shared.
+gc.collect()
+gc.freeze()

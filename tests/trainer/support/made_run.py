@@ -1,5 +1,6 @@
 """A run folder with a checkpoint, made without training."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,12 +33,18 @@ def lively_model(config: TrainConfig, classes: int) -> keras.Model:
     return model
 
 
-def make_run(path: Path, config: TrainConfig) -> tuple[RunFolder, RunRecord, keras.Model]:
+def make_run(
+    path: Path, config: TrainConfig, evaluation: Mapping[str, float] | None = None
+) -> tuple[RunFolder, RunRecord, keras.Model]:
     """Write the folder of a run of some steps; also gives its record and its model."""
     setup = set_up(replace(config, runs_dir=str(path.parent)), 1, path.name)
     model = lively_model(config, setup.data_set.classes)
+    setup = setup.built(getattr(model, "graph_digest", None))
     setup.folder.create(setup.record)
-    setup.folder.checkpoints.save(STEP, snapshot(variables_by_name(model)), {"evaluation": None})
+    if setup.code is not None:
+        setup.code.keep(setup.folder.path)
+    meta = {**setup.record.to_json(), "evaluation": evaluation}
+    setup.folder.checkpoints.save(STEP, snapshot(variables_by_name(model)), meta)
     return setup.folder, setup.record, model
 
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from common import annotations, fields
 from trainer.config import TrainConfig
+from trainer.leaf import DENSE_TASK
+from trainer.leaves import LEAVES as ROWS
 from trainer.leaves import TASKS
 from trainer.networks import NETWORKS
 from trainer.presets import PRESETS
@@ -98,26 +100,33 @@ def mend_network(picked, value):
         picked["model.network"] = TASKS[value("task")].suggestion.network
 
 
-PARALLEL = {
-    "head.groups": 1,
-    "stages.count": 1,
-    "averaging.every": 1,
-    "sharded.state": False,
-}
-"""Options of which at most one is used, with the values that do not use them."""
+PARALLEL = [leaf for leaf in ROWS if leaf.step_rule or leaf.division]
+"""The leaves of which at most one is used."""
 
 
 def mend_combination(picked, value):
     """Leave one form of parallelism, and what it goes with."""
-    asked = [key for key, off in PARALLEL.items() if value(key) != off]
-    for key in asked[1:]:
-        picked[key] = PARALLEL[key]
+
+    def off(leaf):
+        return {f"{leaf.key}.{key}": default for key, default in vars(leaf.options()).items()}
+
+    asked = [
+        leaf
+        for leaf in PARALLEL
+        if any(value(key) != default for key, default in off(leaf).items())
+    ]
+    for leaf in asked[1:]:
+        picked.update(off(leaf))
+    if "virtual_ranks.count" in LEAVES and value("virtual_ranks.count"):
+        picked["virtual_ranks.count"] = count = 2 << value("virtual_ranks.count") % 6
+        picked["data.streams"] = value("data.streams") * count
     if asked:
         picked["exchange.compression"] = "none"
         picked["compute.xla"] = False
         picked["compute.precision"] = "float32"
-        if TASKS[value("task")].per != "image":
-            picked["head.groups"] = 1
+        excluded = [names for feature in asked[0].features for names in feature.excludes]
+        if TASKS[value("task")].per != "image" and (DENSE_TASK,) in excluded:
+            picked.update(off(asked[0]))
 
 
 @st.composite

@@ -4,7 +4,9 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +195,6 @@ def communicate(config: ExchangeConfig, arrays: list[list[Any]]) -> dict[str, An
         "broadcast_variable": variable.numpy(),
         "broadcast": world.broadcast({"from": world.rank}),
         "gather": world.gather(["rank", world.rank]),
-        "sum": world.sum(np.array([1.0, world.rank])),
     }
 
 
@@ -363,17 +364,13 @@ def pretend_mpi(folder: str) -> str:
     return f"not refused in {Path(folder)}"
 
 
-def check_cluster(args: list[str]) -> str:
-    """Check the cluster; the DataError that it ends with."""
-    from common.arguments import parse
-    from trainer.diagnostics.cluster_check import ClusterCheck, run
-    from trainer.errors import DataError
+def check_cluster(args: list[str]) -> tuple[int, str, str]:
+    """Check the cluster; exit status, stdout and stderr."""
+    from trainer.diagnostics.cluster_check import main
 
-    try:
-        run(parse(ClusterCheck(), "cluster_check", args))
-    except DataError as error:
-        return str(error)
-    return ""
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        status = main(args)
+    return status, out.getvalue(), err.getvalue()
 
 
 def bytes_of_an_epoch(source: Source, ranks: int, buffer: int) -> int:

@@ -11,9 +11,12 @@ def small_model(
     precision: str = "float32",
     seed: int = 0,
     task: str = "classification",
+    *,
+    trial: bool = True,
 ) -> keras.Model:
     """A convolution with batch norm and a dense layer; arguments as those of `build_model`."""
     assert task == "classification"
+    del trial
     policy = keras.mixed_precision.Policy(precision)
     image = keras.Input((config.image_size, config.image_size, 3), name="image")
     init = keras.initializers.GlorotUniform(seed=seed)

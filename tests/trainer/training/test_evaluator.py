@@ -57,6 +57,16 @@ def test_counts_and_loss_equal_numpys_and_fillers_do_not_count():
     assert 0 < top1 < top5 < 1
 
 
+def test_the_loss_is_rounded_once_whatever_the_order_of_examples():
+    noise, model = np.random.default_rng(0), linear_model()
+    batches = [make_batch(noise, [1.0] * 7) for _ in range(40)]
+    evaluator = Evaluator(Classification(12), model, Alone(), NORMALIZATION, xla=False)
+    losses = {
+        evaluator.run([batches[number] for number in noise.permutation(40)]).loss for _ in range(9)
+    }
+    assert len(losses) == 1
+
+
 def test_predictions_are_those_that_were_counted_in_their_order():
     noise, model = np.random.default_rng(0), linear_model()
     batches = [make_batch(noise, [1.0] * 40), make_batch(noise, [1.0, 0.0] + [1.0] * 11)]

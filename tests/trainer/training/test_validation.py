@@ -30,7 +30,7 @@ def test_weights_after_a_rollback_are_evaluated_even_if_those_of_the_same_step_w
     evaluator.run.side_effect = [Evaluation({"top1": top1}, 1.0, 9) for top1 in (0.5, 0.25)]
     validation = Validation(
         Classification(3), evaluator, MagicMock(), MagicMock(), world, MagicMock(), PhaseTimer(),
-        lambda: None,
+        lambda: None, shown=True,
     )  # fmt: skip
     before = {"step": 10, **validation.to_meta(10)}
     validation.evaluate(20)
@@ -107,6 +107,14 @@ def test_bytes_that_are_no_image_are_a_problem_not_a_failure(tmp_path):
     facts = write_predictions(tmp_path, predictions(4), CLASSES, lambda index: broken[index])
     assert facts["images"] == 0
     assert "held-out example 3" in facts["problem"]
+
+
+def test_no_image_is_kept_if_none_is_wanted(tmp_path):
+    write_predictions(tmp_path, predictions(), CLASSES, lambda _: encode((8, 8)))
+    facts = write_predictions(tmp_path, predictions(), CLASSES, None)
+    assert (facts["images"], facts["mistakes"]) == (0, 2)
+    assert "--log.images none" in facts["problem"]
+    assert [path.name for path in tmp_path.iterdir()] == ["predictions.csv"]
 
 
 def test_predictions_that_cannot_be_written_are_absent(tmp_path):

@@ -1,63 +1,28 @@
-"""From the bytes of any image file to an image that the reader of shards can decode.
+"""How `prepare` treats the images that it writes."""
 
-JPEGs in RGB or grey and plain 8-bit PNGs are kept byte for byte, without decoding their pixels.
-All other images are decoded once, here, and converted to baseline JPEG.
-"""
-
-import io
-import multiprocessing
 import os
 import re
-import zlib
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import Image
 
 from common.errors import ConfigError
+from trainer.data.pixels.treatment import (
+    QUALITY,
+    Encoded,
+    Levels,
+    RejectedError,
+    Shrink,
+    TooManyPixelsError,
+    open_image,
+    treat,
+)
 from trainer.data.prepare.options import WriteOptions
-from trainer.data.prepare.rejected import RejectedError, allowed_rejections
-
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
-"""Accepted formats, by Pillow's names; each further decoder would be one more to trust."""
-
-QUALITY = 95
-"""JPEG quality of converted images; with full colour resolution hardly any loss is visible."""
-
-UNTOUCHED = "copied untouched"
-LARGE = 8_000_000
-"""Size, in pixels, from which only one process at a time may decode an image, so that the memory of
-all processes together stays bounded."""
-
-_KEPT_PROCESSES = {0xC0: UNTOUCHED, 0xC1: UNTOUCHED, 0xC2: "kept: progressive JPEG"}
-"""Treatment of JPEGs that every decoder accepts, by the marker that starts their frame: baseline,
-extended, progressive. TensorFlow does not decode lossless JPEGs, and not all decoders accept
-arithmetic coding."""
-
-_BIT_DEPTH = 24
-"""Byte offset of a PNG's bit depth: after signature, length, type, width and height."""
-
-_TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-"""Transpositions that turn an image upright, by EXIF orientation."""
+from trainer.data.prepare.rejected import allowed_rejections
 
 REENCODED_QUALITY = 90
 _REENCODE = re.compile(r"([1-9][0-9]{0,4})(?::([1-9][0-9]?|100))?")
-
-_NO_FRAME = (0xC4, 0xC8, 0xCC)
-"""Markers in the range of frame markers that do not start a frame."""
-
-_turn = multiprocessing.get_context("fork").Lock()
 
 
 @dataclass(frozen=True)
@@ -97,259 +62,30 @@ def make_rules(options: WriteOptions) -> Rules:
     return Rules(options.max_pixels, int(match[1]), int(match[2] or REENCODED_QUALITY))
 
 
-# Disables Pillow's own limit; --max-pixels is checked before anything is decoded.
-Image.MAX_IMAGE_PIXELS = None
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """An image that the reader of shards can decode."""
-
-    data: bytes
-    format: str
-    """Format: JPEG or PNG."""
-    height: int
-    width: int
-    treatment: str
-    """What was done to the image, in words that a summary counts."""
-
-
-def encode(data: bytes, name: str, rules: Rules) -> Encoded:
-    """Keep or convert one image.
+def encode(data: bytes, name: str, rules: Rules, levels: Levels | None = None) -> Encoded:
+    """Keep or convert one image; see `treat`.
 
     Args:
         data: Bytes of the file.
         name: File name, whose extension is checked.
         rules: How to treat the image.
+        levels: How values of more than 8 bits are converted.
 
     Raises:
-        RejectedError: The file is not an image, is damaged or too large, or its pixels cannot be
-            converted to 8 bits.
+        RejectedError: See `treat`; or the name is that of another kind of file.
     """
-    if not data:
-        raise RejectedError("is empty")
-    if rules.short_side is None and data.startswith(b"\xff\xd8\xff") and jpeg_ends(data):
-        # Most images are plain JPEGs, and Pillow would take longer than everything else here.
-        frame = plain_jpeg(data)
-        if frame:
-            _check(name, "JPEG", frame.height, frame.width, rules)
-            treatment = _KEPT_PROCESSES[frame.process]
-            return Encoded(data, "JPEG", frame.height, frame.width, treatment)
-    image = _open(data)
-    width, height = image.size
-    _check(name, str(image.format), height, width, rules)
-    if image.format == "PNG" and not getattr(image, "tile", None):
-        raise RejectedError("has no pixels")
-    orientation = _orientation(image, data)
-    kept = _kept(image, data) if orientation == 1 and rules.short_side is None else None
-    if kept and image.format == "PNG" and not png_is_whole(data):
-        # TensorFlow rejects a PNG that is not whole; Pillow accepts it if only its end is missing.
-        kept = None
-    elif kept and image.format != "PNG" and not jpeg_ends(data):
-        # Its end is missing, or bytes follow it; decoding shows which.
-        _decode(image)
-    if kept:
-        format_ = "PNG" if image.format == "PNG" else "JPEG"
-        return Encoded(data, format_, height, width, kept)
-    with bounded(image), damage("cannot be converted"):
-        treatment = _conversion(image, data, orientation, rules)
-        return _convert(image, orientation, rules, treatment)
-
-
-@contextmanager
-def damage(what: str) -> Iterator[None]:
-    """Reject an image if its decoder raises any exception."""
+    suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 - pathlib takes as long as the rest
+    if suffix and suffix not in _extensions():
+        kind = open_image(data).format
+        raise RejectedError(f"holds a {kind}, but {suffix} is no image's extension")
+    shrink = Shrink(rules.short_side, rules.quality) if rules.short_side else None
     try:
-        yield
-    except (RejectedError, MemoryError):
-        raise
-    # On damaged files Pillow may raise any exception of its parsers.
-    except Exception as error:
-        raise RejectedError(f"{what} ({error})") from error
-
-
-def _open(data: bytes) -> Image.Image:
-    """Read only the header."""
-    with damage("has a damaged header"):
-        try:
-            return Image.open(io.BytesIO(data), formats=FORMATS)
-        except UnidentifiedImageError:
-            kinds = ", ".join(FORMATS)
-            raise RejectedError(f"is not an image of a known kind ({kinds})") from None
+        return treat(data, rules.max_pixels, shrink, levels)
+    except TooManyPixelsError as error:
+        raise RejectedError(f"{error} (--max-pixels)") from error
 
 
 @cache
 def _extensions() -> dict[str, str]:
     Image.init()
     return Image.registered_extensions()
-
-
-def _check(name: str, format_: str, height: int, width: int, rules: Rules) -> None:
-    suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 - pathlib takes as long as the rest
-    if suffix and suffix not in _extensions():
-        raise RejectedError(f"holds a {format_}, but {suffix} is no image's extension")
-    if width * height > rules.max_pixels:
-        raise RejectedError(
-            f"has {width} x {height} pixels, more than --max-pixels {rules.max_pixels}"
-        )
-
-
-def _orientation(image: Image.Image, data: bytes) -> int:
-    """Return the EXIF orientation, 1 if the image is upright or has none."""
-    if image.format == "PNG":
-        if b"eXIf" not in data:
-            return 1
-        if "exif" not in image.info:
-            # The EXIF chunk is after the pixels, where Pillow looks only while it decodes them.
-            _decode(image)
-    try:
-        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
-    except Exception:  # noqa: BLE001 - a block that cannot be read has no orientation
-        return 1
-    return int(orientation) if orientation in _TURNS else 1
-
-
-def _kept(image: Image.Image, data: bytes) -> str | None:
-    """Return the treatment of an image that can be kept unchanged; None if it cannot."""
-    if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
-        return _KEPT_PROCESSES.get(jpeg_process(data))
-    plain = image.mode in ("RGB", "L", "P", "1") and "transparency" not in image.info
-    if image.format == "PNG" and plain and data[_BIT_DEPTH] <= 8:
-        return "kept: PNG"
-    return None
-
-
-def _conversion(image: Image.Image, data: bytes, orientation: int, rules: Rules) -> str:
-    """Return the treatment of an image that is encoded again."""
-    kind = str(image.format)
-    if image.format == "PNG" and data[_BIT_DEPTH] > 8:
-        kind = "16-bit PNG"
-    elif image.mode == "CMYK":
-        kind = f"CMYK {kind}"
-    elif _is_transparent(image):
-        kind += " with transparency"
-    if image.format != "MPO" and getattr(image, "is_animated", False):
-        kind += ", first of several frames"
-    if orientation != 1:
-        kind += ", turned upright"
-    return f"{'converted' if rules.short_side is None else 'encoded again'}: {kind}"
-
-
-def bounded(image: Image.Image) -> AbstractContextManager[object]:
-    """Return a context that lets only one process at a time decode a large image."""
-    return _turn if image.width * image.height > LARGE else nullcontext()
-
-
-def _decode(image: Image.Image) -> None:
-    with bounded(image), damage("cannot be decoded"):
-        image.load()
-
-
-def _convert(image: Image.Image, orientation: int, rules: Rules, treatment: str) -> Encoded:
-    side = rules.short_side
-    scale = min(1.0, side / min(image.size)) if side else 1.0
-    size = max(round(image.width * scale), 1), max(round(image.height * scale), 1)
-    if scale < 1:
-        # A JPEG can be decoded at 1/2, 1/4 or 1/8 of its size at lower cost.
-        image.draft(None, size)
-    with damage("cannot be decoded"):
-        image.load()
-    plain = _to_8_bits(image)
-    if plain.size != size:
-        plain = plain.resize(size, Image.Resampling.BICUBIC)
-    # Pillow itself turns a TIFF upright while it decodes.
-    if orientation != 1 and image.format != "TIFF":
-        plain = plain.transpose(_TURNS[orientation])
-    # Pillow would write metadata of the source, such as the comment of a GIF.
-    plain.info = {}
-    buffer = io.BytesIO()
-    if side:
-        plain.save(buffer, "JPEG", quality=rules.quality)
-    else:
-        plain.save(buffer, "JPEG", quality=QUALITY, subsampling="4:4:4")
-    return Encoded(buffer.getvalue(), "JPEG", plain.height, plain.width, treatment)
-
-
-def _is_transparent(image: Image.Image) -> bool:
-    return "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info
-
-
-def _to_8_bits(image: Image.Image) -> Image.Image:
-    """Convert to RGB or grey of 8 bits; transparent pixels become white, as on a page."""
-    if image.mode in ("I;16", "I;16B", "I;16L"):
-        # Half a level is added because the fraction is truncated.
-        return image.convert("I").point(lambda value: value * (1 / 257) + 0.5).convert("L")
-    if image.mode in ("I", "F"):
-        raise RejectedError(f"has pixels of 32 bits (mode {image.mode}), whose range is unknown")
-    if _is_transparent(image):
-        above = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
-    return image.convert("L" if image.mode in ("1", "L") else "RGB")
-
-
-class Frame(NamedTuple):
-    """Contents of the frame header of a JPEG."""
-
-    process: int
-    """Coding process, see `jpeg_process`."""
-    height: int
-    width: int
-
-
-def plain_jpeg(data: bytes) -> Frame | None:
-    """Return the frame header of a plain JPEG: 8 bits, grey or three colours, at most progressive,
-    without EXIF or XMP. Return None for any other JPEG, or if anything about it is unusual.
-    """
-    at, frame = 2, None
-    while at + 10 <= len(data) and data[at] == 0xFF:
-        marker, start = data[at + 1], at + 4
-        if marker == 0xDA:
-            return frame
-        if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
-            height = data[start + 1] << 8 | data[start + 2]
-            width = data[start + 3] << 8 | data[start + 4]
-            plain = marker <= 0xC2 and data[start] == 8 and data[start + 5] in (1, 3)
-            if frame or not plain or not height or not width:
-                return None
-            frame = Frame(marker, height, width)
-        elif marker == 0xE1 or marker < 0xC0:
-            # EXIF or XMP, which may contain an orientation; or a segment without a length.
-            return None
-        at += 2 + (data[at + 2] << 8 | data[at + 3])
-    return None
-
-
-def jpeg_process(data: bytes) -> int:
-    """Return the marker that starts a JPEG's frame, which is its coding process; 0 without one.
-
-    ITU-T T.81, table B.1: 0xC0 is baseline, 0xC1 extended, 0xC2 progressive, 0xC3 lossless.
-    """
-    at = 2
-    while at + 4 <= len(data):
-        marker = data[at + 1]
-        if data[at] != 0xFF or marker in (0x00, 0xFF):
-            # Padding or meaningless bytes, which all decoders skip.
-            at += 1
-        elif 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
-            return marker
-        else:
-            at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-    return 0
-
-
-def jpeg_ends(data: bytes) -> bool:
-    """Return whether a JPEG ends with its end marker; other bytes may follow the marker."""
-    return data.endswith(b"\xff\xd9")
-
-
-def png_is_whole(data: bytes) -> bool:
-    """Return whether a PNG has all its chunks, and each matches its checksum."""
-    view, at = memoryview(data), 8
-    while at + 12 <= len(data):
-        end = at + 8 + int.from_bytes(view[at : at + 4], "big")
-        if zlib.crc32(view[at + 4 : end]) != int.from_bytes(view[end : end + 4], "big"):
-            return False
-        if data[at + 4 : at + 8] == b"IEND":
-            return True
-        at = end + 4
-    return False

@@ -11,11 +11,8 @@ from trainer.data.prepare.job import prepare
 from trainer.data.prepare.options import PrepareFolderOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
+from trainer.data.prepare.splits import split_folders, split_of
 from trainer.errors import DataError
-
-TRAINING = ("train", "training")
-VALIDATION = ("validation", "val", "valid", "test", "testing")
-"""Names of the folder of held-out images, in upper or lower case; the first that exists is used."""
 
 
 def prepare_folder(
@@ -46,14 +43,12 @@ def folder_inputs(root: Path) -> Inputs:
     """
     root = root.resolve()
     above = _folders(root)
-    lower = {name.lower(): name for name in above}
-    train = next((lower[name] for name in TRAINING if name in lower), None)
-    validation = next((lower[name] for name in VALIDATION if name in lower), None)
+    train, validation = split_folders(above)
     notes = []
     if train and validation:
         splits = {"train": root / train, "validation": root / validation}
         left = [_shown(name) for name in above if name not in (train, validation)]
-        if validation.lower().startswith("test"):
+        if split_of(validation) == "test":
             notes.append(f"{validation}/ is used for evaluation, as there is no validation/")
         if left:
             notes.append(f"ignored beside {train}/ and {validation}/: {', '.join(left)}")

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from trainer.data.prepare.encode import Encoded
-from trainer.data.prepare.rejected import HIDDEN, RejectedError, RejectedFile
+from trainer.data.pixels.treatment import Encoded, RejectedError
+from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.errors import DataError
 
 _COMPRESSED = {
@@ -49,7 +49,8 @@ class ImageFile:
     split: str
     """Split: train or validation; empty if it is still undecided."""
     name: str
-    """Path in the input, with `/`, unique in its split. Becomes image/filename."""
+    """Path in the input, with `/`, unique in its split. Becomes image/filename unless records get
+    new names."""
     label: int
     """Index of the class, counted from 0."""
     container: str
@@ -60,6 +61,15 @@ class ImageFile:
     """Size in bytes."""
     changed: int = 0
     """Time of the container's last change, in ns since 1970."""
+    page: int = 0
+    """Number of the image in a file of several, from 0."""
+    shown: str = ""
+    """New name of the record, if it is not that of the file; the listing gives it."""
+
+    @property
+    def title(self) -> str:
+        """Name of the record, by which everything after the listing calls the image."""
+        return self.shown or self.name
 
 
 class ImageReader(Protocol):
@@ -395,6 +405,8 @@ class FileReader:
 
 
 def _where(file: ImageFile) -> str:
+    if file.shown:
+        return file.shown
     return file.container if _stands_alone(file) else f"{file.container}: {file.name}"
 
 

@@ -11,11 +11,11 @@ of processes and however often it was interrupted.
 """
 
 import hashlib
+import os
 import shutil
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -24,6 +24,7 @@ import PIL
 
 from common.text import plural
 from trainer.data.formats.tfrecord import FRAME, shard_name
+from trainer.data.intake.names import write_table
 from trainer.data.manifest import (
     INDEX_EVERY,
     SCHEMA,
@@ -31,10 +32,13 @@ from trainer.data.manifest import (
     Origin,
     Shard,
     SplitCounts,
-    empty_classes,
+    warn_of_empty_classes,
 )
+from trainer.data.pixels.treatment import Levels
 from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import FileReader, Inputs
+from trainer.data.prepare.intake import AS_BEFORE, make_intake, tell_intake, tell_narrow
+from trainer.data.prepare.levels import Values, store_levels, stored_levels
 from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
@@ -48,6 +52,7 @@ from trainer.data.prepare.shards import (
     WrittenShard,
     part_file,
     survey_files,
+    survey_values,
     write_shard,
 )
 from trainer.data.prepare.statistics import IMAGES, Survey
@@ -55,13 +60,13 @@ from trainer.errors import DataError
 
 _FIELDS = 300
 """Approximate bytes of a record besides its image: the names and numbers of its Example."""
+_LEVELS_TASK = 2000
+"""Number of files per task that looks for images of more than 8 bits."""
 _SURVEY_TASK = 32
 """Number of files per task of the survey."""
 FEWEST_IMAGES = INDEX_EVERY
 """Fewest images of a shard that is smaller than its target size: those between two records at which
 reading can begin."""
-_SHOWN = 5
-"""Most classes named in a warning."""
 
 
 def prepare(
@@ -88,7 +93,7 @@ def prepare(
             something else.
         UserError: The command was interrupted; says what is done and how to continue.
     """
-    rules = make_rules(options)
+    rules, intake = make_rules(options), make_intake(options, output, os.environ)
     check_folder(output)
     with (
         interruptible(lambda: _finished_shards(output)),
@@ -96,12 +101,16 @@ def prepare(
         tempfile.TemporaryDirectory(prefix="prepare-") as scratch,
     ):
         listing = Listing(Path(scratch) / "listing.sqlite")
-        listing.fill(inputs, options.seed, held_out)
+        inputs = intake.pages(inputs, options)
+        listing.fill(inputs, options.seed, held_out, intake.naming, intake.group(options))
+        if options.name_table:
+            write_table(Path(options.name_table), listing.names())
         sizes = listing.split_sizes()
         usable = sum(size.files for size in sizes.values())
         rejections = Rejections(listing.rejected(), usable, options)
         _check_splits(inputs, sizes, rejections)
-        for note in inputs.notes:
+        # A note may name folders of the input.
+        for note in () if intake.naming.changes else inputs.notes:
             print(note, flush=True)
         identity = hash_inputs(listing, inputs, options, rules, held_out)
         complete = finished(output, identity)
@@ -112,8 +121,17 @@ def prepare(
         least = begin(output, identity)
         reader = inputs.unpack(output / PARTS, options.processes) if inputs.unpack else FileReader
         preparation = Preparation(
-            listing.path, output, inputs.classes, inputs.synsets, rules, inputs.targets, reader
+            listing.path,
+            output,
+            inputs.classes,
+            inputs.synsets,
+            rules,
+            inputs.targets,
+            reader,
+            intake.without_key(),
         )
+        levels = _levels(preparation, sizes, options, work_through)
+        preparation = replace(preparation, intake=replace(preparation.intake, levels=levels))
         survey = _survey(preparation, sizes["train"].files, options.processes)
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
         _write(output, shards, options.processes, rejections, work_through)
@@ -140,9 +158,13 @@ def _check_splits(inputs: Inputs, sizes: dict[str, SplitSize], rejections: Rejec
 def hash_inputs(
     listing: Listing, inputs: Inputs, options: WriteOptions, rules: Rules, held_out: float
 ) -> str:
-    """Return a hash of everything that affects the shards, Pillow's version included."""
+    """Return a hash of everything that affects the shards, Pillow's version included. Options of
+    the intake that change nothing are left out, as in earlier versions, which had none.
+    """
+    taken = [(name, getattr(options, name)) for name, value in AS_BEFORE.items()
+             if getattr(options, name) != value]  # fmt: skip
     shaping = (SCHEMA, PIL.__version__, inputs.classes, inputs.synsets, rules, options.seed,
-               options.shard_mb, held_out, listing.hash())  # fmt: skip
+               options.shard_mb, held_out, listing.hash(), *taken)  # fmt: skip
     return hashlib.sha256(repr(shaping).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
@@ -162,6 +184,35 @@ def _survey(preparation: Preparation, files: int, processes: int) -> Survey:
             f"none of the first {end:,} files is a usable image; for example, {name} {reason}"
         )
     return total
+
+
+def _levels(
+    preparation: Preparation,
+    sizes: Mapping[str, SplitSize],
+    options: WriteOptions,
+    work_through: WorkThrough,
+) -> Levels | None:
+    """Return the levels of deep images, found in a pass over all files if that is asked for."""
+    parts, choice = preparation.output / PARTS, options.levels
+    if choice not in ("auto", "percentiles"):
+        return preparation.intake.levels
+    known = stored_levels(parts)
+    if known:
+        return known[0]
+    tasks = [
+        FileRange(preparation, split, begin, min(begin + _LEVELS_TASK, size.files))
+        for split, size in sizes.items()
+        for begin in range(0, size.files, _LEVELS_TASK)
+    ]
+    total, images = Values(), sum(size.files for size in sizes.values())
+    with work_through(
+        survey_values, tasks, images, "looking for deep images", options.processes
+    ) as results:
+        for values in results:
+            total.merge(values)
+    levels = total.levels(choice)
+    store_levels(parts, levels)
+    return levels
 
 
 def plan_shards(
@@ -257,11 +308,15 @@ def _manifest(
     described: dict[str, list[Shard]] = {}
     counts: dict[str, SplitCounts] = {}
     treatment: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    narrow: list[str] = []
     for name, files in shards.items():
         written = WrittenShard.load(part_file(output, name))
         described.setdefault(files.split, []).append(written.shard)
         counts.setdefault(files.split, SplitCounts.empty(len(classes))).merge(written.counts)
         treatment.update(written.treatment)
+        found.update(written.found)
+        narrow += written.narrow
     if rejections.count:
         treatment["rejected"] = rejections.count
     for split, split_counts in counts.items():
@@ -269,11 +324,16 @@ def _manifest(
             raise DataError(
                 f"{split}: has no usable image; see {output / REJECTED} for the reasons"
             )
+    tell_narrow(narrow, preparation.intake.levels)
     return Manifest(
         classes=classes,
         normalization=survey.pixels.normalization(),
         splits={name: counts[name].split(tuple(parts)) for name, parts in described.items()},
-        origin=replace(origin, treatment=dict(sorted(treatment.items()))),
+        origin=replace(
+            origin,
+            treatment=dict(sorted(treatment.items())),
+            intake=preparation.intake.record(found, len(narrow)),
+        ),
     )
 
 
@@ -285,14 +345,12 @@ def _tell(output: Path, manifest: Manifest, rejections: Rejections, *, counted: 
             f"{name}: {plural(split.examples, 'image')} in {plural(count, 'shard')} of"
             f" {split.bytes / count / 1e6:,.1f} MB"
         )
-        # Labels that follow from other files need not name all classes.
-        empty = empty_classes(manifest, name) if counted else []
-        if empty:
-            shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
-            which = f"{name} of {_classes(len(empty))}"
-            print(f"warning: no images in {which}: {shown}", file=sys.stderr)
+    # Labels that follow from other files need not name all classes.
+    if counted:
+        warn_of_empty_classes(manifest)
     print(_listed({k: n for k, n in manifest.origin.treatment.items() if k != "rejected"}))
     rejections.tell(output)
+    tell_intake(manifest.origin.intake)
     print(f"{output}: {_classes(len(manifest.classes))}, version {manifest.version}")
 
 

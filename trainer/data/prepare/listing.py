@@ -6,26 +6,29 @@ the file system lists files.
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import xxhash
 
+from trainer.data.intake.groups import Group, hold_out
+from trainer.data.intake.names import Naming
 from trainer.data.prepare.input_files import ImageFile, Inputs
 from trainer.data.prepare.rejected import RejectedFile
+from trainer.errors import DataError
 
 _CACHE_KIB = 4096
 """Memory that SQLite may use in each process, in KiB."""
 _TOLD_EVERY = 100_000
 """Number of files between two progress lines of listing."""
 
-_COLUMNS = "split, name, label, container, offset, size, changed"
+_COLUMNS = "split, name, label, container, offset, size, changed, page, shown"
 _SCHEMA = """
 CREATE TABLE listed (split TEXT, name BLOB, label INTEGER, container BLOB, offset INTEGER,
-    size INTEGER, changed INTEGER, key BLOB);
-CREATE TABLE refused (split TEXT, name BLOB, reason TEXT);
+    size INTEGER, changed INTEGER, page INTEGER, shown TEXT, key BLOB, part TEXT);
+CREATE TABLE refused (split TEXT, name BLOB, reason TEXT, shown TEXT);
 """
 # Of the files that are not split yet, the first of each class by key go to the validation split:
 # the requested fraction, but at least one and not all.
@@ -37,12 +40,23 @@ CREATE TEMP TABLE held AS SELECT id FROM (
     WHERE rank <= min(max(round(whole * {part}), 1), whole - 1);
 UPDATE listed SET split = 'validation' WHERE rowid IN (SELECT id FROM held);
 """
+_IN_TWO = """
+SELECT count(*), min(part) FROM (SELECT part FROM listed GROUP BY part
+    HAVING count(DISTINCT split) > 1)
+"""
 _ORDER = """
 CREATE TABLE ordered (split TEXT, position INTEGER, name BLOB, label INTEGER, container BLOB,
-    offset INTEGER, size INTEGER, changed INTEGER, PRIMARY KEY (split, position)) WITHOUT ROWID;
+    offset INTEGER, size INTEGER, changed INTEGER, page INTEGER, shown TEXT,
+    PRIMARY KEY (split, position)) WITHOUT ROWID;
 INSERT INTO ordered SELECT split, row_number() OVER (PARTITION BY split ORDER BY key, name) - 1,
-    name, label, container, offset, size, changed FROM listed ORDER BY split, key, name;
+    name, label, container, offset, size, changed, page, shown FROM listed
+    ORDER BY split, key, name;
 DROP TABLE listed;
+"""
+_NUMBER = """
+UPDATE ordered SET shown = printf('%09d', position);
+UPDATE refused SET shown = printf('rejected-%09d', (SELECT count(*) FROM refused AS other
+    WHERE (other.split, other.name) < (refused.split, refused.name)));
 """
 
 
@@ -68,36 +82,103 @@ class Listing:
         """Close the file without deleting it."""
         self._database.close()
 
-    def fill(self, inputs: Inputs, seed: int, held_out: float) -> None:
+    def fill(
+        self,
+        inputs: Inputs,
+        seed: int,
+        held_out: float,
+        naming: Naming = Naming(),  # noqa: B008 - frozen
+        group: Callable[[ImageFile], str] | None = None,
+    ) -> None:
         """List all files and assign each its position.
 
         Args:
             inputs: Files to list.
             seed: Seed of the positions.
             held_out: Fraction of each class to hold out, of files that are not split yet.
+            naming: How records are named.
+            group: Returns the group of a file, whose files stay in one split; None if each file is
+                on its own.
+
+        Raises:
+            DataError: A file has no group, or the folders put a group into two splits.
         """
         self._database.executescript(_SCHEMA)
-        rows = self._rows(inputs, str(seed).encode())
-        self._database.executemany("INSERT INTO listed VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        rows = self._rows(inputs, str(seed).encode(), naming, group)
+        marks = ", ".join("?" * 11)
+        self._database.executemany(f"INSERT INTO listed VALUES ({marks})", rows)  # noqa: S608
+        if group:
+            self._check_groups(naming)
         undivided = "SELECT 1 FROM listed WHERE split = '' LIMIT 1"
         if self._database.execute(undivided).fetchone():
-            self._database.executescript(_DIVIDE.format(part=float(held_out)))
+            if group:
+                self._divide_groups(held_out)
+            else:
+                self._database.executescript(_DIVIDE.format(part=float(held_out)))
         self._database.executescript(_ORDER)
+        if naming.mode == "numbered":
+            self._database.executescript(_NUMBER)
         self._database.commit()
 
-    def _rows(self, inputs: Inputs, seed: bytes) -> Iterator[tuple[Any, ...]]:
+    def _rows(
+        self,
+        inputs: Inputs,
+        seed: bytes,
+        naming: Naming,
+        group: Callable[[ImageFile], str] | None,
+    ) -> Iterator[tuple[Any, ...]]:
         for number, file in enumerate(inputs.files(), 1):
             if number % _TOLD_EVERY == 0:
                 print(f"listing: {number:,} files so far", flush=True)
             name = os.fsencode(file.name)
+            shown = naming.hashed(name) if naming.changes else ""
             if isinstance(file, RejectedFile):
-                row = (file.split, name, file.reason)
-                self._database.execute("INSERT INTO refused VALUES (?, ?, ?)", row)
+                row = (file.split, name, naming.reason(file.reason, file.name), shown)
+                self._database.execute("INSERT INTO refused VALUES (?, ?, ?, ?)", row)
                 continue
-            key = xxhash.xxh3_128_digest(seed + b"/" + name)
+            # Otherwise the order would show whether a name that one knows is in the data set.
+            key = xxhash.xxh3_128_digest(seed + b"/" + (shown.encode() or name))
             container = os.fsencode(file.container)
-            yield (file.split, name, file.label, container, file.offset, file.size,
-                   file.changed, key)  # fmt: skip
+            part = group(file) if group else ""
+            if group and not part:
+                raise DataError(
+                    f"{shown or file.name}: has no group; --group-by must find one for every file"
+                )
+            yield (file.split, name, file.label, container, file.offset, file.size, file.changed,
+                   file.page, shown, key, part)  # fmt: skip
+
+    def _check_groups(self, naming: Naming) -> None:
+        """Raises:
+        DataError: The given splits share groups.
+        """
+        count, first = self._database.execute(_IN_TWO).fetchone()
+        if count:
+            example = naming.hashed(first.encode()) if naming.changes else first
+            named = f", such as {example}" if example else ""
+            raise DataError(
+                f"{count:,} groups of --group-by are in more than one split{named}; the folders of"
+                " the input divide them: move the files of each group into one"
+            )
+
+    def _divide_groups(self, held_out: float) -> None:
+        # In the order of the first keys, so that the choice depends on the seed.
+        query = """SELECT part, label, count(*) FROM listed WHERE split = '' GROUP BY part, label
+            ORDER BY min(key)"""
+        counts: dict[str, dict[int, int]] = {}
+        for part, label, count in self._database.execute(query):
+            counts.setdefault(part, {})[label] = count
+        chosen = hold_out([Group(name, of) for name, of in counts.items()], held_out)
+        self._database.execute("UPDATE listed SET split = 'train' WHERE split = ''")
+        self._database.executemany(
+            "UPDATE listed SET split = 'validation' WHERE part = ?", ((name,) for name in chosen)
+        )
+
+    def names(self) -> Iterator[tuple[str, str, str]]:
+        """Yield split, new name and old name of every record and every rejected file."""
+        for table in ("ordered", "refused"):
+            query = f"SELECT split, shown, name FROM {table} ORDER BY split, shown"  # noqa: S608
+            for split, shown, name in self._database.execute(query):
+                yield split, shown, os.fsdecode(name)
 
     def split_sizes(self) -> dict[str, SplitSize]:
         """Return the number of files and bytes of each split."""
@@ -112,23 +193,23 @@ class Listing:
             f"SELECT {_COLUMNS} FROM ordered WHERE split = ? AND position >= ? AND position < ?"  # noqa: S608
             " ORDER BY position"
         )
-        for split_, name, label, container, offset, size, changed in self._database.execute(
+        for split_, name, label, container, *rest in self._database.execute(
             query, (split, begin, end)
         ):
-            yield ImageFile(
-                split_, os.fsdecode(name), label, os.fsdecode(container), offset, size, changed
-            )
+            yield ImageFile(split_, os.fsdecode(name), label, os.fsdecode(container), *rest)
 
     def rejected(self) -> Iterator[RejectedFile]:
         """Yield the files that the listing rejected, by split and name."""
-        query = "SELECT split, name, reason FROM refused ORDER BY split, name"
-        for split, name, reason in self._database.execute(query):
-            yield RejectedFile(split, os.fsdecode(name), reason)
+        query = "SELECT split, name, reason, shown FROM refused ORDER BY split, name"
+        for split, name, reason, shown in self._database.execute(query):
+            yield RejectedFile(split, shown or os.fsdecode(name), reason)
 
     def hash(self) -> str:
         """Return a hash of everything that is listed, except where the files are."""
         total = xxhash.xxh3_128()
-        query = "SELECT split, name, label, size, changed FROM ordered ORDER BY split, position"
+        # An image that is one page of a file has that page's number in its name.
+        query = """SELECT split, CASE WHEN shown = '' THEN name ELSE shown END, label, size, changed
+            FROM ordered ORDER BY split, position"""
         for row in self._database.execute(query):
             total.update(repr(row).encode())
         for file in self.rejected():

@@ -1,11 +1,14 @@
 """Options of the commands that write, describe and check data sets. Standard library only."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from common.annotations import Bounds, Positional
 from trainer.config import NotNegative, Positive
 from trainer.leaves import WorkersName
+
+NAME_FILES: Final = ("name_key", "name_table")
+"""Options about names that are files, of which no output tells."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,42 @@ class WriteOptions:
     processes: Annotated[int, NotNegative] = 0
     """Processes that read and write; 0 is one per core. The result does not depend on it."""
 
+    metadata: Literal["remove", "keep"] = "remove"
+    """Whether to remove metadata from images that are kept as they are: EXIF, XMP, IPTC, comments,
+    texts, thumbnails and whatever else is no part of the picture. Their pixels stay equal to the
+    bit, and a colour profile stays without its texts."""
+
+    names: Literal["kept", "hashed", "numbered"] = "kept"
+    """Names of records: those of the files, a keyed hash of them, or numbers. Everything that
+    follows shows the new name, and the command line in the manifest leaves out the inputs."""
+
+    name_key: str | None = None
+    """File with the key of hashed names; by default the environment variable TRAINER_NAME_KEY. It
+    is written nowhere. With --names numbered, a key hides how the order follows from the names."""
+
+    name_table: str | None = None
+    """File to write with the old and the new name of every record, outside of OUTPUT, readable for
+    you alone. It is never uploaded."""
+
+    group_by: str | None = None
+    """Regular expression that finds the group of an image in its path, such as (patient[0-9]+)/:
+    its first group, or all that matches. Or tag:NAME, a tag of each file, if its format has some.
+    Images of one group are never in two splits."""
+
+    levels: str = "auto"
+    """Values that become 0 and 255 in images of more than 8 bits, the same for all: LOW:HIGH; auto,
+    from 0 to the highest value of as many bits as the data set uses; percentiles, 0.5% and 99.5% of
+    its pixels; full, all values that a file can hold. window is that which each file names, if its
+    format has one. Other than with full, such images are stored without loss."""
+
+    pages: Literal["first", "all"] = "first"
+    """Which images of a file of several to write, if its format is one of a leaf."""
+
     with_: WorkersName = "processes"
     """Where shards are written: by processes of this machine, or by tasks of a cluster, which read
     and write the same folders, such as a mounted data store. The result does not depend on it."""
 
-    paths = tuple[str, ...](("input", "output"))
+    paths = tuple[str, ...](("input", "output", *NAME_FILES))
 
 
 @dataclass(frozen=True)
@@ -83,7 +117,7 @@ class PrepareImagenetOptions(WriteOptions):
     output: str = "data/imagenet"
     """Folder to write; may be a mounted data store."""
 
-    paths = ("train", "validation", "ground_truth", "words", "output")
+    paths = ("train", "validation", "ground_truth", "words", "output", *NAME_FILES)
 
 
 @dataclass(frozen=True)
@@ -126,7 +160,7 @@ class PrepareWebdatasetOptions(WriteOptions):
     held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
     """Fraction of each class to hold out for evaluation, if no archive is of such a split."""
 
-    paths = ("input", "output", "class_names")
+    paths = ("input", "output", "class_names", *NAME_FILES)
 
 
 @dataclass(frozen=True)

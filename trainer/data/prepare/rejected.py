@@ -30,10 +30,6 @@ class RejectedFile:
     reason: str
 
 
-class RejectedError(ValueError):
-    """A file that is not a usable image; the message says why."""
-
-
 class Rejections:
     """All rejected files of a data set."""
 

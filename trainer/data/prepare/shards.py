@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from common.errors import UserError
@@ -11,11 +11,14 @@ from common.files import write_atomically
 from trainer.data.example import Record, example_parts
 from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.manifest import Shard, SplitCounts
-from trainer.data.prepare.encode import Encoded, Rules, encode
+from trainer.data.pixels.treatment import Encoded, RejectedError
+from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, TargetFiles
+from trainer.data.prepare.intake import IntakeRules
+from trainer.data.prepare.levels import Values, find_values
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
-from trainer.data.prepare.rejected import RejectedError, RejectedFile
+from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.statistics import Survey, look_at
 
 PARTS = ".parts"
@@ -44,6 +47,8 @@ class Preparation:
     """Files beside the images, from which their labels follow; None if the listing has labels."""
     reader: Callable[[], ImageReader] = FileReader
     """Makes the reader of a process."""
+    intake: IntakeRules = field(default_factory=IntakeRules)
+    """What is taken over of a file besides its pixels."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,10 @@ class WrittenShard:
     treatment: dict[str, int]
     """Number of images by what was done to them."""
     rejected: tuple[RejectedFile, ...]
+    found: dict[str, int]
+    """Number of images by the kinds of metadata that their files have."""
+    narrow: tuple[str, ...] = ()
+    """Names of the deep images that use few levels."""
 
     def save(self, path: Path) -> None:
         """Write the description atomically."""
@@ -77,6 +86,8 @@ class WrittenShard:
             "tally": self.counts.to_dict(),
             "treatment": self.treatment,
             "rejected": [asdict(file) for file in self.rejected],
+            "found": self.found,
+            "narrow": self.narrow,
         }
         write_atomically(path, json.dumps(data))
 
@@ -90,6 +101,8 @@ class WrittenShard:
             SplitCounts.from_dict(data["tally"]),
             data["treatment"],
             tuple(RejectedFile(**file) for file in data["rejected"]),
+            data["found"],
+            tuple(data["narrow"]),
         )
 
 
@@ -109,16 +122,18 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
     """
     preparation, reader = files.preparation, files.preparation.reader()
     counts, treatment = SplitCounts.empty(len(preparation.classes)), Counter[str]()
-    rejected = []
+    rejected, found, narrow = list[RejectedFile](), Counter[str](), list[str]()
     listing, path = Listing(preparation.listing), preparation.output / files.shard
     try:
         with ShardWriter(path) as writer:
             for file in _counted(listing.files(files.split, files.begin, files.end), advance):
                 try:
-                    encoded = encode(reader.read(file), file.name, preparation.rules)
+                    data = reader.read(file)
+                    encoded, kinds = preparation.intake.encoded(data, file, preparation.rules)
                     more, label = _target(preparation, file, encoded)
                 except RejectedError as error:
-                    rejected.append(RejectedFile(files.split, file.name, str(error)))
+                    reason = preparation.intake.naming.reason(str(error), file.name)
+                    rejected.append(RejectedFile(files.split, file.title, reason))
                     continue
                 record = Record(
                     encoded.data,
@@ -127,16 +142,24 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
                     encoded.width,
                     label,
                     preparation.classes[label],
-                    file.name,
+                    file.title,
                     preparation.synsets[label] if preparation.synsets else "",
                     more,
                 )
                 writer.write(*example_parts(record))
                 counts.add(label, encoded.format, encoded.height, encoded.width)
                 treatment[encoded.treatment] += 1
+                found.update(kinds)
+                narrow += [file.title] * encoded.narrow
             writer.sync()
         written = WrittenShard(
-            files.split, writer.shard(), counts, dict(treatment), tuple(rejected)
+            files.split,
+            writer.shard(),
+            counts,
+            dict(treatment),
+            tuple(rejected),
+            dict(found),
+            tuple(narrow),
         )
         written.save(part_file(preparation.output, files.shard))
     except OSError as error:
@@ -165,7 +188,22 @@ def survey_files(files: FileRange, advance: Advance) -> Survey:
     try:
         selected = listing.files(files.split, files.begin, files.end)
         preparation = files.preparation
-        return look_at(_counted(selected, advance), preparation.rules, preparation.reader())
+        return look_at(
+            _counted(selected, advance),
+            preparation.rules,
+            preparation.reader(),
+            preparation.intake,
+        )
+    finally:
+        listing.close()
+
+
+def survey_values(files: FileRange, advance: Advance) -> Values:
+    """Find the values of the deep images among some files."""
+    preparation, listing = files.preparation, Listing(files.preparation.listing)
+    try:
+        selected = _counted(listing.files(files.split, files.begin, files.end), advance)
+        return find_values(selected, preparation.reader(), preparation.rules.max_pixels)
     finally:
         listing.close()
 

@@ -8,9 +8,10 @@ from math import sqrt
 from PIL import Image
 
 from trainer.data.manifest import Normalization
-from trainer.data.prepare.encode import Rules, bounded, damage, encode
+from trainer.data.pixels.treatment import RejectedError, bounded, damage
+from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.input_files import ImageFile, ImageReader
-from trainer.data.prepare.rejected import RejectedError
+from trainer.data.prepare.intake import IntakeRules
 
 IMAGES = 512
 """Number of images in the survey. Their mean is within 2 (of 255) of that of all images of a
@@ -42,9 +43,6 @@ class PixelSums:
             OSError: The image cannot be decoded.
         """
         image.draft("RGB", (SIDE, SIDE))
-        if image.mode == "I;16":
-            # The reader takes the upper 8 bits; Pillow would clip to 255.
-            image = image.point(lambda value: value * (1 / 256))
         histogram = image.convert("RGB").histogram()
         self.count += image.width * image.height
         for channel in range(3):
@@ -98,17 +96,21 @@ class Survey:
         return self.written / self.read if self.read else 1.0
 
 
-def look_at(files: Iterator[ImageFile], rules: Rules, reader: ImageReader) -> Survey:
+def look_at(
+    files: Iterator[ImageFile], rules: Rules, reader: ImageReader, intake: IntakeRules
+) -> Survey:
     """Survey some images: encode them as they will be stored, and sum their pixels."""
     survey = Survey()
     for file in files:
         try:
-            encoded = encode(reader.read(file), file.name, rules)
+            data = reader.read(file)
+            encoded, _ = intake.encoded(data, file, rules)
             image = Image.open(io.BytesIO(encoded.data))
             with bounded(image), damage("cannot be decoded"):
                 survey.pixels.add(image)
         except RejectedError as error:
-            survey.rejected.append((file.name, str(error)))
+            reason = intake.naming.reason(str(error), file.name)
+            survey.rejected.append((file.title, reason))
             continue
         survey.read += file.size
         survey.written += len(encoded.data)

@@ -20,8 +20,8 @@ from tests.trainer.support.data_sets.image_files import (
     with_segment,
 )
 from tests.trainer.support.data_sets.image_samples import samples, unusable
+from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.encode import Rules, encode
-from trainer.data.prepare.rejected import RejectedError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 
@@ -65,7 +65,7 @@ def test_an_image_is_kept_to_the_byte_or_converted(kind):
 def test_a_jpeg_whose_header_says_all_is_kept_as_pillow_would_have_it(kind, monkeypatch):
     sample = SAMPLES[kind]
     quickly = encode(sample.data, sample.name, RULES)
-    monkeypatch.setattr("trainer.data.prepare.encode.plain_jpeg", lambda _: None)
+    monkeypatch.setattr("trainer.data.pixels.treatment.plain_jpeg", lambda _: None)
     assert encode(sample.data, sample.name, RULES) == quickly
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_is_no_usable_image_is_rejected(kind):
 def test_an_image_of_as_many_pixels_as_allowed_is_taken():
     data = saved(Image.fromarray(gradients()), "PNG")
     assert encode(data, "a.png", Rules(60 * 40)).data == data
-    with pytest.raises(RejectedError, match="--max-pixels 2399"):
+    with pytest.raises(RejectedError, match=r"at most 2,399 are accepted \(--max-pixels\)"):
         encode(data, "a.png", Rules(60 * 40 - 1))
 
 

@@ -222,7 +222,10 @@ def test_the_hash_of_inputs_is_that_of_earlier_versions(tmp_path, monkeypatch):
         yield RejectedFile("train", 'cat/.hidden "x"', "is a hidden file")
 
     monkeypatch.setattr("PIL.__version__", "11.0.0")
-    inputs, options = Inputs(("cat", "dog"), files), WriteOptions(reencode="292:90")
+    inputs, options = (
+        Inputs(("cat", "dog"), files),
+        WriteOptions(reencode="292:90", metadata="keep", levels="full"),
+    )
     listing = Listing(tmp_path / "listing.sqlite")
     listing.fill(inputs, options.seed, 0.1)
     found = job.hash_inputs(listing, inputs, options, make_rules(options), 0.1)

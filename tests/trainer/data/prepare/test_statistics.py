@@ -1,17 +1,15 @@
 """Sums of pixels, and the normalization that follows from them."""
 
-import numpy as np
 from PIL import Image
 
-from tests.trainer.support.data_sets.image_files import saved
 from tests.trainer.support.data_sets.records import noise_record
-from trainer.data.encoded_image import open_image
 from trainer.data.manifest import Normalization
+from trainer.data.pixels.encoded_image import open_stored
 from trainer.data.prepare.statistics import PixelSums
 
 
 def test_sums_of_pixels_add_up_in_any_order_and_survive_json():
-    images = [open_image(noise_record(number, 0).encoded) for number in range(4)]
+    images = [open_stored(noise_record(number, 0).encoded) for number in range(4)]
     whole, parts = PixelSums(), [PixelSums() for _ in images]
     for image, part in zip(images, parts, strict=True):
         whole.add(image)
@@ -20,13 +18,6 @@ def test_sums_of_pixels_add_up_in_any_order_and_survive_json():
     for part in reversed(parts):
         merged.merge(part)
     assert merged == whole
-
-
-def test_grey_of_16_bits_counts_by_its_upper_8():
-    pixels = np.random.default_rng(0).integers(0, 65536, [16, 16]).astype(np.uint16)
-    sums = PixelSums()
-    sums.add(open_image(saved(Image.fromarray(pixels), "PNG")))
-    assert sums.normalization().mean == (round(float((pixels >> 8).mean()), 3),) * 3
 
 
 def test_a_channel_that_never_changes_has_the_standard_deviation_1():

@@ -5,21 +5,16 @@ import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 
 from common.text import plural
-from trainer.data.encoded_image import (
-    DECODE_ERRORS,
-    BrokenImageError,
-    encoding_of,
-    mode_fault,
-    open_image,
-    record_fault,
-)
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import RecordFormat
+from trainer.data.intake.metadata import BrokenSegmentsError, kinds
+from trainer.data.intake.record import IN_PLACE, Intake
+from trainer.data.intake.segments import FILE_NAME_KIND
 from trainer.data.manifest import (
     FILE_NAME,
     INDEX_EVERY,
@@ -29,14 +24,25 @@ from trainer.data.manifest import (
     Split,
     SplitCounts,
     read_manifest,
+    warn_of_empty_classes,
 )
+from trainer.data.pixels.encoded_image import MOST_PIXELS, open_stored, record_fault
+from trainer.data.pixels.treatment import (
+    MAX_PIXELS,
+    RejectedError,
+    encoding_of,
+    treat,
+    treatment_needed,
+)
+from trainer.data.prepare.intake import counted
 from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.data.prepare.statistics import IMAGES, PixelSums
 from trainer.errors import DataError
 
-UNKNOWN, DAMAGED, UNFAITHFUL, MISDESCRIBED = range(4)
-"""Kinds of faults: images that the reader cannot decode, that seem damaged, that it does not decode
-faithfully, and that their records describe wrongly."""
+UNKNOWN, DAMAGED, LARGE, TREATED, MISDESCRIBED = range(5)
+"""Kinds of notes: images that the reader cannot decode, that seem damaged, that are larger than an
+exported model accepts, that are treated while they are read, and that their records describe
+wrongly."""
 
 MAX_CLASSES = 100_000
 """Range of labels from which they are considered invalid; the largest ImageNet has 21,841."""
@@ -56,12 +62,12 @@ class ForeignShard:
 
 
 @dataclass
-class ImageFaults:
-    """Records with a fault of the same kind."""
+class Noted:
+    """Records with a note of the same kind."""
 
     count: int
     first: str
-    """The first of these records, with its fault."""
+    """The first of these records, with its note."""
 
 
 @dataclass
@@ -75,8 +81,10 @@ class ScannedShard:
     labels: Counter[int] = field(default_factory=Counter)
     names: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Name and synset of each label in the records; empty where the records have none."""
-    faults: dict[int, ImageFaults] = field(default_factory=dict)
-    """Faults by kind: `UNKNOWN` and the others."""
+    notes: dict[int, Noted] = field(default_factory=dict)
+    """Notes by kind: `UNKNOWN` and the others."""
+    found: Counter[str] = field(default_factory=Counter)
+    """Images by what their records hold besides pixels."""
 
 
 def scan_all(
@@ -135,6 +143,7 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
 
 def _add(record: Record, scanned: ScannedShard, where: str) -> None:
     scanned.labels[record.label] += 1
+    scanned.found.update(_besides_pixels(record))
     note_name(scanned.names, record.label, (record.text, record.synset), where)
     encoding, notes = encoding_of(record.encoded), dict[int, str | None]()
     height, width = record.height, record.width
@@ -142,16 +151,44 @@ def _add(record: Record, scanned: ScannedShard, where: str) -> None:
         notes[UNKNOWN] = f"begins with {record.encoded[:4]!r}"
     else:
         try:
-            image = open_image(record.encoded)
+            image = open_stored(record.encoded)
             width, height = image.size
-            notes[UNFAITHFUL] = mode_fault(image)
+            if width * height > MAX_PIXELS:
+                notes[LARGE] = f"has {width} x {height} pixels"
+            notes[TREATED] = treatment_needed(record.encoded, image)
             notes[MISDESCRIBED] = record_fault(record, image)
-        except BrokenImageError as error:
+        except RejectedError as error:
             notes[DAMAGED] = str(error)
     scanned.counts.add(0, encoding, height, width)
+    if notes.get(TREATED):
+        scanned.counts.encodings.add("JPEG")
     for kind, text in notes.items():
         if text:
-            scanned.faults.setdefault(kind, ImageFaults(0, f"{where}: {text}")).count += 1
+            scanned.notes.setdefault(kind, Noted(0, f"{where}: {text}")).count += 1
+
+
+def _besides_pixels(record: Record) -> tuple[str, ...]:
+    """Return the kinds of metadata of a record's image, and whether the record has a name."""
+    named = (FILE_NAME_KIND,) if record.filename else ()
+    try:
+        return (*kinds(record.encoded), *named)
+    except BrokenSegmentsError:
+        return named
+
+
+def intake_of(scanned: Iterable[ScannedShard]) -> Intake:
+    """Return what records hold besides pixels, after a warning if that is anything: the files are
+    not changed, so all of it is wherever they are.
+    """
+    found = sum((part.found for part in scanned), Counter[str]())
+    if found:
+        print(
+            f"warning: the records hold more than pixels: {counted(found)}; the files are not"
+            " changed, so this goes wherever they go",
+            file=sys.stderr,
+            flush=True,
+        )
+    return Intake(IN_PLACE, dict(sorted(found.items())))
 
 
 def note_name(
@@ -172,12 +209,12 @@ def note_name(
     names[label] = (known[0] or name[0], known[1] or name[1])
 
 
-def merge_faults(scanned: Iterable[ScannedShard]) -> dict[int, ImageFaults]:
-    """Return the faults of several shards, by kind, in the order of shards."""
-    merged: dict[int, ImageFaults] = {}
+def merge_notes(scanned: Iterable[ScannedShard]) -> dict[int, Noted]:
+    """Return the notes of several shards, by kind, in the order of shards."""
+    merged: dict[int, Noted] = {}
     for part in scanned:
-        for kind, faults in part.faults.items():
-            merged.setdefault(kind, ImageFaults(0, faults.first)).count += faults.count
+        for kind, noted in part.notes.items():
+            merged.setdefault(kind, Noted(0, noted.first)).count += noted.count
     return merged
 
 
@@ -201,13 +238,14 @@ def save_described(folder: Path, manifest: Manifest, existing: Manifest | None) 
     """
     if existing and existing.version != manifest.version:
         raise DataError(
-            f"{folder / FILE_NAME}: describes shards other than those in the folder; remove it and"
-            " run the command again"
+            f"{folder / FILE_NAME}: describes shards other than those in the folder, or was written"
+            " by a version that did not treat images; remove it and run the command again"
         )
     if existing:
         print(f"{folder}: already has a manifest, version {existing.version}")
         return existing
     manifest.save(folder)
+    warn_of_empty_classes(manifest)
     train, validation = (manifest.splits[name].examples for name in ("train", "validation"))
     print(
         f"{folder}: {plural(train, 'training image')}, {plural(validation, 'held-out image')},"
@@ -222,7 +260,7 @@ def labels_by_split(folder: Path, scanned: Sequence[ScannedShard]) -> dict[str, 
     Raises:
         DataError: A split has no images, or has images that are neither JPEG nor PNG.
     """
-    _check_images(folder, merge_faults(scanned))
+    _check_images(folder, merge_notes(scanned))
     labels: dict[str, Counter[int]] = {"train": Counter(), "validation": Counter()}
     for part in scanned:
         labels[part.split] += part.labels
@@ -232,8 +270,8 @@ def labels_by_split(folder: Path, scanned: Sequence[ScannedShard]) -> dict[str, 
     return labels
 
 
-def _check_images(folder: Path, faults: Mapping[int, ImageFaults]) -> None:
-    unknown = faults.get(UNKNOWN)
+def _check_images(folder: Path, notes: Mapping[int, Noted]) -> None:
+    unknown = notes.get(UNKNOWN)
     if unknown:
         raise DataError(
             f"{folder}: {_times(unknown)} neither JPEG nor PNG ({unknown.first}); only these are"
@@ -241,19 +279,20 @@ def _check_images(folder: Path, faults: Mapping[int, ImageFaults]) -> None:
         )
     for kind, what, advice in (
         (DAMAGED, "damaged", "train with --data.on-corrupt skip, which leaves such images out"),
-        (UNFAITHFUL, "not decoded faithfully", "prepare folder converts files of such images"),
+        (LARGE, f"of more than {MAX_PIXELS:,} pixels", "predict, score and serve refuse such"),
+        (TREATED, "treated whenever read", "a copy, which is treated once, is read faster"),
         (MISDESCRIBED, "described wrongly", "the reader uses the images alone"),
     ):
-        if kind in faults:
+        if kind in notes:
             print(
-                f"warning: {_times(faults[kind])} {what} ({faults[kind].first}); {advice}",
+                f"warning: {_times(notes[kind])} {what} ({notes[kind].first}); {advice}",
                 file=sys.stderr,
                 flush=True,
             )
 
 
-def _times(faults: ImageFaults) -> str:
-    return f"{faults.count:,} image{' is' if faults.count == 1 else 's are'}"
+def _times(noted: Noted) -> str:
+    return f"{noted.count:,} image{' is' if noted.count == 1 else 's are'}"
 
 
 def describe(
@@ -282,7 +321,9 @@ def describe(
         for part in parts:
             counts.merge(part.counts)
         counts.class_counts = [of_split[label] for label in known]
-        splits[split] = counts.split(tuple(part.shard for part in parts))
+        treated = sum(part.notes[TREATED].count for part in parts if TREATED in part.notes)
+        described = counts.split(tuple(part.shard for part in parts))
+        splits[split] = replace(described, treated=treated)
     return _normalization(folder, files, splits["train"].shards), splits
 
 
@@ -305,8 +346,8 @@ def _normalization(folder: Path, files: RecordFormat, shards: Sequence[Shard]) -
         path, first = str(folder / shard.file), entry.first + skipped
         (values,) = reader.records(path, shard, entry.block, first, 1)
         try:
-            sums.add(open_image(files.record(values).encoded))
-        except DECODE_ERRORS:
+            sums.add(open_stored(treat(files.record(values).encoded, MOST_PIXELS).data))
+        except (RejectedError, OSError):
             damaged += 1
     if damaged:
         print(f"warning: {damaged:,} of {count:,} images cannot be decoded", file=sys.stderr)

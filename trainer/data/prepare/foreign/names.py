@@ -4,20 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from common.errors import ConfigError
 from common.text import listing
+from trainer.data.prepare.splits import split_of
 from trainer.errors import DataError
 
-_SPLITS: Final = {
-    "train": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "test": "test",
-}
-"""Splits by the words for them in names of files and folders."""
 _SERIES = re.compile(r"(.*?)(\d+)-of-(\d+)(.*)")
 
 
@@ -26,8 +18,8 @@ def files_by_split(
 ) -> dict[str, dict[str, Path]]:
     """Return the files of the training and the held-out split, in their order.
 
-    A split is named by a word of the file's name or else of the nearest folder's. Files of the
-    split `test` are held out only if there is no other such split.
+    A split is named as `split_of` says. Files of the split `test` are held out only if there is no
+    other such split.
 
     Args:
         files: Files by their path in the folder that was given.
@@ -41,7 +33,7 @@ def files_by_split(
     """
     found: dict[str, dict[str, Path]] = {"train": {}, "validation": {}, "test": {}, "": {}}
     for name, path in files.items():
-        found[_split(name)][name] = path
+        found[split_of(name)][name] = path
     train, held, test, others = found.values()
     if held:
         others |= test
@@ -60,15 +52,6 @@ def files_by_split(
     for split, paths in used.items():
         check_series(where, split or "train", paths)
     return used
-
-
-def _split(name: str) -> str:
-    """Return the split that a path names, or an empty text."""
-    for part in reversed(name.lower().split("/")):
-        for word in re.split(r"[-_.]", part):
-            if word in _SPLITS:
-                return _SPLITS[word]
-    return ""
 
 
 def check_series(where: object, split: str, names: Iterable[str]) -> None:

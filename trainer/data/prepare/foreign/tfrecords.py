@@ -19,6 +19,7 @@ from trainer.data.prepare.foreign.in_place import (
     ScannedShard,
     describe,
     existing_manifest,
+    intake_of,
     labels_by_split,
     note_name,
     save_described,
@@ -92,7 +93,8 @@ def _describe(
     known = range(first, max(max(label_counts) for label_counts in labels.values()) + 1)
     normalization, splits = describe(folder, TFRECORDS, scanned, labels, known)
     images = sum(label_counts.total() for label_counts in labels.values())
-    origin = Origin(command, treatment={"left as they are": images})
+    treatment = {"left as they are": images}
+    origin = Origin(command, treatment=treatment, intake=intake_of(scanned))
     return Manifest(_class_names(names, known), normalization, splits, origin, first)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
+from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.foreign.in_place import MAX_CLASSES
 from trainer.data.prepare.foreign.names import files_by_split, read_class_names
 from trainer.data.prepare.input_files import (
@@ -26,7 +27,7 @@ from trainer.data.prepare.input_files import (
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.options import PrepareWebdatasetOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
-from trainer.data.prepare.rejected import RejectedError, RejectedFile
+from trainer.data.prepare.rejected import RejectedFile
 from trainer.errors import DataError
 
 _ARCHIVES = (".tar", ".tgz", ".tar.gz")

@@ -240,7 +240,7 @@ def test_images_that_are_read_in_another_way_than_meant_are_warned_of(tmp_path, 
     two_splits(tmp_path, [*pictures([0, 1]), cmyk, cmyk, damaged, misdescribed], pictures([0]))
     assert describe(tmp_path).splits["train"].encodings == ("JPEG", "PNG")
     warnings = "\n".join(capsys.readouterr().err.splitlines())
-    assert "warning: 2 images are not decoded faithfully (train-" in warnings
+    assert "warning: 2 images are treated whenever read (train-" in warnings
     assert "warning: 1 image is damaged" in warnings
     assert "warning: 1 image is described wrongly (train-" in warnings
 

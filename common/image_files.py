@@ -1,0 +1,64 @@
+"""The image files that a command line names."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from common.errors import UserError
+from common.text import plural
+
+SUFFIXES: Final = (
+    *(".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
+    *(".jpe", ".jfif", ".apng"),
+)
+"""Suffixes of the images in a folder, in upper or lower case: those of the formats that are
+accepted. A file given by name may have any."""
+
+
+@dataclass
+class ImageFiles:
+    """Files to use as images, and files of folders that were left out."""
+
+    paths: list[Path] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Number of files by suffix; without hidden files, which file managers leave behind."""
+
+    @property
+    def note(self) -> str:
+        """What was left out, as a sentence; empty if nothing was."""
+        if not self.left_out:
+            return ""
+        common = self.left_out.most_common()
+        counts = ", ".join(f"{count:,} {suffix or 'without suffix'}" for suffix, count in common)
+        files = plural(self.left_out.total(), "file")
+        return f"left out {files} whose suffix is not that of an image: {counts}"
+
+
+def find_images(names: Iterable[str], error: type[UserError] = UserError) -> ImageFiles:
+    """Return the given files, and all images below the given folders, sorted in each folder.
+
+    Args:
+        names: Files and folders.
+        error: Error to raise.
+
+    Raises:
+        UserError: A folder has no images.
+    """
+    found = ImageFiles()
+    for path in map(Path, names):
+        if not path.is_dir():
+            found.paths.append(path)
+            continue
+        files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+        images = [file for file in files if file.suffix.lower() in SUFFIXES]
+        if not images:
+            raise error(f"{path}: has no images ({', '.join(SUFFIXES)}) in it or below")
+        found.paths += images
+        found.left_out.update(
+            file.suffix.lower()
+            for file in files
+            if file.suffix.lower() not in SUFFIXES and not file.name.startswith(".")
+        )
+    return found

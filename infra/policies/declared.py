@@ -1,0 +1,454 @@
+"""The closed world: every type, input and number of resources that a stack declares is known.
+
+A table of what must not be cannot name what no one thought of, such as a property of a new API
+version or a child resource that is gone. So every input must be in a rule's table, every kind of
+resource must be known, and there are exactly as many of each kind as the settings ask for.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Final
+
+from infra.policies.expected import (
+    ANYTHING,
+    PRESENT,
+    Table,
+    among,
+    as_set,
+    exactly,
+    one_of,
+    optional,
+    same,
+    shown,
+    table_rule,
+)
+from infra.policies.facts import of_leaves
+from infra.policies.rule import ResourceRule, Rule, StackRule
+from infra.resources import (
+    ASSIGNMENT,
+    COMPUTE,
+    CONTAINER,
+    DATASTORE,
+    GROUP,
+    IDENTITY,
+    INSIGHTS,
+    LOGS,
+    NETWORK,
+    REGISTRY,
+    STORAGE,
+    VAULT,
+    WORKSPACE,
+    Resource,
+    input_at,
+    of_kind,
+)
+from infra.settings import Settings
+
+STANDARD: Final = {"sku.name": exactly("Standard")}
+DEFAULT: Final = exactly("default")
+DECIDED_ELSEWHERE: Final = optional(ANYTHING)
+"""An input that a rule on several inputs or resources decides on."""
+
+TABLE: Final[Table] = {
+    ASSIGNMENT: dict.fromkeys(
+        ("condition", "principalId", "roleDefinitionId", "scope"), DECIDED_ELSEWHERE
+    )
+    | {"roleAssignmentName": ANYTHING, "conditionVersion": optional(exactly("2.0"))},
+    CONTAINER: {"containerName": one_of("raw", "prepared", "results")},
+    COMPUTE: {
+        "computeName": ANYTHING,
+        "identity": DECIDED_ELSEWHERE,
+        "properties.computeLocation": as_set(lambda s: s.location),
+        "properties.computeType": exactly("AmlCompute"),
+        "properties.properties.isolatedNetwork": exactly(value=False),
+        "properties.properties.osType": exactly("Linux"),
+        "properties.properties.scaleSettings.maxNodeCount": DECIDED_ELSEWHERE,
+        "properties.properties.subnet.id": DECIDED_ELSEWHERE,
+        "properties.properties.vmPriority": DECIDED_ELSEWHERE,
+        "properties.properties.vmSize": DECIDED_ELSEWHERE,
+    },
+    DATASTORE: {
+        "name": one_of("training_data_raw", "training_data_prepared", "training_data_results"),
+        "properties.containerName": one_of("raw", "prepared", "results"),
+        "properties.datastoreType": exactly("AzureBlob"),
+        "properties.resourceGroup": ANYTHING,
+        "properties.subscriptionId": among(
+            lambda s: (s.subscription.id, *(id_.split("/")[2] for id_ in _named_in(s))),
+            "the stack's or that of a service in its settings",
+        ),
+    },
+    GROUP: {},
+    IDENTITY: {"resourceName": ANYTHING},
+    INSIGHTS: {
+        "applicationType": exactly("web"),
+        "flowType": exactly("Bluefield"),
+        "ingestionMode": exactly("LogAnalytics"),
+        "kind": exactly("web"),
+        "requestSource": exactly("rest"),
+        "resourceName": ANYTHING,
+    },
+    LOGS: {
+        "features.enableLogAccessUsingOnlyResourcePermissions": exactly(value=True),
+        "sku.name": exactly("PerGB2018"),
+        "workspaceName": ANYTHING,
+    },
+    NETWORK: {
+        "addressSpace.addressPrefixes": PRESENT,
+        "subnets": PRESENT,
+        "enableDdosProtection": exactly(value=False),
+        "enableVmProtection": exactly(value=False),
+        "subnets[].privateLinkServiceNetworkPolicies": exactly("Disabled"),
+        "virtualNetworkName": ANYTHING,
+        "virtualNetworkPeerings[].allowForwardedTraffic": exactly(value=True),
+        "virtualNetworkPeerings[].allowVirtualNetworkAccess": exactly(value=True),
+        "virtualNetworkPeerings[].name": ANYTHING,
+        **dict.fromkeys(
+            (
+                "subnets[].addressPrefix",
+                "subnets[].defaultOutboundAccess",
+                "subnets[].name",
+                "subnets[].natGateway.id",
+                "subnets[].networkSecurityGroup.id",
+                "subnets[].privateEndpointNetworkPolicies",
+                "subnets[].serviceEndpointPolicies",
+                "subnets[].serviceEndpoints",
+            ),
+            DECIDED_ELSEWHERE,
+        ),
+    },
+    REGISTRY: {
+        "dataEndpointEnabled": exactly(value=True),
+        "policies.quarantinePolicy.status": exactly("disabled"),
+        "policies.retentionPolicy.status": exactly("enabled"),
+        "registryName": ANYTHING,
+        "sku.name": exactly("Premium"),
+        "zoneRedundancy": as_set(lambda s: "Enabled" if s.registry.zone_redundant else "Disabled"),
+    },
+    STORAGE: {
+        "accessTier": optional(exactly("Hot")),
+        "accountName": ANYTHING,
+        "encryption.services.blob.keyType": exactly("Account"),
+        "encryption.services.file.keyType": optional(exactly("Account")),
+        "isHnsEnabled": exactly(value=False),
+        "kind": one_of("BlockBlobStorage", "StorageV2"),
+        "networkRuleSet.ipRules[].action": exactly("Allow"),
+        "sasPolicy.expirationAction": exactly("Log"),
+        "sku.name": among(
+            lambda s: (
+                f"Standard_{s.storage.default_redundancy}",
+                f"Premium_{s.storage.data_redundancy}",
+            ),
+            "of the redundancy of the stack's settings",
+        ),
+    },
+    VAULT: {
+        "properties.enablePurgeProtection": DECIDED_ELSEWHERE,
+        "properties.sku.family": exactly("A"),
+        "properties.sku.name": exactly("standard"),
+        "vaultName": ANYTHING,
+    },
+    WORKSPACE: {
+        "friendlyName": ANYTHING,
+        "identity": DECIDED_ELSEWHERE,
+        "imageBuildCompute": DECIDED_ELSEWHERE,
+        "kind": exactly("Default"),
+        "managedNetwork.enableNetworkMonitor": exactly(value=False),
+        "primaryUserAssignedIdentity": DECIDED_ELSEWHERE,
+        "serverlessComputeSettings.serverlessComputeCustomSubnet": ANYTHING,
+        "sku": exactly({"name": "Basic", "tier": "Basic"}),
+        "workspaceName": ANYTHING,
+    },
+    "monitor:DiagnosticSetting": {
+        "logs": DECIDED_ELSEWHERE,
+        "metrics[].category": optional(one_of("AllMetrics", "Transaction")),
+        "metrics[].enabled": optional(exactly(value=True)),
+        "name": ANYTHING,
+        "resourceUri": ANYTHING,
+    },
+    "network:FlowLog": {
+        "flowLogName": ANYTHING,
+        "format": exactly({"type": "JSON", "version": 2}),
+        "networkWatcherName": as_set(lambda s: f"NetworkWatcher_{s.location}"),
+        "targetResourceId": ANYTHING,
+    },
+    "network:NatGateway": STANDARD
+    | {
+        "idleTimeoutInMinutes": exactly(10),
+        "natGatewayName": ANYTHING,
+        "publicIpAddresses": DECIDED_ELSEWHERE,
+    },
+    "network:NetworkSecurityGroup": {
+        "networkSecurityGroupName": ANYTHING,
+        **{
+            f"securityRules[].{one}": DECIDED_ELSEWHERE
+            for one in (
+                "access",
+                "description",
+                "destinationAddressPrefix",
+                "destinationAddressPrefixes",
+                "destinationPortRange",
+                "destinationPortRanges",
+                "direction",
+                "sourceAddressPrefix",
+                "sourceAddressPrefixes",
+            )
+        },
+        **{f"securityRules[].{one}": ANYTHING for one in ("name", "priority", "protocol")},
+        "securityRules[].sourcePortRange": exactly("*"),
+    },
+    "network:PrivateDnsZoneGroup": {
+        "privateDnsZoneConfigs": PRESENT,
+        "privateDnsZoneConfigs[].name": ANYTHING,
+        "privateDnsZoneGroupName": DEFAULT,
+        "privateEndpointName": ANYTHING,
+    },
+    "network:PrivateEndpoint": {
+        "customNetworkInterfaceName": ANYTHING,
+        "privateEndpointName": ANYTHING,
+        "privateLinkServiceConnections": DECIDED_ELSEWHERE,
+        "subnet": DECIDED_ELSEWHERE,
+    },
+    "network:PublicIPAddress": STANDARD
+    | {"publicIPAllocationMethod": exactly("Static"), "publicIpAddressName": ANYTHING},
+    "network:ServiceEndpointPolicy": {
+        "serviceEndpointPolicyDefinitions": PRESENT,
+        "serviceEndpointPolicyDefinitions[].name": one_of("machine-learning", "own-accounts"),
+        "serviceEndpointPolicyDefinitions[].service": one_of("Global", "Microsoft.Storage"),
+        "serviceEndpointPolicyName": ANYTHING,
+    },
+    "privatedns:PrivateZone": {},
+    "privatedns:VirtualNetworkLink": {
+        "virtualNetworkLinkName": ANYTHING,
+    },
+    "storage:BlobServiceProperties": {
+        "blobServicesName": DEFAULT,
+        "cors.corsRules[].allowedHeaders": exactly(["*"]),
+        "cors.corsRules[].allowedMethods": exactly(
+            ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "POST", "PATCH"]
+        ),
+        "cors.corsRules[].exposedHeaders": exactly(["*"]),
+        "cors.corsRules[].maxAgeInSeconds": exactly(1800),
+        "isVersioningEnabled": exactly(value=False),
+    },
+    "storage:FileServiceProperties": {"fileServicesName": DEFAULT},
+    "storage:ManagementPolicy": {"managementPolicyName": DEFAULT},
+}
+"""What no rule on security, data or cost decides on, of the trunk. `DECIDED_ELSEWHERE` and
+`ANYTHING` state that an input is known, and leave its value to other rules."""
+
+AS_DECLARED = table_rule(
+    "as-declared",
+    "Tiers, kinds, formats and switches are those that the platform was reviewed with.",
+    "Restore the input; or change the table of this rule, in a commit that says why.",
+    TABLE,
+)
+
+ELSEWHERE: Final = frozenset({"network:FlowLog", "privatedns:VirtualNetworkLink"})
+"""Kinds that Azure, or the owner of a hub, keeps in another group."""
+
+
+def _in_place(resource: Resource, settings: Settings) -> Iterator[str]:
+    if not resource.type.startswith("azure-native:"):
+        return
+    group = [settings.names.resource_group]
+    if resource.kind in ELSEWHERE:
+        group.append((settings.network.existing_dns_zones or "").rpartition("/")[2])
+        group.append("NetworkWatcherRG")
+    for key, allowed in (("location", (settings.location, "global")), ("resourceGroupName", group)):
+        given = input_at(resource, key)
+        if given is not None and not any(same(given, one) for one in allowed):
+            yield f"{key} is {shown(given)} and must be {shown(allowed[0])}"
+    if resource.options.get("retainOnDelete"):
+        yield "Pulumi's retainOnDelete option is on: a teardown would leave it, and its bill"
+
+
+IN_PLACE = ResourceRule(
+    "in-place",
+    "Every resource is in the stack's group and region, and goes when the stack goes.",
+    "Restore it; deploy another stack for another group or region.",
+    _in_place,
+)
+
+
+def _ids(resource: Resource, settings: Settings) -> Iterator[str]:
+    if not resource.type.startswith("azure-native:"):
+        return
+    homes = [_group(settings), *(one.lower() for one in _named_in(settings))]
+    for path, value in _texts(resource.inputs):
+        id_ = value.lower()
+        if not id_.startswith("/subscriptions/") or "/roledefinitions/" in id_:
+            continue
+        if not any(f"{id_}/".startswith(f"{home.rstrip('/')}/") for home in homes):
+            yield f"{path} is {value}, which is not of the stack's group nor named in its settings"
+
+
+OWN_IDS = ResourceRule(
+    "own-ids",
+    "Every id that an input holds is of the stack's resource group, or named in its settings.",
+    "Remove it; to use a resource that exists already, name it in the stack's settings.",
+    _ids,
+)
+
+
+def _group(settings: Settings) -> str:
+    group = f"/subscriptions/{settings.subscription.id}/resourcegroups/"
+    return group.lower() + settings.names.resource_group.lower()
+
+
+def _named_in(tree: Any) -> Iterator[str]:
+    """Yield every id that the settings name."""
+    if isinstance(tree, str):
+        if tree.startswith("/subscriptions/"):
+            yield tree
+    elif isinstance(tree, Mapping):
+        for value in tree.values():
+            yield from _named_in(value)
+    elif isinstance(tree, list | tuple):
+        for value in tree:
+            yield from _named_in(value)
+    elif is_dataclass(tree) and not isinstance(tree, type):
+        for one in fields(tree):
+            yield from _named_in(getattr(tree, one.name))
+
+
+def _texts(tree: Any, at: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(tree, Mapping):
+        for key in tree:
+            yield from _texts(tree[key], f"{at}.{key}" if at else str(key))
+            if str(key).startswith("/subscriptions/"):
+                yield at, str(key)
+    elif isinstance(tree, Sequence) and not isinstance(tree, str):
+        for item in tree:
+            yield from _texts(item, f"{at}[]")
+    elif isinstance(tree, str):
+        yield at, tree
+
+
+def only_reviewed(rules: Sequence[Rule]) -> ResourceRule:
+    """Return the rule that only known types and inputs are declared.
+
+    Args:
+        rules: The other rules, whose tables hold the known inputs.
+    """
+
+    @cache
+    def known() -> Mapping[str, frozenset[str]]:
+        paths: dict[str, set[str]] = {}
+        for rule in rules:
+            for kind, inputs in rule.inputs.items():
+                decided = dict.fromkeys(inputs) | (
+                    dict(inputs) if isinstance(inputs, Mapping) else {}
+                )
+                paths.setdefault(kind, set()).update(
+                    path for path, expected in decided.items() if expected is not PRESENT
+                )
+        for kind, more in ((k, v) for one in of_leaves() for k, v in one.reviewed.items()):
+            paths.setdefault(kind, set()).update(more.split())
+        shared = {"location", "resourceGroupName", "tags"}
+        return {kind: frozenset(inputs | shared) for kind, inputs in paths.items()}
+
+    def faults(resource: Resource, _settings: Settings) -> Iterator[str]:
+        if not resource.type.startswith("azure-native:"):
+            return
+        if resource.kind not in known():
+            yield f"{resource.kind} is a type that the platform does not declare"
+            return
+        for path in sorted(set(_paths(resource.inputs))):
+            parts = path.split(".")
+            above = {".".join(parts[: end + 1]) for end in range(len(parts))}
+            if not (above | {one.removesuffix("[]") for one in above}) & known()[resource.kind]:
+                yield f"sets {path}, which the platform does not declare"
+
+    return ResourceRule(
+        "only-reviewed",
+        "The stack declares only the types and inputs that have been reviewed.",
+        "Remove it; or decide in a rule's table what it may be.",
+        faults,
+    )
+
+
+def _paths(tree: Any, at: str = "") -> Iterator[str]:
+    """Yield the path of every value, with `[]` for the items of a list."""
+    if isinstance(tree, Mapping):
+        for key in tree:
+            yield from _paths(tree[key], f"{at}.{key}" if at else key)
+    elif isinstance(tree, Sequence) and not isinstance(tree, str):
+        for item in tree:
+            yield from _paths(item, f"{at}[]")
+    elif tree is not None:
+        yield at
+
+
+def _zone_count(settings: Settings) -> int:
+    from_them = {zone for one in settings.endpoint_kinds.values() for zone in one.zones}
+    return len(from_them)
+
+
+def _counts(settings: Settings) -> dict[str, int]:
+    """Return how many resources of a kind the settings ask for, for kinds that guard something."""
+    storage, network = settings.storage, settings.network
+    default, data = storage.existing_default is None, storage.existing_data is None
+    own_network = network.existing is None
+    zones = _zone_count(settings)
+    skipped = {"default_storage": 2, "data_storage": 1, "vault": 1, "registry": 1}
+    endpoints = sum(skipped.values()) + 1 - sum(skipped[k] for k in network.existing_endpoints)
+    endpoints += len(settings.endpoint_kinds) - len(
+        {"workspace", "registry", "blob", "file", "vault"}
+    )
+    links = {
+        "own": zones * (1 + len(network.peer_with)),
+        "hub": zones if network.dns_links == "declared" else 0,
+        "policy": 0,
+    }[network.dns_mode]
+    return {
+        GROUP: int(settings.resource_group.existing is None),
+        WORKSPACE: 1,
+        COMPUTE: len(settings.clusters),
+        DATASTORE: 3,
+        STORAGE: default + data,
+        CONTAINER: default + 2 * data,
+        "storage:BlobServiceProperties": default + data,
+        "storage:FileServiceProperties": int(default),
+        "storage:ManagementPolicy": int(default),
+        VAULT: int(settings.vault.existing is None),
+        REGISTRY: int(settings.registry.existing is None),
+        LOGS: int(settings.monitoring.existing_log_workspace is None),
+        INSIGHTS: int(settings.monitoring.application_insights),
+        NETWORK: int(own_network),
+        "network:NetworkSecurityGroup": len(settings.subnet_names) if own_network else 0,
+        "network:ServiceEndpointPolicy": int(own_network),
+        "network:FlowLog": int(own_network and network.flow_logs_to is not None),
+        "network:PrivateEndpoint": endpoints,
+        "network:PrivateDnsZoneGroup": 0 if network.dns_mode == "policy" else endpoints,
+        "privatedns:PrivateZone": zones if network.dns_mode == "own" else 0,
+        "privatedns:VirtualNetworkLink": links,
+    }
+
+
+def _complete(
+    resources: Sequence[Resource], settings: Settings
+) -> Iterator[tuple[Resource | None, str]]:
+    declared = Counter(one.kind for one in resources)
+    wanted = dict(_counts(settings))
+    for one in of_leaves():
+        wanted |= one.counts(settings)
+    for kind, number in wanted.items():
+        if declared[kind] != number:
+            yield None, f"declares {declared[kind]} of {kind}, and its settings ask for {number}"
+    names = [str(input_at(one, "containerName")) for one in of_kind(resources, CONTAINER)]
+    for name in {name for name in names if names.count(name) > 1}:
+        yield None, f"declares the container {name} twice"
+
+
+COMPLETE = StackRule(
+    "complete",
+    "Nothing that guards the stack is missing, and nothing is there that its settings do not ask "
+    "for: accounts with soft delete and ageing, vault, endpoints with their zones and links, "
+    "security groups, logs.",
+    "Restore the resource; to do without it, change the stack's settings.",
+    _complete,
+)
+
+RULES: Final = (AS_DECLARED, IN_PLACE, OWN_IDS, COMPLETE)

@@ -1,0 +1,99 @@
+"""The price of Spot while runs use it: it moves with demand, so it is asked for again."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from common.prices import NodePrices, Price, PriceSource, money
+from infra.outputs import Cluster
+from jobs.errors import RequestError
+from jobs.spec.budget_policy import Budget
+
+ASK_SECONDS: Final = 4 * 3600.0
+"""Seconds after which prices are asked for again while a run continues."""
+MOVED: Final = 0.1
+"""Change of a price, as a fraction, that is told."""
+
+_SUBMITTED: Final = PriceSource("tag of the attempt before", "", "")
+
+
+class Rates:
+    """Asks for the prices of Spot nodes, and tells when one has moved.
+
+    Args:
+        read: Asks Azure for the prices of the region.
+        say: Prints a line.
+        clock: Clock in seconds; tests replace it.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], NodePrices],
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read, self._say, self._clock = read, say, clock
+        self._prices = NodePrices()
+        self._asked: float | None = None
+        self._told: dict[str, Price] = {}
+        """By VM size, the price that was told last."""
+
+    def look(self, clusters: Iterable[Cluster], *, again: bool = False) -> None:
+        """Tell which prices have moved, by asking every `ASK_SECONDS`.
+
+        Args:
+            clusters: Clusters of runs that continue; only those of Spot nodes count.
+            again: Ask now, as an attempt is to be submitted.
+        """
+        sizes = {one.size: None for one in clusters if one.priority == "LowPriority"}
+        if not sizes or not (again or self._due()):
+            return
+        self._asked = self._clock()
+        try:
+            self._prices = self._read()
+        except RequestError:
+            # The run continues without it, and the next look asks again.
+            return
+        for size in sizes:
+            now = self._prices.find(size, "LowPriority")
+            if now is not None:
+                self._tell(size, now)
+
+    def priced(self, budget: Budget | None, cluster: Cluster | None) -> Budget | None:
+        """Ask for the prices of a cluster's nodes before an attempt, tell if they have moved, and
+        return the budget with them.
+        """
+        if cluster is None or cluster.priority != "LowPriority":
+            return budget
+        if budget is not None:
+            submitted = Price(budget.price, budget.currency, "hour", _SUBMITTED)
+            self._told.setdefault(cluster.size, submitted)
+        self.look([cluster], again=True)
+        if budget is None:
+            return None
+        now = self._prices.find(cluster.size, "LowPriority")
+        return budget.priced(now, self._prices.highest(cluster.size, "LowPriority"))
+
+    def _due(self) -> bool:
+        return self._asked is None or self._clock() - self._asked >= ASK_SECONDS
+
+    def _tell(self, size: str, now: Price) -> None:
+        before = self._told.setdefault(size, now)
+        text = moved(before, now)
+        if text is not None:
+            self._told[size] = now
+            most = self._prices.highest(size, "LowPriority")
+            limit = f", of at most {money(most.amount, most.currency)}" if most else ""
+            self._say(f"the price of Spot {size} {text}{limit}")
+
+
+def moved(before: Price, now: Price) -> str | None:
+    """Say how a price has moved; None if it has not by more than `MOVED`. Pure."""
+    if before.currency != now.currency or before.amount <= 0:
+        return None
+    change = now.amount / before.amount - 1
+    if abs(change) <= MOVED:
+        return None
+    old, new = (money(price.amount, price.currency) for price in (before, now))
+    way = "risen" if change > 0 else "fallen"
+    return f"has {way} by {abs(change):.0%}, from {old} to {new} an hour"

@@ -1,0 +1,1 @@
+"""Tests of what a data set takes over of files of images."""

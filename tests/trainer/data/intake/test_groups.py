@@ -1,0 +1,67 @@
+"""Groups stay in one split."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.trainer.support.data_sets.image_folders import picture, prepare, records
+from trainer.data.intake.groups import Group, by_pattern, hold_out
+from trainer.errors import DataError
+
+COUNTS = st.dictionaries(st.integers(0, 4), st.integers(1, 6), min_size=1, max_size=3)
+
+
+@settings(max_examples=200)
+@given(st.lists(COUNTS, min_size=2, max_size=60), st.floats(0.05, 0.5))
+def test_no_class_loses_all_its_images_and_shares_are_near(counts, fraction):
+    groups = [Group(f"g{number}", count) for number, count in enumerate(counts)]
+    chosen = hold_out(groups, fraction)
+    whole, held = Counter(), Counter()
+    for group in groups:
+        whole.update(group.counts)
+        if group.name in chosen:
+            held.update(group.counts)
+    assert all(held[label] < whole[label] for label in whole)
+    assert sum(held.values()) <= fraction * sum(whole.values()) + 6 * len(whole) + len(whole)
+
+
+def test_a_class_gets_a_held_out_group_if_it_has_two():
+    groups = [Group("a", {0: 50}), Group("b", {0: 50}), Group("c", {1: 3}), Group("d", {1: 9})]
+    assert hold_out(groups, 0.02) == {"a", "c"}
+
+
+def test_a_pattern_finds_the_group():
+    assert by_pattern(r"p(\d+)_")("cat/p17_3.png") == "17"
+    assert by_pattern(r"^[^/]+/[^/]+")("cat/p17/3.png") == "cat/p17"
+    assert by_pattern(r"p(\d+)_")("cat/3.png") == ""
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_no_group_is_in_two_splits(tmp_path, seed):
+    for number in range(40):
+        for label in ("cat", "dog"):
+            folder = tmp_path / "in" / label / f"p{number % 10}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{number}.jpg").write_bytes(picture(number))
+    prepare(tmp_path / "in", tmp_path / "out", group_by="p[0-9]+", seed=seed)
+    found = {
+        split: {r.filename.split("/")[1] for r in records(tmp_path / "out", split)}
+        for split in ("train", "validation")
+    }
+    assert found["train"] | found["validation"] == {f"p{n}" for n in range(10)}
+    assert not found["train"] & found["validation"]
+    assert len(found["validation"]) == 1
+
+
+def test_given_splits_that_share_a_group_are_refused(tmp_path):
+    for split in ("train", "validation"):
+        for label in ("cat", "dog"):
+            folder = tmp_path / "in" / split / label
+            folder.mkdir(parents=True)
+            (folder / f"p1-{split}.jpg").write_bytes(picture(1))
+    with pytest.raises(DataError, match=r"1 groups? of --group-by .* such as p1; the folders"):
+        prepare(tmp_path / "in", tmp_path / "out", group_by="p[0-9]")
+    with pytest.raises(DataError, match="has no group"):
+        prepare(tmp_path / "in", tmp_path / "out", group_by="q[0-9]")

@@ -1,0 +1,95 @@
+"""Networks of one's own that trace and are built, and what their trial finds."""
+
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from common.errors import ConfigError
+from tests import ROOT
+from trainer.config import ModelConfig
+from trainer.model.build import build_model
+
+NETWORKS = "tests.trainer.support.own_networks"
+
+
+def build(name, task="classification", *, trial=True):
+    config = ModelConfig(builder=f"{NETWORKS}:{name}", image_size=8)
+    return build_model(config, 10, task=task, trial=trial)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("tanh_with_bias", "tanh_not_fused", "decides_in_the_graph", "noises", "recurrent"),
+        *("augmented", "frozen_twice", "dense_pixels"),
+    ],
+)
+def test_a_good_network_keeps_its_initial_values_in_its_trial(name):
+    task = "segmentation" if name == "dense_pixels" else "classification"
+    random.seed(5)
+    np.random.seed(5)
+    tried = build(name, task)
+    # The trial draws nothing from the generators of the process.
+    drawn = random.random(), np.random.random()
+    plain = build(name, task, trial=False)
+    for one, other in zip(tried.variables, plain.variables, strict=True):
+        assert np.array_equal(one.numpy(), other.numpy()), one.name
+    random.seed(5)
+    np.random.seed(5)
+    assert drawn == (random.random(), np.random.random())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("added_loss", "layers add losses in training, with add_loss"),
+        ("numpy_noise", "numpy_noise/add/y is another constant each time that the network is"),
+        ("python_noise", "python_noise/mul/y is another constant each time that the network is"),
+        ("clock", "clock/Timestamp reads the clock, which a resumed run could not repeat"),
+        ("in_python", "calls Python from the graph, which an exported model could not"),
+        ("untracked", "the variable shift belongs to no layer, so a checkpoint would not hold it"),
+        ("decides", "AutoGraph is off): use tf.where, tf.cond or tf.while_loop, or decorate"),
+    ],
+)
+def test_a_network_that_a_resumed_run_would_not_repeat_is_refused(name, said):
+    with pytest.raises(ConfigError) as caught:
+        build(name)
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"--model.builder: {NETWORKS}:{name}: ")
+    assert said in problem
+    assert len(problem) < 900
+
+
+def test_a_network_that_only_its_compiled_evaluation_cannot_compute_is_refused():
+    """TensorFlow 2.18 fuses the three layers where oneDNN is on, and has no kernel for it."""
+    code = f"""
+from common.errors import ConfigError
+from trainer.config import ModelConfig
+from trainer.model.build import build_model
+for name in ("tanh", "mish", "tanh_with_bias", "tanh_not_fused"):
+    try:
+        build_model(ModelConfig(builder="{NETWORKS}:" + name, image_size=8), 10)
+        print(name, "can be trained")
+    except ConfigError as error:
+        print(name, *error.problems)
+"""
+    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_USE_LEGACY_KERAS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+    )
+    tanh, mish, with_bias, not_fused = done.stdout.splitlines()
+    for refused, name in ((tanh, "Tanh"), (mish, "Mish")):
+        assert f"Fusion is not implemented: [FusedBatchNorm,{name}]" in refused
+        assert "give the batch norm fused=False, or the convolution use_bias=True" in refused
+    assert with_bias.endswith("can be trained")
+    assert not_fused.endswith("can be trained")

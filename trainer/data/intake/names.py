@@ -1,0 +1,123 @@
+"""New names of records, by which everything that follows a preparation calls them. Standard library
+only.
+
+A name can hold an identity: that of a patient, a customer or a place. A hashed name is a keyed hash
+of the old one (HMAC, RFC 2104), so that only those who have the key can tell whether a file that
+they know is in the data set. The key is in no output.
+"""
+
+import csv
+import hashlib
+import hmac
+import os
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from common.errors import UserError
+
+KEY_VARIABLE: Final = "TRAINER_NAME_KEY"
+"""Environment variable with the key of hashed names."""
+LEAST_KEY_BYTES: Final = 16
+_DIGITS: Final = 32
+"""Hexadecimal digits of a hashed name, 128 bits: of a billion files, each has a name of its own."""
+
+NamesMode: TypeAlias = Literal["kept", "hashed", "numbered"]
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How records are named."""
+
+    mode: NamesMode = "kept"
+    key: bytes = field(default=b"", repr=False)
+
+    @property
+    def changes(self) -> bool:
+        """Whether records have other names than their files."""
+        return self.mode != "kept"
+
+    def hashed(self, name: bytes) -> str:
+        """Return the keyed hash of a name; empty without a key."""
+        if not self.key:
+            return ""
+        return hmac.new(self.key, name, hashlib.sha256).hexdigest()[:_DIGITS]
+
+    def reason(self, reason: str, name: str) -> str:
+        """Return why a file is rejected, without words that may stem from it: those with a part of
+        its name, and what decoders say, which may quote its bytes.
+        """
+        if not self.changes:
+            return reason
+        parts = {part.lower() for part in re.split(r"[/\\\s._]+", name) if len(part) > 1}
+        parts |= {part.lower() for part in re.split(r"[/\\]+", name) if part}
+        words = re.sub(r" ?\([^()]*\)?", "", reason).split(" ")
+        return " ".join("…" if any(p in word.lower() for p in parts) else word for word in words)
+
+
+def make_naming(
+    mode: NamesMode, key_file: str | None, environment: Mapping[str, str]
+) -> tuple[Naming, list[str]]:
+    """Return how records are named, and what is wrong with the options.
+
+    Args:
+        mode: Value of `--names`.
+        key_file: Value of `--name-key`, which has precedence over `TRAINER_NAME_KEY`.
+        environment: Environment variables.
+    """
+    key = environment.get(KEY_VARIABLE, "").encode(errors="surrogateescape")
+    if key_file:
+        try:
+            key = Path(key_file).read_bytes()
+        except OSError as error:
+            return Naming(mode), [f"--name-key: cannot be read ({error.strerror})"]
+    key = key.strip()
+    if mode == "kept":
+        problem = "--name-key: is for --names hashed or numbered; names are kept"
+        return Naming(), [problem] if key_file else []
+    if len(key) < LEAST_KEY_BYTES and (key or mode == "hashed"):
+        how = f"a file with a key (`openssl rand -hex 32`), or set {KEY_VARIABLE}"
+        what = f"has fewer than {LEAST_KEY_BYTES} bytes" if key else "is missing"
+        return Naming(mode), [f"--name-key: {what}; name {how}"]
+    return Naming(mode, key), []
+
+
+def table_problems(table: str | None, *outputs: str) -> list[str]:
+    """Return what is wrong with the place of a table of names: it must not be in a folder that is
+    written, which may be uploaded as a whole.
+    """
+    if not table:
+        return []
+    path = Path(table).resolve()
+    if any(path.is_relative_to(Path(output).resolve()) for output in outputs):
+        return ["--name-table: is inside the folder that is written, and would leave with it"]
+    return [] if path.parent.is_dir() else [f"--name-table: there is no folder {path.parent}"]
+
+
+def write_table(path: Path, rows: Iterable[tuple[str, str, str]]) -> None:
+    """Write which record was which file, readable for this user alone (mode 600).
+
+    Args:
+        path: File to write.
+        rows: Split, new name and old name of each record and of each rejected file.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with suppress(FileNotFoundError):
+            partial.unlink()
+        number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(number, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("split", "name", "file"))
+            writer.writerows(rows)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror})") from error

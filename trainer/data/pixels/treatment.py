@@ -1,0 +1,463 @@
+"""From the bytes of any image file to an image whose pixels every decoder agrees on.
+
+Everything that reads images calls `treat`: `prepare`, training on files in place, `predict`,
+`score` and the scoring server. So an image has the same pixels wherever it is used, and a file that
+cannot be used is refused everywhere for the same reason. The signature of an exported model, which
+has no Pillow, refuses the images that `treat` would change.
+
+JPEGs in RGB or grey and plain 8-bit PNGs are kept byte for byte, without decoding their pixels.
+All other images are decoded once, here, and converted to baseline JPEG: upright by their EXIF
+orientation, opaque on white, in RGB or grey of 8 bits, the first of several frames.
+
+Only the standard library and Pillow: the image of the scoring server contains this file.
+"""
+
+import io
+import multiprocessing
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from PIL import ExifTags, Image, ImageMath, UnidentifiedImageError
+
+FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+"""Accepted formats, by Pillow's names; each further decoder would be one more to trust."""
+
+MAX_PIXELS: Final = 50_000_000
+"""Largest image, in pixels, because a small file can decode to gigabytes."""
+
+QUALITY: Final = 95
+"""JPEG quality of converted images; with full colour resolution hardly any loss is visible."""
+
+UNTOUCHED: Final = "copied untouched"
+LARGE: Final = 8_000_000
+"""Size, in pixels, from which only one process at a time may decode an image, so that the memory of
+all processes together stays bounded."""
+
+_KEPT_PROCESSES: Final = {0xC0: UNTOUCHED, 0xC1: UNTOUCHED, 0xC2: "kept: progressive JPEG"}
+"""Treatment of JPEGs that every decoder accepts, by the marker that starts their frame: baseline,
+extended, progressive. TensorFlow does not decode lossless JPEGs, and not all decoders accept
+arithmetic coding."""
+
+_BEGINS: Final = {"JPEG": b"\xff\xd8\xff", "PNG": b"\x89PNG\r\n\x1a\n"}
+_BIT_DEPTH: Final = 24
+"""Byte offset of a PNG's bit depth: after signature, length, type, width and height."""
+
+_TURNS: Final = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""Transpositions that turn an image upright, by EXIF orientation."""
+
+_NO_FRAME: Final = (0xC4, 0xC8, 0xCC)
+"""Markers in the range of frame markers that do not start a frame."""
+
+_turn = multiprocessing.get_context("fork").Lock()
+
+# Disables Pillow's own limit; `treat` checks its own before anything is decoded.
+Image.MAX_IMAGE_PIXELS = None
+
+
+class RejectedError(ValueError):
+    """A file that is not a usable image; the message says why, as the end of a sentence."""
+
+
+class UnknownFormatError(RejectedError):
+    """A file of none of the accepted formats."""
+
+
+class TooManyPixelsError(RejectedError):
+    """An image with more pixels than allowed."""
+
+
+class Levels(NamedTuple):
+    """Values of an image of more than 8 bits that become 0 and 255; those beyond are clipped."""
+
+    low: int
+    high: int
+
+
+FULL_LEVELS: Final = Levels(0, 65_535)
+"""All values of 16 bits."""
+
+
+@dataclass(frozen=True)
+class Shrink:
+    """How images are encoded again and, if they are larger, shrunk."""
+
+    short_side: int
+    """Largest short side, in pixels."""
+    quality: int
+    """JPEG quality."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """An image that TensorFlow decodes to the pixels that a person sees."""
+
+    data: bytes
+    format: str
+    """Format: JPEG or PNG."""
+    height: int
+    width: int
+    treatment: str
+    """What was done to the image, in words that a summary counts."""
+    narrow: bool = False
+    """Whether an image of more than 8 bits uses at most 1/16 of the levels from 0 to 255."""
+
+
+def treat(
+    data: bytes,
+    max_pixels: int = MAX_PIXELS,
+    shrink: Shrink | None = None,
+    levels: Levels | None = None,
+) -> Encoded:
+    """Keep or convert one image.
+
+    Args:
+        data: Bytes of the file.
+        max_pixels: Most pixels that an image may have.
+        shrink: How to encode every image again; None keeps images unchanged where possible.
+        levels: How values of more than 8 bits are converted; None is `FULL_LEVELS`, and refuses
+            images of 32 bits.
+
+    Raises:
+        RejectedError: The file is empty, not an image, is damaged or too large, or its pixels
+            cannot be converted to 8 bits.
+    """
+    frame = plain_jpeg(data) if shrink is None and jpeg_ends(data) else None
+    if frame:
+        # Most images are plain JPEGs, and Pillow would take longer than everything else here.
+        _check_size(frame.width, frame.height, max_pixels)
+        return Encoded(data, "JPEG", frame.height, frame.width, _KEPT_PROCESSES[frame.process])
+    image = open_image(data)
+    _check_size(*image.size, max_pixels)
+    orientation = _orientation(image, data)
+    kept = _kept(image, data) if orientation == 1 and shrink is None else None
+    if kept and image.format == "PNG" and not png_is_whole(data):
+        # TensorFlow rejects a PNG that is not whole; Pillow accepts it if only its end is missing.
+        kept = None
+    elif kept and image.format != "PNG" and not jpeg_ends(data):
+        # Its end is missing, or bytes follow it; decoding shows which.
+        _decode(image)
+    if kept:
+        format_ = "PNG" if image.format == "PNG" else "JPEG"
+        return Encoded(data, format_, image.height, image.width, kept)
+    with bounded(image), damage("cannot be converted"):
+        words = f"{'encoded again' if shrink else 'converted'}: {_kind(image, data, orientation)}"
+        return _convert(image, data, orientation, shrink, levels, words)
+
+
+def treatment_needed(data: bytes, image: Image.Image | None = None) -> str | None:
+    """Return what `treat` would convert an image for, such as "JPEG, turned upright", by its
+    header; None if it keeps the image.
+
+    Args:
+        data: Bytes of the file.
+        image: What `open_image` returned for them, if it was called.
+
+    Raises:
+        RejectedError: The file is not an image, or its header is damaged.
+    """
+    if plain_jpeg(data):
+        return None
+    image = image or open_image(data)
+    orientation = _orientation(image, data)
+    kept = orientation == 1 and _kept(image, data)
+    return None if kept else _kind(image, data, orientation)
+
+
+def encoding_of(data: bytes) -> str:
+    """Return JPEG or PNG, by the first bytes; an empty string for anything else."""
+    return next((name for name, begin in _BEGINS.items() if data.startswith(begin)), "")
+
+
+def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> Image.Image:
+    """Read the header of an image without decoding pixels.
+
+    Raises:
+        RejectedError: The file is not an image of one of the formats, or its header is damaged.
+    """
+    if not data:
+        raise RejectedError("is empty")
+    with damage("has a damaged header"):
+        try:
+            image = Image.open(io.BytesIO(data), formats=formats)
+        except UnidentifiedImageError:
+            if encoding_of(data) in formats:
+                raise RejectedError("has a damaged header") from None
+            kinds = ", ".join(formats)
+            raise UnknownFormatError(f"is not an image of a known kind ({kinds})") from None
+    if image.format == "PNG" and not getattr(image, "tile", None):
+        raise RejectedError("has no pixels")
+    return image
+
+
+@contextmanager
+def damage(what: str) -> Iterator[None]:
+    """Reject an image if its decoder raises any exception."""
+    try:
+        yield
+    except (RejectedError, MemoryError):
+        raise
+    # On damaged files Pillow may raise any exception of its parsers.
+    except Exception as error:
+        raise RejectedError(f"{what} ({_reason(error)})") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return an error's message without addresses of objects."""
+    return str(error).partition("<_io")[0].strip() or type(error).__name__
+
+
+def bounded(image: Image.Image) -> AbstractContextManager[object]:
+    """Return a context that lets only one process at a time decode a large image."""
+    return _turn if image.width * image.height > LARGE else nullcontext()
+
+
+def _check_size(width: int, height: int, most: int) -> None:
+    if width * height > most:
+        raise TooManyPixelsError(f"has {width} x {height} pixels; at most {most:,} are accepted")
+
+
+def _orientation(image: Image.Image, data: bytes) -> int:
+    """Return the EXIF orientation, 1 if the image is upright or has none."""
+    if image.format == "PNG":
+        if b"eXIf" not in data:
+            return 1
+        if "exif" not in image.info:
+            # The EXIF chunk is after the pixels, where Pillow looks only while it decodes them.
+            _decode(image)
+    try:
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+    except Exception:  # noqa: BLE001 - a block that cannot be read has no orientation
+        return 1
+    return int(orientation) if orientation in _TURNS else 1
+
+
+def _kept(image: Image.Image, data: bytes) -> str | None:
+    """Return the treatment of an image that can be kept unchanged; None if it cannot."""
+    if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
+        return _KEPT_PROCESSES.get(jpeg_process(data))
+    plain = image.mode in ("RGB", "L", "P", "1") and "transparency" not in image.info
+    if image.format == "PNG" and plain and data[_BIT_DEPTH] <= 8:
+        return "kept: PNG"
+    return None
+
+
+def _kind(image: Image.Image, data: bytes, orientation: int) -> str:
+    """Return what an image that is converted is, in words."""
+    kind = str(image.format)
+    if image.format == "PNG" and data[_BIT_DEPTH] > 8:
+        kind = "16-bit PNG"
+    elif image.mode == "CMYK":
+        kind = f"CMYK {kind}"
+    elif _is_transparent(image):
+        kind += " with transparency"
+    if image.format != "MPO" and getattr(image, "is_animated", False):
+        kind += ", first of several frames"
+    return f"{kind}, turned upright" if orientation != 1 else kind
+
+
+def _decode(image: Image.Image) -> None:
+    with bounded(image), damage("cannot be decoded"):
+        image.load()
+
+
+def _convert(
+    image: Image.Image,
+    data: bytes,
+    orientation: int,
+    shrink: Shrink | None,
+    levels: Levels | None,
+    treatment: str,
+) -> Encoded:
+    scale = min(1.0, shrink.short_side / min(image.size)) if shrink else 1.0
+    size = max(round(image.width * scale), 1), max(round(image.height * scale), 1)
+    if scale < 1:
+        # A JPEG can be decoded at 1/2, 1/4 or 1/8 of its size at lower cost.
+        image.draft(None, size)
+    with damage("cannot be decoded"):
+        image.load()
+    deep = deep_bands(data, image)
+    plain = _levelled(image, deep, levels) if deep else _to_8_bits(image)
+    narrow = bool(deep) and _uses_few_levels(plain)
+    if plain.size != size:
+        plain = plain.resize(size, Image.Resampling.BICUBIC)
+    # Pillow itself turns a TIFF upright while it decodes.
+    if orientation != 1 and image.format != "TIFF":
+        plain = plain.transpose(_TURNS[orientation])
+    # Pillow would write metadata of the source, such as the comment of a GIF.
+    plain.info = {}
+    buffer = io.BytesIO()
+    if shrink:
+        plain.save(buffer, "JPEG", quality=shrink.quality)
+    elif deep and levels:
+        # Without loss, as the levels were chosen to keep what there is.
+        plain.save(buffer, "PNG")
+        return Encoded(buffer.getvalue(), "PNG", plain.height, plain.width, treatment, narrow)
+    else:
+        plain.save(buffer, "JPEG", quality=QUALITY, subsampling="4:4:4")
+    return Encoded(buffer.getvalue(), "JPEG", plain.height, plain.width, treatment, narrow)
+
+
+def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
+    """Return the bands of an image of more than 8 bits in mode I or F: grey, or red, green, blue.
+
+    Args:
+        data: Bytes of the file.
+        image: What `open_image` returned for them; its pixels are loaded if it is grey.
+
+    Returns:
+        An empty list if the image has 8 bits, or has a mode of which 8 are used: grey with
+        transparency, or a transparent colour.
+    """
+    if image.mode in ("I;16", "I;16B", "I;16L"):
+        return [image.convert("I")]
+    if image.mode in ("I", "F"):
+        return [image]
+    lower = open_image(data) if image.mode in ("RGB", "RGBA") else image
+    tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile] if lower is not image else []
+    if not tiles or not all(other for _, other in tiles) or "transparency" in image.info:
+        return []
+    # Pillow keeps the upper 8 of 16 bits; told that the bytes are swapped, it keeps the lower 8.
+    lower.tile = [tile._replace(args=other) for tile, other in tiles]
+    pairs = zip(image.split()[:3], lower.split()[:3], strict=True)
+    return [
+        ImageMath.lambda_eval(
+            lambda a: a["convert"](a["high"], "I") * 256 + a["convert"](a["low"], "I"),
+            high=high,
+            low=low,
+        )
+        for high, low in pairs
+    ]
+
+
+def _other_bytes(args: Any) -> Any:
+    """Return the arguments of a decoder of 16 bits a band that make it read the other 8 of them;
+    None if it decodes 8 bits.
+    """
+    mode, more = (args, ()) if isinstance(args, str) else (args[0], args[1:])
+    name, _, order = mode.partition(";")
+    own = "16L" if sys.byteorder == "little" else "16B"
+    other = {"16L": "16B", "16B": "16L"}.get(own if order == "16N" else order)
+    if other is None:
+        return None
+    return f"{name};{other}" if isinstance(args, str) else (f"{name};{other}", *more)
+
+
+def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | None) -> Image.Image:
+    """Convert the bands of an image of more than 8 bits to 8 bits."""
+    if levels is None and bands[0] is image:
+        raise RejectedError(f"has pixels of 32 bits (mode {image.mode}), whose range is unknown")
+    low, high = levels or FULL_LEVELS
+    scale = 255 / (high - low)
+    # Half a level is added because the fraction is truncated.
+    offset = 0.5 - low * scale
+    plain = [band.point(lambda value: value * scale + offset).convert("L") for band in bands]
+    if len(plain) == 1:
+        return plain[0]
+    if image.mode == "RGBA":
+        above = Image.merge("RGBA", [*plain, image.getchannel("A")])
+        return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
+    return Image.merge("RGB", plain)
+
+
+def is_narrow(data: bytes) -> bool:
+    """Return whether an image of 8 bits uses at most 1/16 of its levels."""
+    return _uses_few_levels(open_image(data))
+
+
+def _uses_few_levels(image: Image.Image) -> bool:
+    extremes = [band.getextrema() for band in image.split()]
+    return max(most for _, most in extremes) - min(least for least, _ in extremes) <= 16
+
+
+def _is_transparent(image: Image.Image) -> bool:
+    return "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info
+
+
+def _to_8_bits(image: Image.Image) -> Image.Image:
+    """Convert to RGB or grey of 8 bits; transparent pixels become white, as on a page."""
+    if _is_transparent(image):
+        above = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+
+
+class Frame(NamedTuple):
+    """Contents of the frame header of a JPEG."""
+
+    process: int
+    """Coding process, see `jpeg_process`."""
+    height: int
+    width: int
+
+
+def plain_jpeg(data: bytes) -> Frame | None:
+    """Return the frame header of a plain JPEG: 8 bits, grey or three colours, at most progressive,
+    without EXIF or XMP. Return None for any other JPEG, or if anything about it is unusual.
+    """
+    if not data.startswith(_BEGINS["JPEG"]):
+        return None
+    at, frame = 2, None
+    while at + 10 <= len(data) and data[at] == 0xFF:
+        marker, start = data[at + 1], at + 4
+        if marker == 0xDA:
+            return frame
+        if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+            height = data[start + 1] << 8 | data[start + 2]
+            width = data[start + 3] << 8 | data[start + 4]
+            plain = marker <= 0xC2 and data[start] == 8 and data[start + 5] in (1, 3)
+            if frame or not plain or not height or not width:
+                return None
+            frame = Frame(marker, height, width)
+        elif marker == 0xE1 or marker < 0xC0:
+            # EXIF or XMP, which may contain an orientation; or a segment without a length.
+            return None
+        at += 2 + (data[at + 2] << 8 | data[at + 3])
+    return None
+
+
+def jpeg_process(data: bytes) -> int:
+    """Return the marker that starts a JPEG's frame, which is its coding process; 0 without one.
+
+    ITU-T T.81, table B.1: 0xC0 is baseline, 0xC1 extended, 0xC2 progressive, 0xC3 lossless.
+    """
+    at = 2
+    while at + 4 <= len(data):
+        marker = data[at + 1]
+        if data[at] != 0xFF or marker in (0x00, 0xFF):
+            # Padding or meaningless bytes, which all decoders skip.
+            at += 1
+        elif 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+            return marker
+        else:
+            at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return 0
+
+
+def jpeg_ends(data: bytes) -> bool:
+    """Return whether a JPEG ends with its end marker; other bytes may follow the marker."""
+    return data.endswith(b"\xff\xd9")
+
+
+def png_is_whole(data: bytes) -> bool:
+    """Return whether a PNG has all its chunks, and each matches its checksum."""
+    view, at = memoryview(data), 8
+    while at + 12 <= len(data):
+        end = at + 8 + int.from_bytes(view[at : at + 4], "big")
+        if zlib.crc32(view[at + 4 : end]) != int.from_bytes(view[end : end + 4], "big"):
+            return False
+        if data[at + 4 : at + 8] == b"IEND":
+            return True
+        at = end + 4
+    return False

@@ -1,0 +1,33 @@
+"""The words for splits in names of files and folders."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_WORDS: Final = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("validation", "val", "valid"), "validation"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+"""Splits by their words; of several, the first counts."""
+
+
+def split_of(path: str) -> str:
+    """Return the split that a path names by a word of the file's name, or else of the nearest
+    folder's: train, validation or test; an empty text if it names none.
+    """
+    for part in reversed(path.lower().split("/")):
+        for word in re.split(r"[-_.]", part):
+            if word in _WORDS:
+                return _WORDS[word]
+    return ""
+
+
+def split_folders(names: Iterable[str]) -> tuple[str | None, str | None]:
+    """Return which folders have the training and the held-out images, by their whole names in upper
+    or lower case; one of the split `test` is held out only if there is no other.
+    """
+    lower = {name.lower(): name for name in names}
+    found = [(_WORDS[word], lower[word]) for word in _WORDS if word in lower]
+    train = next((name for split, name in found if split == "train"), None)
+    return train, next((name for split, name in found if split != "train"), None)

@@ -1,0 +1,1 @@
+"""Formats of hospitals and laboratories: DICOM, and TIFFs of several pages."""

@@ -1,0 +1,156 @@
+"""DICOM files, read by pydicom (optional group `medical`): NEMA PS3.3 and PS3.5.
+
+The values of a grey image are those of its modality, such as Hounsfield units: stored values after
+the rescale slope and intercept. Levels are in these units. What `photometric interpretation` calls
+MONOCHROME1 is inverted, so that larger values are brighter in all images. Colours become RGB.
+
+Nothing of the header is written: neither names nor numbers, dates or private tags. Text that is
+part of the picture stays in it.
+"""
+
+import io
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from common.errors import UserError
+from trainer.data.pixels.treatment import Levels, RejectedError, damage
+
+_GREY = ("MONOCHROME1", "MONOCHROME2")
+
+
+class Dicom:
+    """See `PagedFormat`."""
+
+    name = "DICOM"
+    suffixes = (".dcm", ".dicom", ".ima")
+    metadata = "header of DICOM"
+
+    def holds(self, begin: bytes) -> bool:
+        """See `PagedFormat.holds`: "DICM" after a preamble of 128 bytes."""
+        return begin[128:132] == b"DICM"
+
+    def count(self, data: bytes) -> int:
+        """See `PagedFormat.count`: the number of frames."""
+        with damage("has a damaged header"):
+            return max(int(_read(data).get("NumberOfFrames", 1) or 1), 1)
+
+    def values(self, data: bytes, page: int, max_pixels: int) -> np.ndarray[Any, Any] | None:
+        """See `PagedFormat.values`."""
+        header = _checked(data, max_pixels)
+        if int(header.BitsAllocated) <= 8 and "RescaleSlope" not in header:
+            return None
+        return _values(header, page)
+
+    def single(
+        self, data: bytes, page: int, max_pixels: int, levels: Levels | None, *, window: bool
+    ) -> bytes:
+        """See `PagedFormat.single`: a PNG."""
+        header = _checked(data, max_pixels)
+        values = _values(header, page)
+        with damage("cannot be converted"):
+            plain = _to_8_bits(header, values, levels, window=window)
+            if header.PhotometricInterpretation == "MONOCHROME1":
+                plain = 255 - plain
+            buffer = io.BytesIO()
+            Image.fromarray(plain).save(buffer, "PNG", compress_level=1)
+        return buffer.getvalue()
+
+    def tag(self, data: bytes, name: str) -> str:
+        """See `PagedFormat.tag`: by its keyword, such as PatientID."""
+        with damage("has a damaged header"):
+            return str(_read(data).get(name, ""))
+
+
+def _pydicom() -> Any:
+    """Import pydicom.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    if find_spec("pydicom") is None:
+        raise UserError("DICOM files need pydicom: install the optional group `medical`")
+    import pydicom  # noqa: PLC0415 - optional
+
+    return pydicom
+
+
+@lru_cache(1)
+def _read(data: bytes) -> Any:
+    """Return the header, with pixels that are not decoded yet; remembered for all its frames."""
+    # Text that breaks the rules of its tag is none of our business, and would be quoted.
+    config = _pydicom().config
+    config.settings.reading_validation_mode = config.IGNORE
+    return _pydicom().dcmread(io.BytesIO(data))
+
+
+def _checked(data: bytes, max_pixels: int) -> Any:
+    with damage("has a damaged header"):
+        header = _read(data)
+        if "PixelData" not in header:
+            raise RejectedError("has no pixels")
+        width, height = int(header.Columns), int(header.Rows)
+        if not 0 < width * height <= max_pixels:
+            raise RejectedError(
+                f"has {width} x {height} pixels; at most {max_pixels:,} are accepted"
+            )
+        return header
+
+
+def _values(header: Any, page: int) -> np.ndarray[Any, Any]:
+    """Return the values of a frame: grey in units of its modality, [h, w], or RGB, [h, w, 3].
+
+    Raises:
+        RejectedError: They cannot be decoded.
+    """
+    pixels = _pydicom().pixels
+    with damage("cannot be decoded"):
+        stored = pixels.pixel_array(header, index=page)
+        if header.PhotometricInterpretation == "PALETTE COLOR":
+            return np.asarray(pixels.apply_color_lut(stored, header))
+        if stored.ndim == 2 and header.PhotometricInterpretation not in _GREY:
+            raise RejectedError("has a photometric interpretation that is not supported")
+        return np.asarray(pixels.apply_modality_lut(stored, header) if stored.ndim == 2 else stored)
+
+
+def _to_8_bits(
+    header: Any, values: np.ndarray[Any, Any], levels: Levels | None, *, window: bool
+) -> np.ndarray[Any, Any]:
+    """Return values as 0 to 255, uint8 of the same shape."""
+    if values.dtype == np.uint8:
+        return values
+    if values.ndim == 3:
+        low, high = 0.0, float((1 << int(header.BitsStored)) - 1)
+        if header.PhotometricInterpretation == "PALETTE COLOR":
+            # The entries of a palette of 16 bits use all of them.
+            high = 65_535.0
+    elif window and ("WindowCenter" in header or "VOILUTSequence" in header):
+        # In units of the output, which spans the range that the stored bits allow.
+        values = np.asarray(_pydicom().pixels.apply_voi_lut(values, header, index=0))
+        low, high = _range(header) if "VOILUTSequence" not in header else _extent(values)
+    elif levels is not None:
+        low, high = levels
+    else:
+        low, high = _range(header)
+    scaled = (values.astype(np.float64) - low) * (255 / (high - low)) + 0.5
+    return np.clip(scaled, 0, 255).astype(np.uint8)
+
+
+def _range(header: Any) -> tuple[float, float]:
+    """Return the lowest and the highest value that the stored bits can hold, after rescaling."""
+    bits, signed = int(header.BitsStored), int(header.get("PixelRepresentation", 0))
+    least = -(1 << bits - 1) if signed else 0
+    slope, intercept = (
+        float(header.get(key, default) or default)
+        for key, default in (("RescaleSlope", 1), ("RescaleIntercept", 0))
+    )
+    ends = sorted(value * slope + intercept for value in (least, least + (1 << bits) - 1))
+    return ends[0], ends[1]
+
+
+def _extent(values: np.ndarray[Any, Any]) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    return low, max(high, low + 1)

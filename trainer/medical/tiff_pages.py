@@ -1,0 +1,81 @@
+"""TIFFs with an image on each of several pages."""
+
+import io
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from trainer.data.pixels.treatment import Levels, RejectedError, damage, deep_bands, open_image
+
+_REDUCED = 1
+"""Bit of the tag NewSubfileType of a page that is a smaller copy of another."""
+_SUBFILE = 254
+_MOST_PAGES = 10_000
+
+
+class TiffPages:
+    """See `PagedFormat`."""
+
+    name = "page of a TIFF"
+    suffixes = (".tif", ".tiff")
+    metadata = ""
+
+    def holds(self, begin: bytes) -> bool:
+        """See `PagedFormat.holds`."""
+        return begin.startswith((b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"))
+
+    def count(self, data: bytes) -> int:
+        """See `PagedFormat.count`; pages that are smaller copies do not count."""
+        return len(self._frames(open_image(data, ("TIFF",))))
+
+    def values(self, data: bytes, page: int, max_pixels: int) -> np.ndarray[Any, Any] | None:
+        """See `PagedFormat.values`."""
+        alone = self.single(data, page, max_pixels, None, window=False)
+        image = open_image(alone, ("TIFF",))
+        if image.width * image.height > max_pixels:
+            return None
+        with damage("cannot be decoded"):
+            bands = deep_bands(alone, image)
+        return np.stack([np.asarray(band) for band in bands]) if bands else None
+
+    def single(
+        self,
+        data: bytes,
+        page: int,
+        max_pixels: int,
+        levels: Levels | None,  # noqa: ARG002 - `treat` applies them
+        *,
+        window: bool,  # noqa: ARG002 - a TIFF names none
+    ) -> bytes:
+        """See `PagedFormat.single`: the file itself if its first page is wanted."""
+        if page == 0:
+            return data
+        image = open_image(data, ("TIFF",))
+        frames = self._frames(image)
+        if page >= len(frames):
+            raise RejectedError("has fewer pages than when it was listed")
+        with damage("has a damaged page"):
+            image.seek(frames[page])
+            if image.width * image.height > max_pixels:
+                raise RejectedError(f"has {image.width} x {image.height} pixels (--max-pixels)")
+            buffer = io.BytesIO()
+            image.save(buffer, "TIFF", save_all=False, compression="raw", tiffinfo={}, exif=b"")
+            return buffer.getvalue()
+
+    def tag(self, data: bytes, name: str) -> str:
+        """See `PagedFormat.tag`: by its number, such as 315."""
+        if not name.isdecimal():
+            return ""
+        with damage("has a damaged header"):
+            return str(open_image(data, ("TIFF",)).tag_v2.get(int(name), ""))  # type: ignore[attr-defined]
+
+    def _frames(self, image: Image.Image) -> list[int]:
+        """Return the numbers of the pages that are no smaller copies; always the first."""
+        found = [0]
+        with damage("has a damaged page"):
+            for number in range(1, min(getattr(image, "n_frames", 1), _MOST_PAGES)):
+                image.seek(number)
+                if not image.tag_v2.get(_SUBFILE, 0) & _REDUCED:  # type: ignore[attr-defined]
+                    found.append(number)
+        return found

@@ -1,0 +1,234 @@
+"""The trial of an own network: an evaluation and a training step of two images, compiled as in a
+run, so that what would fail in the first evaluation, or change when a run is resumed, shows before
+the first step.
+"""
+
+import random
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from common.errors import ConfigError
+from trainer.checkpoints.snapshot import stored_name
+from trainer.model.randomness import operations, randomness, stateful_draws
+
+_HIDDEN = {
+    "Timestamp": "reads the clock, which a resumed run could not repeat; leave it out",
+    "PyFunc": "calls Python from the graph",
+    "EagerPyFunc": "calls Python from the graph",
+    "PyFuncStateless": "calls Python from the graph",
+}
+"""What is wrong with kinds of operations."""
+_NOT_THEIRS = {"tensorflow", "tf_keras", "importlib"}
+"""Folders of code that is not the builder's."""
+_NO_PYTHON = ", which an exported model could not; use operations of TensorFlow"
+
+Images = Callable[[tf.Tensor], Any]
+
+
+def attempt(name: str, what: str, function: Callable[[], Any], remedy: str = "") -> Any:
+    """Call a function.
+
+    Args:
+        name: The builder, for errors.
+        what: What is wrong if the function raises an error.
+        function: The function.
+        remedy: What to do then, unless the error itself has a known remedy.
+
+    Raises:
+        ConfigError: It raised an error; has its text, the line, and what to do if that is known.
+    """
+    try:
+        return function()
+    except Exception as error:
+        raise refusal(name, f"{what}: {_told(error)}{_remedy(error) or remedy}") from error
+
+
+def refusal(name: str, problem: str) -> ConfigError:
+    """Return the error of a builder."""
+    return ConfigError([f"--model.builder: {name}: {problem}"])
+
+
+def _told(error: Exception) -> str:
+    """Describe an error of someone else's code, with their line that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [
+        one
+        for one in frames
+        if not set(Path(one.filename).parts) & _NOT_THEIRS and "trainer/model/" not in one.filename
+    ]
+    line = (theirs or frames)[-1]
+    lines = [text.strip() for text in str(error).splitlines() if text.strip()]
+    if isinstance(error, tf.errors.OperatorNotAllowedInGraphError):
+        # The first line names the layer; then come advice that does not fit, and its arguments.
+        lines = lines[:1]
+    elif isinstance(error, tf.errors.OpError):
+        lines = lines[:3]
+    return f"{type(error).__name__}: {' '.join(lines)} ({line.filename}, line {line.lineno})"
+
+
+def _remedy(error: Exception) -> str:
+    if isinstance(error, tf.errors.OperatorNotAllowedInGraphError):
+        return (
+            "; Python's `if` and `while` over tensors are not converted (AutoGraph is off): use"
+            " tf.where, tf.cond or tf.while_loop, or decorate the `call` of your layer with"
+            " @tf.function, which converts them in it, but not in layers of tf_keras such as"
+            " SpectralNormalization"
+        )
+    if "Fusion is not implemented" in str(error):
+        return (
+            "; TensorFlow lacks this combination of a convolution, a batch norm and an activation"
+            " on a CPU with oneDNN: give the batch norm fused=False, or the convolution"
+            " use_bias=True, also for the exported model"
+        )
+    return ""
+
+
+def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
+    """Take a training step and evaluate two images, compiled; the variables keep their values.
+
+    Args:
+        name: The builder, for errors.
+        model: Network that uses keys for its random numbers.
+        size: Height and width of the images, in pixels.
+
+    Returns:
+        What is wrong with the network; None if it can be trained, and a run with it resumed.
+
+    Raises:
+        ConfigError: The network fails.
+    """
+    step, failed = _TrainingStep(model), "cannot be trained"
+    with _restored(model):
+        graph, again = (
+            attempt(name, failed, partial(_traced, step, size, seed)).graph for seed in (0, 1)
+        )
+        problem = (
+            _loss_problem(step)
+            or _operations_problem(graph)
+            or _untracked_problem(model, graph)
+            or _constants_problem(graph, again)
+            or _weights_problem(step)
+        )
+        if problem is None:
+            images = tf.random.stateless_normal([2, size, size, 3], [0, 0])
+            # An evaluation must draw nothing.
+            evaluation = _compiled(lambda images: model(images, training=False), size)
+            attempt(name, "cannot be evaluated", lambda: evaluation(images))
+            attempt(name, failed, lambda: _compiled(step, size)(images))
+    return problem
+
+
+class _TrainingStep:
+    """A forward and a backward pass, and what was seen of it when it was last traced."""
+
+    def __init__(self, model: keras.Model) -> None:
+        self._model = model
+        self.losses: list[Any] = []
+        self.unused: list[str] = []
+
+    def __call__(self, images: tf.Tensor) -> list[tf.Tensor]:
+        weights = self._model.trainable_variables
+        with tf.GradientTape() as tape, randomness(self._model, 0, tf.constant(0), 0, 0):
+            logits = self._model(images, training=True)
+        self.losses = list(self._model.losses)
+        gradients = tape.gradient(logits, weights)
+        pairs = zip(weights, gradients, strict=True)
+        self.unused = [stored_name(weight) for weight, gradient in pairs if gradient is None]
+        return [tf.convert_to_tensor(one) for one in gradients if one is not None]
+
+
+def _compiled(function: Images, size: int) -> Any:
+    signature = [tf.TensorSpec([None, size, size, 3])]
+    return tf.function(function, signature, autograph=False)
+
+
+def _traced(function: Images, size: int, seed: int) -> Any:
+    random.seed(seed)
+    np.random.seed(seed)
+    return _compiled(function, size).get_concrete_function()
+
+
+@contextmanager
+def _restored(model: keras.Model) -> Iterator[None]:
+    """Give the variables, and the generators of Python and NumPy, their values back in the end."""
+    values = [variable.numpy() for variable in model.variables]
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        for variable, value in zip(model.variables, values, strict=True):
+            variable.assign(value)
+
+
+def _weights_problem(step: _TrainingStep) -> str | None:
+    if step.unused:
+        return (
+            f"{step.unused[0]} has no effect on the logits; remove its layer, or set the layer's"
+            " trainable to False"
+        )
+    return None
+
+
+def _loss_problem(step: _TrainingStep) -> str | None:
+    if step.losses:
+        return (
+            "layers add losses in training, with add_loss or an activity_regularizer, which would"
+            " have no effect; remove them"
+        )
+    return None
+
+
+def _operations_problem(graph: tf.Graph) -> str | None:
+    draws = stateful_draws(graph)
+    if draws:
+        return (
+            f"{draws[0]} draws random numbers that a resumed run could not repeat; use layers of"
+            " tf_keras, such as Dropout or GaussianNoise, which draw by the number of the step"
+        )
+    for node in operations(graph):
+        if node.op in _HIDDEN:
+            return f"{node.name} {_HIDDEN[node.op]}{_NO_PYTHON * ('Python' in _HIDDEN[node.op])}"
+    return None
+
+
+def _untracked_problem(model: keras.Model, graph: Any) -> str | None:
+    known = {id(variable.handle) for variable in model.variables}
+    for variable in graph.variables:
+        if id(variable.handle) not in known:
+            return (
+                f"the variable {stored_name(variable)} belongs to no layer, so a checkpoint would"
+                " not hold it; make it an attribute of a layer, or use the layer's add_weight"
+            )
+    return None
+
+
+def _constants_problem(one: tf.Graph, other: tf.Graph) -> str | None:
+    """Compare the constants of two traces with other states of Python's and NumPy's generators."""
+    differing = _constants(one) - _constants(other)
+    if differing:
+        name, _ = next(iter(differing))
+        return (
+            f"{name} is another constant each time that the network is traced, such as from"
+            " numpy.random, random or time; each rank and each attempt of a run would have its own:"
+            " make it in the builder, or use layers of tf_keras that draw, such as GaussianNoise"
+        )
+    return None
+
+
+def _constants(graph: tf.Graph) -> Counter[tuple[str, bytes]]:
+    return Counter(
+        (str(node.name), node.attr["value"].SerializeToString())
+        for node in operations(graph)
+        if node.op == "Const"
+    )

@@ -1,0 +1,1 @@
+"""The code of own networks, which is part of their runs."""

@@ -1,0 +1,1 @@
+"""Leaf: what Azure announces about the VM of a rank."""
