@@ -140,13 +140,13 @@ class _Service:
         elif user and password:
             self._session.auth = (user, password)
 
-    def post(self, method: str, body: Mapping[str, object]) -> dict[str, Any]:
+    def post(self, method: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer.
 
         Raises:
             requests.RequestException: The server cannot be reached, or refuses.
         """
-        answer = self._session.post(f"{self._base}/{method}", json=body, timeout=_TIMEOUT)
+        answer = self._session.post(f"{self._base}/{method}", json=dict(body), timeout=_TIMEOUT)
         return _accepted(answer)
 
     def get(self, method: str, query: Mapping[str, str]) -> dict[str, Any] | None:
