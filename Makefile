@@ -71,7 +71,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render snapshots faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -216,12 +216,14 @@ images-gpu: $(INFRA) $(SBOM) ## Build the GPU image with Debian's CUDA instead o
 faults: $(INFRA) $(AZURITE) ## Hold every request of the commands against every fault, and write docs/faults.md
 	@$(INFRA_PYTHON) -m tests.jobs.faults $(ARGS)
 
-mutations: $(INFRA) ## Hold the security rules against changed stacks, and print what they catch
-	@$(INFRA_PYTHON) -m tests.infra.mutations.run $(ARGS)
+mutations: $(INFRA) ## Change every input of a stack, and print which security rule catches it: STACK=dev, else a stack of the tests
+	@$(INFRA_PYTHON) -m tests.infra.mutations.run $(if $(filter command line,$(origin STACK)),--stack $(STACK)) $(ARGS)
 
-render: $(INFRA) ## List what a stack declares, without Azure, and update all snapshots: STACK=dev
+render: $(INFRA) ## List what a stack declares, without Azure: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
-	@$(INFRA_PYTHON) -m infra.render.snapshot
+
+snapshots: $(INFRA) ## Write what the stacks declare to tests/infra/snapshots, for a review
+	@$(INFRA_PYTHON) -m infra.render.snapshot $(ARGS)
 
 diagram: $(INFRA) ## Print a picture of what a stack declares, without Azure: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render.diagram $(STACK) $(ARGS)

@@ -54,9 +54,7 @@ class ClusterSettings:
     them, and their price moves with demand up to that of dedicated nodes; only jobs that resume
     gain from them."""
 
-    idle_seconds_before_scale_down: Annotated[int, Bounds(60, 86_400), Formerly("idle_seconds")] = (
-        120
-    )
+    idle_seconds_before_scale_down: Annotated[int, Bounds(60, 3600), Formerly("idle_seconds")] = 120
     """Seconds that a node stays without a job."""
 
     name: str | None = None
@@ -241,7 +239,8 @@ class Settings:
     """Public IPv4 addresses or ranges of the team's computers, for the allowlisted profile."""
 
     protect: bool = False
-    """Refuse to delete or replace data, vault, registry and workspace, as in production."""
+    """Whether the stack is production: Pulumi refuses to delete or replace data, vault and key,
+    registry, logs and workspace, and a deleted vault cannot be purged."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags of every resource that can have tags; `owner` and `cost-center` are required."""

@@ -5,6 +5,7 @@ version or a child resource that is gone. So every input must be in a rule's tab
 resource must be known, and there are exactly as many of each kind as the settings ask for.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -45,6 +46,7 @@ from infra.resources import (
     of_kind,
 )
 from infra.settings import Settings
+from infra.stack_config import PLACEHOLDERS
 
 STANDARD: Final = {"sku.name": exactly("Standard")}
 DEFAULT: Final = exactly("default")
@@ -275,12 +277,14 @@ IN_PLACE = ResourceRule(
 def _ids(resource: Resource, settings: Settings) -> Iterator[str]:
     if not resource.type.startswith("azure-native:"):
         return
-    homes = [_group(settings), *(one.lower() for one in _named_in(settings))]
+    homes = [re.escape(one.lower().rstrip("/")) for one in _named_in(settings)]
+    homes.append(_own_group(settings))
+    known = re.compile(f"({'|'.join(homes)})(/.*)?")
     for path, value in _texts(resource.inputs):
         id_ = value.lower()
         if not id_.startswith("/subscriptions/") or "/roledefinitions/" in id_:
             continue
-        if not any(f"{id_}/".startswith(f"{home.rstrip('/')}/") for home in homes):
+        if not known.fullmatch(id_):
             yield f"{path} is {value}, which is not of the stack's group nor named in its settings"
 
 
@@ -292,9 +296,14 @@ OWN_IDS = ResourceRule(
 )
 
 
-def _group(settings: Settings) -> str:
-    group = f"/subscriptions/{settings.subscription.id}/resourcegroups/"
-    return group.lower() + settings.names.resource_group.lower()
+def _own_group(settings: Settings) -> str:
+    """Return an expression for the stack's group, in any subscription if the stack is not pinned
+    to one.
+    """
+    given = settings.subscription.id
+    subscription = "[^/]+" if given == PLACEHOLDERS["id"] else re.escape(given.lower())
+    group = re.escape(settings.names.resource_group.lower())
+    return f"/subscriptions/{subscription}/resourcegroups/{group}"
 
 
 def _named_in(tree: Any) -> Iterator[str]:

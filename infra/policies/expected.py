@@ -156,4 +156,6 @@ def _canonical(tree: Any) -> str:
         return "{" + ",".join(f"{key}:{_canonical(tree[key])}" for key in sorted(tree)) + "}"
     if isinstance(tree, Sequence) and not isinstance(tree, str):
         return "[" + ",".join(sorted(map(_canonical, tree))) + "]"
-    return repr(tree).lower()
+    # The engine passes every number as one with a point.
+    whole = isinstance(tree, float) and tree.is_integer()
+    return repr(int(tree) if whole else tree).lower()

@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from infra.resources import Resource
 from infra.settings import Settings
 
-PRODUCTION = "prod"
-"""Stack that must obey production's rules whatever its settings are."""
-
 
 @dataclass(frozen=True)
 class Violation:
@@ -62,11 +59,6 @@ Rule = ResourceRule | StackRule
 def violation(rule: Rule, resource: Resource | None, fault: str) -> Violation:
     subject = f"{resource.name} ({resource.kind})" if resource else "the stack"
     return Violation(rule.name, resource, f"{subject}: {fault}. {rule.remedy}")
-
-
-def production(settings: Settings) -> bool:
-    """Check whether data, vault, registry and workspace must be protected from mistakes."""
-    return settings.protect or settings.stack == PRODUCTION
 
 
 def named(identifier: object, provider: str, name: str) -> bool:

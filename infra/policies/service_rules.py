@@ -11,7 +11,7 @@ from infra.policies.expected import (
     table_rule,
     violated,
 )
-from infra.policies.rule import ResourceRule, production
+from infra.policies.rule import ResourceRule
 from infra.resources import (
     COMPUTE,
     CONTAINER,
@@ -104,7 +104,7 @@ def _purge(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind != VAULT:
         return
     purge = input_at(resource, "properties.enablePurgeProtection")
-    if production(settings) and purge is not True:
+    if settings.protect and purge is not True:
         yield f"properties.enablePurgeProtection is {shown(purge)} and must be true in production"
     elif settings.vault.purge_protection and purge is not True:
         yield f"properties.enablePurgeProtection is {shown(purge)} and must be true as set"
@@ -126,7 +126,7 @@ PROTECTED_KINDS = frozenset({STORAGE, CONTAINER, VAULT, "keyvault:Key", REGISTRY
 
 def _protected(resource: Resource, settings: Settings) -> Iterator[str]:
     if (
-        production(settings)
+        settings.protect
         and resource.kind in PROTECTED_KINDS
         and not resource.options.get("protect")
     ):

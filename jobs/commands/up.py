@@ -30,6 +30,10 @@ class UpOptions:
     refresh: bool = False
     """First compare the state with Azure, so that resources deleted there are created again."""
 
+    without_rules: str | None = None
+    """Deploy without checking the security rules, for this reason, which the stack's history
+    keeps."""
+
 
 @dataclass(frozen=True)
 class PreviewOptions:
@@ -38,6 +42,9 @@ class PreviewOptions:
     markdown: str | None = None
     """File to write the changes to as Markdown, without values, for a comment on a pull request.
     Only their summary is then printed."""
+
+    without_rules: str | None = None
+    """Do not check the security rules, for this reason."""
 
 
 def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None) -> int:
@@ -86,9 +93,9 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
 
 def _preview(pulumi: Pulumi, options: PreviewOptions, console: Console) -> None:
     if options.markdown is None:
-        pulumi.preview(as_json=console.as_json)
+        pulumi.preview(as_json=console.as_json, without_rules=options.without_rules)
         return
-    found = changes.read(pulumi.planned())
+    found = changes.read(pulumi.planned(without_rules=options.without_rules))
     write_atomically(Path(options.markdown), changes.preview_markdown(pulumi.stack, found))
     console.answer(
         {"stack": pulumi.stack, "changes": [asdict(one) for one in found]},
@@ -111,6 +118,7 @@ def _deploy(pulumi: Pulumi, options: UpOptions, console: Console) -> None:
                 refresh=options.refresh,
                 as_json=console.as_json,
                 again=bool(since),
+                without_rules=options.without_rules,
             )
         except UpdateFailedError as error:
             reasons, now = retry_policy.waiting(error.failed), time.monotonic()

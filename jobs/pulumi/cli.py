@@ -63,6 +63,9 @@ _CAUSES: Final = (
 )
 """Pulumi's messages in lower case, each with the error to raise and what to do about it."""
 
+_RULES: Final = "infra/policies"
+"""The policy pack of the security rules."""
+
 _Read = TypeVar("_Read")
 
 
@@ -150,7 +153,15 @@ class Pulumi:
         """
         self._attended("destroy", "--refresh", "--yes", "--non-interactive", asks=False)
 
-    def up(self, *, yes: bool, refresh: bool, as_json: bool, again: bool = False) -> None:
+    def up(
+        self,
+        *,
+        yes: bool,
+        refresh: bool,
+        as_json: bool,
+        again: bool = False,
+        without_rules: str | None = None,
+    ) -> None:
         """Deploy the stack. Pulumi shows what would change and asks for confirmation.
 
         Args:
@@ -158,6 +169,8 @@ class Pulumi:
             refresh: Whether to refresh the state first.
             as_json: Whether Pulumi's output goes to stderr, as stdout is reserved for JSON.
             again: Whether to continue a deployment that was confirmed, without another preview.
+            without_rules: Why the security rules are not checked; Pulumi keeps it in the stack's
+                history. None checks them.
 
         Raises:
             UpdateFailedError: Pulumi failed; with the errors of its resources.
@@ -167,30 +180,40 @@ class Pulumi:
         options = ["--refresh"] if refresh else []
         options += ["--yes", "--non-interactive"] if yes or again else []
         options += ["--skip-preview"] if again else []
+        options += _rules(without_rules)
         self._attended("up", *options, asks=not yes and not again, quiet=as_json)
 
-    def preview(self, *, as_json: bool) -> None:
-        """Show what `up` would change; with `as_json`, as Pulumi's JSON document on stdout.
+    def preview(self, *, as_json: bool, without_rules: str | None = None) -> None:
+        """Show what `up` would change, and check the security rules unless there is a reason not
+        to; with `as_json`, as Pulumi's JSON document on stdout.
 
         Raises:
             UserError: Pulumi failed.
             KeyboardInterrupt: Pulumi has ended after Ctrl-C.
         """
         shown = "--json" if as_json else "--diff"
-        self._attended("preview", shown, "--non-interactive", asks=False, quiet=False)
+        self._attended(
+            "preview",
+            shown,
+            "--non-interactive",
+            *_rules(without_rules),
+            asks=False,
+            quiet=False,
+        )
 
-    def planned(self, *, drift: bool = False) -> dict[str, Any]:
-        """Return what `up` would change, as Pulumi's JSON document.
+    def planned(self, *, drift: bool = False, without_rules: str | None = None) -> dict[str, Any]:
+        """Return what `up` would change, as Pulumi's JSON document, and check the security rules.
 
         Args:
-            drift: Whether to return what differs between the state and Azure instead. Neither
-                changes nor locks anything.
+            drift: Whether to return what differs between the state and Azure instead, for which
+                Pulumi checks no rules. Neither changes nor locks anything.
+            without_rules: Why the security rules are not checked; None checks them.
 
         Raises:
             UserError: Pulumi failed.
             KeyboardInterrupt: Pulumi has ended after Ctrl-C.
         """
-        words = ("refresh", "--preview-only") if drift else ("preview",)
+        words = ("refresh", "--preview-only") if drift else ("preview", *_rules(without_rules))
         with tempfile.TemporaryFile() as answer:
             try:
                 self._attended(*words, "--json", "--non-interactive", asks=False, answer=answer)
@@ -299,6 +322,13 @@ class Pulumi:
                 " (https://www.pulumi.com/docs/install)"
             )
         return program
+
+
+def _rules(without: str | None) -> list[str]:
+    """Return the options that check the security rules, or that record why they are not checked."""
+    if without is None:
+        return ["--policy-pack", _RULES]
+    return ["--message", f"without the security rules: {without}"]
 
 
 def _cause(said: str, stack: str) -> PlatformReadError:

@@ -192,7 +192,7 @@ WRONG = [
     ("clusters.gpu.size", "STANDARD_ND40RS_V2", "has the wrong case; write Standard_ND40rs_v2"),
     ("clusters.gpu.size", "Standard_ND48", "is not in the catalogue; choose one of"),
     ("clusters.gpu.max_nodes", 101, "a cluster with InfiniBand can have at most 100"),
-    ("clusters.gpu.idle_seconds_before_scale_down", 1, "must be from 60 to 86400"),
+    ("clusters.gpu.idle_seconds_before_scale_down", 1, "must be from 60 to 3600"),
     ("clusters.gpu_dedicated", {"max_nodes": 1}, "clusters.gpu_dedicated.size: is missing"),
     ("clusters.gpu.prioritiy", "low", "did you mean clusters.gpu.priority?"),
     ("clusters.gpuu", None, "clusters.gpuu: None is not a group of keys with size, max_nodes"),

@@ -8,6 +8,7 @@ from common.errors import UserError
 from jobs import throughput
 from jobs.throughput import Point, model_name, wanted
 from tests.jobs.support.samples import TRAINING
+from trainer.presets import parse_train
 
 
 def write(folder, sweep, at, **changes):
@@ -42,3 +43,5 @@ def test_a_network_that_is_no_usual_resnet_has_its_options_in_its_name():
     assert model_name(TRAINING) == wanted(TRAINING, "any").model == "ResNet-50"
     narrow = replace(TRAINING, model=replace(TRAINING.model, width=32))
     assert model_name(narrow) == "classification --width 32"
+    divided = parse_train(["--preset", "digits", "--head.groups", "2"])
+    assert model_name(divided).endswith("--head.groups 2")

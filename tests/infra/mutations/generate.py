@@ -37,6 +37,26 @@ OPPOSITE: Final = {
 }
 
 
+FOREIGN: Final[Mapping[str, Mapping[str, Any]]] = {
+    "authorization:RoleDefinition": {"permissions": [{"actions": ["*"]}]},
+    "compute:VirtualMachine": {"vmName": "open"},
+    "containerregistry:Token": {"status": "enabled"},
+    "keyvault:Secret": {"secretName": "password"},
+    "machinelearningservices:OnlineEndpoint": {"endpointName": "open"},
+    "machinelearningservices:WorkspaceConnection": {"connectionName": "out"},
+    "managedidentity:FederatedIdentityCredential": {"subject": "repo:x/y"},
+    "network:BastionHost": {"bastionHostName": "open"},
+    "network:PublicIPAddress": {"publicIpAddressName": "open"},
+    "network:SecurityRule": {"access": "Allow", "direction": "Inbound"},
+    "network:Subnet": {"name": "open"},
+    "network:VirtualNetworkPeering": {"remoteVirtualNetwork": {"id": ELSEWHERE}},
+    "storage:LocalUser": {"username": "stranger"},
+    "storage:ObjectReplicationPolicy": {"destinationAccount": ELSEWHERE},
+    "authorization:ManagementLockByScope": {"scope": ELSEWHERE},
+}
+"""Resources that open something, leave something, or stop the platform: each is added once."""
+
+
 @dataclass(frozen=True)
 class Mutation:
     """One change of a stack."""
@@ -60,6 +80,12 @@ class Mutation:
 
 def mutations(resources: Sequence[Resource]) -> Iterator[Mutation]:
     """Yield every mutation of a stack."""
+    for kind, inputs in FOREIGN.items():
+        extra = Resource(f"azure-native:{kind}", "extra", inputs, {}, f"{ELSEWHERE}/extra")
+        yield Mutation(kind, "", "extra: added", [*resources, extra], extra)
+    for resource in {one.kind: one for one in resources if one.type.startswith("azure-")}.values():
+        other = replace(resource, inputs={**resource.inputs, "newInThisVersion": True})
+        yield _with(resources, resource, other, "newInThisVersion", "newInThisVersion = True")
     seen: dict[tuple[str, str, str], int] = {}
     for resource in resources:
         if not resource.type.startswith("azure-native:"):

@@ -17,7 +17,7 @@ HARMLESS: Final[Mapping[str, str]] = {
     r"\S+ location: .* removed": "the provider takes the region of the resource group",
     r"\S+ (\S+\.)?([a-z]\w*Name|name): .*( = '(other|9999).*|ame removed)": NAME,
     r"authorization:RoleAssignment roleDefinitionId: .* = 'other.*": "no role has such an id",
-    r"machinelearningservices:Datastore properties.resourceGroup: .*": (
+    r"machinelearningservices:Datastore properties.(resourceGroup|subscriptionId): .*": (
         "a datastore finds its account by the name, which is held"
     ),
     r"authorization:RoleAssignment: .* removed": LOUD,
@@ -57,7 +57,7 @@ HARMLESS: Final[Mapping[str, str]] = {
     r"network:NetworkSecurityGroup securityRules\[\].priority: .*": (
         "the last rule still denies the rest, whatever the order of those before it"
     ),
-    r"network:NetworkSecurityGroup securityRules\[\].protocol: .* = '(\*|other.*)'": (
+    r"network:NetworkSecurityGroup securityRules\[\].protocol: .* = '(\*|Tcp|other.*)'": (
         "addresses and ports are held; the services behind them answer TCP"
     ),
     r"network:NetworkSecurityGroup securityRules\[\].destinationPortRanges?(\[\])?: .*": (

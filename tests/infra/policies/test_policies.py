@@ -158,10 +158,13 @@ def test_a_writer_too_many_is_found_in_an_account_that_the_stack_takes():
     assert found(stack, settings_of("dev", **theirs)) == [("least-privilege", reads)]
 
 
-def test_the_stack_called_prod_is_production_whatever_it_says():
-    settings = settings_of("prod", protect=False)
-    stack = rendered("prod", protect=False)
-    assert {rule for rule, _ in found(stack, settings)} == {"protected"}
+def test_what_is_production_is_a_setting_and_not_a_name():
+    assert found(rendered("prod", protect=False), settings_of("prod", protect=False)) == []
+    unprotected = [
+        dataclasses.replace(one, options={**one.options, "protect": False}) for one in STACK
+    ]
+    held = {name for rule, name in found(unprotected) if rule == "protected"}
+    assert {"data-prepared", "logs", "registry", "storage-data", "vault", "workspace"} <= held
 
 
 def test_elsewhere_a_vault_may_be_purged_but_purging_is_never_switched_off():
@@ -224,6 +227,8 @@ def test_rules_about_one_resource_are_checked_before_it_is_created():
         "alerts",
         "diagnostics",
         "jump-machine-off-at-night",
+        "complete",
+        "private-names",
     }
 
 
@@ -248,9 +253,10 @@ def test_every_resource_rule_is_about_something_that_is_declared():
         "closed-subnets",
         "no-group-lock",
         "only-reviewed",
-        "customer-managed-key",
         "clusters-as-set",
         "own-network",
+        "in-place",
+        "own-ids",
         "jump-machine-entra-only",
         "jump-machine-hardened",
     }

@@ -43,6 +43,7 @@ def assignment(name, role, scope, holder=None):
         name,
         {
             "principalId": principal,
+            "roleAssignmentName": name,
             "principalType": "ServicePrincipal" if identity else "Group",
             "roleDefinitionId": f"/subscriptions/s/providers/X/roleDefinitions/{role}",
             "scope": scope,

@@ -26,7 +26,7 @@ def test_up_deploys_and_says_what_there_is_now(pulumi, capfd):
     asked = pulumi(stack_export=EXPORTED, up={"out": "+ 90 to create"},
                    stack_output={"out": json.dumps(to_dict(outputs))})  # fmt: skip
     assert main(["up", "--stack", "dev", "--yes", "True"]) == 0
-    assert asked()[1] == "up --yes --non-interactive --stack dev"
+    assert asked()[1] == "up --yes --non-interactive --policy-pack infra/policies --stack dev"
     out, _ = capfd.readouterr()
     assert "+ 90 to create" in out
     assert f"workspace {outputs.workspace}" in out
@@ -36,13 +36,21 @@ def test_up_deploys_and_says_what_there_is_now(pulumi, capfd):
 def test_up_lets_pulumi_ask_unless_told_otherwise(pulumi):
     asked = pulumi(stack_export=EXPORTED, stack_output={"out": json.dumps(to_dict(platform()))})
     assert main(["up", "--stack", "prod"]) == 0
-    assert asked()[1] == "up --stack prod"
+    assert asked()[1] == "up --policy-pack infra/policies --stack prod"
+
+
+def test_a_deployment_without_the_rules_leaves_its_reason_in_the_history(pulumi):
+    asked = pulumi(stack_export=EXPORTED, stack_output={"out": json.dumps(to_dict(platform()))})
+    assert main(["up", "--yes", "True", "--without-rules", "an outage"]) == 0
+    assert asked()[1].endswith("--message without the security rules: an outage --stack dev")
 
 
 def test_up_may_compare_with_azure_first(pulumi):
     asked = pulumi(stack_export=EXPORTED, stack_output={"out": json.dumps(to_dict(platform()))})
     assert main(["up", "--refresh", "True", "--yes", "True"]) == 0
-    assert asked()[1] == "up --refresh --yes --non-interactive --stack dev"
+    assert asked()[1] == (
+        "up --refresh --yes --non-interactive --policy-pack infra/policies --stack dev"
+    )
 
 
 def test_preview_shows_every_property_and_changes_nothing(pulumi, capfd):
@@ -64,7 +72,9 @@ def test_for_a_program_stdout_is_one_document(pulumi, capfd):
 def test_a_preview_for_a_program_is_pulumis_own_document(pulumi, capfd):
     asked = pulumi(stack_export=EXPORTED, preview={"out": '{"steps": []}', "err": "words"})
     assert main(["preview", "--json"]) == 0
-    assert asked()[1] == "preview --json --non-interactive --stack dev"
+    assert asked()[1] == (
+        "preview --json --non-interactive --policy-pack infra/policies --stack dev"
+    )
     out, err = capfd.readouterr()
     assert json.loads(out) == {"steps": []}
     assert "words" in err
@@ -124,8 +134,8 @@ def test_a_deployment_goes_on_when_azure_no_longer_refuses(pulumi, capfd, clock)
                    stack_output={"out": json.dumps(to_dict(platform()))})  # fmt: skip
     assert main(["up", "--stack", "dev"]) == 0
     assert [line for line in asked() if line.startswith("up")] == [
-        "up --stack dev",
-        *["up --yes --non-interactive --skip-preview --stack dev"] * 2,
+        "up --policy-pack infra/policies --stack dev",
+        *["up --yes --non-interactive --skip-preview --policy-pack infra/policies --stack dev"] * 2,
     ]
     assert clock == [10, 20]
     err = capfd.readouterr().err

@@ -24,10 +24,3 @@ def failed_by_pre_emption(live, run):
     live.azure.admin.preempt(job=job)
     wait_for(lambda: status(live, job) == "Failed")
     return job
-
-
-def cancel_for_good(live, job):
-    """Cancel an attempt and mark it, so that its supervisor does not look for lost nodes."""
-    tags = live.azure.resources.get(job)["properties"]["tags"]
-    live.azure.resources.update(job, {"tags": {**tags, "canceled_by": "a test"}})
-    live.azure.scheduler.cancel(job)

@@ -56,18 +56,6 @@ def test_ranks_take_gpus_that_follow_each_other(monkeypatch, taken, local_rank, 
     assert taken == {"visible": expected, "growing": expected}
 
 
-@pytest.mark.parametrize("nccl", [False, True])
-def test_ranks_share_the_one_gpu_of_a_laptop_unless_nccl_forbids_it(
-    monkeypatch, taken, capsys, nccl
-):
-    world = rank(monkeypatch, 1, 1, 2)
-    world.backend = Backend(("Gloo", "NCCL") if nccl else ("Gloo",), "Gloo", "Gloo")
-    with pytest.raises(ConfigError) if nccl else nullcontext():
-        set_up_device(DIGITS, world)
-    assert taken["visible"] == (None if nccl else ["gpu0"])
-    assert ("2 ranks share one GPU" in capsys.readouterr().err) is not nccl
-
-
 @pytest.mark.parametrize(("capability", "accepted"), [((7, 0), False), ((8, 0), True)])
 def test_bfloat16_needs_a_gpu_that_has_it(monkeypatch, taken, capability, accepted):
     details = {"device_name": "Tesla V100", "compute_capability": capability}
@@ -79,6 +67,18 @@ def test_bfloat16_needs_a_gpu_that_has_it(monkeypatch, taken, capability, accept
         return
     with pytest.raises(ConfigError, match=r"Tesla V100 has compute capability 7\.0.*mixed_float16"):
         set_up_device(config, world)
+
+
+@pytest.mark.parametrize("nccl", [False, True])
+def test_ranks_share_the_one_gpu_of_a_laptop_unless_nccl_forbids_it(
+    monkeypatch, taken, capsys, nccl
+):
+    world = rank(monkeypatch, 1, 1, 2)
+    world.backend = Backend(("Gloo", "NCCL") if nccl else ("Gloo",), "Gloo", "Gloo")
+    with pytest.raises(ConfigError) if nccl else nullcontext():
+        set_up_device(DIGITS, world)
+    assert taken["visible"] == (None if nccl else ["gpu0"])
+    assert ("2 ranks share one GPU" in capsys.readouterr().err) is not nccl
 
 
 @pytest.mark.parametrize("devices", [1, 2])

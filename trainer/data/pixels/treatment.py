@@ -19,9 +19,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
-from PIL import ExifTags, Image, ImageMath, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, ImageMath, UnidentifiedImageError
 
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 """Accepted formats, by Pillow's names; each further decoder would be one more to trust."""
@@ -180,7 +180,7 @@ def encoding_of(data: bytes) -> str:
     return next((name for name, begin in _BEGINS.items() if data.startswith(begin)), "")
 
 
-def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> Image.Image:
+def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> ImageFile.ImageFile:
     """Read the header of an image without decoding pixels.
 
     Raises:
@@ -289,7 +289,7 @@ def _convert(
         image.load()
     deep = deep_bands(data, image)
     plain = _levelled(image, deep, levels) if deep else _to_8_bits(image)
-    narrow = bool(deep) and _uses_few_levels(plain)
+    narrow = bool(deep) and is_narrow(plain)
     if plain.size != size:
         plain = plain.resize(size, Image.Resampling.BICUBIC)
     # Pillow itself turns a TIFF upright while it decodes.
@@ -311,21 +311,17 @@ def _convert(
 
 def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
     """Return the bands of an image of more than 8 bits in mode I or F: grey, or red, green, blue.
-
-    Args:
-        data: Bytes of the file.
-        image: What `open_image` returned for them; its pixels are loaded if it is grey.
-
-    Returns:
-        An empty list if the image has 8 bits, or has a mode of which 8 are used: grey with
-        transparency, or a transparent colour.
+    The list is empty if the image has 8 bits, or a mode of which 8 are used: grey with
+    transparency, or a transparent colour.
     """
     if image.mode in ("I;16", "I;16B", "I;16L"):
         return [image.convert("I")]
     if image.mode in ("I", "F"):
         return [image]
-    lower = open_image(data) if image.mode in ("RGB", "RGBA") else image
-    tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile] if lower is not image else []
+    if image.mode not in ("RGB", "RGBA"):
+        return []
+    lower = open_image(data)
+    tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile]
     if not tiles or not all(other for _, other in tiles) or "transparency" in image.info:
         return []
     # Pillow keeps the upper 8 of 16 bits; told that the bytes are swapped, it keeps the lower 8.
@@ -342,9 +338,7 @@ def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
 
 
 def _other_bytes(args: Any) -> Any:
-    """Return the arguments of a decoder of 16 bits a band that make it read the other 8 of them;
-    None if it decodes 8 bits.
-    """
+    """Return arguments with which a decoder of 16 bits keeps the others; None for 8 bits."""
     mode, more = (args, ()) if isinstance(args, str) else (args[0], args[1:])
     name, _, order = mode.partition(";")
     own = "16L" if sys.byteorder == "little" else "16B"
@@ -363,22 +357,17 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
     # Half a level is added because the fraction is truncated.
     offset = 0.5 - low * scale
     plain = [band.point(lambda value: value * scale + offset).convert("L") for band in bands]
-    if len(plain) == 1:
-        return plain[0]
     if image.mode == "RGBA":
         above = Image.merge("RGBA", [*plain, image.getchannel("A")])
         return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
-    return Image.merge("RGB", plain)
+    return Image.merge("RGB", plain) if len(plain) > 1 else plain[0]
 
 
-def is_narrow(data: bytes) -> bool:
+def is_narrow(image: Image.Image) -> bool:
     """Return whether an image of 8 bits uses at most 1/16 of its levels."""
-    return _uses_few_levels(open_image(data))
-
-
-def _uses_few_levels(image: Image.Image) -> bool:
-    extremes = [band.getextrema() for band in image.split()]
-    return max(most for _, most in extremes) - min(least for least, _ in extremes) <= 16
+    bands = image.split()
+    values = [value for band in bands for value in cast("tuple[int, int]", band.getextrema())]
+    return max(values) - min(values) <= 16
 
 
 def _is_transparent(image: Image.Image) -> bool:

@@ -24,7 +24,9 @@ import PIL
 
 from common.text import plural
 from trainer.data.formats.tfrecord import FRAME, shard_name
+from trainer.data.intake.levels import Values, store_levels, stored_levels
 from trainer.data.intake.names import write_table
+from trainer.data.intake.rules import AS_BEFORE, make_intake, tell_intake, tell_narrow
 from trainer.data.manifest import (
     INDEX_EVERY,
     SCHEMA,
@@ -37,8 +39,6 @@ from trainer.data.manifest import (
 from trainer.data.pixels.treatment import Levels
 from trainer.data.prepare.encode import Rules, make_rules
 from trainer.data.prepare.input_files import FileReader, Inputs
-from trainer.data.prepare.intake import AS_BEFORE, make_intake, tell_intake, tell_narrow
-from trainer.data.prepare.levels import Values, store_levels, stored_levels
 from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer

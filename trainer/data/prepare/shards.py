@@ -10,12 +10,12 @@ from common.errors import UserError
 from common.files import write_atomically
 from trainer.data.example import Record, example_parts
 from trainer.data.formats.tfrecord import ShardWriter
+from trainer.data.intake.levels import Values, find_values
+from trainer.data.intake.rules import IntakeRules
 from trainer.data.manifest import Shard, SplitCounts
 from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, TargetFiles
-from trainer.data.prepare.intake import IntakeRules
-from trainer.data.prepare.levels import Values, find_values
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
 from trainer.data.prepare.rejected import RejectedFile

@@ -7,11 +7,11 @@ from math import sqrt
 
 from PIL import Image
 
+from trainer.data.intake.rules import IntakeRules
 from trainer.data.manifest import Normalization
 from trainer.data.pixels.treatment import RejectedError, bounded, damage
 from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.input_files import ImageFile, ImageReader
-from trainer.data.prepare.intake import IntakeRules
 
 IMAGES = 512
 """Number of images in the survey. Their mean is within 2 (of 255) of that of all images of a

@@ -14,6 +14,7 @@ from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import RecordFormat
 from trainer.data.intake.metadata import BrokenSegmentsError, kinds
 from trainer.data.intake.record import IN_PLACE, Intake
+from trainer.data.intake.rules import counted
 from trainer.data.intake.segments import FILE_NAME_KIND
 from trainer.data.manifest import (
     FILE_NAME,
@@ -34,7 +35,6 @@ from trainer.data.pixels.treatment import (
     treat,
     treatment_needed,
 )
-from trainer.data.prepare.intake import counted
 from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.data.prepare.statistics import IMAGES, PixelSums
 from trainer.errors import DataError

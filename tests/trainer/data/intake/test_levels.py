@@ -10,8 +10,8 @@ from PIL import Image
 
 from tests.trainer.support.data_sets.image_folders import prepare, records
 from tests.trainer.support.data_sets.planted import chunk
+from trainer.data.intake.levels import Values, given_levels
 from trainer.data.pixels.treatment import Levels, RejectedError, deep_bands, open_image, treat
-from trainer.data.prepare.levels import Values, given_levels
 
 
 def png(values):

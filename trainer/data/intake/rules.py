@@ -10,6 +10,7 @@ from typing import Any, Final
 from common.errors import ConfigError
 from common.text import plural
 from trainer.data.intake.groups import by_pattern, pattern_problems
+from trainer.data.intake.levels import given_levels
 from trainer.data.intake.metadata import BrokenSegmentsError, kinds, strip
 from trainer.data.intake.names import Naming, make_naming, table_problems
 from trainer.data.intake.pages import format_of, formats
@@ -20,10 +21,10 @@ from trainer.data.pixels.treatment import (
     Levels,
     RejectedError,
     is_narrow,
+    open_image,
 )
 from trainer.data.prepare.encode import Rules, encode
 from trainer.data.prepare.input_files import FileReader, ImageFile, Inputs
-from trainer.data.prepare.levels import given_levels
 from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.rejected import RejectedFile
 
@@ -68,7 +69,7 @@ class IntakeRules:
         single = known.single(data, file.page, most, self.levels, window=self.window)
         encoded = encode(single, "", rules, self.levels)
         if known.metadata:
-            narrow = is_narrow(single)
+            narrow = is_narrow(open_image(single))
             words = f"converted: {known.name}"
             encoded, own = replace(encoded, treatment=words, narrow=narrow), (known.metadata,)
             return encoded, own
