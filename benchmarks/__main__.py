@@ -34,15 +34,15 @@ BENCHMARKS: Final = (
     _row("digits", "train", "accuracy and time of the first run, over several seeds"),
     _row("input", "data", "CPU time of an image from shard to batch, and of decoding alone"),
     _row("prepare", "data", "CPU time of an image from file to shard, and of a plain copy"),
-    _row("damage", "data", "damaged JPEGs that decoders notice, and what they cost"),
-    _row("treatment", "data", "CPU time of treating an image, and of decoding it"),
+    _row("damage", "data", "damaged JPEGs that decoders notice, and their cost", "images.damage"),
+    _row("treatment", "data", "CPU time of treating and of decoding an image", "images.treatment"),
     _row(
         "write-photos", "data", "write a folder of photographs like ImageNet's", "photos", "run"
     ),
     _row("serve", "use a model", "images/s and times of requests to the scoring server"),
     Command(
         "spot", "train", "hours and USD of a run on Spot nodes that come and go, simulated",
-        "benchmarks.spot:measure", "benchmarks.spot:Options",
+        "benchmarks.spot.simulation:measure", "benchmarks.spot.simulation:Options",
     ),
     _row("operations", "look at runs", "the operations of a profiled step", run="run"),
     _row("timeline", "look at runs", "the phases of the exchange in a timeline", run="run"),

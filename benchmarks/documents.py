@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import damage, prepare, serve, spot, treatment
 from benchmarks import input as input_
+from benchmarks import prepare, serve
+from benchmarks.images import damage, treatment
 from benchmarks.measure import columns, ratio, read_samples, spread, table
+from benchmarks.spot import simulation
 from benchmarks.tables import DECIDED
 from benchmarks.training import batches, exchange, loop, train
 
@@ -40,7 +42,7 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "batches": batches.show,
     "batches-scenes": batches.show,
     "serve": serve.show,
-    "spot": spot.show,
+    "spot": simulation.show,
 }
 """Functions that format results as tables, by the name of the table."""
 OF_PARTS = {"input-default-memory": "input"}

@@ -103,7 +103,7 @@ def _tags(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind not in tagged():
         return
     wanted = {**settings.tags, "stack": settings.stack, "managed-by": "pulumi"}
-    given = dict(_mapping(resource, "tags"))
+    given: Mapping[str, object] = dict(_mapping(resource, "tags"))
     if missing := sorted(tag for tag, text in wanted.items() if given.get(tag) != text):
         yield f"has not the stack's tag {', '.join(missing)}"
 

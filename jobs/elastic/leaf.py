@@ -15,7 +15,7 @@ class ElasticOptions:
     """Fewest nodes that the run may continue on: it asks for half of --nodes, then for half of
     those, and so on. None always waits for --nodes. The global batch stays, so that half of the
     nodes take twice the --batch-size each; pass an --optimizer.accumulation with which that fits
-    into the memory of a GPU, or virtual ranks."""
+    into the memory of a GPU."""
 
     clusters: tuple[str, ...] = ()
     """Further clusters that the run may continue on, in this order, by their names in the stack's

@@ -1,8 +1,9 @@
 """Convert a sweep to YAML for `az ml job create`, with the SDK."""
 
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
+from azure.ai.ml import ManagedIdentityConfiguration
 from azure.ai.ml.sweep import Choice, Objective, SweepJob, SweepJobLimits
 
 from jobs.spec.job_spec import JobSpec
@@ -32,7 +33,7 @@ def sweep_job(spec: JobSpec, code: Path, sweep: Sweep, concurrent: int) -> Sweep
         trial=trial,
         inputs=trial.inputs,
         outputs=trial.outputs,
-        identity=trial.identity,
+        identity=cast("ManagedIdentityConfiguration", trial.identity),
         sampling_algorithm="grid",
         search_space={name: Choice(values=list(values)) for name, values in sweep.space.items()},
         objective=Objective(goal="maximize", primary_metric=sweep.metric),

@@ -2,9 +2,18 @@
 
 import pytest
 
-from benchmarks import spot
 from benchmarks.documents import result
-from benchmarks.spot import FOLDER, HELD, make_trace, name_of, offered, oracle, outcome, simulate
+from benchmarks.spot import simulation as spot
+from benchmarks.spot.simulation import (
+    FOLDER,
+    HELD,
+    make_trace,
+    name_of,
+    offered,
+    oracle,
+    outcome,
+    simulate,
+)
 from jobs.elastic.placement_policy import Choice, Rules
 from rehearsal.capacity import Moment, Trace
 

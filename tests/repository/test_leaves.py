@@ -49,7 +49,7 @@ LEAVES = {
     ),
     "elastic": Leaf(
         r"elastic|--min-nodes|\bmove_(up|down)|placement_policy",
-        ("jobs/elastic", "benchmarks/spot.py"),
+        ("jobs/elastic", "benchmarks/spot"),
         ("jobs/leaves.py",),
     ),
     "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),

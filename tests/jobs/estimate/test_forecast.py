@@ -183,7 +183,8 @@ def test_eight_gpus_in_one_node_are_faster_than_in_two():
 
 def test_spot_costs_its_own_price_up_to_the_pay_as_you_go_price():
     choice = forecaster(RECIPE).choice(NDV2, 2, "LowPriority")
-    hours, low, middle, high = choice.hours, *ends(choice.money)
+    hours = choice.hours
+    low, middle, high = ends(choice.money)
     assert (low, middle) == (pytest.approx(hours.low * 10), pytest.approx(hours.middle * 10))
     assert high == pytest.approx(hours.high * 2 * DEDICATED)
     assert choice.recommendable

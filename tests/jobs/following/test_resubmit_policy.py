@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.evictions import evidence
 from jobs.exit_status import BUDGET_USED, CANCELED, NOT_RESUBMITTED
 from jobs.following.resubmit_policy import (
     FAILED,
@@ -15,7 +16,6 @@ from jobs.following.resubmit_policy import (
     Resubmit,
     Stop,
     decide,
-    evidence,
 )
 from jobs.options import ResubmitOptions
 from jobs.spec.budget_policy import Budget

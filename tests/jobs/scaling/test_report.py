@@ -8,7 +8,7 @@ from common.page.render import render
 from common.prices import NodePrices, total
 from jobs.scaling.report import Measured
 from jobs.throughput import SYNTHETIC
-from tests.jobs.estimate.support import LOW
+from tests.jobs.estimate.support import DEDICATED, SPOT
 from tests.jobs.scaling.test_measurement import asked, unpredicted
 
 ONE, TWO = asked()
@@ -27,7 +27,7 @@ def measured(task, *rates, **values):
 
 
 def test_the_most_that_a_point_costs_is_hours_x_attempts_x_nodes_x_price():
-    assert TWO.at_most.amount == pytest.approx(0.5 * 3 * 2 * LOW)
+    assert TWO.at_most.amount == pytest.approx(0.5 * 3 * 2 * DEDICATED)
     assert str(total(task.at_most for task in asked(prices=NodePrices()))) == "?"
 
 
@@ -37,7 +37,7 @@ def test_a_table_has_throughput_efficiency_money_and_prediction():
     assert first[:6] == ["gpu", "1", SYNTHETIC, "9,500.0", "9,000.0 - 9,600.0", "3"]
     assert (first[6], second[6]) == ("100%", "95%")
     assert first[7].endswith("%")
-    assert first[8] == f"{1e6 / 9500 / 3600 * LOW:.4f} USD"
+    assert first[8] == f"{1e6 / 9500 / 3600 * SPOT:.4f} USD"
     assert " - " in second[9]
 
 

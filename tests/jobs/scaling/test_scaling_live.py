@@ -40,8 +40,8 @@ def measured(folder):
 def test_nothing_is_submitted_unless_somebody_agrees(live, outputs, tmp_path, capsys, monkeypatch):
     assert main(command(tmp_path, "--nodes", "1", "2")) == 1
     shown = capsys.readouterr()
-    # One node and two, 0.40 USD an hour each, for half an hour and three attempts.
-    assert "costs at most 1.80 USD" in shown.err
+    # One node and two, at most 2 USD an hour each, for half an hour and three attempts.
+    assert "costs at most 9.00 USD" in shown.err
     assert "pass --yes" in shown.err
     assert "? a plan does not predict such a training" in shown.out
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)

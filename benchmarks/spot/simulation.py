@@ -16,12 +16,12 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.measure import BenchmarkOptions, columns
-from benchmarks.spot_picture import Phase, draw
+from benchmarks.spot.picture import Phase, draw
 from jobs.elastic.leaf import ElasticOptions
 from jobs.elastic.placement_policy import Choice, Placed, Rules, following, leave
 from rehearsal.capacity import Moment, Trace
 
-FOLDER: Final = Path(__file__).with_name("results") / "spot"
+FOLDER: Final = Path(__file__).parents[1] / "results" / "spot"
 """The traces."""
 NODES: Final = 4
 DAYS: Final = 20

@@ -1,0 +1,1 @@
+"""What it costs to treat images, and which decoders notice damage."""

@@ -1,0 +1,1 @@
+"""A run on Spot nodes that come and go, simulated."""
