@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from infra.alerts.leaf import AlertSettings
 from infra.catalog import resource_ids
-from infra.policies.data_rules import by_name, log_workspace
 from infra.policies.expected import PRESENT, UNSET, exactly, one_of, optional, table_rule
 from infra.policies.facts import Facts
 from infra.policies.rule import StackRule
+from infra.policies.rules.data import by_name, log_workspace
 from infra.resources import Resource, entries_at, input_at, of_kind
 from infra.settings import Settings
 

@@ -3,9 +3,9 @@
 from typing import Final
 
 from infra.monitor_link.leaf import SCOPE
-from infra.policies.data_rules import by_name, log_workspace
 from infra.policies.expected import exactly
 from infra.policies.facts import Facts
+from infra.policies.rules.data import by_name, log_workspace
 
 SCOPE_KIND: Final = "monitor:PrivateLinkScope"
 MEMBER_KIND: Final = "monitor:PrivateLinkScopedResource"

@@ -22,32 +22,36 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from infra.policies import (
-    access_rules,
-    data_rules,
-    declared,
-    exposure_rules,
-    governance_rules,
-    network_rules,
-    own_services,
-    service_rules,
-)
 from infra.policies.expected import Expected, Table, table_rule
 from infra.policies.facts import of_leaves
 from infra.policies.rule import ResourceRule, Rule, StackRule, Violation
+from infra.policies.rules import (
+    access,
+    closed_world,
+    data,
+    declared,
+    endpoints,
+    exposure,
+    governance,
+    network,
+    own_services,
+    services,
+)
 from infra.resources import Resource
 from infra.settings import Settings
 
 NAME = "private-training-platform"
 _TRUNK: tuple[Rule, ...] = (
-    *exposure_rules.RULES,
-    *network_rules.RULES,
+    *exposure.RULES,
+    *network.RULES,
+    *endpoints.RULES,
     *own_services.RULES,
-    *access_rules.RULES,
-    *data_rules.RULES,
-    *service_rules.RULES,
-    *governance_rules.RULES,
+    *access.RULES,
+    *data.RULES,
+    *services.RULES,
+    *governance.RULES,
     *declared.RULES,
+    closed_world.COMPLETE,
 )
 
 
@@ -55,7 +59,7 @@ def _composed() -> tuple[Rule, ...]:
     """Return the rules of the trunk, with the leaves' rows in their tables, and of the leaves."""
     rules = [_with_rows(rule) for rule in _TRUNK]
     rules += [rule for facts in of_leaves() for rule in facts.rules]
-    return (*rules, declared.only_reviewed(rules))
+    return (*rules, closed_world.only_reviewed(rules))
 
 
 def _with_rows(rule: Rule) -> Rule:

@@ -146,7 +146,7 @@ class _Service:
         Raises:
             requests.RequestException: The server cannot be reached, or refuses.
         """
-        answer = self._session.post(f"{self._base}/{method}", json=dict(body), timeout=_TIMEOUT)
+        answer = self._session.post(f"{self._base}/{method}", json=body, timeout=_TIMEOUT)
         return _accepted(answer)
 
     def get(self, method: str, query: Mapping[str, str]) -> dict[str, Any] | None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from infra.catalog import roles
 from infra.policies import pack
-from infra.policies.governance_rules import tagged
 from infra.policies.rule import ResourceRule, StackRule
-from infra.policies.service_rules import idle_minutes
+from infra.policies.rules.governance import tagged
+from infra.policies.rules.services import idle_minutes
 from infra.resources import Resource
 from tests.infra.support.production import (
     DATA,

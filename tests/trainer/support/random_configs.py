@@ -57,6 +57,8 @@ def texts(key):
     if key == "profile.steps":
         spans = st.tuples(st.integers(1, 10**6), st.integers(1, 10**6))
         return spans.map(lambda span: f"{span[0]}:{sum(span)}")
+    if key == "events.address":
+        return st.sampled_from(["azure", "nowhere", "http://127.0.0.1:8080"])
     if key == "model.network":
         return st.sampled_from(sorted(NETWORKS))
     if key == "optimizer.rates":

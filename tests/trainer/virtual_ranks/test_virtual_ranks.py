@@ -136,7 +136,9 @@ def test_a_run_whose_ranks_change_with_every_attempt_ends_with_the_same_bits(wor
     losses = [
         {line["step"]: line["loss"] for line in metrics(run, "train")} for run in (whole, parts)
     ]
-    assert losses[0].items() & losses[1].items() == losses[0].items()
+    # All intervals between two reports but those in which an attempt begins.
+    for step in (5, 15, 20, 25, 30, 40, 45):
+        assert losses[0][step] == losses[1][step]
 
 
 RUNS = {

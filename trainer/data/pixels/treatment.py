@@ -5,11 +5,9 @@ Everything that reads images calls `treat`: `prepare`, training on files in plac
 cannot be used is refused everywhere for the same reason. The signature of an exported model, which
 has no Pillow, refuses the images that `treat` would change.
 
-JPEGs in RGB or grey and plain 8-bit PNGs are kept byte for byte, without decoding their pixels.
-All other images are decoded once, here, and converted to baseline JPEG: upright by their EXIF
-orientation, opaque on white, in RGB or grey of 8 bits, the first of several frames.
-
-Only the standard library and Pillow: the image of the scoring server contains this file.
+JPEGs in RGB or grey and plain 8-bit PNGs are kept byte for byte. All others are decoded once and
+converted to baseline JPEG: upright by EXIF, opaque on white, in RGB or grey of 8 bits, the first of
+several frames. Standard library and Pillow only: the scoring server's image contains this file.
 """
 
 import io
@@ -318,10 +316,8 @@ def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
         return [image.convert("I")]
     if image.mode in ("I", "F"):
         return [image]
-    if image.mode not in ("RGB", "RGBA"):
-        return []
-    lower = open_image(data)
-    tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile]
+    lower, colours = open_image(data), image.mode in ("RGB", "RGBA")
+    tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile] if colours else []
     if not tiles or not all(other for _, other in tiles) or "transparency" in image.info:
         return []
     # Pillow keeps the upper 8 of 16 bits; told that the bytes are swapped, it keeps the lower 8.
@@ -365,8 +361,7 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
 
 def is_narrow(image: Image.Image) -> bool:
     """Return whether an image of 8 bits uses at most 1/16 of its levels."""
-    bands = image.split()
-    values = [value for band in bands for value in cast("tuple[int, int]", band.getextrema())]
+    values = [n for band in image.split() for n in cast("tuple[int, int]", band.getextrema())]
     return max(values) - min(values) <= 16
 
 

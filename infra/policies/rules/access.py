@@ -17,8 +17,8 @@ from infra.policies.literals import (
     WRITES_JOB_OUTPUTS,
     WRITES_RUNS,
 )
-from infra.policies.own_services import targets
 from infra.policies.rule import ResourceRule, StackRule, named
+from infra.policies.rules.own_services import targets
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
@@ -242,7 +242,7 @@ LEAST_PRIVILEGE = StackRule(
     "least-privilege",
     "Each identity and each group of people has only the roles of its duty, each on one service or "
     "container: of the identities, only that of preparation can write training data.",
-    "Remove the assignment, or add it to GRANTS in infra/policies/access_rules.py.",
+    "Remove the assignment, or add it to GRANTS in infra/policies/rules/access.py.",
     _assignments,
 )
 

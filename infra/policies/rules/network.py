@@ -7,30 +7,18 @@ from typing import Any, Final
 from infra.catalog import resource_ids
 from infra.naming import SubnetRole
 from infra.policies.expected import (
-    UNSET,
-    Expected,
-    among,
-    as_set,
-    exactly,
-    optional,
-    table_rule,
     values_at,
 )
 from infra.policies.facts import Allowed, Traffic, of_leaves
-from infra.policies.literals import SUBNET_OF_DUTY, ZONES
-from infra.policies.own_services import targets
-from infra.policies.rule import ResourceRule, StackRule, named
+from infra.policies.literals import SUBNET_OF_DUTY
+from infra.policies.rule import ResourceRule
 from infra.resources import (
     COMPUTE,
     NETWORK,
-    REGISTRY,
-    STORAGE,
-    VAULT,
     WORKSPACE,
     Resource,
     entries_at,
     input_at,
-    of_kind,
     texts_at,
 )
 from infra.settings import Settings
@@ -65,22 +53,6 @@ ENDPOINT_PORTS: Final = frozenset({"443", "445"})
 
 DNS: Final = frozenset({"53"})
 NO_PORTS: Final[frozenset[str]] = frozenset()
-GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "default": ("blob", "file"),
-    "data": ("blob",),
-    "vault": ("vault",),
-    "registry": ("registry",),
-    "workspace": ("amlworkspace",),
-}
-"""Sub-resources of each service that have a private endpoint."""
-
-NAME_INPUTS: Final = {
-    VAULT: "vaultName",
-    REGISTRY: "registryName",
-    STORAGE: "accountName",
-    WORKSPACE: "workspaceName",
-}
-"""Services with private endpoints, and the inputs with their names."""
 
 
 def _subnets(network: Resource, settings: Settings) -> Iterator[str]:
@@ -285,7 +257,7 @@ def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
         wanted[path] = role
     for path, role in wanted.items():
         for exact, id_ in values_at(resource.inputs, path.split(".")):
-            if not _is_subnet(str(id_), role, settings):
+            if not is_subnet(str(id_), role, settings):
                 yield f"{exact} is {id_}, which is not the {role} subnet"
 
 
@@ -298,7 +270,7 @@ NODES_IN_THEIR_SUBNET = ResourceRule(
 )
 
 
-def _is_subnet(id_: str, role: SubnetRole, settings: Settings) -> bool:
+def is_subnet(id_: str, role: SubnetRole, settings: Settings) -> bool:
     existing = settings.network.existing
     if existing is not None:
         return id_.lower() == str(getattr(existing, f"{role}_subnet", None)).lower()
@@ -307,155 +279,15 @@ def _is_subnet(id_: str, role: SubnetRole, settings: Settings) -> bool:
     return id_.lower().endswith(end.lower())
 
 
-def _is_network(id_: str, settings: Settings) -> bool:
+def is_network(id_: str, settings: Settings) -> bool:
     existing = settings.network.existing
     known = [*settings.network.peer_with, *([existing.virtual_network] if existing else [])]
     own = f"/virtualNetworks/{settings.names.virtual_network}".lower()
     return id_.lower() in map(str.lower, known) or id_.lower().endswith(own)
 
 
-def _with_endpoints() -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """Return the sub-resources with endpoints by service, and the inputs with services' names."""
-    groups, names = dict(GROUPS), dict(NAME_INPUTS)
-    for facts in of_leaves():
-        for label, (kind, name, parts) in facts.endpoints.items():
-            groups[label], names[kind] = parts, name
-    return groups, names
-
-
-def _endpoints(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
-    services = targets(resources, settings)
-    groups, name_inputs = _with_endpoints()
-    reached: set[tuple[str, str]] = set()
-    for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
-        if not _is_subnet(str(input_at(endpoint, "subnet.id")), "endpoints", settings):
-            yield endpoint, "is not in the subnet of the private endpoints"
-        connections = entries_at(endpoint, "privateLinkServiceConnections")
-        for connection in connections:
-            id_ = str(connection.get("privateLinkServiceId"))
-            label = next((one for one, target in services if named(id_, *target)), "")
-            for group in connection.get("groupIds") or ("",):
-                if group in groups.get(label, ()):
-                    reached.add((label, group))
-                else:
-                    yield endpoint, f"connects to {group} of {id_}, not to a service of the stack"
-    for service in of_kind(resources, *name_inputs):
-        name = str(input_at(service, name_inputs[service.kind])).lower()
-        label = next((one for one, (_, known) in services if known.lower() == name), "")
-        for group in groups.get(label, ()):
-            if (label, group) not in reached:
-                yield service, f"has no private endpoint for {group}"
-
-
-PRIVATE_ENDPOINTS = StackRule(
-    "private-endpoints",
-    "Every service has its private endpoints in their own subnet, and no endpoint leads out of the "
-    "stack.",
-    "Restore the endpoint, or remove the one that leads elsewhere.",
-    _endpoints,
-)
-
-
-def zones_of(group: str) -> frozenset[str]:
-    """Return the zones in which the names of a sub-resource are recorded."""
-    more = {name: zones for facts in of_leaves() for name, zones in facts.zones.items()}
-    return {**ZONES, **more}.get(group, frozenset())
-
-
-def _zones(settings: Settings) -> tuple[str, ...]:
-    groups = [one.group for one in settings.endpoint_kinds.values()]
-    return tuple(sorted(frozenset().union(*(zones_of(group) for group in groups))))
-
-
-def _is_zone(id_: str, settings: Settings) -> bool:
-    group = (
-        settings.network.existing_dns_zones or f"/resourceGroups/{settings.names.resource_group}"
-    )
-    return any(
-        id_.lower().endswith(f"{group}/providers/Microsoft.Network/privateDnsZones/{zone}".lower())
-        for zone in _zones(settings)
-    )
-
-
-def _resolved(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
-    groups = {
-        str(input_at(one, "privateEndpointName")).lower(): {
-            resource_ids.name(str(zone.get("privateDnsZoneId"))).lower()
-            for zone in entries_at(one, "privateDnsZoneConfigs")
-        }
-        for one in of_kind(resources, "network:PrivateDnsZoneGroup")
-    }
-    for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
-        name = str(input_at(endpoint, "privateEndpointName")).lower()
-        wanted: set[str] = set()
-        for connection in entries_at(endpoint, "privateLinkServiceConnections"):
-            wanted.update(*(zones_of(group) for group in connection.get("groupIds") or ()))
-        if settings.network.dns_mode != "policy" and groups.get(name, set()) != wanted:
-            yield endpoint, f"its names are not recorded in {' and '.join(sorted(wanted))}"
-
-
-RESOLVED = StackRule(
-    "private-names",
-    "The names of every private endpoint are recorded in the zones of its kind, so that no client "
-    "is led to a public address.",
-    "Restore the endpoint's zone group.",
-    _resolved,
-)
-
-OWN_NETWORK = table_rule(
-    "own-network",
-    "The network has the address range, the peers, the DNS servers and the route table of the "
-    "stack's settings, and private DNS zones serve this network and its peers only.",
-    "Remove it; to connect another network, name it in the stack's settings.",
-    {
-        NETWORK: {
-            "addressSpace.addressPrefixes[]": as_set(lambda s: s.network.address_space),
-            "virtualNetworkPeerings[].remoteVirtualNetwork.id": optional(
-                among(lambda s: s.network.peer_with, "a network of network.peer_with")
-            ),
-            "virtualNetworkPeerings[].allowGatewayTransit": exactly(value=False),
-            "virtualNetworkPeerings[].useRemoteGateways": Expected(
-                lambda _: "true only for network.remote_gateway",
-                lambda given, s: given is False or s.network.remote_gateway is not None,
-            ),
-            "dhcpOptions.dnsServers[]": optional(
-                among(lambda s: s.network.dns_servers, "an address of network.dns_servers")
-            ),
-            "subnets[].routeTable.id": optional(
-                as_set(lambda s: s.network.route_table or "left out")
-            ),
-            "subnets[].delegations": UNSET,
-        },
-        "privatedns:PrivateZone": {
-            "privateZoneName": among(_zones, "a zone of one of the stack's endpoints")
-        },
-        "privatedns:VirtualNetworkLink": {
-            "privateZoneName": among(_zones, "a zone of one of the stack's endpoints"),
-            "registrationEnabled": exactly(value=False),
-            "virtualNetwork.id": Expected(
-                lambda _: "the stack's network or one of its peers",
-                lambda given, s: _is_network(str(given), s),
-            ),
-        },
-        "network:PrivateDnsZoneGroup": {
-            "privateDnsZoneConfigs[].privateDnsZoneId": Expected(
-                lambda _: "a zone of the stack or of network.existing_dns_zones",
-                lambda given, s: _is_zone(str(given), s),
-            ),
-        },
-        PRIVATE_ENDPOINT: {"manualPrivateLinkServiceConnections": UNSET},
-    },
-)
-
 RULES = (
     CLOSED_SUBNETS,
     CLOSED_NETWORK_RULES,
     NODES_IN_THEIR_SUBNET,
-    PRIVATE_ENDPOINTS,
-    RESOLVED,
-    OWN_NETWORK,
 )
