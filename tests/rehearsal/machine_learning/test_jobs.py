@@ -3,11 +3,13 @@
 import datetime as dt
 import json
 import shlex
+import sys
 import time
 
 import jwt
 import pytest
 
+from tests import ROOT
 from tests.rehearsal.support.small_platform import CLUSTER, RESULTS, WORKSPACE, compute
 from tests.rehearsal.support.waiting import until
 
@@ -284,6 +286,26 @@ def test_metrics_are_tracked_by_mlflows_protocol(client, azure):
     assert run["data"]["params"] == [{"key": "preset", "value": "digits"}]
     values = azure.mlflow.metrics(f"{WORKSPACE}/jobs/metrics")["loss"]
     assert [value["value"] for value in values] == [0.5, 0.25]
+
+
+def test_the_trainers_own_client_reaches_the_service_from_a_job(client, azure):
+    script = (
+        "import os; from trainer.mlflow.client import MlflowClient, Point;"
+        " run = MlflowClient('unused', os.environ);"
+        " run.describe({'epochs': 3}, {'trainer.run': 'a'});"
+        " run.send([Point('train/loss', 0.5, 1, 3)]); run.end(7, failed=True)"
+    )
+    client.job("tracked", f"PYTHONPATH={ROOT} {sys.executable} -c {shlex.quote(script)}")
+    assert client.wait("tracked")["status"] == "Completed", client.log("tracked")
+    base = f"/mlflow/v2.0{WORKSPACE}/api/2.0/mlflow/runs"
+    data = client.get(f"{base}/get", run_id="tracked").json()["run"]["data"]
+    point = {"key": "train/loss", "value": 0.5, "timestamp": 1, "step": 3}
+    assert data["metrics"] == [point]
+    assert data["params"] == [{"key": "epochs", "value": "3"}]
+    assert {tag["key"]: tag["value"] for tag in data["tags"]} == {
+        "trainer.run": "a",
+        "trainer.exit_status": "7",
+    }
 
 
 @pytest.mark.parametrize("experiment", ["experimentids/5", "experiments/e"])

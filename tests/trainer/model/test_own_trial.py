@@ -65,7 +65,7 @@ def test_a_network_that_a_resumed_run_would_not_repeat_is_refused(name, said):
 
 
 def test_a_network_that_only_its_compiled_evaluation_cannot_compute_is_refused():
-    """TensorFlow 2.18 fuses the three layers where oneDNN is on, and has no kernel for it."""
+    """TensorFlow 2.20 fuses the three layers where oneDNN is on, and has no kernel for it."""
     code = f"""
 from common.errors import ConfigError
 from trainer.config import ModelConfig
