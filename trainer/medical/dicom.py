@@ -1,4 +1,4 @@
-"""DICOM files, read by pydicom (optional group `medical`): NEMA PS3.3 and PS3.5.
+"""DICOM files, read by pydicom: NEMA PS3.3 and PS3.5.
 
 The values of a grey image are those of its modality, such as Hounsfield units: stored values after
 the rescale slope and intercept. Levels are in these units. What `photometric interpretation` calls
@@ -72,8 +72,11 @@ def _pydicom() -> Any:
         UserError: It is not installed.
     """
     if find_spec("pydicom") is None:
-        raise UserError("DICOM files need pydicom: install the optional group `medical`")
-    import pydicom  # noqa: PLC0415 - optional
+        raise UserError(
+            "DICOM files need pydicom, which the images of jobs do not have: prepare them where"
+            " `make setup` has run"
+        )
+    import pydicom  # noqa: PLC0415 - not in the images of jobs
 
     return pydicom
 
