@@ -71,7 +71,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render snapshots faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render snapshots faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check one-lock-check clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -299,21 +299,25 @@ lock: $(UV) ## Write locks/ from pyproject.toml; locked versions stay unless UPG
 		$(COMPILE) $(LOCKED) $(UPGRADE) -o locks/$${groups%%+*}.txt || exit 1; \
 	done; echo "locks/ matches pyproject.toml"
 
-# Python 3.12 and 3.13 may need fewer packages than 3.11, but no others and no other versions.
+# Most of the time goes into waiting for a package index, so several are compared at a time.
 lock-check: $(UV) ## Fail if locks/ does not match pyproject.toml, or not every Python
 	@mkdir -p build
-	@for groups in $(LOCKS); do \
-		name=$${groups%%+*}; cp locks/$$name.txt build/$$name.txt; \
+	@printf '%s\n' $(LOCKS) | xargs -P 6 -I {} $(MAKE) --no-print-directory one-lock-check groups={}
+	@echo "locks are up to date"
+
+# Python 3.12 and 3.13 may need fewer packages than 3.11, but no others and no other versions.
+LOCK_PYTHONS ?= 3.12 3.13
+one-lock-check:
+	@groups=$(groups); name=$${groups%%+*}; cp locks/$$name.txt build/$$name.txt; \
+	$(COMPILE) $(LOCKED) -o build/$$name.txt || exit 1; \
+	cmp -s locks/$$name.txt build/$$name.txt || { \
+		echo "error: locks/$$name.txt does not match pyproject.toml; run make lock and commit the result" >&2; exit 1; }; \
+	for python in $(LOCK_PYTHONS); do \
 		$(COMPILE) $(LOCKED) -o build/$$name.txt || exit 1; \
-		cmp -s locks/$$name.txt build/$$name.txt || { \
-			echo "error: locks/$$name.txt does not match pyproject.toml; run make lock and commit the result" >&2; exit 1; }; \
-		for python in 3.12 3.13; do \
-			$(COMPILE) $(LOCKED) -o build/$$name.txt || exit 1; \
-			grep -o '^[a-z][^ ]*==[^ ]*' locks/$$name.txt >build/$$name.pins; \
-			! grep -o '^[a-z][^ ]*==[^ ]*' build/$$name.txt | grep -vxF -f build/$$name.pins >&2 || { \
-				echo "error: Python $$python needs the packages above, which are not in locks/$$name.txt" >&2; exit 1; }; \
-		done; unset python; \
-	done; echo "locks are up to date"
+		grep -o '^[a-z][^ ]*==[^ ]*' locks/$$name.txt >build/$$name.pins; \
+		! grep -o '^[a-z][^ ]*==[^ ]*' build/$$name.txt | grep -vxF -f build/$$name.pins >&2 || { \
+			echo "error: Python $$python needs the packages above, which are not in locks/$$name.txt" >&2; exit 1; }; \
+	done
 
 clean: ## Remove environments and caches; runs/ and data/ stay
 	rm -rf .tools .venv .venv-trainer build .mypy_cache .pytest_cache .ruff_cache .hypothesis
