@@ -38,8 +38,8 @@ def test_the_example_of_the_readme_works(
     tmp_path: Path, added: Mapping[str, Mapping[str, str]], top1: float
 ) -> None:
     # The project's folder as a newcomer sees it, except that what is written lands elsewhere.
-    for name in (".tools", ".venv", ".venv-trainer", "benchmarks", "common", "locks",
-                 "pyproject.toml", "scripts", "trainer", "Makefile"):  # fmt: skip
+    for name in (".tools", ".venv", ".venv-trainer", "benchmarks", "common", "environments",
+                 "locks", "pyproject.toml", "scripts", "trainer", "Makefile"):  # fmt: skip
         (tmp_path / name).symlink_to(ROOT / name)
     said = {}
     for command in commands():

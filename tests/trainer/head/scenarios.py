@@ -37,6 +37,8 @@ def plain(
     precision: str = "float32",
     seed: int = 0,
     task: str = "classification",
+    *,
+    trial: bool = True,
 ) -> keras.Model:
     """A convolution and a dense layer without batch norm, whose gradient of a batch is exactly the
     mean of its gradients of the parts. Arguments as those of `build_model`.

@@ -86,7 +86,7 @@ def test_equal_micro_batches_get_different_dropout(model):
     pieces = []
     for number in (0, 1):
         first = {key: value[:4] for key, value in batch().items()}
-        values, _ = local._micro_batch(tf.constant(1.0), first, tf.constant(5), number)
+        values, _ = local._micro_batch(tf.constant(1.0), 0, first, tf.constant(5), number)
         pieces.append(values[0].numpy())
     assert not np.array_equal(*pieces)
     np.testing.assert_allclose(gradients(model, settings, 5), sum(pieces), rtol=1e-4, atol=1e-6)

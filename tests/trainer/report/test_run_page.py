@@ -40,7 +40,7 @@ def page_of(folder):
 
 
 def test_a_page_with_images_says_so_on_top(run):
-    assert "This page contains 3 copies of images" in Reader.of(page_of(run)).text
+    assert "This page contains 3 copies of images" in Reader(page_of(run)).text
     shutil.rmtree(run / "mistakes")
     assert "This page contains" not in page_of(run)
 
