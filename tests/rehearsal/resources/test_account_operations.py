@@ -36,7 +36,9 @@ def test_an_operation_on_an_account_refuses_others_on_it_until_it_ends(tmp_path)
         for account in (ACCOUNT, f"{ACCOUNT}2"):
             azure.put(account, "", {"location": "westeurope", "properties": {}})
         client, url = Client(azure), f"{ACCOUNT}/blobServices/default/containers/results"
-        operation = threading.Thread(target=Client(azure).put, args=(url, {}))
+        other = Client(azure)
+        # Whichever of the two comes first, the other is refused: this one tries until it runs.
+        operation = threading.Thread(target=until, args=(lambda: other.put(url, {}).ok,))
         operation.start()
         policy = "managementPolicies/default"
         until(lambda: not client.put(f"{ACCOUNT}/{policy}", {}).ok)
