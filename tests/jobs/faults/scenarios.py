@@ -94,6 +94,9 @@ class Scenarios:
             (small / package / "__init__.py").touch()
         for name in ("environments", "locks", "serving"):
             shutil.copytree(ROOT / name, small / name)
+        treatment = "trainer/data/pixels/treatment.py"
+        (small / treatment).parent.mkdir(parents=True)
+        shutil.copy(ROOT / treatment, small / treatment)
         self._source = write_shards(self.folder / "shards", count=1, size=3 * _BLOCK)
         (self._source / "classes.txt").write_text("cat dog")
         with ExitStack() as stack:

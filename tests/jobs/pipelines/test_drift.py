@@ -62,7 +62,7 @@ def test_a_preview_is_written_for_a_comment(pulumi, capfd, monkeypatch, tmp_path
     asked = pulumi(stack_export=EXPORTED, preview={"out": json.dumps(STEPS)})
     page = tmp_path / "build" / "preview.md"
     assert main(["preview", "--stack", "dev", "--markdown", str(page)]) == 0
-    assert asked()[1] == "preview --json --non-interactive --stack dev"
+    assert asked()[1] == "preview --policy-pack infra/policies --json --non-interactive --stack dev"
     assert "Deletes or replaces" in page.read_text()
     out = capfd.readouterr().out
     assert out.startswith("stack dev: 1 to delete, 1 to replace, 1 to create, 1 to update")

@@ -213,7 +213,7 @@ def test_a_model_outside_the_default_account_is_refused(live, capsys):
         ({"size": "Standard_X1"}, SpecError, "no Standard_X1"),
         ({"instances": 2, "max_instances": 1}, SpecError, "less than --instances"),
         ({"instances": 300}, UserError, "Not enough quota"),
-        ({"images": ("missing.png",)}, UserError, "does not exist"),
+        ({"images": ("missing.png",)}, UserError, "cannot be read"),
     ],
 )
 def test_what_cannot_be_deployed_is_said(live, capsys, options, error, why):
