@@ -122,21 +122,28 @@ class Order:
         """Yield the windows of a stream in an epoch, with what one rank reads of them from one of
         its records on; the first may be partial.
         """
-        records = self.stream(epoch, stream)
-        begin, length = records.start, len(records)
-        every = self.ranks // gcd(self.streams_in(epoch), self.ranks)
+        begin = self.stream(epoch, stream).start
         blocks, ends = _layout(self.counts, self.seed, epoch)
-        while record < length:
-            number = record // self.window
-            first = number * self.window
-            size = min(self.window, length - first)
+        for number, size, own in self._window_parts(epoch, stream, record):
             shuffle = list(range(size))
             _shuffle(shuffle, f"{self.seed}/{epoch}/{stream}/{number}")
-            mine = shuffle[record - first :: every]
-            yield Window(
-                tuple(consecutive(self.counts, blocks, ends, begin + first, size)), tuple(mine)
-            )
-            record += every * len(mine)
+            segments = consecutive(self.counts, blocks, ends, begin + number * self.window, size)
+            yield Window(tuple(segments), tuple(shuffle[own.start :: own.step]))
+
+    def _window_parts(
+        self, epoch: int, stream: int, record: int
+    ) -> Iterator[tuple[int, int, range]]:
+        """Yield the windows of a stream that one rank reads from one of its records on: the number
+        of the window, its records, and the places that the rank takes after the shuffle.
+        """
+        length = len(self.stream(epoch, stream))
+        every = self.ranks // gcd(self.streams_in(epoch), self.ranks)
+        while record < length:
+            number, place = divmod(record, self.window)
+            size = min(self.window, length - number * self.window)
+            own = range(place, size, every)
+            yield number, size, own
+            record += every * len(own)
 
     def readings(self, rank: int, position: int) -> list[list[Callable[[], Iterator[Window]]]]:
         """Return the windows that a rank reads from a position on.
@@ -185,15 +192,13 @@ class Order:
         queues = []
         for rank in ranks:
             for stream, record in self.rank_streams(rank, position):
-                records = self.stream(epoch, stream)
-                if record >= len(records):
-                    continue
+                begin = self.stream(epoch, stream).start
                 # A window is read completely, even if a run resumes in the middle of it.
-                first = record - record % self.window
-                needed = consecutive(
-                    self.counts, blocks, ends, records[first], len(records) - first
+                needed = chain.from_iterable(
+                    consecutive(self.counts, blocks, ends, begin + number * self.window, size)
+                    for number, size, _ in self._window_parts(epoch, stream, record)
                 )
-                queues.append([segment.block for segment in needed])
+                queues.append(dict.fromkeys(segment.block for segment in needed))
         soonest = chain.from_iterable(zip_longest(*queues))
         return list(dict.fromkeys([block for block in soonest if block is not None] + [*blocks]))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import cycle, islice, repeat
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainer.data.order import Begun, Order
@@ -100,6 +100,7 @@ def resumed(order, position, ranks):
 
 
 @given(resumed_orders(), st.integers(1, 5))
+@example((Order(counts=(0, 1, 1, 3), streams=1, window=1, seed=0, ranks=1), 0), 4)
 def test_the_blocks_that_ranks_need_next_come_before_all_others(case, ranks):
     before, position = case
     order = resumed(before, position, ranks)

@@ -82,9 +82,9 @@ def test_one_run_is_shown_with_what_a_leaf_knows_of_it(
 ):
     monkeypatch.setattr(compare, "_TRAINER", tmp_path / "none")
     monkeypatch.setattr(compare, "LEAVES", [Leaf(about_run=f"{__name__}:about")])
-    store(live, "alone", result=RESULT)
-    assert main(["compare", "alone"]) == 0
-    assert "alone: 40 steps in dev" in capsys.readouterr().out
+    store(live, "single", result=RESULT)
+    assert main(["compare", "single"]) == 0
+    assert "single: 40 steps in dev" in capsys.readouterr().out
 
 
 def about(run, outputs):
