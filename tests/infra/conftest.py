@@ -1,6 +1,5 @@
-"""Timing of single examples says nothing on a machine that others use too."""
+"""Settings of all tests of the platform."""
 
-from hypothesis import settings
+from tests.cases import load_profile
 
-settings.register_profile("shared-machine", deadline=None)
-settings.load_profile("shared-machine")
+load_profile()

@@ -2,8 +2,7 @@
 
 import os
 
-from hypothesis import settings
-
+from tests.cases import load_profile
 from tests.jobs.support.live import azure, live, outputs, simulated_platform
 from tests.jobs.support.pulumi import pulumi
 from tests.jobs.support.torn_down import stack
@@ -14,6 +13,4 @@ __all__ = ["azure", "live", "outputs", "pulumi", "receiver", "simulated_platform
 # These tests run on machines of GitHub too, where commands that move data refuse to run.
 os.environ.pop("RUNNER_ENVIRONMENT", None)
 
-# How long an example takes depends on who else uses the machine.
-settings.register_profile("jobs", deadline=None)
-settings.load_profile("jobs")
+load_profile()

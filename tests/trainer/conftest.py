@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
-# How long an example takes depends on who else uses the machine.
-settings.register_profile("shared-machine", deadline=None)
-settings.load_profile("shared-machine")
+from tests.cases import load_profile
+
+load_profile()
 
 
 @pytest.fixture(scope="session")
