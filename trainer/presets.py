@@ -199,7 +199,7 @@ EXPECTATIONS: dict[str, Expectation] = {
     "images": Expectation(
         "a first look at a folder of hundreds or thousands of images on a CPU; at least 94 % of 50"
         " held-out crops of ten photographs",
-        "measured by tests/repository/test_readme_example.py, the README's example",
+        "measured by tests/repository/test_own_images_example.py, the example of a page",
     ),
     "synthetic": Expectation(
         "images/s of ResNet50 at 224 pixels, without reading data",
