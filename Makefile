@@ -39,7 +39,7 @@ JOB_ARGS :=
 CAP :=
 
 # A variable of the command line that no target reads is an error: without it, the job would run with other options.
-GIVEN = $(strip $(foreach name,$(filter-out MAKE% .% -% PYTHON GPU JOBS SHELL,$(.VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
+GIVEN = $(sort $(foreach name,$(filter-out MAKE% .% -% PYTHON GPU JOBS SHELL,$(.VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 ifeq ($(MAKELEVEL),0)
 ifneq ($(GIVEN),)
 UNREAD := $(shell awk -v targets="$(MAKECMDGOALS)" -v given="$(GIVEN)" -v stack=$(if $(NAMED_STACK),1) -f scripts/unread-variables Makefile)

@@ -1,4 +1,4 @@
-"""The example of the page for newcomers, from a folder of images to predictions, as it stands there."""
+"""The example of the page for newcomers, from a folder of images to predictions, as it stands."""
 
 import json
 import re

@@ -80,7 +80,7 @@ def test_a_training_is_sent_away_only_by_a_stack_on_the_command_line(given, shel
     ("given", "unread"),
     [
         ("train NAME=first EPOCHS=3 MODEL=resnet101", "EPOCHS, MODEL"),
-        ("train NODES=2 BUDGET=50", "NODES, BUDGET"),
+        ("train NODES=2 BUDGET=50", "BUDGET, NODES"),
         ("train STACK=dev NODES=2 SERIES=gpu", "SERIES"),
         ("evaluate RUN=runs/first PRESET=digits", "PRESET"),
         ("prepare train INPUT=photos PRESET=images GPU=0", ""),
