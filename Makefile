@@ -39,7 +39,7 @@ JOB_ARGS :=
 CAP :=
 
 # A variable of the command line that no target reads is an error: without it, the job would run with other options.
-GIVEN = $(sort $(foreach name,$(filter-out MAKE% .% -% PYTHON GPU JOBS SHELL,$(.VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
+GIVEN = $(sort $(foreach name,$(filter-out MAKE% .% -% PYTHON GPU JOBS SHELL groups,$(.VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 ifeq ($(MAKELEVEL),0)
 ifneq ($(GIVEN),)
 UNREAD := $(shell awk -v targets="$(MAKECMDGOALS)" -v given="$(GIVEN)" -v stack=$(if $(NAMED_STACK),1) -f scripts/unread-variables Makefile)
@@ -358,13 +358,18 @@ $(TRAINER): locks/trainer.txt locks/workstation.txt pyproject.toml environments/
 		echo "500 MB to download, with a GPU 3 GB; then Horovod is compiled, once (2 to 5 minutes on 2 cores)" && \
 		$(SYNC_TRAINER) locks/$$lock.txt && \
 		{ $(TRAINER_PYTHON) -m environments.horovod_build || $(SYNC_TRAINER) --reinstall-package horovod locks/$$lock.txt; } && \
+		VIRTUAL_ENV=.venv-trainer $(COMMANDS) && \
 		echo "$${choice#* }" >.venv-trainer/processor.txt
 	@touch $@
+
+# The commands ml-trainer and ml-jobs, which work in any folder. Nothing is downloaded: setuptools is locked with the rest.
+COMMANDS = $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 
 $(INFRA): locks/infra.txt | $(UV)
 	@echo "Installing Pulumi and the Azure SDK into .venv (about a minute)"
 	@test -x .venv/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
 	@VIRTUAL_ENV=.venv $(UV) pip sync --compile-bytecode --require-hashes locks/infra.txt
+	@VIRTUAL_ENV=.venv $(COMMANDS)
 	@touch $@
 
 $(AZURITE): rehearsal/azurite/package.json rehearsal/azurite/package-lock.json

@@ -59,7 +59,8 @@ def test_help_lists_every_target_that_a_person_may_want():
         (["STACK=dev"], {}, "-m jobs submit --stack dev"),
         (["STACK=prod", "PRESET=digits", "NODES=2", "CLUSTER=t4", "ARGS=--epochs 2"], {},
          "-m jobs submit --stack prod --preset digits --nodes 2 --cluster t4 -- --epochs 2"),
-        (["STACK=dev", "NAME=first", "DATA_SET=imagenet:3", "BUDGET=50", "JOB_ARGS=--no-follow"], {},
+        (["STACK=dev", "NAME=first", "DATA_SET=imagenet:3", "BUDGET=50", "JOB_ARGS=--no-follow"],
+         {},
          "-m jobs submit --stack dev --name first --data.asset imagenet:3 --budget 50 --no-follow"),
         (["NAME=first", "ARGS=--epochs 2"], {}, "-m trainer train --name first --epochs 2"),
         ([], {}, "-m trainer train"),
@@ -235,3 +236,15 @@ def test_every_target_for_tests_that_may_be_skipped_must_run_one():
     chosen = [recipe for recipe in recipes if '-m "not' not in recipe]
     assert len(chosen) == 7
     assert all(recipe.startswith("$(MUST_RUN)") for recipe in chosen)
+
+
+@pytest.mark.parametrize("name", ["ml-trainer", "ml-jobs"])
+def test_the_installed_commands_are_those_of_the_modules(name):
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, function = scripts[name].partition(":")
+    code = f"import sys; sys.argv[1:] = ['--help']; from {module} import {function} as run; run()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"usage: python -m {module.removesuffix('.__main__')}" in done.stdout

@@ -1,7 +1,7 @@
 """From a folder of images to a registered model on a private stack, as the page has it.
 
-The network is a tiny one, as the nodes of the simulator have no GPUs; the options are in their place
-on the page's own command line.
+The network is a tiny one, as the nodes of the simulator have no GPUs: its options replace those of
+the page's command line.
 """
 
 import json
