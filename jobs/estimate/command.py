@@ -17,8 +17,9 @@ from jobs.azure import node_prices
 from jobs.console import Console
 from jobs.estimate.advice import ENDS, Wish, read_deadline
 from jobs.estimate.forecast import Assumptions, Choice, Forecaster
+from jobs.estimate.published import RESNETS
 from jobs.estimate.report import Plan, explanation
-from jobs.estimate.workload import IMAGENET_GB, IMAGENET_IMAGES, RESNETS, Workload
+from jobs.estimate.workload import IMAGENET_GB, IMAGENET_IMAGES, Workload
 from jobs.throughput import Point
 from trainer.presets import parse_train
 
