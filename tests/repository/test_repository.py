@@ -1,6 +1,7 @@
 """Rules of the repository that a reader should not have to check."""
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -132,6 +133,23 @@ def test_a_document_names_only_targets_files_and_sections_that_exist(document):
         target = document.parent / link if link else document
         assert target.exists(), link
         assert not section or section in sections(target), f"{link}#{section}"
+
+
+def test_the_documents_pass_only_variables_that_their_targets_read():
+    line = r'(?:^    |`)make ([a-z-]+(?: [A-Z_]+=(?:"[^"]*"|[^\s`]+))+)'
+    commands = {c for page in DOCUMENTS for c in re.findall(line, page.read_text(), re.MULTILINE)}
+    assert len(commands) > 30
+    for command in commands:
+        target, *given = (word.partition("=")[0] for word in shlex.split(command))
+        asked = {
+            "targets": target,
+            "given": " ".join(set(given) - {"GPU", "PYTHON"}),
+            "stack": "1" if "STACK" in given else "",
+        }
+        options = [word for name, value in asked.items() for word in ("-v", f"{name}={value}")]
+        script = ["awk", *options, "-f", "scripts/unread-variables", "Makefile"]
+        unread = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert unread.stdout == "", f"make {command}: {unread.stdout}"
 
 
 def test_code_names_only_documents_that_exist():
