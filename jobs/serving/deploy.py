@@ -122,6 +122,7 @@ def run(options: DeployOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     Raises:
         UserError: The stack or the model is not fit for it, Azure failed, or the smoke test did.
     """
+    options.check(())
     console, workspace = Console(as_json=as_json), connect(outputs)
     serving_of(outputs)
     deployment = _described(options, workspace)
