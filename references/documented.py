@@ -65,7 +65,7 @@ def groups(cls: type, prefix: str = "", about: str = "", base: object = None) ->
             path = f"{key}.{name}".strip(".")
             given = default if isinstance(default, nested) else None
             inner.append((nested, path, texts.get(one.name, ""), given))
-    yield Group(prefix, about or _line(cls.__doc__), tuple(own))
+    yield Group(prefix, about or _about(cls), tuple(own))
     for nested, path, text, given in inner:
         yield from groups(nested, path, text, given)
 
@@ -96,12 +96,6 @@ def described(body: list[ast.stmt]) -> dict[str, str]:
             case ast.Expr(ast.Constant(str(text))) if isinstance(target, ast.Name):
                 found[target.id] = _line(text)
     return found
-
-
-def sentence(text: str) -> str:
-    """Return the first sentence of a docstring."""
-    first, dot, _ = text.partition(". ")
-    return first + dot.strip()
 
 
 def written(value: object) -> str:
@@ -147,7 +141,11 @@ def _words(hint: Any) -> str:
     if typing.get_origin(bare) in (Union, types.UnionType):
         parts = [part for part in typing.get_args(bare) if part is not type(None)]
         return " or ".join(map(_words, parts))
-    return fields.describe(hint).removeprefix("a ").removeprefix("an ")
+    words = fields.describe(hint).removeprefix("a ").removeprefix("an ")
+    # Ids of resources have a long form, of which only the type differs.
+    return words.replace("/subscriptions/.../resourceGroups/.../providers/", "of ").replace(
+        "list, each a", "list of"
+    )
 
 
 def _nested(hint: Any) -> tuple[type | None, str]:
@@ -173,6 +171,13 @@ def _default(one: "dataclasses.Field[Any]") -> object:
 
 def _bare(hint: Any) -> Any:
     return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+
+
+def _about(cls: type) -> str:
+    """Return the docstring of a dataclass; of one that is composed of others, that of its trunk."""
+    written_by_hand = (one for one in reversed(cls.__mro__) if "__annotations__" in vars(one))
+    texts = (_line(one.__doc__) for one in (cls, *written_by_hand))
+    return next((text for text in texts if not text.partition("(")[0].isidentifier()), "")
 
 
 def _line(text: str | None) -> str:

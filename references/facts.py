@@ -32,7 +32,9 @@ CHANGES: Final[Mapping[str, str]] = {
     "vault.purge_protection": "may be enabled, never disabled",
     "vault.existing": "no: a workspace keeps its vault",
     "encryption.customer_managed_keys": _NEVER,
+    "access.public_key": "replaces the machine",
     "access.repository": "replaces the machine",
+    "access.revision": "replaces the machine",
 }
 """What a change of a setting does in a stack that is deployed; all others can be changed."""
 

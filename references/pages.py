@@ -37,7 +37,7 @@ def settings() -> str:
         "# Settings of a stack\n",
         "The settings of a stack are in `Pulumi.STACK.yaml`, each below `ml-azure-horovod:`. "
         "`make render STACK=dev` reads and checks them without Azure; an unknown key or a value "
-        "that is invalid is an error. Where the default is empty in bold, you must give a value. "
+        "that is invalid is an error. "
         'A "yes" under "change" means that `make up` changes the resource of a deployed stack in '
         "place, as far as the program and [the simulator](../simulator.md) tell; "
         "[not tested on Azure](../tested.md).\n",
@@ -49,7 +49,8 @@ def settings() -> str:
             if one.key != "stack"
         ]
         if rows:
-            parts += [_heading(group, "General"), table(_SETTING_HEADS, rows)]
+            heading = _heading(group) if group.key else "## General\n"
+            parts += [heading, table(_SETTING_HEADS, rows)]
     return "\n".join(parts)
 
 
@@ -68,7 +69,7 @@ def outputs() -> str:
     ]
     for group in groups(PlatformOutputs):
         rows = [(f"`{one.key}`", _type(one), one.effect) for one in group.fields]
-        parts += [_heading(group, "platform"), table(("key", "type", "content"), rows)]
+        parts += [_heading(group), table(("key", "type", "content"), rows)]
     return "\n".join(parts)
 
 
@@ -77,8 +78,7 @@ def network() -> str:
     parts = [
         "# Network rules\n",
         "Each subnet has a network security group, whose rules Azure applies in the order of "
-        "their priorities; the last one denies all other traffic, also inside the network. A name "
-        "in capitals is a service tag of Azure, and REGION the region of the stack. Ports are "
+        "their priorities; the last one denies all other traffic, also inside the network. XX Ports are "
         "those of the destination. [What the platform declares](../platform.md) has the subnets' "
         "ranges and the other protections; [not tested on Azure](../tested.md).\n",
     ]
@@ -104,7 +104,7 @@ def trainer() -> str:
         "## train\n",
     ]
     for group in groups(TrainConfig):
-        title = f"### {group.key or 'General'}\n\n{group.about}\n"
+        title = f"### {group.key}\n\n{group.about}\n" if group.key else "### General\n"
         parts += [title, _options(group.fields)]
     parts += _commands(TRAINER, left_out=("train",))
     return "\n".join(parts)
@@ -337,9 +337,8 @@ def _properties(properties: Mapping[str, Any], prefix: str) -> Iterable[tuple[st
         yield from _properties(one.get("properties", {}), f"{prefix}{key}.")
 
 
-def _heading(group: Group, top: str) -> str:
-    title = f"`{group.key}`" if group.key else top
-    return f"## {title}\n\n{group.about}\n"
+def _heading(group: Group) -> str:
+    return f"## `{group.key or 'platform'}`\n\n{group.about}\n"
 
 
 def _type(one: Field) -> str:
@@ -347,6 +346,8 @@ def _type(one: Field) -> str:
 
 
 def _default(one: Field) -> str:
+    if one.default in ("empty", "none"):
+        return one.default
     return f"`{one.default}`" if one.default else "**required**"
 
 
