@@ -4,19 +4,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-NOTE: Final = "> **Not tested on Azure.** [What was tested, and what was not](tested.md)."
+START: Final = "> **Not tested on Azure.**"
+NOTE: Final = f"{START} [What was tested, and what was not](tested.md)."
 UNTESTED: Final = (
     *("access", "commission", "deploy-a-model", "deploy-the-platform", "first-training-on-azure"),
-    *("jobs", "look-into-a-run", "pipelines", "plan", "platform", "spot"),
+    *("jobs", "look-into-a-run", "own-images-on-azure", "pipelines", "plan", "platform", "spot"),
     *("train-on-azure", "transfer", "upgrade"),
 )
 """Pages about Azure whose commands met only the simulator."""
 
 
 def noted(text: str) -> str:
-    """Return a page with the note below its title, once."""
+    """Return a page with the note below its title, unless it has one with words of its own."""
+    if f"\n{START}" in text:
+        return text
     title, _, rest = text.partition("\n")
-    rest = rest.replace(f"\n{NOTE}\n", "", 1)
     return f"{title}\n\n{NOTE}\n{rest}"
 
 

@@ -199,7 +199,7 @@ EXPECTATIONS: dict[str, Expectation] = {
     "images": Expectation(
         "a first look at a folder of hundreds or thousands of images on a CPU; at least 94 % of 50"
         " held-out crops of ten photographs",
-        "measured by tests/repository/test_readme_example.py, the README's example",
+        "measured by tests/repository/test_own_images_example.py, the example of a page",
     ),
     "synthetic": Expectation(
         "images/s of ResNet50 at 224 pixels, without reading data",
@@ -248,8 +248,12 @@ def to_args(config: TrainConfig) -> list[str]:
     return ["--preset", config.preset, *fields.to_flags(config, PRESETS[config.preset])]
 
 
-def parse_train(args: Sequence[str]) -> TrainConfig:
+def parse_train(args: Sequence[str], elsewhere: Mapping[str, str] | None = None) -> TrainConfig:
     """Parse a training configuration: the named preset, overridden by the other options.
+
+    Args:
+        args: The command line.
+        elsewhere: Options that belong to another place of it: see `common.arguments.parse`.
 
     Raises:
         ConfigError: The command line has errors; lists every unknown option, unreadable value and
@@ -258,7 +262,8 @@ def parse_train(args: Sequence[str]) -> TrainConfig:
     # tyro is needed only to parse a command line.
     from common.arguments import parse  # noqa: PLC0415
 
-    return parse(_preset(args), "train", args, _train_help())
+    default, text = _preset(args), _train_help()
+    return parse(default, "train", args, text, others=["--dry-run"], elsewhere=elsewhere)
 
 
 def _preset(args: Sequence[str]) -> TrainConfig:

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 from azure.core.exceptions import AzureError
 
-from common import fields
 from common.annotations import Bounds, Formerly, Positional
 from common.errors import INTERRUPTED, ConfigError
 from common.text import duration, plural, size
@@ -65,6 +64,16 @@ class UploadOptions:
     retry_timeout_minutes: Annotated[float, Bounds(at_least=0), Formerly("patience_minutes")] = 10.0
     """Minutes after which a failing request to storage is no longer retried."""
 
+    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Check the path and the names.
+
+        Raises:
+            ConfigError: One is invalid.
+        """
+        problems = _problems(self)
+        if problems:
+            raise ConfigError(problems)
+
     @property
     def datastore(self) -> str:
         return self.to.partition("/")[0]
@@ -89,9 +98,7 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     Raises:
         UserError: The folder cannot be uploaded, or the upload failed.
     """
-    problems = fields.problems(options) or _problems(options)
-    if problems:
-        raise ConfigError(problems)
+    options.check(())
     console = Console(as_json=as_json)
     store = find_datastore(outputs, options.datastore)
     data = read_data_set(Path(options.folder))

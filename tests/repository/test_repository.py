@@ -57,8 +57,11 @@ def test_help_lists_every_target_that_a_person_may_want():
     ("given", "shell", "program"),
     [
         (["STACK=dev"], {}, "-m jobs submit --stack dev"),
-        (["STACK=prod", "PRESET=digits", "NODES=2", "CLUSTER=t4", "ARGS=-- --epochs 2"], {},
+        (["STACK=prod", "PRESET=digits", "NODES=2", "CLUSTER=t4", "ARGS=--epochs 2"], {},
          "-m jobs submit --stack prod --preset digits --nodes 2 --cluster t4 -- --epochs 2"),
+        (["STACK=dev", "NAME=first", "DATA_SET=imagenet:3", "BUDGET=50", "JOB_ARGS=--no-follow"], {},
+         "-m jobs submit --stack dev --name first --data.asset imagenet:3 --budget 50 --no-follow"),
+        (["NAME=first", "ARGS=--epochs 2"], {}, "-m trainer train --name first --epochs 2"),
         ([], {}, "-m trainer train"),
         # What some shell has exported must not rent a cluster.
         ([], {"STACK": "prod"}, "-m trainer train"),
@@ -71,6 +74,36 @@ def test_a_training_is_sent_away_only_by_a_stack_on_the_command_line(given, shel
     )  # fmt: skip
     last = " ".join(done.stdout.splitlines()[-1].split())
     assert last.endswith(program)
+
+
+@pytest.mark.parametrize(
+    ("given", "unread"),
+    [
+        ("train NAME=first EPOCHS=3 MODEL=resnet101", "EPOCHS, MODEL"),
+        ("train NODES=2 BUDGET=50", "BUDGET, NODES"),
+        ("train STACK=dev NODES=2 SERIES=gpu", "SERIES"),
+        ("evaluate RUN=runs/first PRESET=digits", "PRESET"),
+        ("prepare train INPUT=photos PRESET=images GPU=0", ""),
+        ("test ARGS=-x AGAIN=1", ""),
+        ("plan STACK=dev DEADLINE=2h NAME=first", "NAME"),
+    ],
+)
+def test_a_variable_that_no_target_reads_is_an_error_that_names_it(given, unread):
+    done = subprocess.run(
+        ["make", "-n", *given.split()], cwd=ROOT, env=makefile.environment(),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode != 0) == bool(unread)
+    assert not unread or f"*** {unread}: not read by `make {given.split()[0]}`" in done.stderr
+
+
+def test_options_of_the_job_are_not_taken_for_the_trainers():
+    done = subprocess.run(
+        ["make", "-n", "train", "STACK=dev", "ARGS=--nodes 2 -- --epochs 3"], cwd=ROOT,
+        env=makefile.environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "give options of the job in JOB_ARGS" in done.stderr
 
 
 @pytest.mark.parametrize(
