@@ -352,7 +352,8 @@ def _default(one: Field) -> str:
 
 
 def _change(key: str) -> str:
-    return facts.CHANGES.get(key, "yes")
+    kinds = facts.CHANGES.items()
+    return next((text for at, text in kinds if f"{key}.".startswith(f"{at}.")), "yes")
 
 
 def _network(config: Any) -> str:

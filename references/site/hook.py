@@ -5,14 +5,17 @@ repository if its address is known, otherwise to a page with the file. Admonitio
 GitHub writes them. Scripts come from this machine: the site loads nothing from the internet.
 """
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MODULES: Final = ROOT / ".tools" / "docs" / "node_modules"
@@ -104,6 +107,9 @@ def shown(path: Path) -> str:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages of the root folder, the files that pages link to, and the scripts."""
+    # MkDocs is in the environment of the site alone.
+    from mkdocs.structure.files import File, InclusionLevel  # noqa: PLC0415
+
     texts = {name: (ROOT / name).read_text() for name in PAGES}
     paths = [path for name, text in texts.items() for path in linked(text, Path())]
     for file in files.documentation_pages():
@@ -118,7 +124,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, name, abs_src_path=str(script)))
     for file in files:
         if file.src_uri.startswith("source/"):
-            file.inclusion = file.inclusion.__class__.NOT_IN_NAV
+            file.inclusion = InclusionLevel.NOT_IN_NAV
     return files
 
 
