@@ -8,6 +8,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Union
 
 from common import fields
@@ -88,7 +89,7 @@ def docstrings(cls: type) -> Mapping[str, str]:
 def described(body: list[ast.stmt]) -> dict[str, str]:
     """Return the texts that follow the assignments of a class or module, by name."""
     found = {}
-    for one, after in zip(body, body[1:], strict=False):
+    for one, after in pairwise(body):
         target = one.target if isinstance(one, ast.AnnAssign) else None
         if isinstance(one, ast.Assign):
             target = one.targets[0]
@@ -100,20 +101,14 @@ def described(body: list[ast.stmt]) -> dict[str, str]:
 
 def written(value: object) -> str:
     """Return a default as a user would write it."""
-    match value:
-        case None:
-            return "none"
-        case bool():
-            return str(value).lower()
-        case float():
-            return f"{value:g}"
-        case "" | ():
-            return "empty"
-        case tuple():
-            return " ".join(map(written, value))
-        case Mapping():
-            return ", ".join(map(str, value)) or "empty"
-    return str(value)
+    if isinstance(value, Mapping):
+        value = tuple(value)
+    if isinstance(value, tuple):
+        return " ".join(map(written, value)) or "empty"
+    if isinstance(value, float):
+        return f"{value:g}"
+    words = {"None": "none", "True": "true", "False": "false", "": "empty"}
+    return words.get(str(value), str(value))
 
 
 def _field(key: str, hint: Any, default: object, effect: str) -> Field:

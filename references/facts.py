@@ -90,14 +90,23 @@ VARIABLES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "TRAINER_KILL_RANK": ("trainer", "RANK:STEP: this rank kills itself at this step, as a test."),
     "TRAINER_LAUNCHER_PID": ("trainer", "Process of the launcher; set by the launcher."),
-    "TRAINER_NAME_KEY": ("trainer", "Key of `prepare --names hashed`, if no `--name-key` is given."),
+    "TRAINER_NAME_KEY": (
+        "trainer",
+        "Key of `prepare --names hashed`, if no `--name-key` is given.",
+    ),
     "SCORE_MAX_IMAGES": ("serving", "Most images in a request; default 64."),
     "SCORE_MAX_MB": ("serving", "Largest request in MB; default 32."),
     "SCORE_MAX_PIXELS": ("serving", "Most pixels of an image; it can only lower the limit."),
     "SCORE_MODEL_NAME": ("serving", "Name that answers give to the model, instead of the run."),
     "SCORE_MODEL_VERSION": ("serving", "Version that answers give to it, instead of the step."),
-    "SCORE_THREADS": ("serving", "Threads of one operation; default 1, as each core has a process."),
-    "SCORE_TIMEOUT": ("serving", "Longest pause of a client in its request, in seconds; default 30."),
+    "SCORE_THREADS": (
+        "serving",
+        "Threads of one operation; default 1, as each core has a process.",
+    ),
+    "SCORE_TIMEOUT": (
+        "serving",
+        "Longest pause of a client in its request, in seconds; default 30.",
+    ),
 }
 """Environment variables of this project: the program that reads each, and what it does."""
 

@@ -78,8 +78,9 @@ def network() -> str:
     parts = [
         "# Network rules\n",
         "Each subnet has a network security group, whose rules Azure applies in the order of "
-        "their priorities; the last one denies all other traffic, also inside the network. XX Ports are "
-        "those of the destination. [What the platform declares](../platform.md) has the subnets' "
+        "their priorities; the last one denies all other traffic, also inside the network. "
+        "Names such as AzureMonitor are Azure's service tags, REGION is the region of the stack, and "
+        "ports are those of the destination. [What the platform declares](../platform.md) has the subnets' "
         "ranges and the other protections; [not tested on Azure](../tested.md).\n",
     ]
     for title, rules in _subnets().items():
@@ -97,7 +98,7 @@ def trainer() -> str:
     """Return the page of the trainer's options."""
     parts = [
         "# Options of the trainer\n",
-        "`python` is `.venv-trainer/bin/python`. `make train ARGS=\"...\"` passes options of "
+        '`python` is `.venv-trainer/bin/python`. `make train ARGS="..."` passes options of '
         "`train`; on Azure they follow after `--`. A switch may stand alone: `--export.onnx` is "
         "`--export.onnx True`. `python -m trainer train --preset NAME --dry-run` prints the "
         "resolved configuration. Defaults are those without a [preset](presets.md).\n",
@@ -198,8 +199,7 @@ def files() -> str:
         "([JSON Schema](https://json-schema.org), 2020-12). Keys may be added; none is removed or "
         "changes its meaning.\n",
         table(("file", "written", "schema", "content"), rows),
-        "A data set has a `manifest.json`, which its folder gets last: "
-        f"{linked['manifest']}.\n",
+        f"A data set has a `manifest.json`, which its folder gets last: {linked['manifest']}.\n",
     ]
     for name, schema in SCHEMAS.items():
         if name != "config":
@@ -259,7 +259,9 @@ def switched_on() -> Any:
     for one in fields(least):
         group = getattr(least, one.name)
         if is_dataclass(group) and isinstance(group, kinds):
-            own = (inner.name for kind in kinds if isinstance(group, kind) for inner in fields(kind))
+            own = (
+                inner.name for kind in kinds if isinstance(group, kind) for inner in fields(kind)
+            )
             on = {name: True for name in own if isinstance(getattr(group, name), bool)}
             changed[one.name] = replace(group, **on)  # type: ignore[type-var]
     return replace(least, **changed)

@@ -28,7 +28,13 @@ PAGES: Final = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 """Pages of the root folder that the site contains."""
 SAME: Final = {"README.md": "index.md", "LICENSE": "LICENSE"}
 """Files of the root folder with a page of another name."""
-LANGUAGES: Final = {".py": "python", ".sh": "bash", ".yml": "yaml", ".yaml": "yaml", ".json": "json"}
+LANGUAGES: Final = {
+    ".py": "python",
+    ".sh": "bash",
+    ".yml": "yaml",
+    ".yaml": "yaml",
+    ".json": "json",
+}
 
 _LINK: Final = re.compile(r"(?<!`)\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")
 _ALERT: Final = re.compile(r"^> \[!(\w+)\]\n((?:^>.*\n?)+)", re.MULTILINE)

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -100,12 +101,14 @@ def test_the_table_of_variables_has_those_that_the_code_names():
 def test_the_table_of_outputs_has_those_that_the_program_exports():
     exported = set()
     for module in (infra.composition.platform, infra.composition.stack_outputs):
-        tree = ast.parse(open(module.__file__).read())
+        tree = ast.parse(Path(str(module.__file__)).read_text())
         for function in ast.walk(tree):
-            if getattr(function, "name", "") in ("declare", "declare_platform", "shared_network"):
+            if getattr(function, "name", "") in ("declare", "shared_network"):
                 for node in ast.walk(function):
                     if isinstance(node, ast.Dict):
-                        exported |= {key.value for key in node.keys if isinstance(key, ast.Constant)}
+                        exported |= {
+                            key.value for key in node.keys if isinstance(key, ast.Constant)
+                        }
     assert exported == set(facts.OUTPUTS)
 
 
@@ -134,7 +137,9 @@ def test_files_of_earlier_runs_follow_the_schemas(run):
     assert [errors_of("metrics", json.loads(line)) for line in lines] == [[]] * len(lines)
     assert errors_of("result", json.loads((folder / "result.json").read_text())) == []
     for data in ("data", "parquet"):
-        assert errors_of("manifest", json.loads((BEFORE / data / "manifest.json").read_text())) == []
+        assert (
+            errors_of("manifest", json.loads((BEFORE / data / "manifest.json").read_text())) == []
+        )
 
 
 @pytest.mark.parametrize(
@@ -176,7 +181,12 @@ def test_the_picture_of_access_shows_names_and_ports_of_the_program():
     subnets = {one.role: one for leaf in LEAVES for one in leaf.subnets(chosen)}
     assert f"{names.base}-bastion-ip" in {name(names) for leaf in LEAVES for name in leaf.names}
     for shown in (
-        *(f"{names.base}-bastion-ip", f"{names.base}-jump", f"{names.base}-vnet", names.nat_gateway),
+        *(
+            f"{names.base}-bastion-ip",
+            f"{names.base}-jump",
+            f"{names.base}-vnet",
+            names.nat_gateway,
+        ),
         *(subnets["bastion"].name, names.subnet("jump"), names.subnet("training")),
     ):
         assert f">{shown}<" in picture or f" {shown}<" in picture, shown
