@@ -79,9 +79,10 @@ def network() -> str:
         "# Network rules\n",
         "Each subnet has a network security group, whose rules Azure applies in the order of "
         "their priorities; the last one denies all other traffic, also inside the network. "
-        "Names such as AzureMonitor are Azure's service tags, REGION is the region of the stack, and "
-        "ports are those of the destination. [What the platform declares](../platform.md) has the subnets' "
-        "ranges and the other protections; [not tested on Azure](../tested.md).\n",
+        "Names such as AzureMonitor are service tags of Azure, REGION is the region of the "
+        "stack, and ports are those of the destination. [What the platform "
+        "declares](../platform.md) has the subnets' ranges and the other protections; "
+        "[not tested on Azure](../tested.md).\n",
     ]
     for title, rules in _subnets().items():
         parts.append(f"## {title}\n")
