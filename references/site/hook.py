@@ -51,7 +51,7 @@ def linked(text: str, folder: Path) -> list[Path]:
     return [path for path in found if path is not None]
 
 
-def on_site(path: Path) -> str | None:
+def place(path: Path) -> str | None:
     """Return the path in the site of a file of the repository, or None if the site lacks it."""
     name = path.as_posix()
     if name in SAME:
@@ -81,7 +81,7 @@ def relinked(text: str, folder: Path, page: str, repository: str) -> str:
         path = _inside(folder, match[1])
         if path is None:
             return match[0]
-        inside = on_site(path)
+        inside = place(path)
         if inside is None and repository:
             return f"]({repository.rstrip('/')}/blob/main/{path.as_posix()}{match[2] or ''})"
         return f"]({up}{inside or source_page(path)}{match[2] or ''})"
@@ -123,7 +123,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, text in texts.items():
         files.append(File.generated(config, name, content=text))
     files.append(File.generated(config, "LICENSE", abs_src_path=str(ROOT / "LICENSE")))
-    for path in sorted({path for path in paths if on_site(path) is None}):
+    for path in sorted({path for path in paths if place(path) is None}):
         if not config.repo_url:
             files.append(File.generated(config, source_page(path), content=shown(ROOT / path)))
     for name, script in SCRIPTS.items():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from references.site.hook import PAGES, ROOT, admonished, on_site, relinked
+from references.site.hook import PAGES, ROOT, admonished, place, relinked
 
 MKDOCS = (ROOT / "mkdocs.yml").read_text()
 
@@ -51,8 +51,8 @@ def test_a_known_repository_shows_its_own_files():
 
 
 def test_a_file_that_the_site_lacks_has_no_place_in_it():
-    assert on_site(Path("docs/images/spot.svg")) == "images/spot.svg"
-    assert on_site(Path("serving/score.py")) is None
+    assert place(Path("docs/images/spot.svg")) == "images/spot.svg"
+    assert place(Path("serving/score.py")) is None
 
 
 def test_an_alert_of_github_becomes_an_admonition():
