@@ -36,7 +36,7 @@ LANGUAGES: Final = {
     ".json": "json",
 }
 
-_LINK: Final = re.compile(r"(?<!`)\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")
+_LINK: Final = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")
 _ALERT: Final = re.compile(r"^> \[!(\w+)\]\n((?:^>.*\n?)+)", re.MULTILINE)
 
 
