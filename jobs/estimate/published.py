@@ -4,7 +4,7 @@
 
 `doubling`: a step of g GPUs on each of n nodes takes t1 (1 + a log2 g + b log2 n), where t1 is a
 step of one GPU, a the loss per doubling of GPUs by link and precision, and b the loss per doubling
-of nodes by network. Both are medians of measurements.
+of nodes by network and precision. Both are medians of measurements.
 
 `two_point`: once one and two nodes are measured, t(n) = t(1) + (t(2) - t(1)) 2 (n - 1) / n: what a
 ring all-reduce adds, whose share of the bytes that each node sends is (n - 1) / n.
@@ -14,6 +14,7 @@ import csv
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import combinations
 from math import log2
 from pathlib import Path
 from statistics import median
@@ -34,6 +35,13 @@ _PUBLISHERS: Final = 2
 """Publishers of whom a class needs rows: those of one differ from others as a whole."""
 _NVLINK: Final = {"P100": 1, "V100": 2, "A100": 3, "A30": 3, "H100": 4}
 """Generation of NVLink by GPU."""
+_GENERATIONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("K80", "P40", "P100"), "before Volta"),
+    **dict.fromkeys(("V100", "V100S"), "Volta"),
+    **dict.fromkeys(("T4", "8000"), "Turing"),
+    **dict.fromkeys(("A100", "A30", "A10", "A6000", "A5000"), "Ampere"),
+    **dict.fromkeys(("H100", "H100 NVL", "H200"), "Hopper"),
+}
 _BRANDS: Final = {"NVIDIA", "Tesla", "Quadro", "RTX", "GeForce"}
 _RDMA: Final = ("IB", "InfiniBand", "RoCE", "RDMA")
 _TOO_FAST: Final = 1.06
@@ -42,6 +50,9 @@ _NUMBERS: Final[Mapping[str, type[float]]] = {
     **dict.fromkeys(("image_size", "gpus_per_node", "nodes", "batch_per_gpu"), int),
     **dict.fromkeys(("images_per_s", "efficiency"), float),
 }
+
+HALF: Final = ("amp", "bf16")
+"""Precisions whose convolutions run in 16 bits."""
 
 Network = Literal["InfiniBand", "TCP"]
 """Between nodes. InfiniBand stands for every network with RDMA, also RoCE."""
@@ -105,6 +116,10 @@ class Measurement:
         return gpu_type(self.gpu)
 
     @cached_property
+    def generation(self) -> str:
+        return generation(self.gpu_type)
+
+    @cached_property
     def link(self) -> str:
         """How GPUs of a node reach each other: NVLink 2, NVLink pairs, PCIe or host memory."""
         inside = self.interconnect.partition(";")[0].strip()
@@ -125,7 +140,7 @@ class Measurement:
         """Kind of software, by which throughput of one GPU differs most."""
         for name in ("MXNet", "PyTorch", "TensorFlow"):
             if name.lower() in self.framework.lower():
-                xla = name == "TensorFlow" and "XLA" in f"{self.framework} {self.series}"
+                xla = name == "TensorFlow" and "xla" in f"{self.framework} {self.series}".lower()
                 return f"{name} with XLA" if xla else name
         return "other software"
 
@@ -153,6 +168,11 @@ def gpu_type(name: str) -> str:
     """
     words = [word for word in name.split() if word not in _BRANDS]
     return " ".join(words[:2]) if "NVL" in words[1:2] else words[0]
+
+
+def generation(gpu: str) -> str:
+    """Return the generation of a type of GPU, by which errors and ranges are kept apart."""
+    return _GENERATIONS.get(gpu, "other GPUs")
 
 
 def link_of(gpu: str) -> str:
@@ -251,7 +271,7 @@ class Fit:
         for row in self.rows:
             if row.images_per_s:
                 self._nodes.setdefault((row.system, row.nodes), []).append(row)
-        self._losses: dict[tuple[str, str], Value] = {}
+        self._losses: dict[tuple[str, ...], Value] = {}
         typical = [
             (row, row.efficiency)
             for row in self.rows
@@ -289,16 +309,60 @@ class Fit:
             )
         return self._losses[link, precision]
 
-    def between(self, network: Network) -> Value:
-        """Return the loss per doubling of nodes, never below 0.
+    def between(self, network: Network, precision: str) -> Value:
+        """Return the loss per doubling of nodes, never below 0: the median of the medians of
+        publishers, of whom some have many rows.
+
+        With half precision, steps are shorter and the exchange is not. A class with rows of fewer
+        than two publishers gives way to that of the network.
 
         Raises:
             LookupError: There is no measurement of this network.
         """
-        if (network, "") not in self._losses:
-            belongs = network, lambda row: row.network == network
-            self._losses[network, ""] = _loss(self._between, belongs)
-        return self._losses[network, ""]
+        half = precision in HALF
+        if (network, str(half)) not in self._losses:
+            self._losses[network, str(half)] = _loss(
+                self._between,
+                (
+                    f"{network}, {'half' if half else 'full'} precision",
+                    lambda row: row.network == network and (row.precision in HALF) == half,
+                ),
+                (network, lambda row: row.network == network),
+                middle=_of_publishers,
+            )
+        return self._losses[network, str(half)]
+
+    @cached_property
+    def fixed(self) -> Value:
+        """Seconds of a step of one GPU that do not grow with its batch, with TensorFlow: by rows of
+        one system that differ in the batch.
+
+        Raises:
+            LookupError: There is no such pair.
+        """
+        alike: dict[tuple[object, ...], list[Measurement]] = {}
+        for row in self.rows:
+            if row.gpus == 1 and row.batch_per_gpu and row.images_per_s and row.model in RESNETS:
+                system = row.series, row.model, row.precision, row.gpu, row.note
+                alike.setdefault(system, []).append(row)
+        found = [
+            (high, _intercept(low, high))
+            for rows in alike.values()
+            for low, high in combinations(sorted(rows, key=lambda row: row.batch_per_gpu or 0), 2)
+            if low.batch_per_gpu != high.batch_per_gpu
+        ]
+        return _loss(found, ("steps of one system with two batches", lambda _: True))
+
+    def batches(self, gpu: str, precision: str) -> tuple[int, int] | None:
+        """Return the smallest and the largest batch of a GPU that were measured; None if the
+        sources say nothing.
+        """
+        found = [
+            row.batch_per_gpu
+            for row in self.rows
+            if row.batch_per_gpu and (row.gpu_type, row.precision) == (gpu, precision)
+        ]
+        return (min(found), max(found)) if found else None
 
     def single(self, gpu: str, precision: str, software: str | None) -> Value | None:
         """Return images/s of one GPU with ResNet-50 at 224 pixels; None if it was not measured.
@@ -335,6 +399,16 @@ class Fit:
         found = (one for one in self.rows if one.model == "ResNet-50" and kind(one) == kind(row))
         return next(found, None)
 
+    def synthetic(self, row: Measurement) -> Measurement | None:
+        """Return the measurement with synthetic data of a system that also has one with real data.
+        Without networks whose exchange bound them by their author's parameter servers.
+        """
+        if "real data" not in row.note or row.model not in RESNETS:
+            return None
+        note = row.note.replace("real data", "synthetic data")
+        found = (self._nodes.get((row.system, row.nodes)) or ()) if row.images_per_s else ()
+        return next((one for one in found if one.note == note), None)
+
     def _relative_node(self, row: Measurement) -> float | None:
         """Return the time of a step on one node in steps of one GPU, measured if possible."""
         node = self.whole_node(row)
@@ -349,17 +423,53 @@ class Fit:
         return relative_time(loss, 0, row.gpus_per_node, 1)
 
 
+def at_batch(images_per_s: float, measured: float, batch: float, fixed: float) -> float:
+    """Return images/s of one GPU at another batch, by a step of fixed + batch x rest seconds.
+
+    Args:
+        images_per_s: Throughput at the measured batch.
+        measured: Images of a step at which it was measured.
+        batch: Images of a step.
+        fixed: Seconds that do not grow with the batch; at most half of the measured step counts.
+    """
+    step = measured / images_per_s
+    fixed = min(fixed, step / 2)
+    return batch / (fixed + (step - fixed) * batch / measured)
+
+
+def _intercept(low: Measurement, high: Measurement) -> float:
+    """Return the seconds of a step at a batch of 0, on the line through two batches."""
+    small, large = low.batch_per_gpu or 1, high.batch_per_gpu or 1
+    first, second = small / (low.images_per_s or 1), large / (high.images_per_s or 1)
+    return max(first - (second - first) * small / (large - small), 0.0)
+
+
+def _of_publishers(samples: _Samples) -> float:
+    own: dict[str, list[float]] = {}
+    for row, amount in samples:
+        own.setdefault(row.publisher, []).append(amount)
+    return median(map(median, own.values()))
+
+
+def _of_all(samples: _Samples) -> float:
+    return median(amount for _, amount in samples)
+
+
 def _kind(link: str) -> str:
     """NVLink for every generation that joins all GPUs of a node; PCIe for whatever crosses it."""
     return "NVLink" if link.startswith("NVLink") and link != "NVLink pairs" else "PCIe"
 
 
-def _loss(samples: _Samples, *classes: tuple[str, Callable[[Measurement], bool]]) -> Value:
+def _loss(
+    samples: _Samples,
+    *classes: tuple[str, Callable[[Measurement], bool]],
+    middle: Callable[[_Samples], float] = _of_all,
+) -> Value:
     """Return the median of the first class with rows of enough publishers, or else of the last."""
     for name, belongs in classes:
         found = [(row, amount) for row, amount in samples if belongs(row)]
         enough = len({row.publisher for row, _ in found}) >= _PUBLISHERS
         if enough or (found and name == classes[-1][0]):
-            amount = max(median(amount for _, amount in found), 0.0)
+            amount = max(middle(found), 0.0)
             return Value(amount, tuple(row for row, _ in found), name)
     raise LookupError(f"nothing was measured of {classes[-1][0]}")

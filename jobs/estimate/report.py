@@ -1,42 +1,72 @@
-"""A plan as a table, sentences, JSON and the content of its page. Pure."""
+"""A plan as a table for a terminal, sentences, JSON and a page that can be filed. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from math import inf
+from textwrap import wrap
 from typing import Any, Final
 
-from common.page.parts import Page
-from common.page.plots import Plot, Series, plot
-from common.prices import UNKNOWN
+from common.page.parts import Code, Page, Plots, Section, Stat, Table, Text
+from common.page.plots import Series, plot
+from common.prices import UNKNOWN, money
 from jobs.console import table
 from jobs.estimate.advice import ENDS, Advice, pareto
-from jobs.estimate.back_test import CLASSES, scores
+from jobs.estimate.campaign import Campaign, months
 from jobs.estimate.forecast import LOSSES_SOURCE, Assumptions, Choice
-from jobs.estimate.rates import MEASURE_TWO
+from jobs.estimate.rates import unused
 from jobs.estimate.workload import Workload
 from jobs.throughput import Point, Span, in_parts, words
 
-HEADS: Final = (
-    *("size", "nodes", "priority", "images/s", "efficiency", "hours", "cost", "lost", "binds"),
-    "basis",
+WIDTH: Final = 80
+"""Columns of a terminal that the table and all sentences fit."""
+_HEADS: Final = ("choice", "pays", "batch", "hours", "cost", "basis")
+_PAGE_HEADS: Final = (
+    *("choice", "priority", "epochs", "to same accuracy", "global batch", "images/s", "hours"),
+    *("cost", "lost", "binds", "basis"),
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanPage(Page):
-    """The content of the page."""
+@dataclass(frozen=True)
+class Filing:
+    """What a page needs so that it can be filed, signed and repeated."""
 
-    plots: Sequence[Plot]
-    advice: Sequence[tuple[str, str]]
-    """Wishes, each with its answer."""
-    heads: Sequence[str]
-    rows: Sequence[Mapping[str, tuple[str, str]]]
-    """Cells by column, each with its remark."""
-    footer: Sequence[str]
+    date: str
+    commit: str
+    command: str
+    """The command line of the plan."""
+    stack: str | None = None
+    quota: Mapping[str, str] = field(default_factory=dict)
+    """What is known of the quota of a size, by its name."""
+    fared: tuple[str, ...] = ()
+    """How earlier estimates of the stack fared, a line for each completed run."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All choices for one run."""
+class Knowing:
+    """What measuring would narrow."""
+
+    choice: Choice
+    after: Choice
+    """The choice, if two points were measured and were as expected."""
+    money: float
+    """What the points cost."""
+
+    def __str__(self) -> str:
+        currency = self.choice.price.currency if self.choice.price else UNKNOWN
+        before, after = ("-".join(f"{end:,.0f}" for end in (span.low, span.high)) if span else "?"
+                         for span in (self.choice.money, self.after.money))  # fmt: skip
+        nodes = "one node" if self.choice.nodes == 1 else "one and two nodes"
+        return (
+            f"to know better: points on {nodes} of {self.choice.size.name} for about"
+            f" {self.money:,.0f} {currency} narrow {self.choice.key} from {before} to {after}"
+            f" {currency} (`scaling`, docs/plan.md)"
+        )
+
+
+@dataclass(frozen=True)
+class Plans:
+    """All choices for one run, or for a campaign of such runs."""
 
     workload: Workload
     choices: tuple[Choice, ...]
@@ -45,21 +75,39 @@ class Plan:
     assumptions: Assumptions
     points: tuple[Point, ...]
     """Measured points."""
+    campaign: Campaign
+    knowing: Knowing | None
+    begin: date
+    """First day of the campaign."""
+    where: str = ""
+    """Region and currency of the prices."""
 
     @property
     def front(self) -> list[Choice]:
         """Choices that no other beats in hours and money, by the middle."""
         return pareto(self.choices, "middle")
 
+    @property
+    def chosen(self) -> Choice | None:
+        """What is recommended, or else the cheapest choice that may be."""
+        advised = [one.choice for one in self.advice if one.choice is not None]
+        return next(iter([*advised, *self.front]), None)
+
+    @property
+    def currency(self) -> str:
+        return next((one.price.currency for one in self.choices if one.price), UNKNOWN)
+
     def document(self) -> dict[str, Any]:
         """Return the plan for JSON output."""
         assumed = asdict(self.assumptions)
         del assumed["other_hours_between_losses"]
+        chosen = self.chosen
         return {
             "model": self.workload.model,
+            "data": str(self.workload.data),
             "images": self.workload.images,
-            "epochs": float(self.workload.config.epochs),
             "assumptions": assumed,
+            "prices": self.where,
             "choices": [choice.document() for choice in self.choices],
             "pareto_front": [[choice.key, choice.priority] for choice in self.front],
             "wish": str(self.advice[0].wish) if self.advice else None,
@@ -72,56 +120,249 @@ class Plan:
                 }
                 for each in self.advice
             ],
+            "runs": self.campaign.count,
+            "campaign": (
+                None
+                if chosen is None
+                else {
+                    "choice": [chosen.key, chosen.priority],
+                    "cost": [round(one, 2) for one in self.campaign.money(chosen).values],
+                    "hours": [round(one, 3) for one in self.campaign.hours(chosen).values],
+                    "by_month": {
+                        name: [round(one, 2) for one in span.values]
+                        for name, span in self.campaign.by_month(chosen, self.begin)
+                    },
+                }
+            ),
+            "points_not_used": unused(self.points, self.workload),
         }
 
     def lines(self) -> Iterator[str]:
-        """Return the plan as text."""
-        yield str(self.workload)
-        rows = [
-            [f"{main} ({remark})" if main and remark else main or remark for main, remark in row]
-            for row in self._rows()
-        ]
-        yield table(("", *HEADS[1:]), rows)
-        yield "middle (low - high); * no other choice is both faster and cheaper, by the middle"
+        """Return the plan as text that fits a terminal of 80 columns."""
+        yield from _wrapped(str(self.workload))
+        front = {(choice.key, choice.priority) for choice in self.front}
+        known = [one for one in self.choices if one.images_per_s is not None]
+        heads = [*_HEADS[:4], f"cost, {self.currency}", _HEADS[5]]
+        yield ""
+        yield table(heads, [self._row(one, (one.key, one.priority) in front)
+                            for one in sorted(known, key=_by_money)])  # fmt: skip
+        yield from _wrapped(
+            "middle (low - high), from submission to end. * no other choice is both faster and"
+            " cheaper; ! never recommended, see below"
+        )
         yield ""
         for advice in self.advice:
-            yield " ".join(advice.words)
-        yield from footer(self)
+            yield from _wrapped(" ".join(advice.words))
+        for sentence in (*self._about(), *self.footer()):
+            yield from _wrapped(sentence)
 
-    def page(self) -> PlanPage:
+    def _row(self, choice: Choice, marked: bool) -> list[str]:  # noqa: FBT001
+        against = "!" if choice.advised_against else "*" if marked else " "
+        batch = f"{choice.global_batch:,}" if choice.global_batch else UNKNOWN
+        pays = "spot" if choice.priority == "LowPriority" else "ded."
+        cost = _short(choice.money)
+        if choice.money is None and choice.money_at_most is not None:
+            cost = f"at most {choice.money_at_most:,.0f}"
+        name = f"{choice.key.replace('_A100_v4', '').replace('_H100', '')}{against}"
+        return [name, pays, batch, _short(choice.hours), cost, choice.basis]
+
+    def _about(self) -> Iterator[str]:
+        """What a reader has to know of the choice that would be taken."""
+        chosen = self.chosen
+        if chosen is None:
+            yield "nothing can be recommended: no choice has a price, an end and a tested range"
+            return
+        yield f"{chosen.key} {chosen.priority}: {chosen.steps:,} steps, {chosen.epochs:.4g} epochs;"
+        yield f"risk: {chosen.risk}; a range is of sources, not a bound"
+        if self.knowing is not None:
+            yield str(self.knowing)
+        if not self.campaign.single:
+            cost = words(self.campaign.money(chosen), self.currency)
+            yield f"campaign: {self.campaign}: {cost}, {words(self.campaign.hours(chosen), 'h')}"
+            yield months(self.campaign.by_month(chosen, self.begin), self.currency)
+
+    def footer(self) -> Iterator[str]:
+        """Return what the figures rest on, and what was left out."""
+        assumed, choices = self.assumptions, self.choices
+        for reason in dict.fromkeys(one.reason for one in choices if one.images_per_s is None):
+            yield f"?: {reason}: {_names(one for one in choices if one.reason == reason)}"
+        for against in dict.fromkeys(one.advised_against for one in choices):
+            if against is not None:
+                told = (f"{one.key}" for one in choices if one.advised_against == against)
+                yield f"!: {against}: {', '.join(dict.fromkeys(told))}"
+        for note in dict.fromkeys(note for one in choices for note in one.notes):
+            yield f"note: {_names(one for one in choices if note in one.notes)}: {note}"
+        for reason in unused(self.points, self.workload):
+            yield f"measured, but not used: {reason}"
+        spot = any(choice.priority == "LowPriority" for choice in choices)
+        if spot:
+            yield (
+                f"assumed: {assumed.hours_between_losses:g} h between losses of a Spot node;"
+                f" {LOSSES_SOURCE}"
+            )
+        yield (
+            f"{assumed.start_source}: {assumed.start_minutes:.3g} minutes until the first step;"
+            f" assumed: {assumed.account_gbits:g} Gbit/s from the storage account"
+        )
+        for score_of in dict.fromkeys(c.risk for c in choices if c.images_per_s is not None):
+            yield f"ranges: {score_of}"
+        missing = _names(one for one in choices if one.images_per_s and not one.price)
+        if missing:
+            yield (
+                f"?: no price in {self.where}: {missing}; `python -m jobs prices --region REGION`"
+                " asks Azure's public list"
+            )
+        for source in dict.fromkeys(one.price.source for one in choices if one.price):
+            yield f"prices: {self.where}: {source.title}, {source.date}: {source.url}"
+        if spot:
+            yield (
+                "prices: low priority is Spot: low and middle are by its price at that date, and"
+                " high is by the pay-as-you-go price, which it may reach"
+            )
+
+    def page(self, filing: Filing) -> Page:
         """Return the content of the plan's page."""
+        chosen = self.chosen
+        return Page(
+            title=f"Estimate of {self.workload.model}",
+            heading=f"What {self.workload.model} would take",
+            above=f"Nothing has been rented. {filing.date}",
+            lead=str(self.workload.data),
+            notes=[" ".join(one.words) for one in self.advice],
+            stats=self._stats(chosen),
+            sections=[
+                Section("run", "What is trained", [self._trained(chosen)]),
+                Section("choices", "Choices", [*self._plots(), self._choices(), *self._against()]),
+                Section("risk", "Risk, and what it costs to know better",
+                        [Text(one) for one in self._about()]),
+                Section("beside", "Everything beside nodes", [self._beside(chosen)]),
+                Section("sizes", "Quota and retirement", [self._sizes(filing)]),
+                Section("earlier", "How earlier estimates of the stack fared", [
+                    *[Text(line) for line in filing.fared or ("No completed run was compared.",)]
+                ]),
+                Section("grounds", "What the figures rest on", [
+                    *[Text(sentence) for sentence in self.footer()],
+                    *([_grounds(chosen)] if chosen else []),
+                ]),
+                Section("repeat", "To reproduce it", [
+                    Text(f"Commit {filing.commit}, stack {filing.stack or 'none'},"
+                         f" {filing.date}; prices: {self.where or UNKNOWN}."),
+                    Code(filing.command),
+                    Text("Approved by (name, date, signature): ____________________", hint=True),
+                ]),
+            ],
+            command="python -m jobs plan --page FILE",
+        )  # fmt: skip
+
+    def _stats(self, chosen: Choice | None) -> list[Stat]:
+        if chosen is None:
+            return [Stat("recommended", None, "nothing can be")]
+        cost, ends = in_parts(self.campaign.money(chosen))
+        hours, range_ = in_parts(self.campaign.hours(chosen))
+        return [
+            Stat("choice", chosen.key, chosen.priority),
+            Stat("cost", f"{cost} {self.currency}", f"{ends}, before tax and discounts"),
+            Stat("hours", hours, range_),
+            Stat("runs", str(self.campaign.count), str(self.campaign)),
+        ]
+
+    def _trained(self, chosen: Choice | None) -> Table:
+        config, data = self.workload.config, self.workload.data
+        rule = config.optimizer
+        rows = [
+            ("network", f"{self.workload.model}, {config.compute.precision},"
+                        f" {self.workload.software}"),
+            ("data set", str(data)),
+            ("epochs", f"{config.epochs:g}" + (f", at most {config.max_steps:,} steps"
+                                              if config.max_steps else "")),
+            ("batch of a GPU", f"{config.batch_size:,} images, in {rule.accumulation} parts"),
+            ("optimizer", f"{rule.kind}, learning rate {rule.learning_rate:g} (scaling:"
+                          f" {rule.rate_scaling}), {rule.schedule}"),
+            ("preset", config.preset),
+        ]  # fmt: skip
+        if chosen is not None and chosen.steps is not None:
+            rows.append(("steps", f"{chosen.steps:,} of {chosen.global_batch:,} images on"
+                                  f" {chosen.key}"))  # fmt: skip
+        return Table("The run", ("", "as configured"), rows, "facts")
+
+    def _choices(self) -> Table:
+        front = {(choice.key, choice.priority) for choice in self.front}
+        rows = []
+        for one in sorted(self.choices, key=_by_money):
+            mark = "!" if one.advised_against else "*" if (one.key, one.priority) in front else ""
+            same, lost = one.same_accuracy_epochs, one.lost
+            batch = UNKNOWN if one.global_batch is None else f"{one.global_batch:,}"
+            rows.append(
+                (
+                    *(f"{one.key} {mark}".strip(), one.priority),
+                    UNKNOWN if one.epochs is None else f"{one.epochs:.4g}",
+                    *(UNKNOWN if same is None else f"{same:.0f}", batch),
+                    *(words(one.images_per_s), words(one.hours)),
+                    _cost(one),
+                    "-" if not lost or not lost.high else f"{lost.low:.0%} - {lost.high:.0%}",
+                    *(one.binds, one.basis),
+                )
+            )
+        caption = (
+            "Middle (low - high), the cheapest first. * no other choice is both faster and cheaper."
+            " ! never recommended"
+        )
+        return Table(caption, _PAGE_HEADS, rows)
+
+    def _against(self) -> list[Text]:
+        return [Text(line) for line in self.footer() if line.startswith(("!:", "?:"))]
+
+    def _plots(self) -> list[Plots]:
         rates = self._series([(one, one.size.name, one.images_per_s) for one in self.choices])
         costs = self._series(
             [
                 (one, f"{one.size.name}{_spare(one.priority)}", one.money)
                 for one in self.choices
-                if one.recommendable
+                if one.money is not None and one.money.high < inf
             ],
             measured=False,
         )
         colours = [series.name for series in rates]
-        currency = next((choice.price.currency for choice in self.choices if choice.price), "")
         drawn = [
             plot("Throughput", "images/s, middle and range", "nodes", rates, colours),
-            plot("Cost of the training", f"{currency}, middle and range", "nodes", costs, colours),
+            plot("Cost of a run", f"{self.currency}, middle and range", "nodes", costs, colours),
         ]
-        return PlanPage(
-            title=f"Plan of {self.workload.model}",
-            heading=f"What {self.workload.model} would take",
-            above="Nothing has been rented",
-            lead=str(self.workload),
-            advice=[advice.words for advice in self.advice],
-            plots=[one for one in drawn if one is not None],
-            heads=HEADS,
-            rows=[dict(zip(HEADS, row, strict=True)) for row in self._rows()],
-            footer=[line.strip() for line in footer(self)],
-        )
+        found = [one for one in drawn if one is not None]
+        return [Plots(found)] if found else []
 
-    def _rows(self) -> list[tuple[tuple[str, str], ...]]:
-        front = {(choice.key, choice.priority) for choice in self.front}
-        return [
-            cells(choice, marked=(choice.key, choice.priority) in front) for choice in self.choices
-        ]
+    def _beside(self, chosen: Choice | None) -> Table:
+        campaign, data = self.campaign, self.workload.data
+        month = campaign.platform_month
+        rows: list[tuple[str, str, str]] = [
+            ("platform while no job runs",
+             f"{month:,.2f} {self.currency} a month" if month else UNKNOWN,
+             "docs/platform.md has the table; --platform-month counts it here"),
+            ("storage of the data set", f"{data.gigabytes:,.4g} GB",
+             f"not in the cost: its price in {self.where or 'the region'} is not recorded"),
+            ("tax, discounts, reservations", UNKNOWN, "not in the cost"),
+        ]  # fmt: skip
+        if chosen is not None:
+            start, each = self.assumptions.start_minutes / 60, chosen.price
+            if each is not None:
+                paid = start * chosen.nodes * each.amount * campaign.count
+                rows.insert(1, ("starts of nodes", money(paid, each.currency),
+                                f"in the cost: {self.assumptions.start_minutes:.3g} minutes of each"
+                                f" run, {self.assumptions.start_source}"))  # fmt: skip
+            tested = [one for one in chosen.grounds if one.name == "evaluations"]
+            rows += [("evaluation", one.value, f"in the cost: {one.formula}") for one in tested]
+            if not campaign.single:
+                shown = months(campaign.by_month(chosen, self.begin), self.currency)
+                rows.append(("by month", shown, str(campaign)))
+        return Table("Costs that are not a run's time", ("", "amount", "how"), rows, "facts")
+
+    def _sizes(self, filing: Filing) -> Table:
+        rows = []
+        for size in dict.fromkeys(one.size for one in self.choices):
+            state = size.status if size.since is None else f"{size.status} since {size.since}"
+            quota = filing.quota.get(size.name, "not asked: name a stack with --stack")
+            rows.append((size.name, f"{size.gpus} x {size.gpu}", state, quota))
+        heads = ("size", "GPUs", "state in Azure's lists, November 2026", "quota")
+        return Table("Whether the nodes can be had", heads, rows)
 
     def _series(
         self, values: Sequence[tuple[Choice, str, Span | None]], *, measured: bool = True
@@ -145,8 +386,51 @@ class Plan:
         ]
 
 
+def _wrapped(text: str) -> list[str]:
+    return [line for part in text.splitlines()
+            for line in wrap(part, WIDTH, subsequent_indent="  ", break_long_words=False,
+                             break_on_hyphens=False)]  # fmt: skip
+
+
+def _by_money(choice: Choice) -> tuple[bool, float, str]:
+    known = choice.money
+    return known is None, known.middle if known else 0.0, choice.key
+
+
+def _names(choices: Iterator[Choice]) -> str:
+    names = (choice.size.name.removeprefix("Standard_") for choice in choices)
+    return ", ".join(dict.fromkeys(names))
+
+
+def _short(span: Span | None) -> str:
+    """Format a range with two digits at its ends, so that a table fits a terminal."""
+    if span is None:
+        return UNKNOWN
+    low, high = (_two_digits(end) for end in (span.low, span.high))
+    middle, ends = in_parts(span)
+    return f"{middle} ({low}-{high})" if ends else middle
+
+
+def _two_digits(value: float) -> str:
+    return "never" if value == inf else f"{float(f'{value:.2g}'):,g}" if value < 1e6 else f"{value:.2g}"
+
+
 def _spare(priority: str) -> str:
     return "" if priority == "Dedicated" else f", {priority}"
+
+
+def _cost(choice: Choice) -> str:
+    """Return the cost of a choice in words; an upper bound is called one."""
+    if choice.money is not None and choice.price is not None:
+        return words(choice.money, choice.price.currency)
+    most = choice.money_at_most
+    return UNKNOWN if most is None else f"? (at most {most:,.2f})"
+
+
+def _grounds(choice: Choice) -> Table:
+    rows = [(one.name, one.value, one.formula, one.source) for one in choice.grounds]
+    heads = (choice.key, "value", "formula", "source")
+    return Table(f"Every number of {choice.key} {choice.priority}", heads, rows)
 
 
 def explanation(choice: Choice) -> str:
@@ -159,80 +443,8 @@ def explanation(choice: Choice) -> str:
         found.append(f"  {ground.name}: {ground.value}{formula}")
         if ground.source:
             found.append(f"      from {ground.source}")
+    if choice.images_per_s is not None:
+        found.append(f"  risk: {choice.risk}")
+    if choice.advised_against:
+        found.append(f"  never recommended: {choice.advised_against}")
     return "\n".join([*found, *(f"  note: {note}" for note in choice.notes)])
-
-
-def cells(choice: Choice, *, marked: bool) -> tuple[tuple[str, str], ...]:
-    """Return the cells of a choice, each with what stands in brackets behind it."""
-    name = f"{choice.size.name.removeprefix('Standard_')}{' *' if marked else ''}"
-    first = (name, ""), (str(choice.nodes), ""), (choice.priority, "")
-    if choice.images_per_s is None:
-        short = choice.reason if choice.reason == MEASURE_TWO else "not known"
-        return (*first, (UNKNOWN, ""), *((("", ""),) * 4), (short, ""), (choice.basis, ""))
-    lost = choice.lost
-    return (
-        *first,
-        in_parts(choice.images_per_s),
-        (UNKNOWN if choice.efficiency is None else f"{choice.efficiency:.0%}", ""),
-        in_parts(choice.hours),
-        _cost(choice),
-        ("-" if lost is None or not lost.high else f"{lost.low:.0%} - {lost.high:.0%}", ""),
-        (choice.binds, ""),
-        (choice.basis, ""),
-    )
-
-
-def _cost(choice: Choice) -> tuple[str, str]:
-    """Return the cost of a choice in words, and its range; an upper bound is called one."""
-    if choice.money is not None and choice.price is not None:
-        middle, ends = in_parts(choice.money)
-        return f"{middle} {choice.price.currency}", ends
-    most = choice.money_at_most
-    return UNKNOWN, "" if most is None else f"at most {most:,.2f}"
-
-
-def footer(plan: Plan) -> Iterator[str]:
-    """Return what the figures rest on, and what would narrow them."""
-    assumed = plan.assumptions
-    if any(choice.priority == "LowPriority" for choice in plan.choices):
-        yield f"assumed: {assumed.hours_between_losses:g} h between losses of a Spot node;"
-        yield f"  {LOSSES_SOURCE}"
-        for choice in plan.choices:
-            if choice.hours_by_losses:
-                others = "; ".join(
-                    f"with {between:g} h: {words(hours, 'h')}"
-                    for between, hours in choice.hours_by_losses.items()
-                )
-                yield f"  {choice.key}: {others}"
-    yield (
-        f"assumed: {assumed.start_minutes:g} minutes until the first step;"
-        f" {assumed.account_gbits:g} Gbit/s from the storage account"
-    )
-    for reason in dict.fromkeys(c.reason for c in plan.choices if c.images_per_s is None):
-        names = [c.size.name.removeprefix("Standard_") for c in plan.choices if c.reason == reason]
-        yield f"?: {reason}: {', '.join(dict.fromkeys(names))}"
-    notes = [
-        f"note: {choice.size.name.removeprefix('Standard_')}: {note}"
-        for choice in plan.choices
-        for note in choice.notes
-    ]
-    yield from dict.fromkeys(notes)
-    for name in ("gpu", "node", "InfiniBand"):
-        score = scores()[name]
-        held = "?" if score.coverage is None else f"{score.coverage:.0%}"
-        yield (
-            f"ranges: {CLASSES[name][1]}: x {score.range.low:.2f} to {score.range.high:.2f} of the"
-            f" middle, the 5th to 95th percentile of what was published; held {held} of the rows of"
-            " publishers that were left out"
-        )
-    for source in dict.fromkeys(choice.price.source for choice in plan.choices if choice.price):
-        yield f"prices: {source.title}, {source.date}: {source.url}"
-    if any(choice.priority == "LowPriority" for choice in plan.choices):
-        yield (
-            "prices: LowPriority is Spot: low and middle are by its price at that date, and high is"
-            " by the pay-as-you-go price, which it may reach; --prices live asks for today's"
-        )
-    yield (
-        "to narrow a range: measure images/s on one and two nodes (docs/plan.md, Measure it); a"
-        " plan of that stack then uses the points"
-    )
