@@ -32,6 +32,11 @@ _NOTICES: Final[Mapping[bool | None, str]] = {
     " costs the steps since the newest checkpoint",
     None: "whether its container reaches the service that announces pre-emptions was not noted",
 }
+_BOUNDS: Final = (
+    *("timeout-hours", "nodes", "attempts", "resubmit.attempts", "cluster", "series", "kind"),
+    *("name", "yes", "follow", "folder", "repeat"),
+)
+"""Options that decide what a step costs or is, which cannot be passed through."""
 _SIGKILL: Final = (137, -9)
 """Exit status of a program that was killed, by Azure's shell and by mpirun."""
 
@@ -66,7 +71,20 @@ class CommissionOptions:
     """Maximum number of attempts of a run."""
 
     cap: Annotated[float | None, Bounds(above=0)] = None
-    """Refuse to begin if the steps together may cost more, in the currency of the prices."""
+    """Most that the whole commissioning may cost, in the currency of the prices: what its jobs have
+    cost so far, with earlier calls, and what is due at most, with the starts of nodes and the time
+    until they are released. Without it, nothing but the question limits the cost."""
+
+    start_minutes: Annotated[float, Bounds(at_least=0)] = 15.0
+    """Minutes of a job's nodes until its program starts, for `cap`: an assumption."""
+
+    idle_minutes: Annotated[float, Bounds(at_least=0)] = 2.0
+    """Minutes of a job's nodes after its end, for `cap`: `idle_seconds_before_scale_down` of the
+    stack."""
+
+    despite_check: bool = False
+    """Run what costs more although the cluster check is not as expected, as in a rehearsal on
+    nodes without InfiniBand."""
 
     training: tuple[str, ...] = ()
     """Further options of the trainer for the runs on the data set alone, each as NAME=VALUE:
@@ -99,6 +117,13 @@ class CommissionOptions:
             problems.append(
                 "--training, --submit, --scaling: each must be NAME=VALUE, such as poll-seconds=1"
             )
+        for option, texts in (("submit", self.submit), ("scaling", self.scaling)):
+            names = (text.partition("=")[0].lstrip("-").replace("_", "-") for text in texts)
+            problems += [
+                f"--{option}: {name} decides what a step costs; use the option of commission"
+                for name in names
+                if name.removeprefix("no-") in _BOUNDS
+            ]
         if problems:
             raise ConfigError(problems)
 
@@ -202,6 +227,14 @@ class Step:
     """Whether nothing that costs more is run if this is not as expected."""
     run: str | None = None
     """Key of the run that it makes, if it makes one."""
+    starts: int = 0
+    """Nodes that it starts, at most, over all attempts."""
+
+    def node_hours(self, options: CommissionOptions) -> float:
+        """Return its node hours at most, with the starts of nodes and the time until they are
+        released.
+        """
+        return self.hours + self.starts * (options.start_minutes + options.idle_minutes) / 60
 
 
 def _flags(texts: Sequence[str]) -> tuple[str, ...]:
@@ -226,6 +259,7 @@ def steps(
     soon = f"{options.timeout_hours / 2:g}"
     short, hours = ("--timeout-hours", soon, *more), options.timeout_hours * options.attempts
     smoke, check, *_ = (f"{options.name}-{end}" for end in RUNS)
+    tried = options.attempts
     found = [
         Step(
             "preflight",
@@ -239,6 +273,7 @@ def steps(
             "quota)",
             needed=True,
         ),
+        *_data_step(options, program, (*two, *cluster)),
         Step(
             "smoke job",
             ("submit", "--kind", "smoke", "--name", smoke, *short,
@@ -251,6 +286,7 @@ def steps(
             " logs)",
             needed=True,
             run=smoke,
+            starts=tried,
         ),
         Step(
             "cluster check",
@@ -261,7 +297,9 @@ def steps(
             _checked,
             "mpirun starts the ranks of all nodes without more options"
             " (docs/when-something-fails.md)",
+            needed=not options.despite_check,
             run=check,
+            starts=NODES * tried,
         ),
         Step(
             "scaling",
@@ -274,6 +312,7 @@ def steps(
             "docs/plan.md, How well this predicts",
             _scaled,
             "published throughput of the GPUs holds on Azure's nodes (docs/plan.md)",
+            starts=(1 + NODES) * tried,
         ),
         Step(
             "plan",
@@ -313,6 +352,7 @@ def steps(
             guess="the identity of the cluster reads and writes what it should (docs/simulator.md,"
             " roles)",
             run=trained,
+            starts=NODES * tried,
         ),
         Step(
             KILL,
@@ -324,6 +364,7 @@ def steps(
             _killed,
             "the exit status of the program is in Azure's message (docs/simulator.md, failure)",
             run=killed,
+            starts=NODES * tried,
         ),
         Step(
             CANCEL,
@@ -335,8 +376,29 @@ def steps(
             "the ranks get SIGTERM and some seconds before they are killed (docs/simulator.md,"
             " cancel)",
             run=cancelled,
+            starts=2 * NODES * tried,
         ),
     ]
+
+
+def _data_step(
+    options: CommissionOptions, program: tuple[str, ...], where: tuple[str, ...]
+) -> list[Step]:
+    """Return the step that reads the data set's manifest, before anything is paid."""
+    if options.data is None:
+        return []
+    return [
+        Step(
+            "data set",
+            ("preflight", "--preset", options.preset, "--data.asset", options.data, *where, "--",
+             "--max-steps", str(options.steps), *program, *_flags(options.training)),
+            0.0,
+            "the data set is registered and complete, and fits the configuration",
+            "docs/train-on-azure.md, Check that a run can start",
+            _preflight,
+            needed=True,
+        )
+    ]  # fmt: skip
 
 
 def _again(tries: int) -> str:

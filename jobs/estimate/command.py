@@ -1,6 +1,7 @@
-"""`python -m jobs plan`: what a run would take on each choice of nodes; `prices` asks for prices."""
+"""`python -m jobs plan`: what a run would take on each choice of nodes; and `prices`."""
 
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -464,15 +465,14 @@ def _filing(
 ) -> Filing:
     """Return what makes the page evidence: date, commit, command, stack, quota, earlier runs."""
     # The options of a command line have those of the platform too.
-    own = PlanOptions(**{one.name: getattr(options, one.name) for one in dataclass_fields(PlanOptions)})
+    own = PlanOptions(
+        **{one.name: getattr(options, one.name) for one in dataclass_fields(PlanOptions)}
+    )
     command = next_command("plan", *fields.to_flags(own, PlanOptions()))
     command += f" -- {shlex.join(program)}" if program else ""
-    commit = subprocess.run(
-        ["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"],
-        capture_output=True, text=True, check=False,
-    ).stdout.strip()  # fmt: skip
+    commit = _commit()
     now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    filing = Filing(now, commit or UNKNOWN, command, outputs.stack if outputs else None)
+    filing = Filing(now, commit, command, outputs.stack if outputs else None)
     if outputs is None:
         return filing
     try:
@@ -480,6 +480,16 @@ def _filing(
     except UserError as error:
         console.note(f"quota and earlier runs are not known: {str(error).splitlines()[0]}")
         return filing
+
+
+def _commit() -> str:
+    """Return the commit of the repository, with `-dirty` if files were changed since."""
+    git = shutil.which("git")
+    if git is None:
+        return UNKNOWN
+    words = [git, "-C", str(REPOSITORY), "describe", "--always", "--dirty"]
+    told = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    return told or UNKNOWN
 
 
 def _quota(outputs: PlatformOutputs) -> dict[str, str]:

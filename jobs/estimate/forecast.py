@@ -96,8 +96,10 @@ class Choice:
     @property
     def risk(self) -> str:
         """How often the range of its class held what it had not seen, in words."""
+        if self.basis == "assumed":
+            return "throughput is assumed, so that no past case says anything of it"
         if self.score is None or self.score.held is None:
-            return f"of {self.class_name}, no range was tested on left-out rows"
+            return f"no range of this class ({self.class_name}) was tested on left-out rows"
         return (
             f"of {self.score.rows} past cases of this class ({self.class_name}),"
             f" {self.score.held} were inside"
@@ -194,7 +196,6 @@ class Forecaster:
         against = planned.advised_against
         if found.basis == "assumed":
             against = against or "its throughput is assumed; measure one GPU first"
-        kind = "the whole range" if found.basis == "assumed" else ", ".join(found.key)
         score = None if found.basis == "assumed" else scores().get(found.key)
         return replace(
             planned,
@@ -209,7 +210,7 @@ class Forecaster:
             binds=limits.binds,
             basis=found.basis,
             score=score,
-            class_name=kind,
+            class_name=", ".join(found.key),
             reason="" if price else self._no_price(priority),
             advised_against=against,
             notes=(*notes, *limits.notes),

@@ -333,25 +333,32 @@ class Fit:
         return self._losses[network, str(half)]
 
     @cached_property
-    def fixed(self) -> Value:
-        """Seconds of a step of one GPU that do not grow with its batch, with TensorFlow: by rows of
-        one system that differ in the batch.
-
-        Raises:
-            LookupError: There is no such pair.
-        """
+    def _steps(self) -> _Samples:
+        """Seconds of a step of one GPU at a batch of 0, by two batches of one system."""
         alike: dict[tuple[object, ...], list[Measurement]] = {}
         for row in self.rows:
             if row.gpus == 1 and row.batch_per_gpu and row.images_per_s and row.model in RESNETS:
                 system = row.series, row.model, row.precision, row.gpu, row.note
                 alike.setdefault(system, []).append(row)
-        found = [
+        found: _Samples = [
             (high, _intercept(low, high))
             for rows in alike.values()
             for low, high in combinations(sorted(rows, key=lambda row: row.batch_per_gpu or 0), 2)
             if low.batch_per_gpu != high.batch_per_gpu
         ]
-        return _loss(found, ("steps of one system with two batches", lambda _: True))
+        return found
+
+    def fixed(self, precision: str) -> Value:
+        """Return the seconds of a step of one GPU that do not grow with its batch, by systems with
+        this precision if there are any.
+
+        Raises:
+            LookupError: No system was measured with two batches.
+        """
+        half = precision in HALF
+        own = [sample for sample in self._steps if (sample[0].precision in HALF) == half]
+        name = f"pairs of batches, {'half' if half else 'full'} precision"
+        return _loss(own or self._steps, (name if own else "pairs of batches", lambda _: True))
 
     def batches(self, gpu: str, precision: str) -> tuple[int, int] | None:
         """Return the smallest and the largest batch of a GPU that were measured; None if the

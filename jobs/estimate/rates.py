@@ -212,16 +212,18 @@ def _losses(workload: Workload, size: Size, *, between: bool, scale: float = 1.0
     )
 
 
-def _from_nodes(
-    workload: Workload, size: Size, nodes: int, own: dict[int, Point]
-) -> Rate | None:
+def _from_nodes(workload: Workload, size: Size, nodes: int, own: dict[int, Point]) -> Rate | None:
     """Return throughput from measured nodes of this size; None if they do not reach so far."""
     network: Network = "InfiniBand" if size.infiniband else "TCP"
     losses = _losses(workload, size, between=size.infiniband)
     nearest = max((count for count in own if count <= nodes), default=min(own))
     point = own.get(nodes, own[nearest])
-    first = own[1].middle if 1 in own else point.middle / point.nodes * (
-        losses.time(size.gpus, point.nodes) / losses.time(size.gpus, 1)
+    first = (
+        own[1].middle
+        if 1 in own
+        else point.middle
+        / point.nodes
+        * (losses.time(size.gpus, point.nodes) / losses.time(size.gpus, 1))
     )
     one_gpu = first * losses.time(size.gpus, 1) / size.gpus
     grounds = [_point_ground(point)]
@@ -288,7 +290,7 @@ def _cold(workload: Workload, size: Size, nodes: int) -> Rate | str:
             return found
         bounds, grounds = found
     usual = median(known) if known else float(micro)
-    fixed = fit.fixed
+    fixed = fit.fixed(precision)
     ones = bounds.scaled(1 / work(workload.model))
     if workload.model != "ResNet-50":
         grounds.append(
@@ -329,9 +331,7 @@ def _cold(workload: Workload, size: Size, nodes: int) -> Rate | str:
     return Rate(span, alone, one, basis, key, (*grounds, *losses.grounds, ground))
 
 
-def assumed(
-    fit: Fit, gpu: str, precision: str, software: str
-) -> tuple[Span, list[Ground]] | str:
+def assumed(fit: Fit, gpu: str, precision: str, software: str) -> tuple[Span, list[Ground]] | str:
     """Return images/s of one GPU with ResNet-50 of which nothing was measured with this software.
 
     Rows of the GPU with other software are multiplied by the ratio of that software on V100 and
@@ -569,5 +569,3 @@ def epochs_from_storage(epochs: float, nodes: int) -> float:
         return min(epochs, 1.0)
     kept = 1 - 1 / nodes
     return float(min(epochs, nodes * (1 - kept**epochs)))
-
-

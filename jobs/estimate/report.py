@@ -173,7 +173,7 @@ class Plans:
             yield "nothing can be recommended: no choice has a price, an end and a tested range"
             return
         yield f"{chosen.key} {chosen.priority}: {chosen.steps:,} steps, {chosen.epochs:.4g} epochs;"
-        yield f"risk: {chosen.risk}; a range is of sources, not a bound"
+        yield f"risk: {chosen.risk}; a range is no bound"
         if self.knowing is not None:
             yield str(self.knowing)
         if not self.campaign.single:
@@ -183,17 +183,8 @@ class Plans:
 
     def footer(self) -> Iterator[str]:
         """Return what the figures rest on, and what was left out."""
+        yield from self._left_out()
         assumed, choices = self.assumptions, self.choices
-        for reason in dict.fromkeys(one.reason for one in choices if one.images_per_s is None):
-            yield f"?: {reason}: {_names(one for one in choices if one.reason == reason)}"
-        for against in dict.fromkeys(one.advised_against for one in choices):
-            if against is not None:
-                told = (f"{one.key}" for one in choices if one.advised_against == against)
-                yield f"!: {against}: {', '.join(dict.fromkeys(told))}"
-        for note in dict.fromkeys(note for one in choices for note in one.notes):
-            yield f"note: {_names(one for one in choices if note in one.notes)}: {note}"
-        for reason in unused(self.points, self.workload):
-            yield f"measured, but not used: {reason}"
         spot = any(choice.priority == "LowPriority" for choice in choices)
         if spot:
             yield (
@@ -204,8 +195,8 @@ class Plans:
             f"{assumed.start_source}: {assumed.start_minutes:.3g} minutes until the first step;"
             f" assumed: {assumed.account_gbits:g} Gbit/s from the storage account"
         )
-        for score_of in dict.fromkeys(c.risk for c in choices if c.images_per_s is not None):
-            yield f"ranges: {score_of}"
+        for risk in dict.fromkeys(one.risk for one in choices if one.images_per_s is not None):
+            yield f"ranges: {risk}"
         missing = _names(one for one in choices if one.images_per_s and not one.price)
         if missing:
             yield (
@@ -219,6 +210,20 @@ class Plans:
                 "prices: low priority is Spot: low and middle are by its price at that date, and"
                 " high is by the pay-as-you-go price, which it may reach"
             )
+
+    def _left_out(self) -> Iterator[str]:
+        """What is not known, not recommended or not used, and why."""
+        choices = self.choices
+        for reason in dict.fromkeys(one.reason for one in choices if one.images_per_s is None):
+            yield f"?: {reason}: {_names(one for one in choices if one.reason == reason)}"
+        for against in dict.fromkeys(one.advised_against for one in choices):
+            if against is not None:
+                told = (one.key for one in choices if one.advised_against == against)
+                yield f"!: {against}: {', '.join(dict.fromkeys(told))}"
+        for note in dict.fromkeys(note for one in choices for note in one.notes):
+            yield f"note: {_names(one for one in choices if note in one.notes)}: {note}"
+        for reason in unused(self.points, self.workload):
+            yield f"measured, but not used: {reason}"
 
     def page(self, filing: Filing) -> Page:
         """Return the content of the plan's page."""
@@ -412,7 +417,13 @@ def _short(span: Span | None) -> str:
 
 
 def _two_digits(value: float) -> str:
-    return "never" if value == inf else f"{float(f'{value:.2g}'):,g}" if value < 1e6 else f"{value:.2g}"
+    return (
+        "never"
+        if value == inf
+        else f"{float(f'{value:.2g}'):,g}"
+        if value < 1e6
+        else f"{value:.2g}"
+    )
 
 
 def _spare(priority: str) -> str:

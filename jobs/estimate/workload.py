@@ -35,7 +35,11 @@ LARGEST_LINEAR: Final = 8_192
 of a small batch with momentum (Goyal et al. 2017)."""
 _TF32: Final = {"A100", "A30", "A10", "H100", "H100 NVL", "H200"}
 """GPUs on which TensorFlow computes float32 convolutions as TF32."""
-_BLOCKS: Final = {"ResNet-50": (3, 4, 6, 3), "ResNet-101": (3, 4, 23, 3), "ResNet-152": (3, 8, 36, 3)}
+_BLOCKS: Final = {
+    "ResNet-50": (3, 4, 6, 3),
+    "ResNet-101": (3, 4, 23, 3),
+    "ResNet-152": (3, 8, 36, 3),
+}
 _PARAMETERS: Final = {"ResNet-50": 25.6e6, "ResNet-101": 44.6e6, "ResNet-152": 60.2e6}
 
 
@@ -77,7 +81,9 @@ class DataSet:
         return cls(split.examples, size / 1e9, pixels / 1e6, known)
 
     def __str__(self) -> str:
-        each = f"{self.bytes_per_image / 1000:,.0f} KB and {self.megapixels:.2g} megapixels an image"
+        each = (
+            f"{self.bytes_per_image / 1000:,.0f} KB and {self.megapixels:.2g} megapixels an image"
+        )
         return f"{self.name}: {self.images:,} images, {self.gigabytes:.4g} GB, {each}"
 
 
@@ -170,8 +176,8 @@ class Workload:
         if needed <= memory_gb:
             return None
         return (
-            f"{self.micro_batch:,} images do not fit: outputs of convolutions and weights alone take"
-            f" {needed:.0f} GB, the GPU has {memory_gb:g} GB"
+            f"{self.micro_batch:,} images do not fit: outputs of convolutions and weights alone"
+            f" take {needed:.0f} GB, the GPU has {memory_gb:g} GB"
         )
 
     def unpublished_batch(self, global_batch: int) -> str | None:
@@ -180,7 +186,11 @@ class Workload:
         wanted = preset.global_batch if preset else None
         if wanted is not None and wanted != global_batch:
             return f"the preset is for a global batch of {wanted:,}, not {global_batch:,}"
-        if wanted is None and self.config.optimizer.kind != "lars" and global_batch > LARGEST_LINEAR:
+        if (
+            wanted is None
+            and self.config.optimizer.kind != "lars"
+            and global_batch > LARGEST_LINEAR
+        ):
             return (
                 f"{self.config.optimizer.kind} is published up to a global batch of"
                 f" {LARGEST_LINEAR:,}, not {global_batch:,} (docs/large-batches.md)"
@@ -206,8 +216,6 @@ class Workload:
         if reached is None or own is None:
             return None
         return self.config.epochs * max(reached / own, 1.0)
-
-
 
 
 def activations(model: str) -> int:

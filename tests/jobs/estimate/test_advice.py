@@ -59,7 +59,9 @@ def test_the_front_is_all_that_nothing_beats(found, end):
         assert beaten == ((hours_of(choice, end), money_of(choice, end)) not in places)
 
 
-@pytest.mark.parametrize(("text", "hours"), [("2h", 2), ("1.5 h", 1.5), ("90min", 1.5)])
+@pytest.mark.parametrize(
+    ("text", "hours"), [("2h", 2), ("1.5 h", 1.5), ("90min", 1.5), ("30d", 720)]
+)
 def test_a_deadline_is_read(text, hours):
     assert read_deadline(text) == hours
 
