@@ -23,7 +23,7 @@ from infra.outputs import PlatformOutputs
 from jobs import throughput
 from jobs.azure import node_prices
 from jobs.console import Console, next_command, table
-from jobs.errors import RequestError
+from jobs.errors import MissingError, RequestError
 from jobs.estimate.advice import ENDS, Wish, read_deadline
 from jobs.estimate.campaign import Campaign, read_share
 from jobs.estimate.forecast import Assumptions, Choice, Forecaster
@@ -518,7 +518,11 @@ def _earlier(outputs: PlatformOutputs) -> Iterable[str]:
     jobs = workspace.jobs.newest_first(archived=False)
     keys = dict.fromkeys(job.run for job in jobs if job.kind == "train")
     newest = list(keys)[:_EARLIER]
-    for run in compared_runs(workspace, outputs, newest):
+    for key in newest:
+        try:
+            (run,) = compared_runs(workspace, outputs, [key])
+        except MissingError:
+            continue
         line = about_run(run, outputs)
         if line is not None:
             yield line

@@ -5,7 +5,7 @@ Every number of a forecast is a `Ground`: its value, the formula, and the source
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil, inf
+from math import inf
 from typing import Any, Final
 
 from common.errors import ConfigError
@@ -173,9 +173,8 @@ class Forecaster:
         steady = limits.steady
         epochs = plan.epoch_of(plan.last_step)
         read = epochs_from_storage(epochs, nodes)
-        evaluations = (
-            ceil(epochs / config.evaluation.every_epochs) if config.evaluation.every_epochs else 0
-        )
+        every = config.evaluation.every_epochs
+        evaluations = max(round(epochs / every), 1) if every else 0
         tested = evaluations * self.assumed.evaluated_images / 3
         # The slowest throughput gives the longest time.
         train = Span(

@@ -63,7 +63,7 @@ def compared_runs(
     # Azure's libraries take seconds to import.
     from jobs.azure.costs import JobCosts  # noqa: PLC0415
 
-    files = read_files(workspace.storage, list(keys)) if keys else {}
+    files = read_files(workspace.storage, keys)
     jobs = {key: workspace.jobs.attempts(key) for key in files}
     costs = JobCosts(workspace.jobs, workspace.manager, outputs.clusters)
     return [

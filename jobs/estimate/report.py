@@ -97,6 +97,11 @@ class Plans:
     def currency(self) -> str:
         return next((one.price.currency for one in self.choices if one.price), UNKNOWN)
 
+    def advised(self) -> list[str]:
+        """Return what was wished for, with what to take, in words."""
+        each = "" if self.campaign.single else f"each of {self.campaign.count} runs: "
+        return [each + " ".join(one.words) for one in self.advice]
+
     def document(self) -> dict[str, Any]:
         """Return the plan for JSON output."""
         assumed = asdict(self.assumptions)
@@ -151,8 +156,8 @@ class Plans:
             " cheaper; ! never recommended, see below"
         )
         yield ""
-        for advice in self.advice:
-            yield from _wrapped(" ".join(advice.words))
+        for sentence in self.advised():
+            yield from _wrapped(sentence)
         for sentence in (*self._about(), *self.footer()):
             yield from _wrapped(sentence)
 
@@ -233,7 +238,7 @@ class Plans:
             heading=f"What {self.workload.model} would take",
             above=f"Nothing has been rented. {filing.date}",
             lead=str(self.workload.data),
-            notes=[" ".join(one.words) for one in self.advice],
+            notes=self.advised(),
             stats=self._stats(chosen),
             sections=[
                 Section("run", "What is trained", [self._trained(chosen)]),
@@ -280,7 +285,8 @@ class Plans:
             ("data set", str(data)),
             ("epochs", f"{config.epochs:g}" + (f", at most {config.max_steps:,} steps"
                                               if config.max_steps else "")),
-            ("batch of a GPU", f"{config.batch_size:,} images, in {rule.accumulation} parts"),
+            ("batch of a GPU", f"{config.batch_size:,} images,"
+                               f" {self.workload.micro_batch:,} at once"),
             ("optimizer", f"{rule.kind}, learning rate {rule.learning_rate:g} (scaling:"
                           f" {rule.rate_scaling}), {rule.schedule}"),
             ("preset", config.preset),
@@ -312,7 +318,8 @@ class Plans:
             "Middle (low - high), the cheapest first. * no other choice is both faster and cheaper."
             " ! never recommended"
         )
-        return Table(caption, _PAGE_HEADS, rows)
+        heads = [f"cost, {self.currency}" if head == "cost" else head for head in _PAGE_HEADS]
+        return Table(caption, heads, rows, "attempts")
 
     def _against(self) -> list[Text]:
         return [Text(line) for line in self.footer() if line.startswith(("!:", "?:"))]
@@ -433,7 +440,7 @@ def _spare(priority: str) -> str:
 def _cost(choice: Choice) -> str:
     """Return the cost of a choice in words; an upper bound is called one."""
     if choice.money is not None and choice.price is not None:
-        return words(choice.money, choice.price.currency)
+        return words(choice.money)
     most = choice.money_at_most
     return UNKNOWN if most is None else f"? (at most {most:,.2f})"
 

@@ -252,5 +252,9 @@ def test_the_page_shows_expected_and_found_and_what_nobody_has_seen():
     assert rows["plan"].verdict == ""
     page = page_of("dev", "ws", list(rows.values()))
     html = render("jobs.commission", "facts.html", page=page)
-    for words in ("&lt;below&gt;", "guesses that were wrong: scaling", "2 of 9 steps seen"):
+    for words in (
+        "&lt;below&gt;",
+        "guesses that were wrong: scaling",
+        "2 of 10 steps seen, ? spent",
+    ):
         assert words in html

@@ -58,7 +58,7 @@ def test_the_page_can_be_filed_and_repeated(capsys, tmp_path):
         *("deployable", "not asked: name a stack", "evaluation", "ImageNet: 1,281,167 images"),
     ):
         assert words in text, words
-    assert "--runs 12 --seeds 3 --trials 8 --failed 10% --platform-month 135.0" in text
+    assert "--runs 12 --seeds 3 --trials 8 --failed 10% --platform-month 135 " in text
     assert "-- --epochs 60" in text
     assert "src=" not in text
     assert "http-equiv" in text
