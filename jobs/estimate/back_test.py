@@ -24,18 +24,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Final
 
-from jobs.estimate.published import (
-    RESNETS,
-    UNLIKE_OTHERS,
-    Fit,
-    Measurement,
-    read,
-    relative_time,
-    shipped,
-    two_point,
-    without,
-    work,
-)
+from jobs.estimate.fit import UNLIKE_OTHERS, Fit, relative_time, two_point, work
+from jobs.estimate.published import RESNETS, Measurement, read, shipped, without
 
 DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "plan.md"
 TABLE: Final = re.compile(r"<!-- back-test -->\n.*?<!-- end -->", re.DOTALL)

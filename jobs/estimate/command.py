@@ -1,50 +1,43 @@
-"""`python -m jobs plan`: what a run would take on each choice of nodes; and `prices`."""
+"""`python -m jobs plan`: what a run would take on each choice of nodes."""
 
 import shlex
-import shutil
-import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 from datetime import UTC, date, datetime
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from common import fields
-from common.annotations import Bounds, Positional
-from common.errors import ConfigError, UserError
+from common.annotations import Bounds
+from common.errors import ConfigError
 from common.files import write_atomically
 from common.page.render import render_page
-from common.prices import UNKNOWN
 from infra.catalog import vm_sizes
 from infra.catalog.vm_sizes import Size
 from infra.outputs import PlatformOutputs
 from jobs import throughput
 from jobs.azure import node_prices
-from jobs.console import Console, next_command, table
-from jobs.errors import MissingError, RequestError
+from jobs.console import Console, next_command
+from jobs.errors import RequestError
 from jobs.estimate.advice import ENDS, Wish, read_deadline
 from jobs.estimate.campaign import Campaign, read_share
+from jobs.estimate.filing import connect, file
 from jobs.estimate.forecast import Assumptions, Choice, Forecaster
-from jobs.estimate.report import Filing, Knowing, Plans, explanation
+from jobs.estimate.page import page_of
+from jobs.estimate.report import Knowing, Plans, explanation
 from jobs.estimate.workload import DataSet, Workload
 from jobs.options import DataOptions
-from jobs.spec.from_options import REPOSITORY
 from jobs.throughput import Point
 from trainer.data.manifest import FILE_NAME, load_manifest
 from trainer.presets import parse_train
-
-if TYPE_CHECKING:
-    from jobs.azure.workspace import Workspace
 
 _DEPTHS: Final = {"resnet50": "50", "resnet101": "101", "resnet152": "152"}
 _MEASURING_HOURS: Final = 1 / 12
 """Time of a point beside the start of its nodes."""
 _STARTS: Final = 10
 """Newest jobs whose starts are looked at."""
-_EARLIER: Final = 5
-"""Newest runs whose estimates are compared on the page."""
 
 
 @dataclass(frozen=True)
@@ -178,45 +171,6 @@ class PlanOptions:
         return None if hours is None and money is None else Wish(hours, money)
 
 
-@dataclass(frozen=True)
-class PricesOptions:
-    """Ask Azure's public price list for the prices of GPU nodes, dedicated and Spot, and store the
-    answer with its date. Later plans, measurements and commissionings use it. Needs no account.
-    """
-
-    region: str | None = None
-    """Azure region; None is that of the stack, if one is named."""
-
-    currency: str = "USD"
-    """ISO code of the currency of your invoice."""
-
-    address: str = node_prices.LIST
-    """URL of the list, or of a service that answers in its form."""
-
-    sizes: Annotated[tuple[str, ...], Positional("SIZE...")] = ()
-    """VM sizes; none are all GPU sizes that can be deployed."""
-
-
-def ask_prices(options: PricesOptions, outputs: PlatformOutputs | None, *, as_json: bool) -> int:
-    """Store the prices of a region, and print them."""
-    region = options.region or (outputs.region if outputs else None)
-    if region is None:
-        raise ConfigError(["--region: is missing; name a region such as westeurope, or a stack"])
-    sizes = options.sizes or tuple(size.name for size in vm_sizes.deployable(gpu=True))
-    file = node_prices.ask(region, sizes, currency=options.currency, address=options.address)
-    found = node_prices.read_price_list(file).prices
-    rows = [
-        (size, priority, f"{price.amount:g} {price.currency}", price.source.date)
-        for (size, priority), price in sorted(found.items())
-    ]
-    missing = [size for size in sizes if (size.lower(), "Dedicated") not in found]
-    text = [table(("size", "priority", "an hour", "date"), rows)]
-    text += [f"no price in {region}: {', '.join(missing)}"] if missing else []
-    document = {"region": region, "file": str(file), "prices": len(found), "missing": missing}
-    Console(as_json=as_json).answer(document, "\n".join([*text, f"stored: {file}"]))
-    return 0
-
-
 def run(
     options: PlanOptions,
     outputs: PlatformOutputs | None,
@@ -249,7 +203,9 @@ def run(
     plan = make_plan(forecaster, wanted(options, outputs), options)
     page = Path(options.page).absolute()
     page.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(page, render_page(plan.page(_filing(options, outputs, program, console))))
+    write_atomically(
+        page, render_page(page_of(plan, file(_command(options, program), outputs, console)))
+    )
     console.answer(
         {**plan.document(), "page": str(page)}, "\n".join([*plan.lines(), f"\npage: {page}"])
     )
@@ -262,18 +218,21 @@ def _compare(key: str, outputs: PlatformOutputs | None, console: Console) -> int
 
     if outputs is None:
         raise ConfigError(["--run: name the stack of the run with --stack"])
-    (run,) = compared_runs(_connect(outputs), outputs, [key])
+    (run,) = compared_runs(connect(outputs), outputs, [key])
     line = about_run(run, outputs)
     told = line or f"{key}: not completed, or nothing is known about such a run"
     console.answer({**run.document(), "estimate": line}, told)
     return 0 if line else 1
 
 
-def _connect(outputs: PlatformOutputs) -> "Workspace":
-    # Azure's libraries take seconds to import, and plans without a stack need none.
-    from jobs.azure.workspace import connect  # noqa: PLC0415
-
-    return connect(outputs)
+def _command(options: PlanOptions, program: Sequence[str]) -> str:
+    """Return the command line of a plan."""
+    # The options of a command line have those of the platform too.
+    own = PlanOptions(
+        **{one.name: getattr(options, one.name) for one in dataclass_fields(PlanOptions)}
+    )
+    command = next_command("plan", *fields.to_flags(own, PlanOptions()))
+    return command + (f" -- {shlex.join(program)}" if program else "")
 
 
 def _assumptions(
@@ -286,7 +245,7 @@ def _assumptions(
     if outputs is None:
         return assumed
     try:
-        jobs = _connect(outputs).jobs
+        jobs = connect(outputs).jobs
         newest = jobs.newest_first(archived=False)
         waits = []
         for job, _ in zip(newest, range(_STARTS), strict=False):
@@ -350,7 +309,7 @@ def _data_set(options: PlanOptions, outputs: PlatformOutputs | None) -> DataSet:
         # Only a plan of a stack needs it, and it imports Azure's libraries.
         from jobs.assets import prepared_data  # noqa: PLC0415
 
-        workspace = _connect(outputs)
+        workspace = connect(outputs)
         uri = prepared_data.find(workspace.manager, name)
         manifest = prepared_data.read_manifest(workspace.storage, DataOptions(asset=name), uri)
         return DataSet.of(manifest, name)
@@ -455,74 +414,3 @@ def explained(key: str, forecaster: Forecaster) -> list[Choice]:
 
 def _priorities(size: Size) -> tuple[str, ...]:
     return ("Dedicated", "LowPriority") if size.low_priority else ("Dedicated",)
-
-
-def _filing(
-    options: PlanOptions,
-    outputs: PlatformOutputs | None,
-    program: Sequence[str],
-    console: Console,
-) -> Filing:
-    """Return what makes the page evidence: date, commit, command, stack, quota, earlier runs."""
-    # The options of a command line have those of the platform too.
-    own = PlanOptions(
-        **{one.name: getattr(options, one.name) for one in dataclass_fields(PlanOptions)}
-    )
-    command = next_command("plan", *fields.to_flags(own, PlanOptions()))
-    command += f" -- {shlex.join(program)}" if program else ""
-    commit = _commit()
-    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    filing = Filing(now, commit, command, outputs.stack if outputs else None)
-    if outputs is None:
-        return filing
-    try:
-        return replace(filing, quota=_quota(outputs), fared=tuple(_earlier(outputs)))
-    except UserError as error:
-        console.note(f"quota and earlier runs are not known: {str(error).splitlines()[0]}")
-        return filing
-
-
-def _commit() -> str:
-    """Return the commit of the repository, with `-dirty` if files were changed since."""
-    git = shutil.which("git")
-    if git is None:
-        return UNKNOWN
-    words = [git, "-C", str(REPOSITORY), "describe", "--always", "--dirty"]
-    told = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
-    return told or UNKNOWN
-
-
-def _quota(outputs: PlatformOutputs) -> dict[str, str]:
-    """Return whether the quota is enough for all nodes of the clusters that train, by size."""
-    from jobs.azure import clusters  # noqa: PLC0415
-    from jobs.azure.requests import segment  # noqa: PLC0415
-
-    manager, found = _connect(outputs).manager, {}
-    for cluster in outputs.clusters.values():
-        if cluster.duty == "train":
-            nodes = clusters.read_nodes(manager.get(f"computes/{segment(cluster.name)}"))
-            missing = clusters.missing_cores(manager, nodes, cluster.max_nodes)
-            enough = f"enough for {cluster.max_nodes} nodes, {cluster.priority}"
-            unknown = "Azure does not report it"
-            found[cluster.size] = (
-                unknown if missing is None else "; ".join(missing) if missing else enough
-            )
-    return found
-
-
-def _earlier(outputs: PlatformOutputs) -> Iterable[str]:
-    """Yield how the estimates of the newest completed runs fared."""
-    from jobs.estimate.outcome import about_run, compared_runs  # noqa: PLC0415
-
-    workspace = _connect(outputs)
-    jobs = workspace.jobs.newest_first(archived=False)
-    keys = dict.fromkeys(job.run for job in jobs if job.kind == "train")
-    newest = list(keys)[:_EARLIER]
-    for key in newest:
-        try:
-            (run,) = compared_runs(workspace, outputs, [key])
-        except MissingError:
-            continue
-        line = about_run(run, outputs)
-        if line is not None:
-            yield line

@@ -12,7 +12,9 @@ from common.errors import ConfigError
 from common.prices import NodePrices, Price
 from infra.catalog.vm_sizes import Size
 from jobs.estimate.back_test import Score, scores
-from jobs.estimate.rates import Basis, Ground, epochs_from_storage, limited, rate
+from jobs.estimate.grounds import Basis, Ground
+from jobs.estimate.limits import epochs_from_storage, limited
+from jobs.estimate.rates import rate
 from jobs.estimate.workload import EPOCHS_SOURCE, Workload
 from jobs.throughput import Point, Span, ends, words
 

@@ -1,93 +1,29 @@
-"""Images/s of nodes: of their GPUs and network, and within the limits of the input. Pure.
+"""Images/s of nodes: of their GPUs and network. Pure.
 
 Measured points are used first, then published measurements of the same GPU with the same kind of
-software, then what can be assumed of GPUs without any. Limits of the input only lower throughput.
+software, then what can be assumed of GPUs without any.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from math import sqrt
-from pathlib import Path
 from statistics import median
-from typing import Final, Literal
+from typing import Final
 
 from infra.catalog import vm_sizes
 from infra.catalog.vm_sizes import Size
 from jobs import throughput
+from jobs.estimate.assumed import assumed
 from jobs.estimate.back_test import CLASSES, Key, Range, published
-from jobs.estimate.published import (
-    HALF,
-    Fit,
-    Measurement,
-    Network,
-    Value,
-    at_batch,
-    generation,
-    gpu_type,
-    link_of,
-    relative_time,
-    two_point,
-    work,
-)
+from jobs.estimate.fit import Value, at_batch, relative_time, two_point, work
+from jobs.estimate.grounds import Basis, Ground, Rate, median_of, sources
+from jobs.estimate.published import Network, generation, gpu_type, link_of
 from jobs.estimate.workload import Workload
 from jobs.throughput import Point, Span, words
 
-Basis = Literal["measured", "published", "assumed", "?"]
-"""measured: by measured points; published: by measurements of this GPU with this kind of software;
-assumed: of this GPU there are none, or with other software alone; ?: not known."""
-
 MEASURE_TWO: Final = "measure two nodes"
-NETWORK_BINDS: Final = 0.9
-"""Share of single-node throughput below which the network counts as what binds."""
 REAL_DATA: Final = 0.93
 """Low end of throughput with real data in that with synthetic data: pairs on V100s lost 3 to 7 %.
 The published pairs are of slower GPUs, on which reading limits less."""
-_SOURCES: Final = {
-    "account": "egress limit of a general-purpose v2 account (Azure documentation, May 2020); for"
-    " premium block blobs none is published",
-    "NIC": "Azure's page of the series, read in November 2026 (infra/catalog/vm_sizes.py)",
-}
-SPECIFICATIONS: Final = {
-    "V100": (900, 125.0, 15.7),
-    "A100": (1_555, 312.0, 156.0),
-    "T4": (320, 65.0, 8.1),
-    "A10": (600, 125.0, 62.5),
-    "H100": (3_350, 989.0, 494.5),
-    "H100 NVL": (3_900, 835.0, 417.5),
-    "H200": (4_800, 989.0, 494.5),
-}
-"""Memory bandwidth in GB/s, and TFLOP/s in half and in full precision (TF32 where the GPU has it,
-without sparsity), as NVIDIA's data sheets give them."""
-_REFERENCES: Final = ("V100", "A100")
-"""GPUs of which several kinds of software were measured."""
-
-
-@dataclass(frozen=True)
-class Ground:
-    """Where a number comes from."""
-
-    name: str
-    value: str
-    formula: str = ""
-    source: str = ""
-    """With its date."""
-
-
-@dataclass(frozen=True)
-class Rate:
-    """Throughput before anything of the input limits it."""
-
-    images_per_s: Span
-    single_node: float
-    """Images/s of one node, in the middle."""
-    one_gpu: float
-    """Images/s of one GPU, in the middle."""
-    basis: Basis
-    key: Key
-    """Class of the prediction."""
-    grounds: tuple[Ground, ...]
 
 
 @dataclass(frozen=True)
@@ -109,7 +45,7 @@ class _Losses:
         names = ("loss per doubling of GPUs", "loss per doubling of nodes")
         pairs = zip(names, (self.inside, self.between), strict=True)
         return [
-            Ground(name, f"{one.amount:.3f}", _median(one), _sources(one.rows))
+            Ground(name, f"{one.amount:.3f}", median_of(one), sources(one.rows))
             for name, one in pairs
             if one
         ]
@@ -280,7 +216,7 @@ def _cold(workload: Workload, size: Size, nodes: int) -> Rate | str:
         basis: Basis = "published"
         value = f"{same.amount:,.0f} images/s with ResNet-50"
         bounds, grounds = Span(*[same.amount] * 3), [
-            Ground("one GPU", value, _median(same), _sources(same.rows))
+            Ground("one GPU", value, median_of(same), sources(same.rows))
         ]  # fmt: skip
         known = [row.batch_per_gpu for row in same.rows if row.batch_per_gpu]
     else:
@@ -309,7 +245,7 @@ def _cold(workload: Workload, size: Size, nodes: int) -> Rate | str:
                 f"{one:,.0f} images/s",
                 f"a step has {1000 * fixed.amount:.0f} ms that do not grow with its images, at most"
                 f" half of it; measured at {usual:g}",
-                f"{_median(fixed)}; {_sources(fixed.rows)}",
+                f"{median_of(fixed)}; {sources(fixed.rows)}",
             )
         )
     # The exchange is once in an update of all micro-batches.
@@ -329,90 +265,6 @@ def _cold(workload: Workload, size: Size, nodes: int) -> Rate | str:
                         " that are assumed of one GPU", ground.source)  # fmt: skip
     alone = one * size.gpus / losses.time(size.gpus, 1)
     return Rate(span, alone, one, basis, key, (*grounds, *losses.grounds, ground))
-
-
-def assumed(fit: Fit, gpu: str, precision: str, software: str) -> tuple[Span, list[Ground]] | str:
-    """Return images/s of one GPU with ResNet-50 of which nothing was measured with this software.
-
-    Rows of the GPU with other software are multiplied by the ratio of that software on V100 and
-    A100; memory bandwidth and FLOP/s, in those of V100 and A100, bound it from both sides.
-    """
-    if precision == "bf16":
-        same = fit.single(gpu, "amp", software)
-        if same is not None:
-            text = "as in float16, whose units have the same FLOP/s"
-            ground = Ground("one GPU", f"{same.amount:,.0f} images/s", text, _sources(same.rows))
-            return Span(*[same.amount] * 3), [ground]
-    if gpu not in SPECIFICATIONS:
-        return f"no measurement of one {gpu} with TensorFlow in {precision}"
-    sheet, column = SPECIFICATIONS[gpu], 1 if precision in HALF else 2
-    bounds: list[float] = []
-    for reference in _REFERENCES:
-        other = SPECIFICATIONS[reference]
-        there = "amp" if precision in HALF else "tf32" if reference == "A100" else "fp32"
-        value = fit.single(reference, there, software)
-        if value is not None and (precision in HALF or generation(gpu) != "Turing" or
-                                  reference == "V100"):  # fmt: skip
-            bounds += [value.amount * sheet[at] / other[at] for at in (0, column)]
-    if not bounds:
-        return f"no measurement to assume anything of one {gpu} in {precision} from"
-    low, high = min(bounds), max(bounds)
-    grounds = [
-        Ground(
-            "one GPU",
-            f"{low:,.0f} to {high:,.0f} images/s with ResNet-50",
-            f"{' and '.join(_REFERENCES)} x memory bandwidth and x TFLOP/s in theirs:"
-            f" {sheet[0]:,} GB/s, {sheet[column]:g}",
-            "assumed: no measurement; data sheets of NVIDIA, as of 2026",
-        )
-    ]
-    middle = sqrt(low * high)
-    found = _by_other_software(fit, gpu, "amp" if precision == "bf16" else precision, software)
-    if found is not None:
-        value, ratios = found
-        near = [min(max(value.amount * ratio, low), high) for ratio in ratios]
-        low, middle, high = min(near), sqrt(min(near) * max(near)), max(near)
-        shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        grounds.append(
-            Ground(
-                "one GPU",
-                f"{middle:,.0f} images/s with ResNet-50",
-                f"{value.amount:,.0f} of {value.of} x {shown}, the ratio of {software} on"
-                f" {' and '.join(_REFERENCES)}, within the bounds above",
-                f"assumed; {_sources(value.rows)}",
-            )
-        )
-    return Span(low, middle, high), grounds
-
-
-def _by_other_software(
-    fit: Fit, gpu: str, precision: str, software: str
-) -> tuple[Value, list[float]] | None:
-    """Return images/s of a GPU in a whole node with other software, and the ratios to this one."""
-
-    def each(kind: str, name: str) -> list[tuple[Measurement, float]]:
-        wanted = 1, "ResNet-50", kind, precision, name
-        return [
-            (row, row.images_per_s / row.gpus)
-            for row in fit.rows
-            if row.images_per_s
-            and (row.nodes, row.model, row.gpu_type, row.precision, row.software) == wanted
-            and row.gpus == 8
-        ]
-
-    for name in sorted({row.software for row in fit.rows if row.gpu_type == gpu}):
-        rows = each(gpu, name)
-        ratios = [
-            median(one for _, one in mine) / median(one for _, one in its)
-            for kind in _REFERENCES
-            if (mine := each(kind, software)) and (its := each(kind, name))
-        ]
-        if rows and ratios:
-            # One GPU for itself is faster than one of a node.
-            loss = relative_time(fit.inside(link_of(gpu), precision).amount, 0, 8, 1)
-            amount = median(one for _, one in rows) * loss
-            return Value(amount, tuple(row for row, _ in rows), f"{name} on a node"), ratios
-    return None
 
 
 def _predicted(
@@ -460,16 +312,6 @@ def _link(size: Size) -> str:
     return link_of(gpu_type(size.gpu or "")) if size.link == "NVLink" else "PCIe"
 
 
-def _median(value: Value) -> str:
-    return f"median of {len(value.rows)} measurements: {value.of}"
-
-
-def _sources(rows: Sequence[Measurement], limit: int = 4) -> str:
-    found = list(dict.fromkeys(f"{row.source} ({row.date})" for row in rows))
-    more = f"; and {len(found) - limit} more in jobs/estimate/measurements.csv"
-    return "; ".join(found[:limit]) + (more if len(found) > limit else "")
-
-
 def _point_ground(point: Point) -> Ground:
     return Ground(
         f"measured on {point.nodes} x {point.size}, {point.ranks} ranks",
@@ -477,95 +319,3 @@ def _point_ground(point: Point) -> Ground:
         f"median and range of {len(point.rates)}",
         point.at or "no time is noted, 2026",
     )
-
-
-@cache
-def decoding() -> dict[str, float | str]:
-    """Return the coefficients of the CPU time of an image, as `benchmarks decoding` wrote them."""
-    found: dict[str, float | str] = json.loads(
-        Path(__file__).with_name("decoding.json").read_text(encoding="utf-8")
-    )
-    return found
-
-
-def decoding_ms(megapixels: float, megabytes: float) -> float:
-    """Return the CPU time of decoding, cropping and resizing an image, in milliseconds."""
-    base, pixels, size = (
-        float(decoding()[name]) for name in ("base_ms", "ms_per_megapixel", "ms_per_megabyte")
-    )
-    return base + pixels * megapixels + size * megabytes
-
-
-@dataclass(frozen=True)
-class Limited:
-    """Throughput within the limits of the input."""
-
-    steady: Span
-    """Images/s once the data is on the nodes' disks, if it fits there."""
-    first_epoch: Span
-    """Images/s while the data is read from storage."""
-    binds: str
-    """GPU, network, CPU or disk; the disk with what limits the reading that it cannot spare."""
-    notes: tuple[str, ...]
-    grounds: tuple[Ground, ...]
-
-
-def limited(
-    size: Size, nodes: int, found: Rate, workload: Workload, account_gbits: float
-) -> Limited:
-    """Apply the limits of CPUs, network cards, storage account and disk to a throughput."""
-    data = workload.data
-    each = decoding_ms(data.megapixels, data.bytes_per_image / 1e6)
-    cpu = size.vcpus / 2 / (each / 1000) * nodes
-    per_gbit = 1e9 / 8 / data.bytes_per_image
-    reading = {"account": account_gbits * per_gbit}
-    if size.network_gbits is not None:
-        reading["NIC"] = size.network_gbits * per_gbit * nodes
-    slowest = min(reading, key=lambda name: reading[name])
-    fits = size.disk_gib is None or data.gigabytes * 1e9 <= size.disk_gib * 2**30
-    cached = found.images_per_s.capped(cpu)
-    first = cached.capped(reading[slowest])
-    steady, notes = cached, []
-    if not fits:
-        steady = first
-        notes.append(
-            f"{data.gigabytes:g} GB do not fit on the node's disk of {size.disk_gib} GiB, so every"
-            " epoch is read from storage"
-        )
-    elif first.middle < cached.middle:
-        notes.append(f"the {slowest} limits reading from storage to {first.middle:,.0f} images/s")
-    full = found.images_per_s.middle
-    if steady.middle < cached.middle:
-        binds = f"disk ({slowest})"
-    elif cached.middle < full:
-        binds = "CPU"
-    else:
-        binds = "network" if full < NETWORK_BINDS * found.single_node * nodes else "GPU"
-    told = decoding()
-    size_of_one = f"{data.bytes_per_image / 1000:.0f} KB an image"
-    grounds = [
-        Ground(
-            "limit of the CPUs",
-            f"{cpu:,.0f} images/s",
-            f"half of {size.vcpus * nodes} vCPUs / {each:.2f} ms, for {size_of_one} and"
-            f" {data.megapixels:.2g} megapixels",
-            f"{told['source']}, {told['date']}; half, as a vCPU may be a hyper-thread",
-        )
-    ]
-    grounds += [
-        Ground(f"limit of the {name}", f"{most:,.0f} images/s", size_of_one, _SOURCES[name])
-        for name, most in reading.items()
-    ]
-    return Limited(steady, first, binds, tuple(notes), tuple(grounds))
-
-
-def epochs_from_storage(epochs: float, nodes: int) -> float:
-    """Return the epochs' worth of images that are read from storage although disks hold the data.
-
-    The order deals shards anew every epoch, so that a node finds 1 - (1 - 1/n)^e of its shards on
-    its own disk after e epochs.
-    """
-    if nodes == 1:
-        return min(epochs, 1.0)
-    kept = 1 - 1 / nodes
-    return float(min(epochs, nodes * (1 - kept**epochs)))

@@ -1,15 +1,13 @@
 """A plan as a table for a terminal, sentences, JSON and a page that can be filed. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from datetime import date
 from math import inf
 from textwrap import wrap
 from typing import Any, Final
 
-from common.page.parts import Code, Page, Plots, Section, Stat, Table, Text
-from common.page.plots import Series, plot
-from common.prices import UNKNOWN, money
+from common.prices import UNKNOWN
 from jobs.console import table
 from jobs.estimate.advice import ENDS, Advice, pareto
 from jobs.estimate.campaign import Campaign, months
@@ -21,25 +19,6 @@ from jobs.throughput import Point, Span, in_parts, words
 WIDTH: Final = 80
 """Columns of a terminal that the table and all sentences fit."""
 _HEADS: Final = ("choice", "pays", "batch", "hours", "cost", "basis")
-_PAGE_HEADS: Final = (
-    *("choice", "priority", "epochs", "to same accuracy", "global batch", "images/s", "hours"),
-    *("cost", "lost", "binds", "basis"),
-)
-
-
-@dataclass(frozen=True)
-class Filing:
-    """What a page needs so that it can be filed, signed and repeated."""
-
-    date: str
-    commit: str
-    command: str
-    """The command line of the plan."""
-    stack: str | None = None
-    quota: Mapping[str, str] = field(default_factory=dict)
-    """What is known of the quota of a size, by its name."""
-    fared: tuple[str, ...] = ()
-    """How earlier estimates of the stack fared, a line for each completed run."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +129,7 @@ class Plans:
         heads = [*_HEADS[:4], f"cost, {self.currency}", _HEADS[5]]
         yield ""
         yield table(heads, [self._row(one, (one.key, one.priority) in front)
-                            for one in sorted(known, key=_by_money)])  # fmt: skip
+                            for one in sorted(known, key=by_money)])  # fmt: skip
         yield from _wrapped(
             "middle (low - high), from submission to end. * no other choice is both faster and"
             " cheaper; ! never recommended, see below"
@@ -158,7 +137,7 @@ class Plans:
         yield ""
         for sentence in self.advised():
             yield from _wrapped(sentence)
-        for sentence in (*self._about(), *self.footer()):
+        for sentence in (*self.about(), *self.footer()):
             yield from _wrapped(sentence)
 
     def _row(self, choice: Choice, marked: bool) -> list[str]:  # noqa: FBT001
@@ -171,7 +150,7 @@ class Plans:
         name = f"{choice.key.replace('_A100_v4', '').replace('_H100', '')}{against}"
         return [name, pays, batch, _short(choice.hours), cost, choice.basis]
 
-    def _about(self) -> Iterator[str]:
+    def about(self) -> Iterator[str]:
         """What a reader has to know of the choice that would be taken."""
         chosen = self.chosen
         if chosen is None:
@@ -230,173 +209,6 @@ class Plans:
         for reason in unused(self.points, self.workload):
             yield f"measured, but not used: {reason}"
 
-    def page(self, filing: Filing) -> Page:
-        """Return the content of the plan's page."""
-        chosen = self.chosen
-        return Page(
-            title=f"Estimate of {self.workload.model}",
-            heading=f"What {self.workload.model} would take",
-            above=f"Nothing has been rented. {filing.date}",
-            lead=str(self.workload.data),
-            notes=self.advised(),
-            stats=self._stats(chosen),
-            sections=[
-                Section("run", "What is trained", [self._trained(chosen)]),
-                Section("choices", "Choices", [*self._plots(), self._choices(), *self._against()]),
-                Section("risk", "Risk, and what it costs to know better",
-                        [Text(one) for one in self._about()]),
-                Section("beside", "Everything beside nodes", [self._beside(chosen)]),
-                Section("sizes", "Quota and retirement", [self._sizes(filing)]),
-                Section("earlier", "How earlier estimates of the stack fared", [
-                    *[Text(line) for line in filing.fared or ("No completed run was compared.",)]
-                ]),
-                Section("grounds", "What the figures rest on", [
-                    *[Text(sentence) for sentence in self.footer()],
-                    *([_grounds(chosen)] if chosen else []),
-                ]),
-                Section("repeat", "To reproduce it", [
-                    Text(f"Commit {filing.commit}, stack {filing.stack or 'none'},"
-                         f" {filing.date}; prices: {self.where or UNKNOWN}."),
-                    Code(filing.command),
-                    Text("Approved by (name, date, signature): ____________________", hint=True),
-                ]),
-            ],
-            command="python -m jobs plan --page FILE",
-        )  # fmt: skip
-
-    def _stats(self, chosen: Choice | None) -> list[Stat]:
-        if chosen is None:
-            return [Stat("recommended", None, "nothing can be")]
-        cost, ends = in_parts(self.campaign.money(chosen))
-        hours, range_ = in_parts(self.campaign.hours(chosen))
-        return [
-            Stat("choice", chosen.key, chosen.priority),
-            Stat("cost", f"{cost} {self.currency}", f"{ends}, before tax and discounts"),
-            Stat("hours", hours, range_),
-            Stat("runs", str(self.campaign.count), str(self.campaign)),
-        ]
-
-    def _trained(self, chosen: Choice | None) -> Table:
-        config, data = self.workload.config, self.workload.data
-        rule = config.optimizer
-        rows = [
-            ("network", f"{self.workload.model}, {config.compute.precision},"
-                        f" {self.workload.software}"),
-            ("data set", str(data)),
-            ("epochs", f"{config.epochs:g}" + (f", at most {config.max_steps:,} steps"
-                                              if config.max_steps else "")),
-            ("batch of a GPU", f"{config.batch_size:,} images,"
-                               f" {self.workload.micro_batch:,} at once"),
-            ("optimizer", f"{rule.kind}, learning rate {rule.learning_rate:g} (scaling:"
-                          f" {rule.rate_scaling}), {rule.schedule}"),
-            ("preset", config.preset),
-        ]  # fmt: skip
-        if chosen is not None and chosen.steps is not None:
-            rows.append(("steps", f"{chosen.steps:,} of {chosen.global_batch:,} images on"
-                                  f" {chosen.key}"))  # fmt: skip
-        return Table("The run", ("", "as configured"), rows, "facts")
-
-    def _choices(self) -> Table:
-        front = {(choice.key, choice.priority) for choice in self.front}
-        rows = []
-        for one in sorted(self.choices, key=_by_money):
-            mark = "!" if one.advised_against else "*" if (one.key, one.priority) in front else ""
-            same, lost = one.same_accuracy_epochs, one.lost
-            batch = UNKNOWN if one.global_batch is None else f"{one.global_batch:,}"
-            rows.append(
-                (
-                    *(f"{one.key} {mark}".strip(), one.priority),
-                    UNKNOWN if one.epochs is None else f"{one.epochs:.4g}",
-                    *(UNKNOWN if same is None else f"{same:.0f}", batch),
-                    *(words(one.images_per_s), words(one.hours)),
-                    _cost(one),
-                    "-" if not lost or not lost.high else f"{lost.low:.0%} - {lost.high:.0%}",
-                    *(one.binds, one.basis),
-                )
-            )
-        caption = (
-            "Middle (low - high), the cheapest first. * no other choice is both faster and cheaper."
-            " ! never recommended"
-        )
-        heads = [f"cost, {self.currency}" if head == "cost" else head for head in _PAGE_HEADS]
-        return Table(caption, heads, rows, "attempts")
-
-    def _against(self) -> list[Text]:
-        return [Text(line) for line in self.footer() if line.startswith(("!:", "?:"))]
-
-    def _plots(self) -> list[Plots]:
-        rates = self._series([(one, one.size.name, one.images_per_s) for one in self.choices])
-        costs = self._series(
-            [
-                (one, f"{one.size.name}{_spare(one.priority)}", one.money)
-                for one in self.choices
-                if one.money is not None and one.money.high < inf
-            ],
-            measured=False,
-        )
-        colours = [series.name for series in rates]
-        drawn = [
-            plot("Throughput", "images/s, middle and range", "nodes", rates, colours),
-            plot("Cost of a run", f"{self.currency}, middle and range", "nodes", costs, colours),
-        ]
-        found = [one for one in drawn if one is not None]
-        return [Plots(found)] if found else []
-
-    def _beside(self, chosen: Choice | None) -> Table:
-        campaign, data = self.campaign, self.workload.data
-        month = campaign.platform_month
-        rows: list[tuple[str, str, str]] = [
-            ("platform while no job runs",
-             f"{month:,.2f} {self.currency} a month" if month else UNKNOWN,
-             "docs/platform.md has the table; --platform-month counts it here"),
-            ("storage of the data set", f"{data.gigabytes:,.4g} GB",
-             f"not in the cost: its price in {self.where or 'the region'} is not recorded"),
-            ("tax, discounts, reservations", UNKNOWN, "not in the cost"),
-        ]  # fmt: skip
-        if chosen is not None:
-            start, each = self.assumptions.start_minutes / 60, chosen.price
-            if each is not None:
-                paid = start * chosen.nodes * each.amount * campaign.count
-                rows.insert(1, ("starts of nodes", money(paid, each.currency),
-                                f"in the cost: {self.assumptions.start_minutes:.3g} minutes of each"
-                                f" run, {self.assumptions.start_source}"))  # fmt: skip
-            tested = [one for one in chosen.grounds if one.name == "evaluations"]
-            rows += [("evaluation", one.value, f"in the cost: {one.formula}") for one in tested]
-            if not campaign.single:
-                shown = months(campaign.by_month(chosen, self.begin), self.currency)
-                rows.append(("by month", shown, str(campaign)))
-        return Table("Costs that are not a run's time", ("", "amount", "how"), rows, "facts")
-
-    def _sizes(self, filing: Filing) -> Table:
-        rows = []
-        for size in dict.fromkeys(one.size for one in self.choices):
-            state = size.status if size.since is None else f"{size.status} since {size.since}"
-            quota = filing.quota.get(size.name, "not asked: name a stack with --stack")
-            rows.append((size.name, f"{size.gpus} x {size.gpu}", state, quota))
-        heads = ("size", "GPUs", "state in Azure's lists, November 2026", "quota")
-        return Table("Whether the nodes can be had", heads, rows)
-
-    def _series(
-        self, values: Sequence[tuple[Choice, str, Span | None]], *, measured: bool = True
-    ) -> list[Series]:
-        """Return values over nodes by name, with the measured points of their VM size."""
-        found: dict[str, dict[int, Span]] = {}
-        for choice, name, span in values:
-            if span is not None:
-                found.setdefault(name, {})[choice.nodes] = span
-        return [
-            Series(
-                name.removeprefix("Standard_"),
-                [(nodes, one.values) for nodes, one in sorted(spans.items())],
-                [
-                    (point.nodes, point.middle)
-                    for point in self.points
-                    if measured and point.usable and point.size.lower() == name.lower()
-                ],
-            )
-            for name, spans in found.items()
-        ]
-
 
 def _wrapped(text: str) -> list[str]:
     return [line for part in text.splitlines()
@@ -404,7 +216,7 @@ def _wrapped(text: str) -> list[str]:
                              break_on_hyphens=False)]  # fmt: skip
 
 
-def _by_money(choice: Choice) -> tuple[bool, float, str]:
+def by_money(choice: Choice) -> tuple[bool, float, str]:
     known = choice.money
     return known is None, known.middle if known else 0.0, choice.key
 
@@ -431,24 +243,6 @@ def _two_digits(value: float) -> str:
         if value < 1e6
         else f"{value:.2g}"
     )
-
-
-def _spare(priority: str) -> str:
-    return "" if priority == "Dedicated" else f", {priority}"
-
-
-def _cost(choice: Choice) -> str:
-    """Return the cost of a choice in words; an upper bound is called one."""
-    if choice.money is not None and choice.price is not None:
-        return words(choice.money)
-    most = choice.money_at_most
-    return UNKNOWN if most is None else f"? (at most {most:,.2f})"
-
-
-def _grounds(choice: Choice) -> Table:
-    rows = [(one.name, one.value, one.formula, one.source) for one in choice.grounds]
-    heads = (choice.key, "value", "formula", "source")
-    return Table(f"Every number of {choice.key} {choice.priority}", heads, rows)
 
 
 def explanation(choice: Choice) -> str:

@@ -22,17 +22,8 @@ from jobs.estimate.back_test import (
     quantile,
     unseen,
 )
-from jobs.estimate.published import (
-    RESNETS,
-    SHIPPED,
-    at_batch,
-    read,
-    relative_time,
-    shipped,
-    two_point,
-    without,
-    work,
-)
+from jobs.estimate.fit import at_batch, relative_time, two_point, work
+from jobs.estimate.published import RESNETS, SHIPPED, read, shipped, without
 
 LARGEST = st.integers(2, 512)
 LOSS = st.floats(0, 2)

@@ -10,9 +10,11 @@ from common.prices import NodePrices, Price
 from infra.catalog import vm_sizes
 from jobs.azure import node_prices
 from jobs.estimate.advice import Wish
+from jobs.estimate.assumed import assumed
 from jobs.estimate.back_test import FEW, published, scores
 from jobs.estimate.command import PlanOptions, make_plan, wanted
-from jobs.estimate.rates import REAL_DATA, assumed, decoding_ms, unused
+from jobs.estimate.limits import decoding_ms
+from jobs.estimate.rates import REAL_DATA, unused
 from jobs.estimate.workload import DataSet
 from tests.jobs.estimate.support import (
     DEDICATED,

@@ -10,7 +10,8 @@ from common.page import plots
 from jobs.azure import node_prices
 from jobs.cli import main
 from jobs.estimate.command import PlanOptions, explained, make_plan, wanted
-from jobs.estimate.report import Filing, explanation
+from jobs.estimate.page import Filing, page_of
+from jobs.estimate.report import explanation
 from tests.jobs.estimate.support import NDV2, forecaster, point
 from tests.jobs.support.platform import platform
 
@@ -179,7 +180,8 @@ def test_a_line_that_is_no_point_is_named(capsys, tmp_path, line):
 
 
 def test_plots_draw_ranges_as_bands_and_measured_points_on_them():
-    page = plan_of(points=[point(1, 9000.0), point(2, 17000.0)]).page(Filing("today", "1", "x"))
+    plan = plan_of(points=[point(1, 9000.0), point(2, 17000.0)])
+    page = page_of(plan, Filing("today", "1", "x"))
     throughput, cost = page.sections[1].blocks[0].plots
     (first,) = [line for line in throughput.lines if line.name == "ND40rs_v2"]
     assert len(first.measured) == 2

@@ -10,7 +10,7 @@ import pytest
 from common.prices import read_price_list
 from jobs.azure import node_prices
 from jobs.cli import main
-from jobs.estimate.command import PricesOptions, ask_prices
+from jobs.estimate.prices import PricesOptions, ask_prices
 
 NDV2 = "Standard_ND40rs_v2"
 
