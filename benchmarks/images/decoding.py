@@ -1,12 +1,9 @@
-r"""The cost of decoding a training image, by its pixels and its bytes.
+"""The cost of decoding a training image, by its pixels and its bytes.
 
 Photographs of benchmarks/photos.py, enlarged to several sizes and saved as JPEG of two qualities;
 each is decoded, cropped at random and resized to 224 pixels by the trainer's own graph, with one
 thread. CPU-ms = base + a x megapixels + b x MB is fitted to the medians, with no negative term.
-`jobs/estimate/decoding.json` has the coefficients, which a plan uses:
-
-    python -m benchmarks decoding --json benchmarks/results/decoding.json \
-        --to jobs/estimate/decoding.json
+`--to FILE` writes the coefficients, by which the limit of the CPUs is planned.
 """
 
 import io

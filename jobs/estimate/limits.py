@@ -22,7 +22,9 @@ _SOURCES: Final = {
 
 @cache
 def decoding() -> dict[str, float | str]:
-    """Return the coefficients of the CPU time of an image, as `benchmarks decoding` wrote them."""
+    """Return the coefficients of the CPU time of an image, which were written by `python -m
+    benchmarks decoding --json benchmarks/results/decoding.json --to jobs/estimate/decoding.json`.
+    """
     found: dict[str, float | str] = json.loads(
         Path(__file__).with_name("decoding.json").read_text(encoding="utf-8")
     )

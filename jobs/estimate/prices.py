@@ -14,7 +14,7 @@ from jobs.console import Console, table
 @dataclass(frozen=True)
 class PricesOptions:
     """Ask Azure's public price list for the prices of GPU nodes, dedicated and Spot, and store the
-    answer with its date. Later plans, measurements and commissionings use it. Needs no account.
+    answer with its date. Later commands use it. Needs no account.
     """
 
     region: str | None = None
