@@ -1,13 +1,17 @@
 """What a training asks of its nodes, and the epochs that a global batch costs."""
 
+import json
 from dataclasses import replace
+from statistics import median
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import ConfigError
+from jobs.estimate.limits import decoding, decoding_ms
 from jobs.estimate.workload import EPOCHS_TO_TARGET, DataSet, activations, epochs_to_target
+from jobs.spec.from_options import REPOSITORY
 from tests.jobs.estimate.support import workload
 from trainer.data.manifest import SIDES, Manifest, Normalization, Origin, Shard, Sides, Split
 from trainer.presets import parse_train
@@ -111,3 +115,11 @@ def test_checkpoints_are_saved_by_epochs_or_by_the_clock_whichever_is_sooner():
     assert recipe.checkpoint_hours(fast) == pytest.approx(recipe.images / fast / 3600)
     none = workload("--checkpoint.every-epochs", "0", "--checkpoint.every-minutes", "0")
     assert none.checkpoint_hours(fast) == float("inf")
+
+
+def test_the_cost_of_decoding_is_the_one_that_was_measured():
+    measured = json.loads((REPOSITORY / "benchmarks" / "results" / "decoding.json").read_text())
+    assert decoding() == measured["fitted"]
+    for name, (megapixels, megabytes) in measured["sizes"].items():
+        cpu = median(one["cpu_ms"] for one in measured["samples"][name])
+        assert decoding_ms(megapixels, megabytes) == pytest.approx(cpu, rel=0.25), name
