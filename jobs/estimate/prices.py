@@ -5,6 +5,7 @@ from typing import Annotated
 
 from common.annotations import Positional
 from common.errors import ConfigError
+from common.prices import read_price_list
 from infra.catalog import vm_sizes
 from infra.outputs import PlatformOutputs
 from jobs.azure import node_prices
@@ -37,7 +38,7 @@ def ask_prices(options: PricesOptions, outputs: PlatformOutputs | None, *, as_js
         raise ConfigError(["--region: is missing; name a region such as westeurope, or a stack"])
     sizes = options.sizes or tuple(size.name for size in vm_sizes.deployable(gpu=True))
     file = node_prices.ask(region, sizes, currency=options.currency, address=options.address)
-    found = node_prices.read_price_list(file).prices
+    found = read_price_list(file).prices
     rows = [
         (size, priority, f"{price.amount:g} {price.currency}", price.source.date)
         for (size, priority), price in sorted(found.items())
