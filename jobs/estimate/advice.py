@@ -27,7 +27,7 @@ class Wish:
 
     def __str__(self) -> str:
         if self.hours is not None:
-            return f"cheapest within {self.hours:g} h"
+            return f"cheapest within {self.hours:.3g} h"
         return "" if self.money is None else f"fastest within {self.money:,.2f}"
 
     def advice(self, choices: Sequence[Choice], end: End) -> "Advice":

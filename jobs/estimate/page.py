@@ -176,7 +176,8 @@ def _beside(plan: Plans, chosen: Choice | None) -> Table:
         if not campaign.single:
             shown = months(campaign.by_month(chosen, plan.begin), plan.currency)
             rows.append(("by month", shown, str(campaign)))
-    return Table("Costs that are not a run's time", ("", "amount", "how"), rows, "facts")
+    told = [(name, f"{amount}, {how}") for name, amount, how in rows]
+    return Table("Costs that are not a run's time", ("", "amount"), told, "facts")
 
 
 def _sizes(plan: Plans, filing: Filing) -> Table:
@@ -186,7 +187,7 @@ def _sizes(plan: Plans, filing: Filing) -> Table:
         quota = filing.quota.get(size.name, "not asked: name a stack with --stack")
         rows.append((size.name, f"{size.gpus} x {size.gpu}", state, quota))
     heads = ("size", "GPUs", "state in Azure's lists, November 2026", "quota")
-    return Table("Whether the nodes can be had", heads, rows)
+    return Table("Whether the nodes can be had", heads, rows, "attempts")
 
 
 def _series(
