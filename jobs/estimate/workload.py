@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import inf, log2
 from typing import Final
@@ -112,7 +113,7 @@ class Workload:
                 ]
             )
 
-    @property
+    @cached_property
     def model(self) -> str:
         """Network as measurements call it."""
         return throughput.model_name(self.config)
