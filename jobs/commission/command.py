@@ -28,11 +28,11 @@ from jobs.azure.job_records import Job, exit_code
 from jobs.azure.workspace import Workspace, connect
 from jobs.cli import COMMANDS
 from jobs.commission.facts import Fact, Record, State, page_of, rows_of
+from jobs.commission.options import CommissionOptions
 from jobs.commission.steps import (
     CANCEL,
     NOTICES,
     PREEMPTION,
-    CommissionOptions,
     Output,
     Step,
     preempted,

@@ -21,12 +21,12 @@ from jobs import throughput
 from jobs.azure import node_prices
 from jobs.console import Console, next_command
 from jobs.errors import RequestError
-from jobs.estimate.advice import ENDS, Wish, read_deadline
-from jobs.estimate.campaign import Campaign, read_share
-from jobs.estimate.filing import connect, file
+from jobs.estimate.choosing.advice import ENDS, Wish, read_deadline
+from jobs.estimate.choosing.campaign import Campaign, read_share
 from jobs.estimate.forecast import Assumptions, Choice, Forecaster
-from jobs.estimate.page import page_of
-from jobs.estimate.report import Knowing, Plans, explanation
+from jobs.estimate.report.filing import connect, file
+from jobs.estimate.report.page import page_of
+from jobs.estimate.report.table import Knowing, Plans, explanation
 from jobs.estimate.workload import DataSet, Workload
 from jobs.options import DataOptions
 from jobs.throughput import Point

@@ -9,7 +9,8 @@ from common.errors import ConfigError
 from jobs.azure.job_records import CANCELED_BY, Details, Job
 from jobs.commission.command import Commissioning
 from jobs.commission.facts import Fact, Record
-from jobs.commission.steps import CommissionOptions, Output, steps
+from jobs.commission.options import CommissionOptions
+from jobs.commission.steps import Output, steps
 from jobs.console import PLATFORM, Console
 from tests.jobs.support.platform import platform
 

@@ -8,7 +8,8 @@ from common.errors import UserError
 from common.page.render import render
 from jobs.cli import COMMANDS, read_options
 from jobs.commission.facts import NOT_SEEN, Fact, Record, page_of, rows_of
-from jobs.commission.steps import RUNS, CommissionOptions, Output, preempted, steps
+from jobs.commission.options import RUNS, CommissionOptions
+from jobs.commission.steps import Output, preempted, steps
 from jobs.following.cluster_check_result import ClusterCheckResult
 from jobs.following.resubmit_policy import AttemptResult
 from jobs.scaling.measurement import run_key

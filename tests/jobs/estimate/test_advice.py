@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import ConfigError
-from jobs.estimate.advice import ENDS, Wish, hours_of, money_of, pareto, read_deadline
+from jobs.estimate.choosing.advice import ENDS, Wish, hours_of, money_of, pareto, read_deadline
 from jobs.estimate.forecast import Choice
 from jobs.throughput import Span
 from tests.jobs.estimate.support import NDV2

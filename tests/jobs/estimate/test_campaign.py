@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import ConfigError
-from jobs.estimate.campaign import Campaign, read_share
+from jobs.estimate.choosing.campaign import Campaign, read_share
 from jobs.estimate.command import PlanOptions
 from tests.jobs.estimate.support import NDV2, choice
 

@@ -9,9 +9,9 @@ from common.errors import ConfigError
 from common.prices import NodePrices, Price
 from infra.catalog import vm_sizes
 from jobs.azure import node_prices
-from jobs.estimate.advice import Wish
 from jobs.estimate.assumed import assumed
 from jobs.estimate.back_test import FEW, published, scores
+from jobs.estimate.choosing.advice import Wish
 from jobs.estimate.command import PlanOptions, make_plan, wanted
 from jobs.estimate.limits import decoding_ms
 from jobs.estimate.rates import REAL_DATA, rate, unused

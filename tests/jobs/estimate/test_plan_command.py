@@ -10,8 +10,8 @@ from common.page import plots
 from jobs.azure import node_prices
 from jobs.cli import main
 from jobs.estimate.command import PlanOptions, explained, make_plan, wanted
-from jobs.estimate.page import Filing, page_of
-from jobs.estimate.report import explanation
+from jobs.estimate.report.page import Filing, page_of
+from jobs.estimate.report.table import explanation
 from tests.jobs.estimate.support import NDV2, forecaster, point
 from tests.jobs.support.platform import platform
 

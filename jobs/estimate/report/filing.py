@@ -12,7 +12,7 @@ from common.prices import UNKNOWN
 from infra.outputs import PlatformOutputs
 from jobs.console import Console
 from jobs.errors import MissingError
-from jobs.estimate.page import Filing
+from jobs.estimate.report.page import Filing
 from jobs.spec.from_options import REPOSITORY
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from common.prices import UNKNOWN
 from jobs.console import table
-from jobs.estimate.advice import ENDS, Advice, pareto
-from jobs.estimate.campaign import Campaign, months
+from jobs.estimate.choosing.advice import ENDS, Advice, pareto
+from jobs.estimate.choosing.campaign import Campaign, months
 from jobs.estimate.forecast import LOSSES_SOURCE, Assumptions, Choice
 from jobs.estimate.rates import unused
 from jobs.estimate.workload import Workload

@@ -8,9 +8,9 @@ from typing import Final
 from common.page.parts import Code, Page, Plots, Section, Stat, Table, Text
 from common.page.plots import Series, plot
 from common.prices import UNKNOWN, money
-from jobs.estimate.campaign import months
+from jobs.estimate.choosing.campaign import months
 from jobs.estimate.forecast import Choice
-from jobs.estimate.report import Plans, by_money
+from jobs.estimate.report.table import Plans, by_money
 from jobs.throughput import Span, in_parts, words
 
 _PAGE_HEADS: Final = (
