@@ -54,7 +54,7 @@ def test_a_plan_of_a_stack_rests_on_the_newest_point_of_all_of_its_sweeps(
     monkeypatch.chdir(tmp_path)
     sweeps = Path(throughput.FOLDER)
     for stack, name, day, rate in (
-        ("dev", "old", 1, 9000.0), ("dev", "new", 3, 9500.0), ("dev", "older", 2, 9100.0),
+        ("dev", "old", 1, 8000.0), ("dev", "new", 3, 8500.0), ("dev", "older", 2, 8100.0),
         ("prod", "newest", 4, 1.0),
     ):  # fmt: skip
         measured = point(1, rate, at=f"2026-11-{day:02}T00:00:00Z")
@@ -63,13 +63,13 @@ def test_a_plan_of_a_stack_rests_on_the_newest_point_of_all_of_its_sweeps(
     assert "scaling/dev/new/points.jsonl, scaling/dev/old/points.jsonl" in shown.err
     document = json.loads(shown.out)
     (choice,) = document["choices"]
-    assert (choice["basis"], choice["images_per_s"][1]) == ("measured", 9500.0)
+    assert (choice["basis"], choice["images_per_s"][1]) == ("measured", 8500.0)
     assert sum("a newer point is used" in line for line in document["points_not_used"]) == 2
     other = str(sweeps / "dev" / "old" / throughput.FILE)
     document = json.loads(
         plan(live, tmp_path, capsys, "--nodes", "1", "--json", "--measured", other).out
     )
-    assert document["choices"][0]["images_per_s"][1] == 9000.0
+    assert document["choices"][0]["images_per_s"][1] == 8000.0
 
 
 def test_another_network_of_a_newer_sweep_does_not_hide_a_point(
@@ -78,7 +78,7 @@ def test_another_network_of_a_newer_sweep_does_not_hide_a_point(
     monkeypatch.chdir(tmp_path)
     for name, day, values in (("old", 1, {}), ("new", 2, {"model": "ResNet-101"})):
         file = Path(throughput.FOLDER) / "dev" / name / throughput.FILE
-        throughput.append(file, point(1, 9000.0, at=f"2026-11-0{day}T00:00:00Z", **values))
+        throughput.append(file, point(1, 8000.0, at=f"2026-11-0{day}T00:00:00Z", **values))
     shown = plan(live, tmp_path, capsys, "--nodes", "1", "--json")
     assert json.loads(shown.out)["choices"][0]["basis"] == "measured"
 
