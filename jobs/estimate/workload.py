@@ -52,7 +52,7 @@ class DataSet:
     gigabytes: float = 147.0
     """Size of their files in GB (1e9 bytes)."""
     megapixels: float = 0.201
-    """Mean pixels of an image, in millions. ImageNet's photographs have 500 x 402 in the mean."""
+    """Mean pixels of an image, in millions. Of ImageNet, 500 x 402 is an assumption."""
     name: str = "ImageNet"
     """With its version, if that is known."""
 
