@@ -3,17 +3,19 @@
 import base64
 import io
 import json
+import signal
 import socket
 import struct
 import subprocess
 import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from PIL import Image
 
 from tests.serving.client import HOST, Load, ask, instances, multipart
-from tests.serving.conftest import MOST_IMAGES
+from tests.serving.conftest import MOST_IMAGES, READY_SECONDS
 from tests.trainer.support.browser import CHROMIUM, SCHEMES, look, needs_chromium
 
 pytestmark = pytest.mark.slow
@@ -41,7 +43,10 @@ def test_it_is_ready_only_when_a_worker_has_loaded_the_model_and_used_it(server)
 
 def test_all_held_out_digits_have_the_classes_of_predict_in_every_form(server, digits, predicted):
     images = digits.images
-    single = {name: ask(server.port, image).data["classes"] for name, image in images.items()}
+    # At once, so that requests share calls of the model.
+    with ThreadPoolExecutor(32) as clients:
+        answers = clients.map(lambda image: ask(server.port, image).data, images.values())
+        single = {name: found["classes"] for name, found in zip(images, answers, strict=True)}
     together = ask(server.port, *multipart(images)).data["images"]
     rows = ask(server.port, instances(list(images.values())), "application/json").data
     assert [entry["image"] for entry in together] == list(images)
@@ -229,6 +234,20 @@ def test_a_killed_worker_costs_only_the_requests_that_it_had(
     assert len(load.failed) <= clients * kills
     assert all(any(0 <= when - at < 3 for at in killed) for when in load.failed)
     assert len(server.master.children()) == 2
+
+
+def test_workers_that_are_told_to_end_answer_what_they_have_accepted(server, digits, predicted):
+    right = {name: found[0]["class_name"] for name, found in predicted.items()}
+    old = {child.pid for child in server.master.children()}
+    with Load(server.port, digits.images, right, 32) as load:
+        while load.answered < 100:
+            time.sleep(0.01)
+        server.master.send_signal(signal.SIGHUP)
+        end = time.monotonic() + READY_SECONDS
+        while old & {child.pid for child in server.master.children()}:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    assert (load.wrong, load.failed) == ([], [])
 
 
 @needs_chromium

@@ -19,8 +19,9 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 SCRIPT: Final = _ROOT / "serving" / "score.py"
 PYTHON: Final = _ROOT / ".tools" / "serving" / "bin" / "python"
 """Python of the server's environment, which `make serve` installs."""
-THREADS: Final = "4"
-"""Threads of a worker: a health probe does not wait behind a request, nor a request behind a
+THREADS: Final = "16"
+"""Threads of a worker, each of which reads a request or waits for its answer: as many requests can
+share a call of the model. A health probe does not wait behind a request, nor a request behind a
 connection that a browser has opened in advance."""
 _STUCK_SECONDS: Final = "300"
 """Time after which a worker that loads its model, or that a client keeps waiting before its
@@ -66,6 +67,8 @@ def variables(options: ServeOptions, saved_model: Path) -> dict[str, str]:
         "AZUREML_ENTRY_SCRIPT": str(SCRIPT),
         "AZUREML_MODEL_DIR": str(saved_model),
         "SCORE_TIMEOUT": str(options.timeout),
+        "SCORE_BATCH_WAIT_MS": str(options.batch_wait_ms),
+        "SCORE_DEADLINE": str(options.deadline),
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
 
