@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import exports, prepare, serve
 from benchmarks import input as input_
-from benchmarks import prepare, serve
 from benchmarks.images import damage, treatment
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from benchmarks.spot import simulation
@@ -23,7 +23,15 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = tuple(
     ROOT / "docs" / f"{name}.md"
     for name in (
-        *("benchmarks", "large-batches", "scoring", "spark", "spot", "when-something-fails"),
+        *(
+            "benchmarks",
+            "export",
+            "large-batches",
+            "scoring",
+            "spark",
+            "spot",
+            "when-something-fails",
+        ),
     )
 )
 RESULTS = ROOT / "benchmarks" / "results"
@@ -41,6 +49,7 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "damage": damage.show,
     "batches": batches.show,
     "batches-scenes": batches.show,
+    "exports": exports.show,
     "serve": serve.show,
     "spot": simulation.show,
 }
@@ -52,8 +61,8 @@ TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 @dataclass(frozen=True)
 class Options:
-    """Fill the tables of docs/benchmarks.md, docs/large-batches.md, docs/scoring.md,
-    docs/spark.md, docs/spot.md and docs/when-something-fails.md from raw rounds.
+    """Fill the tables of docs/benchmarks.md, docs/export.md, docs/large-batches.md,
+    docs/scoring.md, docs/spark.md, docs/spot.md and docs/when-something-fails.md from raw rounds.
     """
 
 
