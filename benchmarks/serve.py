@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final
 import psutil
 
 from benchmarks.measure import BenchmarkOptions, in_turns, spread
-from benchmarks.tables import of, rounds
+from benchmarks.tables import loads
 from common.errors import UserError
 from common.text import plural
 from trainer.config import Positive
@@ -205,13 +205,7 @@ def form(images: Sequence[bytes]) -> tuple[bytes, str]:
     return b"".join([*parts, f"--{boundary}--\r\n".encode()]), kind
 
 
-show = rounds(
-    "",
-    of("images_per_s", "images/s", ".0f"),
-    of("p50_ms", "p50, ms", ".1f"),
-    of("p99_ms", "p99, ms", ".0f"),
-    of("cpu_ms", "CPU-ms/image"),
-)
+show = loads
 
 
 def goals(data: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import re
 import struct
+import threading
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,18 @@ _SCAN_END: Final = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 """A marker that is not part of entropy-coded data."""
 _WINDOW: Final = 1 << 17
 """Bytes of entropy-coded data that are searched at once: they fit into the cache of a core."""
+
+
+class _Scratch(threading.local):
+    """Memory of a thread for a window; allocating it for each image would take as long as the
+    search, because its pages would be returned to the system and got again.
+    """
+
+    def __init__(self) -> None:
+        self.marks = np.empty(_WINDOW, bool)
+
+
+_scratch: Final = _Scratch()
 _HEAD: Final = struct.Struct(">BBH")
 """The head of a segment: 0xFF, the marker, and a length that includes itself."""
 _MARKER: Final = re.compile(rb"\xff[^\x00\xff]")
@@ -111,7 +124,8 @@ def _scan_end(data: bytes, at: int) -> int:
     codes, last = np.frombuffer(data, np.uint8), len(data) - 1
     for begin in range(at, last, _WINDOW):
         end = min(begin + _WINDOW, last)
-        marked = codes[begin:end] == 0xFF
+        marked = _scratch.marks[: end - begin]
+        np.equal(codes[begin:end], 0xFF, out=marked)
         # True, which is 1, stays where a byte that is not 0 follows.
         np.minimum(marked.view(np.uint8), codes[begin + 1 : end + 1], out=marked.view(np.uint8))
         first = int(marked.argmax())
