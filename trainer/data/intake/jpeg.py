@@ -31,8 +31,8 @@ _WINDOW: Final = 1 << 17
 
 
 class _Scratch(threading.local):
-    """Memory of a thread for a window; allocating it for each image would take as long as the
-    search, because its pages would be returned to the system and got again.
+    """Memory of a thread for a window. If each image got its own, its pages would be returned to
+    the system each time.
     """
 
     def __init__(self) -> None:
