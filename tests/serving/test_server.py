@@ -214,6 +214,24 @@ def test_clients_that_stop_in_the_middle_keep_nobody_waiting(server, digits):
     assert ask(server.port, image).status == 200
 
 
+def test_a_worker_that_is_told_to_end_answers_what_it_has_accepted(server, digits, predicted):
+    right = {name: found[0]["class_name"] for name, found in predicted.items()}
+    oldest, end = server.master.children()[0], time.monotonic() + READY_SECONDS
+    ready = server.log.read_text().count("ready: ")
+    server.master.send_signal(signal.SIGTTIN)
+    while server.log.read_text().count("ready: ") == ready:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    with Load(server.port, digits.images, right, 16) as load:
+        while load.answered < 100:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        server.master.send_signal(signal.SIGTTOU)
+        oldest.wait(60)
+    assert (load.wrong, load.failed) == ([], [])
+    assert len(server.master.children()) == 2
+
+
 @pytest.mark.parametrize(
     ("seconds", "kills"), [(5, 1), pytest.param(60, 3, marks=pytest.mark.long)]
 )
@@ -234,20 +252,6 @@ def test_a_killed_worker_costs_only_the_requests_that_it_had(
     assert len(load.failed) <= clients * kills
     assert all(any(0 <= when - at < 3 for at in killed) for when in load.failed)
     assert len(server.master.children()) == 2
-
-
-def test_workers_that_are_told_to_end_answer_what_they_have_accepted(server, digits, predicted):
-    right = {name: found[0]["class_name"] for name, found in predicted.items()}
-    old = {child.pid for child in server.master.children()}
-    with Load(server.port, digits.images, right, 32) as load:
-        while load.answered < 100:
-            time.sleep(0.01)
-        server.master.send_signal(signal.SIGHUP)
-        end = time.monotonic() + READY_SECONDS
-        while old & {child.pid for child in server.master.children()}:
-            assert time.monotonic() < end
-            time.sleep(0.1)
-    assert (load.wrong, load.failed) == ([], [])
 
 
 @needs_chromium
