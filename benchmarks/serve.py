@@ -98,7 +98,7 @@ def measure(options: Options) -> dict[str, Any]:
         with running(ours, saved_model) as server:
             starts.append(server.start_seconds)
         print(f"start {number + 1} of {options.starts}", flush=True)
-    alone = replace(ours, port=options.port + 1, batch_wait_ms=0.0)
+    alone = replace(ours, port=options.port + 1, wait_ms=0.0)
     with running(ours, saved_model) as server, running(alone, saved_model) as other:
         turns: dict[str, Callable[[], dict[str, float]]] = {
             _loaded(clients, name): partial(put_load, each, images, clients, 1, options.seconds)

@@ -8,13 +8,14 @@ module that decides how a file becomes pixels. A request is `POST /score` with
     JSON:         {"instances": [{"b64": "..."}]} or {"inputs": {"images": [{"b64": "..."}]}}, as
                   TensorFlow Serving takes it
 
-Whatever is wrong with a request is answered with a 4xx and a sentence. `GET /score` is a page to
-try the model with. The server itself answers `GET /` once `init` has returned.
+Whatever is wrong with a request is answered with a 4xx and a sentence, and one that waits too long
+with 503. `GET /score` is a page to try the model with. The server itself answers `GET /` once `init`
+has returned.
 
 Environment variables: AZUREML_MODEL_DIR is the folder of the export, or one that contains it.
 SCORE_MODEL_NAME and SCORE_MODEL_VERSION replace the run and the step in the headers of an answer.
-SCORE_THREADS, SCORE_TIMEOUT, SCORE_MAX_IMAGES, SCORE_MAX_MB, SCORE_MAX_PIXELS, SCORE_BATCH_WAIT_MS,
-SCORE_BATCH_IMAGES, SCORE_MAX_WAITING and SCORE_DEADLINE replace the numbers below.
+SCORE_THREADS, SCORE_TIMEOUT, SCORE_MAX_IMAGES, SCORE_MAX_MB, SCORE_MAX_PIXELS, SCORE_WAIT_MS,
+SCORE_CALL_IMAGES, SCORE_MAX_WAITING and SCORE_DEADLINE replace the numbers below.
 """
 
 import base64
@@ -50,12 +51,12 @@ MAX_PIXELS: Final = min(
 )
 """Largest image, in pixels; the model itself accepts no larger ones than by default."""
 
-BATCH_WAIT_MS: Final = float(os.environ.get("SCORE_BATCH_WAIT_MS", "10"))
+WAIT_MS: Final = float(os.environ.get("SCORE_WAIT_MS", "10"))
 """Longest time that a call of the model waits for other requests that are being read, in
 milliseconds; 0 calls the model for each request alone."""
 LIMITS: Final = batching.Limits(
-    wait=BATCH_WAIT_MS / 1000,
-    images=int(os.environ.get("SCORE_BATCH_IMAGES", "32")),
+    wait=WAIT_MS / 1000,
+    images=int(os.environ.get("SCORE_CALL_IMAGES", "32")),
     waiting=int(os.environ.get("SCORE_MAX_WAITING", "256")),
     deadline=float(os.environ.get("SCORE_DEADLINE", "30")),
 )

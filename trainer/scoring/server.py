@@ -51,7 +51,7 @@ def serve(options: ServeOptions) -> None:
 
 def command(options: ServeOptions) -> list[str]:
     """Return the command line of the server: its own start-up would listen on all addresses."""
-    threads = SHARING_THREADS if options.batch_wait_ms else THREADS
+    threads = SHARING_THREADS if options.wait_ms else THREADS
     return [
         *(str(PYTHON), "-m", "gunicorn", "azureml_inference_server_http.server.entry:app"),
         *("--bind", f"{options.host}:{options.port}"),
@@ -69,7 +69,7 @@ def variables(options: ServeOptions, saved_model: Path) -> dict[str, str]:
         "AZUREML_ENTRY_SCRIPT": str(SCRIPT),
         "AZUREML_MODEL_DIR": str(saved_model),
         "SCORE_TIMEOUT": str(options.timeout),
-        "SCORE_BATCH_WAIT_MS": str(options.batch_wait_ms),
+        "SCORE_WAIT_MS": str(options.wait_ms),
         "SCORE_DEADLINE": str(options.deadline),
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
