@@ -9,8 +9,8 @@ module that decides how a file becomes pixels. A request is `POST /score` with
                   TensorFlow Serving takes it
 
 Whatever is wrong with a request is answered with a 4xx and a sentence, and one that waits too long
-with 503. `GET /score` is a page to try the model with. The server itself answers `GET /` once `init`
-has returned.
+with 503. `GET /score` is a page to try the model with. The server itself answers `GET /` once
+`init` has returned.
 
 Environment variables: AZUREML_MODEL_DIR is the folder of the export, or one that contains it.
 SCORE_MODEL_NAME and SCORE_MODEL_VERSION replace the run and the step in the headers of an answer.
