@@ -21,7 +21,9 @@ def run(digits_folder, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_kernels_are_stored_as_float16_and_both_signatures_answer_nearly_the_same(run, capsys):
+def test_kernels_are_stored_as_float16_and_both_signatures_answer_nearly_the_same(
+    run, capsys, monkeypatch
+):
     folder, record, _ = run
     assert cli.main(["export", "--run", str(folder.path), "--precision", "float16"]) == 0
     assert "saved_model_float16: top-1 " in capsys.readouterr().out
@@ -38,6 +40,7 @@ def test_kernels_are_stored_as_float16_and_both_signatures_answer_nearly_the_sam
     wanted, found = (of_signature(model.signatures["pixels"])(pixels) for model in (plain, half))
     assert found.dtype == np.float32
     assert 0 < np.abs(found - wanted).max() < 0.02
-    # Exactly the result that an evaluation of the checkpoint has.
+    # Exactly the result that an evaluation of the checkpoint has, on devices as they are here.
+    monkeypatch.setattr("trainer.training.evaluator.set_up_device", lambda *_: None)
     evaluated = evaluate_run(EvaluateOptions(run=str(folder.path))).metrics["top1"]
     assert validation.score(of_signature(plain.signatures["pixels"])) == evaluated
