@@ -6,6 +6,7 @@ import threading
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainer.data.intake.colour_profile import colours_only
 from trainer.data.intake.segments import (
@@ -36,7 +37,7 @@ class _Scratch(threading.local):
     """
 
     def __init__(self) -> None:
-        self.marks = np.empty(_WINDOW, bool)
+        self.marks: NDArray[np.bool_] = np.empty(_WINDOW, bool)
 
 
 _scratch: Final = _Scratch()
