@@ -45,6 +45,7 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
         read_samples(data["default_samples"]), "image", [input_.FLOOR, input_.PIPELINE]
     ),
     "prepare": prepare.show,
+    "removal": prepare.show,
     "treatment": treatment.show,
     "damage": damage.show,
     "batches": batches.show,
@@ -56,7 +57,7 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 """Functions that format results as tables, by the name of the table."""
 OF_PARTS = {"input-default-memory": "input"}
 """Files of results by the names of tables that are a part of another one's."""
-TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
+TABLE = re.compile(r"<!-- (?!end\b)([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 @dataclass(frozen=True)
