@@ -43,6 +43,7 @@ BENCHMARKS: Final = (
     _row(
         "write-photos", "data", "write a folder of photographs like ImageNet's", "photos", "run"
     ),
+    _row("exports", "use a model", "size, result and time of a model in each precision"),
     _row("serve", "use a model", "images/s and times of requests to the scoring server"),
     Command(
         "spot", "train", "hours and USD of a run on Spot nodes that come and go, simulated",

@@ -77,13 +77,13 @@ class Preset:
 
 @dataclass(frozen=True)
 class Exporter:
-    """Writes an exported model in one more format."""
+    """Writes an exported model in other formats."""
 
     options: type
-    """Frozen dataclass with one option, whether to write it."""
+    """Frozen dataclass of options, whose defaults write nothing."""
     write: str
-    """MODULE:FUNCTION that writes it into the folder of an export, which has the SavedModel, and
-    returns what to tell."""
+    """MODULE:FUNCTION that writes what they ask for, given a `trainer.export.exported.Exported`,
+    and returns what to tell."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "scheduled_events",
     "mlflow",
     "parquet",
+    "float16",
     "onnx",
     "segmentation",
     "spark",

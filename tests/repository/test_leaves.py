@@ -64,11 +64,16 @@ LEAVES = {
             "benchmarks/documents.py",
         ),
     ),
+    "float16": Leaf(
+        r"trainer[./]float16|saved_model_float16|Float16Options|HalfModel",
+        ("trainer/float16",),
+        ("benchmarks/exports.py",),
+    ),
     "ONNX": Leaf(
         r"onnx",
         ("trainer/onnx",),
         # A recorded benchmark compared it with the SavedModel.
-        ("trainer/leaves.py", "benchmarks/tables.py"),
+        ("trainer/leaves.py", "benchmarks/tables.py", "benchmarks/exports.py"),
     ),
     "Parquet": Leaf(
         r"parquet|pyarrow",

@@ -73,3 +73,11 @@ def test_all_cores_answer_unless_a_number_is_given(monkeypatch):
     monkeypatch.setattr(server, "cores", lambda: 7)
     command = server.command(ServeOptions())
     assert command[command.index("--workers") + 1] == "7"
+
+
+def test_a_process_has_more_threads_if_requests_share_calls(executed, export):
+    for wait, threads in ((0.0, "4"), (10.0, "16")):
+        options = ServeOptions(wait_ms=wait)
+        command = server.command(options)
+        assert command[command.index("--threads") + 1] == threads
+        assert server.variables(options, export)["SCORE_WAIT_MS"] == str(wait)
