@@ -24,6 +24,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "segmentation",
     "spark",
     "medical",
+    "evidence",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(
