@@ -72,8 +72,8 @@ def show(data: Mapping[str, Any]) -> str:
     )
     return (
         f"{table(samples, 'unit', [STEP])}\n\nWith a checkpoint of {data['bytes']:,} bytes every"
-        f" {data['between']} steps, statements take {shares[len(shares) // 2]:.2f} % of the CPU time"
-        f" of steps ({shares[0]:.2f} to {shares[-1]:.2f} %)."
+        f" {data['between']} steps, statements take {shares[len(shares) // 2]:.2f} % of the CPU"
+        f" time of steps ({shares[0]:.2f} to {shares[-1]:.2f} %)."
     )
 
 

@@ -51,6 +51,8 @@ class EvidenceObserver(Observer):
         self._run = run
         self._chain = Chain(run, _signer(options))
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="evidence")
+        # While the network is built and traced, so that no checkpoint has to wait.
+        self._materials = self._thread.submit(_materials)
         self._begun = self._failed = False
         self._start: Statement | None = None
         self._last: dict[str, str] | None = None
@@ -107,12 +109,12 @@ class EvidenceObserver(Observer):
             resumed = max(keys, default=None)
             self._state_found([name for name in names if resumed and key_of(name) <= resumed])
         record = RunFolder(self._run).read()
-        code, packages = materials.code_facts(), materials.package_facts()
+        made = self._materials.result()
         data = materials.data_facts(record.config)
         subjects = {
             "config.json": digest_file(self._run / "config.json"),
-            materials.CODE: code["sha256"],
-            materials.PACKAGES: packages["sha256"],
+            materials.CODE: made["code"]["sha256"],
+            materials.PACKAGES: made["packages"]["sha256"],
         }
         weights = record.config.model.weights
         if weights is not None and Path(weights).is_file():
@@ -131,9 +133,7 @@ class EvidenceObserver(Observer):
                 "continues": self._last,
                 "configuration": json.loads((self._run / "config.json").read_text()),
                 "data": data,
-                "code": code,
-                "packages": packages,
-                "locks": materials.lock_facts(),
+                **made,
                 "environment": started["environment"],
                 "job": materials.job_facts(),
             },
@@ -240,6 +240,14 @@ def _state_export(chain: Chain, run: Path) -> None:
         return
     facts = json.loads((folder / FACTS).read_text())
     chain.append("export", subjects, {"step": facts["step"], "time": _now(), "facts": facts})
+
+
+def _materials() -> dict[str, Any]:
+    return {
+        "code": materials.code_facts(),
+        "packages": materials.package_facts(),
+        "locks": materials.lock_facts(),
+    }
 
 
 def _newest(chain: Chain, kind: str) -> Mapping[str, str] | None:

@@ -1,4 +1,4 @@
-"""A run with signed statements, made once: stopped after 13 steps, and continued to the end."""
+"""A run with signed statements, made once: stopped after 16 steps, and continued to the end."""
 
 import shutil
 import signal
@@ -11,7 +11,7 @@ from tests.trainer.support.forked import fork_trainer
 
 OPTIONS = (
     *("train", *TINY, "--name", "run", "--epochs", "1", "--max-steps", "20"),
-    *("--checkpoint.every-steps", "5", "--checkpoint.keep", "2"),
+    *("--checkpoint.every-steps", "5", "--checkpoint.keep", "4"),
     *("--checkpoint.keep-best", "False", "--evidence.key", "key.pem"),
 )
 
