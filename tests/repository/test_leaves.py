@@ -170,7 +170,7 @@ LEAVES = {
     ),
     "evidence": Leaf(
         r"(trainer|jobs)[./]evidence|Evidence[A-Z]|evidence_observer|state_export|in-toto|\bDSSE\b"
-        r"|verify.?model|describe.?model",
+        r"|(verify|describe)[-_]model",
         ("trainer/evidence", "jobs/evidence", "benchmarks/training/evidence.py"),
         ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/__main__.py"),
     ),

@@ -25,9 +25,9 @@ def main(run, public_key):
     files = sorted((run / "evidence").glob("*.json"))
     for path in files:
         data = json.loads(path.read_text())
-        (signature,) = data["signatures"]
-        Envelope.from_dict(data).verify([SSlibKey.from_crypto(key, signature["keyid"])], 1)
+        (name,) = (signature["keyid"] for signature in data["signatures"])
         read = json_format.Parse(base64.b64decode(data["payload"]), statement_pb2.Statement())
+        Envelope.from_dict(data).verify([SSlibKey.from_crypto(key, name)], 1)
         Statement.copy_from_pb(read).validate()
     text = (run / "evidence" / "views" / "bom.cdx.json").read_text()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
