@@ -107,7 +107,7 @@ def _check_checkpoints(found: Verified) -> None:
     for name in sorted(there - stated.keys()):
         text = (
             "was not stated: its attempt was killed at that moment, which the next attempt"
-            " states, or somebody has added it"
+            " states, or it was added"
         )
         found.add("gap", f"{CHECKPOINTS}/{name}", text)
 
