@@ -18,7 +18,8 @@ from trainer.config import DataConfig, ModelConfig, Positive, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.evidence.leaf import EvidenceOptions
-from trainer.evidence.observer import CHECKPOINTS, EvidenceObserver
+from trainer.evidence.observer import EvidenceObserver
+from trainer.evidence.statements import CHECKPOINTS
 from trainer.leaf import Exchanges
 from trainer.model.weights import variables_by_name
 from trainer.training.loop import Loop
