@@ -107,7 +107,7 @@ class EvidenceObserver(Observer):
         if step:
             keys = [key for name in names if (key := key_of(name)) and key.step == step]
             resumed = max(keys, default=None)
-            self._state_found([name for name in names if resumed and key_of(name) <= resumed])
+            self._state_found([name for name in names if resumed and _key(name) <= resumed])
         record = RunFolder(self._run).read()
         made = self._materials.result()
         data = materials.data_facts(record.config)

@@ -160,7 +160,7 @@ def _fits(stretch: Stretch) -> bool:
     """
     rules = stretch.start.predicate["configuration"]["config"]["checkpoint"]
     span = stretch.targets[-1].predicate["step"] - stretch.start.predicate["step"]
-    return rules["on_non_finite"] == "stop" and span / stretch.saves_every <= MOST_SAVES
+    return bool(rules["on_non_finite"] == "stop" and span / stretch.saves_every <= MOST_SAVES)
 
 
 def links(found: Verified) -> list[tuple[int, int]]:
@@ -303,6 +303,8 @@ class Replay:
             keep=10**6,
             when_busy="wait",
         )
+        # The groups of leaves are no fields that mypy knows.
+        unstated: dict[str, Any] = {"evidence": EvidenceOptions(chain=False)}
         changed = replace(
             config.unobserved(),
             name=_NAME,
@@ -318,7 +320,7 @@ class Replay:
             data=replace(config.data, cache_dir=None, dir=self.data_dir or config.data.dir),
             compute=replace(config.compute, threads=record.threads or config.compute.threads),
             log=replace(config.log, report=False, images="none", tensorboard_dir=None),
-            evidence=EvidenceOptions(chain=False),
+            **unstated,
         )
         return replace(record, config=changed)
 

@@ -216,6 +216,8 @@ class Chain:
         Raises:
             OSError: It cannot be written.
         """
+        # Here, as a file in its place would look like a statement of the same number.
+        self.folder.mkdir(parents=True, exist_ok=True)
         while True:
             number = self._last[0] + 1 if self._last else 1
             previous = {"sha256": self._last[1]} if self._last else None
@@ -251,7 +253,6 @@ def _publish(path: Path, content: bytes) -> None:
         FileExistsError: There is one of this name: an earlier attempt that still lives has written
             it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     scratch.write_bytes(content)
     try:

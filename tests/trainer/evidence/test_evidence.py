@@ -103,7 +103,7 @@ def test_what_a_killed_attempt_did_not_state_is_stated_by_the_next(place, lost):
 
 
 def test_two_attempts_that_live_at_once_write_no_statement_twice(place):
-    old, new = Chain(run_of(place)), Chain(run_of(place))
+    old, new = (Chain(run_of(place), _signer("key.pem")) for _ in range(2))
     facts = {"step": 1, "time": "now", "facts": {}}
     numbers = [chain.append("export", {}, facts).number for chain in (new, old, new, new, old)]
     assert numbers == [10, 11, 12, 13, 14]
