@@ -25,6 +25,7 @@ BENCHMARKS: Final = (
     _row("loop", "train", "CPU time of a step of the loop, compared with bare loops"),
     _row("exchange", "train", "CPU time of a gradient exchange, compared with all-reduce"),
     _row("virtual-ranks", "train", "cost of bits that no number of ranks changes", "virtual_ranks"),
+    _row("evidence", "train", "CPU time of what a run states about itself, compared with steps"),
     _row("train", "train", "images/s of two ranks, compared with independent trainings"),
     _row(
         "scaling", "train", "images/s of this machine by number of ranks, as table and page",

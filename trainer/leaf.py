@@ -137,6 +137,8 @@ class Leaf:
     them by the names of this project's variables; None if they are not of a kind that it knows."""
     exporter: Exporter | None = None
     """Writes a model in one more format."""
+    exported: str = ""
+    """MODULE:FUNCTION(run folder, folder of the export) called after the command `export`."""
     workers: Mapping[str, str] = field(default_factory=dict)
     """By a choice of the option `--with`, MODULE:NAME of a `Workers` that does the work of a
     preparation or of scoring in place of processes of this machine."""

@@ -26,6 +26,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "spark",
     "medical",
     "torchvision",
+    "evidence",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(

@@ -173,6 +173,12 @@ LEAVES = {
         # A commissioning notes whether a job reaches the service.
         ("trainer/leaves.py", "jobs/commission/steps.py"),
     ),
+    "evidence": Leaf(
+        r"(trainer|jobs)[./]evidence|Evidence[A-Z]|evidence_observer|state_export|in-toto|\bDSSE\b"
+        r"|(verify|describe)[-_]model",
+        ("trainer/evidence", "jobs/evidence", "benchmarks/training/evidence.py"),
+        ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/__main__.py"),
+    ),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",
         ("trainer/profiler", "jobs/inspection"),
