@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import detection
 import numpy as np
 import segmentation
 import tensorflow as tf
@@ -275,6 +276,7 @@ def classified(values: dict[str, Any]) -> list[dict[str, Any]]:
 ANSWERS: Final[Mapping[str, Callable[[dict[str, Any]], list[dict[str, Any]]]]] = {
     "probabilities": classified,
     "shares": segmentation.answers,
+    "boxes": detection.answers,
 }
 """What reads the outputs of a model of each task, by the output that only its models have."""
 

@@ -22,6 +22,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "parquet",
     "onnx",
     "segmentation",
+    "detection",
     "spark",
     "medical",
 )

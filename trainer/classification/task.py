@@ -10,7 +10,16 @@ from trainer.classification.files import write_predictions
 from trainer.classification.leaf import CLASSIFICATION
 from trainer.classification.serving import serving_module
 from trainer.task_descriptions import TaskDescription
-from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
+from trainer.tasks.task import (
+    Array,
+    Evaluation,
+    HeldOut,
+    Predictions,
+    Serving,
+    Signature,
+    Task,
+    exact_sums,
+)
 
 COLUMNS: Final = ("label", "predicted", "probability", "probability_of_label")
 """Columns of the predictions: the true class and the most probable one, int32, and the
@@ -51,9 +60,9 @@ class Classification(Task):
         columns = (target, predicted, of_predicted, of_label)
         return counts, dict(zip(COLUMNS, columns, strict=True))
 
-    def evaluation(self, sums: Array) -> Evaluation:
+    def evaluation(self, counted: Array) -> Evaluation:
         """See `Task.evaluation`."""
-        top1, top5, loss, count = (float(value) for value in sums)
+        top1, top5, loss, count = exact_sums(counted)
         metrics = {"top1": top1 / count, "top5": top5 / count}
         return Evaluation(metrics, loss / count, round(count))
 

@@ -218,6 +218,7 @@ class RankData:
             self._config.task,
             record_format(manifest),
             self._begun,
+            config,
         )
 
 

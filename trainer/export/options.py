@@ -61,3 +61,7 @@ class PredictOptions:
 
     json: bool = False
     """Print one JSON object per image, each on a line of its own."""
+
+    draw: str | None = None
+    """Folder to write a JPEG of each image into, with what was found drawn on it, if the task of
+    the model draws."""

@@ -52,6 +52,9 @@ def predict(options: PredictOptions) -> None:
     signature = exported.signatures["serving_default"]
     answers = answers_of(signature.structured_outputs)
     assert answers is not None
+    drawn = Path(options.draw) if options.draw else None
+    if drawn and not answers.draw:
+        raise ConfigError(["--draw: the task of this model has nothing to draw; leave it out"])
     parts = answers.parts
     classes, top = signature.structured_outputs[parts].shape[1], options.top
     if top is not None and top > classes:
@@ -71,6 +74,10 @@ def predict(options: PredictOptions) -> None:
                 print(f"error: {path}: {outcome}", file=sys.stderr, flush=True)
                 continue
             shown = outcome[:top]
+            if drawn:
+                target = drawn / path.with_suffix(".jpg").relative_to(path.anchor)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(load(answers.draw)(_read(path, None), shown))
             if options.json:
                 line = {"image": str(path), "classes": shown}
                 print(json.dumps(line, ensure_ascii=False), flush=True)

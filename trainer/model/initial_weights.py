@@ -34,8 +34,8 @@ class _Source:
 def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = False) -> str:
     """Assign the weights of a file to a model that has not been trained.
 
-    The last layer with weights keeps its own if the file has none for it, or of another shape: it
-    is the part that depends on the data set.
+    The last layer with weights, or each of `model.heads`, keeps its own if the file has none for
+    it, or of another shape: it is the part that depends on the data set or the task.
 
     Args:
         model: Model to change.
@@ -64,7 +64,8 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
         raise CheckpointError(f"--model.weights: {file} cannot be loaded: {error}") from error
     head = [layer for layer in model.layers if layer.weights][-1]
     arrays = _by_name(model, source, head)
-    own = {id(variable) for variable in head.weights}
+    names = getattr(model, "heads", (head.name,))
+    own = {id(variable) for name in names for variable in model.get_layer(name).weights}
     assigned: list[tuple[tf.Variable, Array]] = []
     for variable in model.variables:
         name = stored_name(variable)
@@ -77,13 +78,20 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
                 f"--model.weights: {file} belongs to another network: {name} {found} instead of"
                 f" {tuple(variable.shape)}"
             )
-    complete = len(assigned) == len(model.variables) and not keep_head
+    found = {id(variable) for variable, _ in assigned}
+    keeping = [
+        name
+        for name in names
+        if keep_head or any(id(variable) not in found for variable in model.get_layer(name).weights)
+    ]
+    kept = {id(variable) for name in keeping for variable in model.get_layer(name).weights}
     for variable, array in assigned:
-        if complete or id(variable) not in own:
+        if id(variable) not in kept:
             variable.assign(array)
     differs = "is divided" if keep_head else "differs"
-    kept = "" if complete else f"; {head.name} {differs} and keeps its own"
-    return f"{file}: initial weights{kept}"
+    verb = f"{differs} and keeps" if len(keeping) == 1 else "differ and keep"
+    rest = f"; {', '.join(keeping)} {verb} {'its' if len(keeping) == 1 else 'their'} own"
+    return f"{file}: initial weights{rest if keeping else ''}"
 
 
 def _read_state(file: Path) -> _Source:
