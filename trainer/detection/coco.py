@@ -15,6 +15,8 @@ from trainer.data.prepare.splits import split_of
 from trainer.detection.boxes import Box
 from trainer.errors import DataError
 
+_USED: Final = {"test": "validation"}
+"""What a split of a folder is used as, where a single file describes all of them."""
 _ROW: Final = 8
 """Numbers of an annotation: left, top, width, height, class, crowd, area and id."""
 
@@ -101,7 +103,8 @@ def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> CocoBoxes:
         changed = state.st_mtime_ns + state.st_size
         for image in content["images"]:
             name = str(image["file_name"])
-            place = places.find(name, path, split)
+            rows = np.array(by_image.pop(image["id"], []), float)
+            place = places.find(name, path)
             if place is None:
                 fault = f"is named in {path.name}, but there is no such image in the folder"
                 listed.append((split, StoredFile(name, "", 0, 0, 0, fault), 0))
@@ -112,11 +115,11 @@ def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> CocoBoxes:
                     " them out, or name the right files with --annotations"
                 )
             owners[place] = path
-            rows = np.array(by_image.pop(image["id"], []), float)
             crowded += int(rows.reshape(-1, _ROW)[:, 5].sum())
             size = (int(image.get(side) or 0) for side in ("width", "height"))
             found[place] = (*size, rows.tobytes())
-            listed.append((split, images[place], changed))
+            of_place = split or _word(place.rpartition("/")[0])
+            listed.append((_USED.get(of_place, of_place), images[place], changed))
         if by_image:
             raise DataError(
                 f"{path}: {plural(len(by_image), 'image_id')} of annotations, such as"
@@ -225,7 +228,7 @@ class _Places:
         for path in images:
             self._by_name[path.rpartition("/")[2]].append(path)
 
-    def find(self, name: str, annotations: Path, split: str) -> str | None:
+    def find(self, name: str, annotations: Path) -> str | None:
         """Return the path of an image in the folder; None if there is none, or not only one.
 
         Of several of the same name, the one is meant whose path ends with the whole name, that
@@ -233,7 +236,7 @@ class _Places:
         """
         name = name.replace("\\", "/").removeprefix("./")
         ends = self._by_name.get(name.rpartition("/")[2], [])
-        beside = str(annotations.parent)
+        beside, split = str(annotations.parent), _word("/".join(annotations.parts[-2:]))
         for narrower in (
             [end for end in ends if end == name or end.endswith(f"/{name}")],
             [end for end in ends if str(Path(self._images[end].container).parent) == beside],

@@ -19,7 +19,8 @@ from trainer.config import ModelConfig
 from trainer.model.resnet import Layers, encode
 
 PRIOR: Final = 0.01
-_GROUPS: Final = 32
+_GROUP: Final = 8
+"""Channels of a group of group normalisation: 32 groups of 256 channels, as published."""
 
 
 class Scale(keras.layers.Layer):
@@ -66,16 +67,17 @@ def build_fcos(
         A model from normalised images [b, size, size, 3] to float32 outputs of the locations
         [b, locations, outputs + 8].
     """
-    return _build(config, outputs, precision, seed, stages=(2, 3, 4), extra=2, tower=4)
+    return _build(config, outputs, precision, seed, stages=(2, 3, 4), extra=2, tower=4, wider=4)
 
 
 def build_small_fcos(
     config: ModelConfig, outputs: int, precision: str = "float32", seed: int = 0
 ) -> keras.Model:
     """Build a network for small images: three levels, whose finest has a quarter of the resolution
-    with the stem 7x7, and towers of two convolutions; see `build_fcos`.
+    with the stem 7x7, and towers of two convolutions, twice as wide as the first stage; see
+    `build_fcos`.
     """
-    return _build(config, outputs, precision, seed, stages=(1, 2, 3), extra=0, tower=2)
+    return _build(config, outputs, precision, seed, stages=(1, 2, 3), extra=0, tower=2, wider=2)
 
 
 def _build(
@@ -87,9 +89,10 @@ def _build(
     stages: tuple[int, ...],
     extra: int,
     tower: int,
+    wider: int,
 ) -> keras.Model:
     layers = Layers(precision, seed, config.batch_norm_momentum)
-    size, channels = config.image_size, 4 * config.width
+    size, channels = config.image_size, wider * config.width
     image = keras.Input((size, size, 3), name="image")
     features = encode(image, config, layers)
     head = _Head(layers, channels)
@@ -159,7 +162,7 @@ class _Head:
 
     def norm(self, name: str) -> keras.layers.Layer:
         """Make a group normalisation, whose statistics do not depend on the batch."""
-        groups = gcd(_GROUPS, self._channels)
+        groups = self._channels // gcd(_GROUP, self._channels)
         return self._made(
             keras.layers.GroupNormalization(groups, dtype=self._layers.policy, name=name)
         )

@@ -159,5 +159,7 @@ def listed(annotations: Annotations, images: int) -> Inputs:
     used = sum(not file.fault for _, file, _ in everything)
     notes = list(annotations.notes)
     if images > used:
-        notes.append(f"{plural(images - used, 'image')} without annotations are left out")
+        notes.append(
+            f"left out, because no annotations name them: {plural(images - used, 'image')}"
+        )
     return Inputs(annotations.classes, files, notes=tuple(notes))
