@@ -18,6 +18,9 @@ def config_with(features):
     args = " ".join(options).replace("above 1", "2").split()
     if "segmentation" in args:
         args += ["--model.network", "unet"]
+    if "detection" in args:
+        args += ["--model.network", "fcos", "--data.eval-crop", "1"]
+        args += ["--optimizer.label-smoothing", "0"]
     if "fp16" in args:
         # Float16 on the wire needs float16 in the network.
         args += ["--compute.precision", "mixed_float16"]

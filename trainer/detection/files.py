@@ -72,8 +72,7 @@ def write_predictions(
             overlay(pixels, images[row], size, names).save(folder / OVERLAYS / f"{example}.png")
             drawn += 1
     by_class = precision.curves[..., 0]
-    means = [_mean(by_class[:, :, label]) for label in range(len(names))]
-    halves = [_mean(by_class[:1, :, label]) for label in range(len(names))]
+    means, halves = (map(_text, part.mean((0, 1))) for part in (by_class, by_class[:1]))
     _write(
         folder / CLASSES,
         ("class", "ap", "ap50", "objects", "small", "medium", "large"),
@@ -137,10 +136,6 @@ def overlay(pixels: Array, image: Image, size: Array, names: Sequence[str]) -> P
     pair.paste(draw_boxes(large, there), (0, 0))
     pair.paste(draw_boxes(large, found), (shape[0] + 2, 0))
     return pair
-
-
-def _mean(curve: Array) -> str:
-    return "" if curve.min() < 0 else f"{curve.mean():.6f}"
 
 
 def _text(value: float) -> str:

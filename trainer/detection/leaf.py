@@ -38,21 +38,14 @@ def locations(size: int) -> int:
 def _problems(config: Any) -> list[str]:
     if config.task != DETECTION.name:
         return []
-    data, optimizer = config.data, config.optimizer
-    checks = (
-        (data.eval_crop == 1.0, "--data.eval-crop", "an evaluation sees whole images; set it to 1"),
-        (
-            data.augment != "shift",
-            "--data.augment",
-            "a detection has no shift; choose random-resized-crop or none",
-        ),
-        (
-            optimizer.label_smoothing == 0.0,
-            "--optimizer.label-smoothing",
-            "the focal loss has no smoothing; set it to 0",
-        ),
-    )
-    return [f"{option}: {problem}" for fits, option, problem in checks if not fits]
+    problems = []
+    if config.data.eval_crop != 1.0:
+        problems.append("--data.eval-crop: an evaluation sees whole images; set it to 1")
+    if config.data.augment == "shift":
+        problems.append("--data.augment: boxes are not shifted; use random-resized-crop or none")
+    if config.optimizer.label_smoothing:
+        problems.append("--optimizer.label-smoothing: the focal loss has no smoothing; set it to 0")
+    return problems
 
 
 DETECTION: Final = TaskDescription(

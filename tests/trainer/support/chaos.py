@@ -41,6 +41,7 @@ OPTIONS = (
 TRAININGS = {
     "digits": ("--preset", "digits"),
     "segmentation": ("--preset", "scenes", "--model.width", "8"),
+    "detection": ("--preset", "shapes"),
     "head-groups": ("--preset", "digits", "--head.groups", str(RANKS)),
     "averaging": (
         *("--preset", "digits", "--averaging.every", "4"),
