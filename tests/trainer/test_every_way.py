@@ -10,7 +10,7 @@ import pytest
 
 from tests.trainer.support.command import TINY, final_state, result
 from tests.trainer.support.forked import fork_trainer
-from trainer.detection import shapes
+from trainer.detection.data import shapes
 from trainer.segmentation import scenes
 
 NETWORKS = {

@@ -10,16 +10,7 @@ from trainer.classification.files import write_predictions
 from trainer.classification.leaf import CLASSIFICATION
 from trainer.classification.serving import serving_module
 from trainer.task_descriptions import TaskDescription
-from trainer.tasks.task import (
-    Array,
-    Evaluation,
-    HeldOut,
-    Predictions,
-    Serving,
-    Signature,
-    Task,
-    exact_sums,
-)
+from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
 
 COLUMNS: Final = ("label", "predicted", "probability", "probability_of_label")
 """Columns of the predictions: the true class and the most probable one, int32, and the
@@ -62,7 +53,7 @@ class Classification(Task):
 
     def evaluation(self, counted: Array) -> Evaluation:
         """See `Task.evaluation`."""
-        top1, top5, loss, count = exact_sums(counted)
+        top1, top5, loss, count = self.sums(counted)
         metrics = {"top1": top1 / count, "top5": top5 / count}
         return Evaluation(metrics, loss / count, round(count))
 

@@ -16,16 +16,7 @@ from trainer.detection.loss import losses
 from trainer.detection.serving import serving_module
 from trainer.detection.targets import COLUMNS, IGNORED
 from trainer.task_descriptions import TaskDescription
-from trainer.tasks.task import (
-    Array,
-    Evaluation,
-    HeldOut,
-    Predictions,
-    Serving,
-    Signature,
-    Task,
-    exact_sums,
-)
+from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
 
 _FOUND = MOST * 6
 
@@ -69,7 +60,7 @@ class Detection(Task):
 
     def evaluation(self, counted: Array) -> Evaluation:
         """See `Task.evaluation`. A mean over sizes of which there are no objects is 0."""
-        loss, count = exact_sums(counted[:, :2])
+        loss, count = self.sums(counted[:, :2])
         precision = self._precision(counted[:, 2 : 2 + _FOUND], counted[:, 2 + _FOUND :])
         values = {
             "map": precision.mean(),

@@ -63,5 +63,5 @@ class PredictOptions:
     """Print one JSON object per image, each on a line of its own."""
 
     draw: str | None = None
-    """Folder to write a JPEG of each image into, with what was found drawn on it, if the task of
-    the model draws."""
+    """Folder to write a JPEG of each image into, NUMBER-NAME.jpg, with what was found drawn on it;
+    for models whose task draws."""

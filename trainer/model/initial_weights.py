@@ -65,7 +65,8 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
     head = [layer for layer in model.layers if layer.weights][-1]
     arrays = _by_name(model, source, head)
     names = getattr(model, "heads", (head.name,))
-    own = {id(variable) for name in names for variable in model.get_layer(name).weights}
+    heads = {name: {id(variable) for variable in model.get_layer(name).weights} for name in names}
+    own = {variable for variables in heads.values() for variable in variables}
     assigned: list[tuple[tf.Variable, Array]] = []
     for variable in model.variables:
         name = stored_name(variable)
@@ -78,20 +79,14 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
                 f"--model.weights: {file} belongs to another network: {name} {found} instead of"
                 f" {tuple(variable.shape)}"
             )
-    found = {id(variable) for variable, _ in assigned}
-    keeping = [
-        name
-        for name in names
-        if keep_head or any(id(variable) not in found for variable in model.get_layer(name).weights)
-    ]
-    kept = {id(variable) for name in keeping for variable in model.get_layer(name).weights}
+    given = {id(variable) for variable, _ in assigned}
+    keeping = [name for name, of_it in heads.items() if keep_head or not of_it <= given]
     for variable, array in assigned:
-        if id(variable) not in kept:
+        if not any(id(variable) in heads[name] for name in keeping):
             variable.assign(array)
-    differs = "is divided" if keep_head else "differs"
-    verb = f"{differs} and keeps" if len(keeping) == 1 else "differ and keep"
-    rest = f"; {', '.join(keeping)} {verb} {'its' if len(keeping) == 1 else 'their'} own"
-    return f"{file}: initial weights{rest if keeping else ''}"
+    differs = "is divided and keeps its own" if keep_head else "differs and keeps its own"
+    differs = differs if len(keeping) == 1 else "differ and keep their own"
+    return f"{file}: initial weights{f'; {", ".join(keeping)} {differs}' if keeping else ''}"
 
 
 def _read_state(file: Path) -> _Source:

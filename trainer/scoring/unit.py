@@ -139,7 +139,8 @@ def _encode(rows: Sequence[tuple[str, Any]], unit: Unit) -> bytes:
     classes = [None if isinstance(outcome, str) else outcome for _, outcome in rows]
     if not unit.top:
         columns["answers"] = pa.array(
-            [None if found is None else json.dumps(found) for found in classes], pa.string()
+            [None if found is None else json.dumps(found, ensure_ascii=False) for found in classes],
+            pa.string(),
         )
     for number in range(unit.top):
         for key, kind in types.items():

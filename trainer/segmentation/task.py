@@ -18,16 +18,7 @@ from trainer.segmentation.leaf import SEGMENTATION
 from trainer.segmentation.mask_files import IGNORED
 from trainer.task_descriptions import TaskDescription
 from trainer.tasks.serving import decoded, module_of, pixels_signature
-from trainer.tasks.task import (
-    Array,
-    Evaluation,
-    HeldOut,
-    Predictions,
-    Serving,
-    Signature,
-    Task,
-    exact_sums,
-)
+from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
 
 
 class Segmentation(Task):
@@ -68,7 +59,7 @@ class Segmentation(Task):
         """See `Task.evaluation`. Classes that occur neither in masks nor in predictions have no
         intersection over union, and are left out of the means.
         """
-        loss, count, *sums = exact_sums(counted)
+        loss, count, *sums = self.sums(counted)
         pixels = np.reshape(sums, [3, self.classes])
         iou = intersection_over_union(pixels)
         metrics = {

@@ -100,11 +100,6 @@ def make_task(config: TrainConfig, classes: int) -> "Task":
     return task
 
 
-def exact_sums(counted: Array) -> list[float]:
-    """Return the sums over axis 0, each rounded once, whatever the order of the rows."""
-    return [fsum(column) for column in counted.T.tolist()]
-
-
 class Task(ABC):
     """What is trained: what records hold, the loss, the metrics, and the files about its results.
 
@@ -159,8 +154,13 @@ class Task(ABC):
     @abstractmethod
     def evaluation(self, counted: Array) -> Evaluation:
         """Return the result, given what `evaluated` counts of all examples, float64 [examples, n].
-        It may not depend on how they are divided over ranks; `exact_sums` does not.
+        It may not depend on how they are divided over ranks; `sums` does not.
         """
+
+    @staticmethod
+    def sums(counted: Array) -> list[float]:
+        """Return the sums over axis 0, each rounded once, whatever the order of the rows."""
+        return [fsum(column) for column in counted.T.tolist()]
 
     @abstractmethod
     def write_predictions(

@@ -14,9 +14,9 @@ from trainer.data.formats.tfrecord import read_shard
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.detection.boxes import unpack
+from trainer.detection.data.options import PrepareDetectionOptions
+from trainer.detection.data.prepare import prepare_detection
 from trainer.detection.leaf import BOXES
-from trainer.detection.options import PrepareDetectionOptions
-from trainer.detection.prepare import prepare_detection
 from trainer.errors import DataError
 from trainer.presets import parse_train
 from trainer.suggestion import print_suggestion

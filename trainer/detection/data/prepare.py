@@ -13,10 +13,10 @@ from trainer.data.prepare.input_files import ImageFile, Inputs, StoredFile, in_f
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
-from trainer.detection import coco, yolo
 from trainer.detection.boxes import Box, UnfitBoxError, fitted, main_class, pack
+from trainer.detection.data import coco, yolo
+from trainer.detection.data.options import PrepareDetectionOptions
 from trainer.detection.leaf import BOXES
-from trainer.detection.options import PrepareDetectionOptions
 from trainer.errors import DataError
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"})

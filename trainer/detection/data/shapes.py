@@ -19,8 +19,8 @@ from trainer.data.builtin.writer import write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest, Normalization
 from trainer.detection.boxes import Box, main_class, pack
+from trainer.detection.data.options import PrepareShapesOptions
 from trainer.detection.leaf import BOXES
-from trainer.detection.options import PrepareShapesOptions
 
 SIZE: Final = 96
 """Height and width of an image, in pixels."""
