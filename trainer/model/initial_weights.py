@@ -86,7 +86,8 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
             variable.assign(array)
     differs = "is divided and keeps its own" if keep_head else "differs and keeps its own"
     differs = differs if len(keeping) == 1 else "differ and keep their own"
-    return f"{file}: initial weights{f'; {", ".join(keeping)} {differs}' if keeping else ''}"
+    kept = f"; {', '.join(keeping)} {differs}" if keeping else ""
+    return f"{file}: initial weights{kept}"
 
 
 def _read_state(file: Path) -> _Source:
