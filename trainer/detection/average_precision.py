@@ -69,7 +69,11 @@ def average_precision(images: Sequence[Image], classes: int) -> Precision:
     shape = (len(THRESHOLDS), len(RECALLS), classes, len(SIZES))
     curves, objects = np.full(shape, -1.0), np.zeros([classes, len(SIZES)], int)
     for label in range(classes):
-        matched = [_matched(image, label) for image in images]
+        matched = [
+            _matched(image, label)
+            for image in images
+            if label in image.classes or label in image.found_classes
+        ]
         if not matched:
             continue
         scores, right, ignored, counts = (list(column) for column in zip(*matched, strict=True))

@@ -3,6 +3,7 @@
 import csv
 import json
 import shlex
+import shutil
 
 import numpy as np
 import pytest
@@ -141,6 +142,8 @@ def test_a_box_that_does_not_fit_rejects_its_image_or_is_dropped(tmp_path, box, 
     assert "0.jpg" not in found
     assert reason in rejected(tmp_path)["0.jpg"]
     assert "--unfit-boxes drop" in rejected(tmp_path)["0.jpg"]
+    with pytest.raises(DataError, match="made from other files or options"):
+        prepare(tmp_path, held_out=0.5, unfit_boxes="drop")
     (tmp_path / "out").rename(tmp_path / "first")
     found = records(tmp_path, prepare(tmp_path, held_out=0.5, unfit_boxes="drop"))
     assert found["0.jpg"][2] == [[1, 1, 10, 10, 1, 0, 81]]
@@ -205,6 +208,9 @@ def test_yolo_beside_the_images_with_names_of_classes_and_without_a_split(tmp_pa
         write(tmp_path / f"in/set/{number}.txt", "1 0.5 0.5 1 1")
     with pytest.raises(DataError, match=r"write data.yaml with names, or name .*--classes"):
         prepare(tmp_path)
+    with pytest.raises(DataError, match=r"of class 1; classes are 0 to 0"):
+        prepare(tmp_path, classes=("cat",), max_rejected="0")
+    shutil.rmtree(tmp_path / "out")
     write(tmp_path / "in/classes.txt", "cat\ndog\n")
     manifest = prepare(tmp_path, held_out=0.5)
     assert manifest.classes == NAMES
@@ -239,3 +245,13 @@ def test_what_is_not_there_is_told_before_anything_is_written(tmp_path):
     with pytest.raises(ConfigError, match=r"--annotations: no file x.json"):
         prepare(tmp_path, annotations=("x.json",))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_data_set_of_a_single_class_is_written(tmp_path, capsys):
+    for number in range(4):
+        save(tmp_path / f"in/{number}.jpg", number)
+        write(tmp_path / f"in/{number}.txt", "0 0.5 0.5 0.5 0.5")
+    manifest = prepare(tmp_path, classes=("face",), held_out=0.5)
+    assert manifest.classes == ("face",)
+    print_suggestion(tmp_path / "out")
+    assert "--preset shapes --data.source tfrecords" in capsys.readouterr().out

@@ -119,19 +119,19 @@ def prepare_detection(
         annotations = coco.read(jsons, images)
     else:
         annotations = yolo.read(folder, files, images, options.classes)
-    inputs = listed(annotations, len(images))
     targets = BoxFiles(annotations, options.unfit_boxes, options.most_boxes)
-    inputs = replace(inputs, targets=targets)
+    inputs = replace(listed(targets, len(images)), targets=targets)
     return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
-def listed(annotations: Annotations, images: int) -> Inputs:
+def listed(targets: BoxFiles, images: int) -> Inputs:
     """Return the images of which annotations tell. If only some of them have a split, the others
     are rejected.
 
     Raises:
         DataError: There are none, or there are held-out images but none for training.
     """
+    annotations = targets.annotations
     everything = list(annotations.files())
     splits = {split for split, file, _ in everything if not file.fault}
     if not splits:
@@ -152,9 +152,9 @@ def listed(annotations: Annotations, images: int) -> Inputs:
             if file.fault:
                 yield RejectedFile(chosen, file.path, file.fault)
                 continue
-            yield ImageFile(
-                chosen, file.path, 0, file.container, 0, file.size, file.changed + changed
-            )
+            # Whatever changes a record must change the hash of the listing as well.
+            marks = file.changed + changed + 2 * targets.most + (targets.unfit == "drop")
+            yield ImageFile(chosen, file.path, 0, file.container, 0, file.size, marks)
 
     used = sum(not file.fault for _, file, _ in everything)
     notes = list(annotations.notes)
