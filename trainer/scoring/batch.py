@@ -78,7 +78,8 @@ def score(options: ScoreOptions, work_through: WorkThrough = work_through) -> No
     shown = shown_names(images, naming)
     identity = _identity(options, saved_model, shown)
     names, shown_as, size = tuple(images), tuple(shown), options.images_per_file
-    top = facts["top"] if TASKS[facts["task"]].answers.tabular else 0
+    task = TASKS[facts.get("task", "classification")]
+    top = facts["top"] if task.answers.tabular else 0
     units = [
         Unit(saved_model, source, output, options.format, identity, number,
              names[begin : begin + size], top,
@@ -126,7 +127,7 @@ def _read_facts(saved_model: Path) -> dict[str, Any]:
         raise CheckpointError(
             f"{path}: cannot be read ({error}); name the folder of an export"
         ) from error
-    if facts.setdefault("task", "classification") not in TASKS:
+    if facts.get("task", "classification") not in TASKS:
         raise CheckpointError(
             f"{saved_model.parent}: is a model for {facts['task']}, which this version does not"
             " know; use the version that exported it"

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
 import tensorflow as tf
@@ -17,6 +18,7 @@ from common.errors import ConfigError
 from common.program import load
 from tests import ROOT
 from tests.trainer.detection.test_loss import batch
+from trainer import cli
 from trainer.checkpoints.snapshot import stored_name
 from trainer.config import ModelConfig
 from trainer.data.manifest import Normalization
@@ -195,6 +197,30 @@ def test_the_exported_model_returns_objects_of_whole_images_and_takes_thresholds
         score_threshold=tf.constant(0.1), iou_threshold=tf.constant(0.5),
     )  # fmt: skip
     assert empty["boxes"].shape == [0, MOST, 4]
+
+
+@pytest.mark.slow
+def test_predict_draws_boxes_and_score_writes_them(exported, tmp_path, capsys):
+    folder, _ = exported
+    facts = {"task": "detection", "class_names": NAMES, "top": 3, "run": "a", "step": 1}
+    (folder / "export.json").write_text(json.dumps(facts))
+    pixels = np.random.default_rng(8).integers(0, 256, [64, 64, 3]).astype(np.uint8)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images/x.png").write_bytes(png(pixels))
+    image, drawn = str(tmp_path / "images/x.png"), tmp_path / "drawn"
+    options = ["--model", str(folder), "--json", "True", "--draw", str(drawn)]
+    assert cli.main(["predict", image, *options]) == 0
+    told = json.loads(capsys.readouterr().out)["classes"]
+    assert len(told) > 3
+    assert set(told[0]) == {"class_id", "class_name", "box", "score"}
+    with Image.open(drawn / "1-x.jpg") as picture:
+        assert picture.size == (64, 64)
+    where = ["--input", str(tmp_path / "images"), "--output", str(tmp_path / "scores")]
+    assert cli.main(["score", "--model", str(folder), "--processes", "1", *where]) == 0
+    (row,) = pq.read_table(tmp_path / "scores/part-00000.parquet").to_pylist()
+    assert (row["image"], row["error"]) == ("x.png", None)
+    scored = json.loads(row["answers"])
+    assert [one["class_name"] for one in scored] == [one["class_name"] for one in told]
 
 
 @pytest.mark.slow
