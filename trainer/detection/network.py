@@ -107,12 +107,12 @@ def _build(
         padded = keras.layers.ZeroPadding2D(1, dtype=layers.policy)(last)
         maps.append(head.conv(3, f"pyramid{stages[-1] + 1 + number}", stride=2)(padded))
     towers = {
-        name: [(head.conv(3, f"{name}_conv{n}", start=0.01), head.norm(f"{name}_norm{n}"))
+        name: [(head.shared(f"{name}_conv{n}"), head.norm(f"{name}_norm{n}"))
                for n in range(tower)]
         for name in ("class", "box")
     }  # fmt: skip
-    classes = head.last(outputs, "class_logits", bias=-log((1 - PRIOR) / PRIOR))
-    center, distances = head.last(1, "centerness"), head.last(4, "distances")
+    classes = head.shared("class_logits", outputs, -log((1 - PRIOR) / PRIOR))
+    center, distances = head.shared("centerness", 1), head.shared("distances", 4)
     found = []
     for level, x in enumerate(maps):
         of_class, of_box = x, x
@@ -120,8 +120,7 @@ def _build(
             of_class = layers.relu(norm(conv(of_class)))
         for conv, norm in towers["box"]:
             of_box = layers.relu(norm(conv(of_box)))
-        scale = Scale(name=f"scale{level}", dtype="float32")
-        head.made.append(scale)
+        scale = head.add(Scale(name=f"scale{level}", dtype="float32"))
         parts = [classes(of_class), center(of_box), scale(distances(of_box))]
         cells = keras.layers.Concatenate(dtype="float32")(parts)
         found.append(Locations(dtype="float32", name=f"locations{level}")(cells))
@@ -139,49 +138,38 @@ class _Head:
         self._layers, self._channels = layers, channels
         self.made: list[keras.layers.Layer] = []
 
-    def conv(
-        self, size: int, name: str, stride: int = 1, start: float | None = None
-    ) -> keras.layers.Layer:
-        """Make a convolution with a bias."""
-        seed = self._layers.next_seed()
-        return self._made(
-            keras.layers.Conv2D(
-                self._channels,
-                size,
-                stride,
-                padding="valid" if stride > 1 else "same",
-                kernel_initializer=(
-                    keras.initializers.VarianceScaling(1.0, "fan_in", "uniform", seed)
-                    if start is None
-                    else keras.initializers.RandomNormal(stddev=start, seed=seed)
-                ),
-                dtype=self._layers.policy,
-                name=name,
-            )
+    def conv(self, size: int, name: str, stride: int = 1) -> keras.layers.Layer:
+        """Make a convolution of the pyramid."""
+        start = keras.initializers.VarianceScaling(
+            1.0, "fan_in", "uniform", self._layers.next_seed()
         )
+        return self._conv(
+            self._channels, size, start, name=name, strides=stride,
+            padding="valid" if stride > 1 else "same", dtype=self._layers.policy,
+        )  # fmt: skip
+
+    def shared(self, name: str, outputs: int | None = None, bias: float = 0.0) -> Any:
+        """Make a convolution that all levels share: one of a tower, or one with its own number of
+        outputs, which are float32 for the accuracy of the loss.
+        """
+        start = keras.initializers.RandomNormal(stddev=0.01, seed=self._layers.next_seed())
+        return self._conv(
+            outputs or self._channels, 3, start, name=name, padding="same",
+            bias_initializer=keras.initializers.Constant(bias),
+            dtype="float32" if outputs else self._layers.policy,
+        )  # fmt: skip
 
     def norm(self, name: str) -> keras.layers.Layer:
         """Make a group normalisation, whose statistics do not depend on the batch."""
         groups = self._channels // gcd(_GROUP, self._channels)
-        return self._made(
+        return self.add(
             keras.layers.GroupNormalization(groups, dtype=self._layers.policy, name=name)
         )
 
-    def last(self, outputs: int, name: str, bias: float = 0.0) -> keras.layers.Layer:
-        """Make a convolution whose results are float32, for the accuracy of the loss."""
-        start = keras.initializers.RandomNormal(stddev=0.01, seed=self._layers.next_seed())
-        return self._made(
-            keras.layers.Conv2D(
-                outputs,
-                3,
-                padding="same",
-                kernel_initializer=start,
-                bias_initializer=keras.initializers.Constant(bias),
-                dtype="float32",
-                name=name,
-            )
-        )
+    def _conv(self, channels: int, size: int, start: Any, **options: Any) -> keras.layers.Layer:
+        return self.add(keras.layers.Conv2D(channels, size, kernel_initializer=start, **options))
 
-    def _made(self, layer: keras.layers.Layer) -> keras.layers.Layer:
+    def add(self, layer: keras.layers.Layer) -> keras.layers.Layer:
+        """Note a layer, and return it."""
         self.made.append(layer)
         return layer
