@@ -51,7 +51,8 @@ def serving_module(model: keras.Model, serving: Serving) -> tuple[tf.Module, dic
     def of_images(
         images: tf.Tensor, score: tf.Tensor | float = SCORE, overlap: tf.Tensor | float = OVERLAP
     ) -> dict[str, tf.Tensor]:
-        outputs = predict(decoded(images, serving, whole), tf.constant(score), tf.constant(overlap))
+        thresholds = map(tf.convert_to_tensor, (score, overlap))
+        outputs = predict(decoded(images, serving, whole), *thresholds)
         del outputs["probabilities"]
         return {**outputs, "class_names": tf.gather(names, outputs["class_ids"])}
 

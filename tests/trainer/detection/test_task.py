@@ -34,7 +34,7 @@ from trainer.model.build import build_model
 from trainer.model.initial_weights import load_initial_weights
 from trainer.onnx.exporter import write_onnx
 from trainer.presets import PRESETS, parse_train
-from trainer.report.run_data import Run
+from trainer.report.run_data import read_run
 from trainer.tasks.task import HeldOut, Predictions, Serving
 
 SMALL = ModelConfig(network="fcos-small", depth=18, width=8, image_size=64)
@@ -64,7 +64,7 @@ def test_in_mixed_precision_outputs_and_weights_are_float32():
 
 
 def state(path, model):
-    tensors = {f"model/{stored_name(v)}": v.numpy() for v in model.variables}
+    tensors = {f"model/{stored_name(v)}": np.asarray(v.numpy()) for v in model.variables}
     safetensors.numpy.save_file(tensors, path)
     return path
 
@@ -135,7 +135,7 @@ def test_the_files_rate_every_image_and_class_and_the_report_shows_them(tmp_path
     (tmp_path / "metrics.jsonl").write_text(
         json.dumps({"event": "predictions", "step": 9, **facts}) + "\n"
     )
-    shown = load(DETECTION.report)(Run(tmp_path))
+    shown = load(DETECTION.report)(read_run(tmp_path))
     text = repr(shown)
     assert "20 held-out images after step 9" in text
     assert "Precision by recall" in text
