@@ -147,4 +147,5 @@ def _ious(found: Array, objects: Array, crowd: Array) -> Array:
     shared = np.maximum(high - low, 0.0).prod(-1)
     area, other = ((box[:, 2:] - box[:, :2]).prod(-1) for box in (found, objects))
     union = np.where(crowd, area[:, None], area[:, None] + other - shared)
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    ious: Array = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return ious

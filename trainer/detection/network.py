@@ -23,7 +23,7 @@ _GROUP: Final = 8
 """Channels of a group of group normalisation: 32 groups of 256 channels, as published."""
 
 
-class Scale(keras.layers.Layer):
+class Scale(keras.layers.Layer):  # type: ignore[misc] # tf_keras has no types
     """A trainable factor, which starts at 1."""
 
     def build(self, shape: Any) -> None:
@@ -36,7 +36,7 @@ class Scale(keras.layers.Layer):
         return inputs * tf.cast(self.factor, inputs.dtype)
 
 
-class Locations(keras.layers.Layer):
+class Locations(keras.layers.Layer):  # type: ignore[misc] # as above
     """Appends x, y and stride of each cell of a map, and makes a list of the cells."""
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:

@@ -6,6 +6,7 @@ from typing import Final
 from trainer.config import (
     CheckpointConfig,
     DataConfig,
+    EvaluationConfig,
     LogConfig,
     ModelConfig,
     OptimizerConfig,
@@ -18,7 +19,7 @@ _SHAPES = TrainConfig(
     task="detection",
     ranks=2,
     batch_size=8,
-    epochs=24,
+    epochs=14,
     data=DataConfig(
         source="shapes",
         streams=8,
@@ -36,6 +37,8 @@ _SHAPES = TrainConfig(
         warmup_epochs=1.0,
         label_smoothing=0.0,
     ),
+    # An evaluation takes as long as twelve steps.
+    evaluation=EvaluationConfig(every_epochs=7),
     # Its held-out images are for the result alone: no epoch is chosen by them.
     checkpoint=CheckpointConfig(keep_best=False),
     log=LogConfig(every_steps=20),
@@ -44,9 +47,9 @@ _SHAPES = TrainConfig(
 SHAPES: Final = Preset(
     _SHAPES,
     Expectation(
-        "a mAP at 0.5 of at least 90 % on 200 held-out images in at most ten minutes on 2 CPU"
-        " cores, 2 ranks",
-        "held by tests/trainer/detection/test_shapes.py",
+        "a mAP at 0.5 of at least 90 % on 200 held-out images in about ten minutes on 2 CPU cores"
+        " that other programs share, 2 ranks",
+        "seen once, before the end of a run with seed 0; for three seeds it is asked by tests/trainer/detection/test_shapes.py",
     ),
 )
 
@@ -55,6 +58,7 @@ OBJECTS: Final = Preset(
         _SHAPES,
         preset="objects",
         epochs=40,
+        evaluation=EvaluationConfig(),
         data=replace(
             _SHAPES.data, source="tfrecords", dir="data/objects", flip=True, min_crop_area=0.3
         ),

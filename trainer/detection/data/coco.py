@@ -116,8 +116,8 @@ def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> CocoBoxes:
                 )
             owners[place] = path
             crowded += int(rows.reshape(-1, _ROW)[:, 5].sum())
-            size = (int(image.get(side) or 0) for side in ("width", "height"))
-            found[place] = (*size, rows.tobytes())
+            width, height = (int(image.get(side) or 0) for side in ("width", "height"))
+            found[place] = (width, height, rows.tobytes())
             of_place = split or _word(place.rpartition("/")[0])
             listed.append((_USED.get(of_place, of_place), images[place], changed))
         if by_image:

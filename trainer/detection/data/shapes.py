@@ -84,11 +84,9 @@ def _shapes(photograph: Array, name: str) -> Record:
             for a, b in SHAPES[CLASSES[label]]()
         ]  # fmt: skip
         across, down = zip(*points, strict=True)
-        box = Box(
-            *(max(min(side), 0.0) for side in (across, down)),
-            *(min(max(side), float(SIZE)) for side in (across, down)),
-            label,
-        )
+        left, top = (max(min(side), 0.0) for side in (across, down))
+        right, bottom = (min(max(side), float(SIZE)) for side in (across, down))
+        box = Box(left, top, right, bottom, label)
         if any(_touch(box, other) for other in boxes):
             continue
         image = _drawn(image, points, chance)

@@ -132,8 +132,8 @@ def read(
         split = words[path]
         if split and split == unused:
             continue
-        label = by_path.get(labels.get(path, ""))
-        changed = label.changed + label.size if label else 0
+        found = by_path.get(labels.get(path, ""))
+        changed = found.changed + found.size if found else 0
         listed.append(("train" if split == "train" else "validation" if split else "", file,
                        changed))  # fmt: skip
     bare = len(images) - len(labels)
