@@ -49,7 +49,8 @@ SHAPES: Final = Preset(
     Expectation(
         "a mAP at 0.5 of at least 90 % on 200 held-out images in about ten minutes on 2 CPU cores"
         " that other programs share, 2 ranks",
-        "seen once, before the end of a run with seed 0; for three seeds it is asked by tests/trainer/detection/test_shapes.py",
+        "seen once, with seed 0 before the end of the run; tests/trainer/detection/test_shapes.py"
+        " asks for it with three seeds",
     ),
 )
 
