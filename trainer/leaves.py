@@ -25,6 +25,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "detection",
     "spark",
     "medical",
+    "torchvision",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(
