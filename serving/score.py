@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import batching
+import detection
 import numpy as np
 import segmentation
 import tensorflow as tf
@@ -303,6 +304,7 @@ def classified(values: dict[str, Any]) -> list[dict[str, Any]]:
 ANSWERS: Final[Mapping[str, Callable[[dict[str, Any]], list[dict[str, Any]]]]] = {
     "probabilities": classified,
     "shares": segmentation.answers,
+    "boxes": detection.answers,
 }
 """What reads the outputs of a model of each task, by the output that only its models have."""
 

@@ -23,6 +23,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "float16",
     "onnx",
     "segmentation",
+    "detection",
     "spark",
     "medical",
     "torchvision",

@@ -66,7 +66,7 @@ def suggest(sides: Sides, examples: int, folder: str, task: TaskDescription) -> 
     their detail on a GPU.
 
     Small images are trained on as the preset of the task's embedded data set does: whole and moved
-    by some pixels. Larger ones are trained on as the preset images does, at 64 pixels.
+    by some pixels. Larger ones are trained on as the preset of its suggestion does.
 
     Args:
         sides: Sizes of the training images; empty if they were not measured.
@@ -80,7 +80,7 @@ def suggest(sides: Sides, examples: int, folder: str, task: TaskDescription) -> 
         size = max(_SIZES.get(short, short), 16)
         first = replace(first, model=replace(first.model, image_size=size))
     else:
-        first = PRESETS["images"]
+        first = PRESETS[task.suggestion.images]
         model = replace(first.model, network=task.suggestion.network)
         first = replace(first, task=task.name, model=model)
     found = [first]

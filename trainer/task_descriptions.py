@@ -38,7 +38,10 @@ class Answers:
     """MODULE:FUNCTION from the outputs of a batch to a list for each image, with a mapping for each
     class: class_id, class_name, and a number from 0 to 1, the largest first."""
     tabular: bool
-    """Whether all images have equally many, so that they fit into a table."""
+    """Whether all images have equally many, so that they fit into columns of a table."""
+    draw: str = ""
+    """MODULE:FUNCTION that draws an image's answers: from the encoded image and what `read` returns
+    for it to a JPEG. Empty if the task has none."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Suggestion:
     """Network for larger images on a CPU."""
     large: str | None = None
     """Preset for large images on a GPU."""
+    images: str = "images"
+    """Preset of which a run on larger images takes everything else."""
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ REMOVALS = {
     "head groups": Removal("head"),
     "ONNX": Removal("onnx"),
     "segmentation": Removal("segmentation"),
+    "detection": Removal("detection"),
     "commission": Removal("commission", world="jobs"),
 }
 

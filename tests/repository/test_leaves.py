@@ -69,6 +69,12 @@ LEAVES = {
         ("trainer/float16",),
         ("benchmarks/exports.py",),
     ),
+    "detection": Leaf(
+        # Of a preparation, whose reader finds splits and damage: "detection" alone is a word.
+        r"\bdetection\b(?! of)|\bfcos\b|\bcoco\b|\byolo\b|\bshapes preset\b|mean average precision",
+        ("trainer/detection", "serving/detection.py"),
+        ("trainer/leaves.py", "serving/score.py"),
+    ),
     "ONNX": Leaf(
         r"onnx",
         ("trainer/onnx",),

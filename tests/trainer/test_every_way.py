@@ -10,6 +10,7 @@ import pytest
 
 from tests.trainer.support.command import TINY, final_state, result
 from tests.trainer.support.forked import fork_trainer
+from trainer.detection.data import shapes
 from trainer.segmentation import scenes
 
 NETWORKS = {
@@ -23,18 +24,29 @@ NETWORKS = {
         *("--preset", "scenes", "--model.width", "8", "--export", "False", "--epochs", "2"),
         *("--restarts", "0"),
     ],
+    "detection, in two micro-batches": [
+        *("--preset", "shapes", "--model.width", "8", "--export", "False", "--epochs", "2"),
+        *("--restarts", "0", "--optimizer.accumulation", "2"),
+    ],
 }
 WAYS = {
     "plain": [],
     "head groups": ["--head.groups", "2"],
     "averages": ["--averaging.every", "4", "--averaging.together-until", "0"],
     "sharded": ["--sharded.state", "True"],
+    "virtual ranks": ["--virtual-ranks.count", "2"],
 }
 PAIRS = [
-    pair for pair in product(NETWORKS, WAYS) if pair != ("segmentation", "head groups")
-]  # fmt: skip
+    (network, way)
+    for network, way in product(NETWORKS, WAYS)
+    if way != "head groups" or not network.startswith(("segmentation", "detection"))
+]
 # The others are continued to the bit in tests of their own, with a network that is built sooner.
-ALWAYS = {("own builder, with dropout", "sharded"), ("segmentation", "averages")}
+ALWAYS = {
+    ("own builder, with dropout", "sharded"),
+    ("segmentation", "averages"),
+    ("detection, in two micro-batches", "virtual ranks"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +60,17 @@ def few_scenes(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def few_shapes(tmp_path_factory):
+    """The embedded shapes, in a smaller number."""
+    folder = tmp_path_factory.mktemp("data") / "shapes"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shapes, "TRAINING_IMAGES", 240)
+        patch.setattr(shapes, "VALIDATION_IMAGES", 24)
+        shapes.prepare_shapes(str(folder))
+    return folder
+
+
 @pytest.mark.parametrize(
     ("network", "way"),
     [
@@ -56,8 +79,9 @@ def few_scenes(tmp_path_factory):
     ],
 )
 def test_a_run_that_was_stopped_and_continued_ends_with_the_same_bits(
-    network, way, workplace, few_scenes
+    network, way, workplace, few_scenes, few_shapes
 ):
+    (workplace / "data" / "shapes").symlink_to(few_shapes)
     (workplace / "data" / "scenes").symlink_to(few_scenes)
     # It is stopped in its first epoch, and ends in its second.
     options = [*NETWORKS[network], *WAYS[way], "--evaluation.every-epochs", "0"]

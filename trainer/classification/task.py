@@ -51,9 +51,9 @@ class Classification(Task):
         columns = (target, predicted, of_predicted, of_label)
         return counts, dict(zip(COLUMNS, columns, strict=True))
 
-    def evaluation(self, sums: Array) -> Evaluation:
+    def evaluation(self, counted: Array) -> Evaluation:
         """See `Task.evaluation`."""
-        top1, top5, loss, count = (float(value) for value in sums)
+        top1, top5, loss, count = self.sums(counted)
         metrics = {"top1": top1 / count, "top5": top5 / count}
         return Evaluation(metrics, loss / count, round(count))
 

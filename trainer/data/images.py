@@ -26,7 +26,7 @@ def training_image(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> t
     """Decode and augment an image, depending only on its position; uint8 [size, size, 3]."""
     window = training_window(source, position)
     encoded = as_used(encoded, source)
-    image = _crop_and_resize(encoded, source.image_size, source.split.encodings, window)
+    image = window_image(encoded, source.image_size, window, source.split.encodings)
     return shifted(image, source, position)
 
 
@@ -34,7 +34,7 @@ def training_window(source: Source, position: tf.Tensor) -> Window:
     """Return the function that chooses the crop of the image at a position."""
     if source.config.augment == "random-resized-crop":
         return lambda shape: _random_crop(shape, source, position)
-    return _whole
+    return whole
 
 
 def shifted(image: tf.Tensor, source: Source, position: tf.Tensor, fill: int = 0) -> tf.Tensor:
@@ -83,7 +83,7 @@ def central_image(
     Returns:
         uint8 [size, size, 3].
     """
-    return _crop_and_resize(encoded, size, encodings, central_window(crop))
+    return window_image(encoded, size, central_window(crop), encodings)
 
 
 def central_window(crop: float) -> Window:
@@ -158,7 +158,8 @@ def _key(source: Source, use: int, position: tf.Tensor) -> tf.Tensor:
     return tf.stack([tf.constant(source.seed * 4 + use, tf.int64), tf.cast(position, tf.int64)])
 
 
-def _whole(shape: tf.Tensor) -> tf.Tensor:
+def whole(shape: tf.Tensor) -> tf.Tensor:
+    """Choose a whole image; see `Window`."""
     return tf.stack([0, 0, shape[0], shape[1]])
 
 
@@ -176,13 +177,10 @@ def _random_crop(shape: tf.Tensor, source: Source, position: tf.Tensor) -> tf.Te
     return tf.stack([begin[0], begin[1], size[0], size[1]])
 
 
-def _crop_and_resize(
-    encoded: tf.Tensor,
-    size: int,
-    encodings: tuple[str, ...],
-    choose: Window,
+def window_image(
+    encoded: tf.Tensor, size: int, choose: Window, encodings: tuple[str, ...] = ENCODINGS
 ) -> tf.Tensor:
-    """Decode only the window that `choose` selects from [height, width], and resize it."""
+    """Decode only the window that `choose` selects, and resize it; uint8 [size, size, 3]."""
 
     def jpeg() -> tf.Tensor:
         # The header has the size, so only the part of the image in the window is decoded.

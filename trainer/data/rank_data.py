@@ -224,6 +224,7 @@ class RankData:
             self._config.task,
             record_format(manifest),
             self._begun,
+            config,
         )
 
 

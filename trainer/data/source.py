@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from trainer.config import DataConfig
+from trainer.config import DataConfig, TrainConfig
 from trainer.data.cache import ShardCache
 from trainer.data.formats.record_format import BrokenBlockError, RecordFormat, RecordReader, Values
 from trainer.data.formats.tfrecord import TFRECORDS
@@ -58,6 +58,8 @@ class Source:
     format: RecordFormat = TFRECORDS
     begun: Begun | None = None
     """The epoch in which the run was resumed."""
+    options: TrainConfig | None = None
+    """The run, for options of its task; None outside of one."""
 
     @cached_property
     def blocks(self) -> tuple[tuple[Shard, int], ...]:

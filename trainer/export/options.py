@@ -65,3 +65,7 @@ class PredictOptions:
 
     json: bool = False
     """Print one JSON object per image, each on a line of its own."""
+
+    draw: str | None = None
+    """Folder to write a JPEG of each image into, NUMBER-NAME.jpg, with what was found drawn on it;
+    for models whose task draws."""

@@ -52,6 +52,8 @@ def predict(options: PredictOptions) -> None:
     signature = exported.signatures["serving_default"]
     answers = answers_of(signature.structured_outputs)
     assert answers is not None
+    if options.draw and not answers.draw:
+        raise ConfigError(["--draw: the task of this model has nothing to draw; leave it out"])
     parts = answers.parts
     classes, top = signature.structured_outputs[parts].shape[1], options.top
     if top is not None and top > classes:
@@ -64,13 +66,17 @@ def predict(options: PredictOptions) -> None:
     unreadable = 0
     with _progress(len(paths)) as progress:
         task = progress.add_task("predicting", total=len(paths))
-        for path, outcome in classify_files(signature, paths, levels_of(saved_model)):
+        levels = levels_of(saved_model)
+        for number, (path, outcome) in enumerate(classify_files(signature, paths, levels), 1):
             progress.advance(task)
             if isinstance(outcome, str):
                 unreadable += 1
                 print(f"error: {path}: {outcome}", file=sys.stderr, flush=True)
                 continue
             shown = outcome[:top]
+            if options.draw:
+                data = load(answers.draw)(_read(path, Levels(*levels) if levels else None), shown)
+                _write(Path(options.draw) / f"{number}-{path.stem}.jpg", data)
             if options.json:
                 line = {"image": str(path), "classes": shown}
                 print(json.dumps(line, ensure_ascii=False), flush=True)
@@ -82,6 +88,14 @@ def predict(options: PredictOptions) -> None:
         raise DataError(
             f"{plural(unreadable, 'image')} of {len(paths)} could not be read; see the errors above"
         )
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise DataError(f"--draw: {path} cannot be written ({error.strerror})") from error
 
 
 def as_text(path: Path, classes: Prediction) -> str:

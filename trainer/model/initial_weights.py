@@ -36,8 +36,8 @@ class _Source:
 def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = False) -> str:
     """Assign the weights of a file to a model that has not been trained.
 
-    The last layer with weights keeps its own if the file has none for it, or of another shape: it
-    is the part that depends on the data set.
+    The last layer with weights, or each of `model.heads`, keeps its own if the file has none for
+    it, or of another shape: it is the part that depends on the data set or the task.
 
     Args:
         model: Model to change.
@@ -67,7 +67,9 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
         raise CheckpointError(f"--model.weights: {file} cannot be loaded: {error}") from error
     head = [layer for layer in model.layers if layer.weights][-1]
     arrays = _by_name(model, source, head)
-    own = {id(variable) for variable in head.weights}
+    layers = [model.get_layer(name) for name in getattr(model, "heads", ())] or [head]
+    heads = {layer.name: {id(variable) for variable in layer.weights} for layer in layers}
+    own = {variable for variables in heads.values() for variable in variables}
     assigned: list[tuple[tf.Variable, Array]] = []
     for variable in model.variables:
         name = stored_name(variable)
@@ -80,12 +82,14 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
                 f"--model.weights: {file} belongs to another network: {name} {found} instead of"
                 f" {tuple(variable.shape)}"
             )
-    complete = len(assigned) == len(model.variables) and not keep_head
+    given = {id(variable) for variable, _ in assigned}
+    keeping = [name for name, of_it in heads.items() if keep_head or not of_it <= given]
     for variable, array in assigned:
-        if complete or id(variable) not in own:
+        if not any(id(variable) in heads[name] for name in keeping):
             variable.assign(array)
-    differs = "is divided" if keep_head else "differs"
-    kept = "" if complete else f"; {head.name} {differs} and keeps its own"
+    differs = "is divided and keeps its own" if keep_head else "differs and keeps its own"
+    differs = differs if len(keeping) == 1 else "differ and keep their own"
+    kept = f"; {', '.join(keeping)} {differs}" if keeping else ""
     return f"{file}: initial weights{kept}"
 
 

@@ -7,7 +7,7 @@ the probabilities of all classes.
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -80,21 +80,29 @@ def write_onnx(saved_model: Path, target: Path) -> float:
     # Keep the model, because its signature alone would not keep the weights alive.
     exported = tf.saved_model.load(str(saved_model))
     signature = exported.signatures["pixels"]
-    spec = signature.structured_input_signature[1]["pixels"]
+    inputs = signature.structured_input_signature[1]
+    specs = [inputs["pixels"], *(inputs[name] for name in inputs if name != "pixels")]
 
-    function = tf.function(lambda pixels: signature(pixels=pixels), [spec], autograph=False)
+    def named(*values: tf.Tensor) -> Any:
+        return signature(**{one.name: value for one, value in zip(specs, values, strict=True)})
+
+    function = tf.function(named, specs, autograph=False)
     with only_errors("tensorflow", "tf2onnx"), _silent_stderr():
-        tf2onnx.convert.from_function(function, [spec], opset=OPSET, output_path=str(target))
-    return _compare(target, signature, spec.shape[1:])
+        tf2onnx.convert.from_function(function, specs, opset=OPSET, output_path=str(target))
+    return _compare(target, signature, specs)
 
 
-def _compare(file: Path, signature: Any, shape: tuple[int, ...]) -> float:
-    probabilities = probabilities_of(file)
+def _compare(file: Path, signature: Any, specs: Sequence[tf.TensorSpec]) -> float:
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     noise, largest = np.random.default_rng(0), 0.0
     for size in _BATCHES:
-        pixels = noise.integers(0, 256, (size, *shape), np.uint8)
-        expected = signature(pixels=tf.constant(pixels))["probabilities"].numpy()
-        difference = float(np.abs(probabilities(pixels) - expected).max())
+        # Other inputs are thresholds.
+        inputs = {spec.name: np.full(spec.shape, 0.5, np.float32) for spec in specs[1:]}
+        inputs["pixels"] = noise.integers(0, 256, (size, *specs[0].shape[1:]), np.uint8)
+        expected = signature(**{name: tf.constant(value) for name, value in inputs.items()})
+        expected = expected["probabilities"].numpy()
+        (probabilities,) = session.run(["probabilities"], inputs)
+        difference = float(np.abs(probabilities - expected).max())
         # Written so that NaN fails as well.
         if not difference <= TOLERANCE:
             raise UserError(

@@ -78,9 +78,11 @@ def score(options: ScoreOptions, work_through: WorkThrough = work_through) -> No
     shown = shown_names(images, naming)
     identity = _identity(options, saved_model, shown)
     names, shown_as, size = tuple(images), tuple(shown), options.images_per_file
+    task = TASKS[facts.get("task", "classification")]
+    top = facts["top"] if task.answers.tabular else 0
     units = [
         Unit(saved_model, source, output, options.format, identity, number,
-             names[begin : begin + size], facts["top"],
+             names[begin : begin + size], top,
              shown_as[begin : begin + size] if naming.changes else ())
         for number, begin in enumerate(range(0, len(names), size))
     ]  # fmt: skip
@@ -125,11 +127,10 @@ def _read_facts(saved_model: Path) -> dict[str, Any]:
         raise CheckpointError(
             f"{path}: cannot be read ({error}); name the folder of an export"
         ) from error
-    task = TASKS.get(facts.get("task", "classification"))
-    if task is None or not task.answers.tabular:
+    if facts.get("task", "classification") not in TASKS:
         raise CheckpointError(
-            f"{saved_model.parent}: is a model for {facts['task']}, whose results do not fit into a"
-            " table; use `python -m trainer serve`, or the SavedModel itself"
+            f"{saved_model.parent}: is a model for {facts['task']}, which this version does not"
+            " know; use the version that exported it"
         )
     return facts
 

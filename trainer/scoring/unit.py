@@ -2,7 +2,7 @@
 
 A row has the name of an image, its most probable class in `class_id`, `class_name` and
 `probability`, the next ones in `class_id_2` and so on, and in `error` why an image could not be
-read.
+read. If images do not all have equally many answers, `answers` has those of each as JSON instead.
 """
 
 import json
@@ -46,7 +46,7 @@ class Unit:
     images: tuple[str, ...]
     """Names of the images, in the order of rows."""
     top: int
-    """Classes of each image."""
+    """Classes of each image; 0 if their number differs."""
     shown: tuple[str, ...] = ()
     """Names of the images in the scores; empty if they are those of the files."""
 
@@ -137,6 +137,11 @@ def _encode(rows: Sequence[tuple[str, Any]], unit: Unit) -> bytes:
     columns: dict[str, Any] = {"image": pa.array(names, pa.string())}
     types = {"class_id": pa.int64(), "class_name": pa.string(), "probability": pa.float32()}
     classes = [None if isinstance(outcome, str) else outcome for _, outcome in rows]
+    if not unit.top:
+        columns["answers"] = pa.array(
+            [None if found is None else json.dumps(found, ensure_ascii=False) for found in classes],
+            pa.string(),
+        )
     for number in range(unit.top):
         for key, kind in types.items():
             values = [None if found is None else found[number][key] for found in classes]

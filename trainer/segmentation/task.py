@@ -55,12 +55,12 @@ class Segmentation(Task):
         counts = tf.concat([loss[:, None], tf.ones_like(loss)[:, None], pixels], 1)
         return counts, {"pixels": pixels}
 
-    def evaluation(self, sums: Array) -> Evaluation:
+    def evaluation(self, counted: Array) -> Evaluation:
         """See `Task.evaluation`. Classes that occur neither in masks nor in predictions have no
         intersection over union, and are left out of the means.
         """
-        loss, count = float(sums[0]), float(sums[1])
-        pixels = np.reshape(sums[2:], [3, self.classes])
+        loss, count, *sums = self.sums(counted)
+        pixels = np.reshape(sums, [3, self.classes])
         iou = intersection_over_union(pixels)
         metrics = {
             "mean_iou": mean_of_known(iou),

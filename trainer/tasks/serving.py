@@ -6,7 +6,7 @@ from typing import Final
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.data.images import central_image, normalize
+from trainer.data.images import Window, central_window, normalize, window_image
 from trainer.data.pixels.graph import reasons_for_treatment
 from trainer.tasks.task import Serving, Signature
 
@@ -16,37 +16,39 @@ the evaluation."""
 
 
 def pixels_signature(
-    of_inputs: Callable[[tf.Tensor], dict[str, tf.Tensor]], serving: Serving
+    of_inputs: Callable[..., dict[str, tf.Tensor]], serving: Serving, *more: tf.TensorSpec
 ) -> Signature:
     """Return the function from pixels, uint8 [b, size, size, 3], cropped already, to outputs.
 
     Args:
         of_inputs: Function from normalised inputs, float32 [b, size, size, 3], to outputs [b, ...].
         serving: Normalization and size of the inputs.
+        more: Further inputs, which `of_inputs` takes as well.
     """
     shape = [serving.image_size, serving.image_size, 3]
 
-    def of_pixels(pixels: tf.Tensor) -> dict[str, tf.Tensor]:
+    def of_pixels(pixels: tf.Tensor, *others: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = tf.shape(pixels)[0]
         # oneDNN's convolution returns a wrong shape for an empty batch (TensorFlow 2.18), so one
         # image is appended and its result removed.
         filler = tf.zeros([tf.cast(batch == 0, tf.int32), *shape], tf.uint8)
         filled = tf.concat([pixels, filler], 0)
-        outputs = of_inputs(normalize(filled, serving.normalization))
+        outputs = of_inputs(normalize(filled, serving.normalization), *others)
         return {name: output[:batch] for name, output in outputs.items()}
 
-    return tf.function(
-        of_pixels, [tf.TensorSpec([None, *shape], tf.uint8, name="pixels")], autograph=False
-    )
+    spec = tf.TensorSpec([None, *shape], tf.uint8, name="pixels")
+    return tf.function(of_pixels, [spec, *more], autograph=False)
 
 
-def decoded(images: tf.Tensor, serving: Serving) -> tf.Tensor:
-    """Decode the central squares of encoded images, string [b]; uint8 [b, size, size, 3]."""
-    size = serving.image_size
+def decoded(images: tf.Tensor, serving: Serving, choose: Window | None = None) -> tf.Tensor:
+    """Decode a part of encoded images, string [b], by default the central square, to uint8
+    [b, size, size, 3].
+    """
+    size, part = serving.image_size, choose or central_window(serving.eval_crop)
     # On the CPU, as in the evaluation, because a GPU might round pixels differently.
     with tf.device("CPU:0"):
         return tf.map_fn(
-            lambda encoded: central_image(encoded, size, serving.eval_crop),
+            lambda encoded: window_image(encoded, size, part),
             _checked(images),
             fn_output_signature=tf.TensorSpec([size, size, 3], tf.uint8),
         )

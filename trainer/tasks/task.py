@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import fsum
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
@@ -142,7 +143,7 @@ class Task(ABC):
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Return what an evaluation adds up of each example, float32 [b, n], and the columns of
+        """Return what an evaluation counts of each example, float32 [b, n], and the columns of
         `Predictions`, each [b, ...].
 
         Args:
@@ -151,10 +152,15 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def evaluation(self, sums: Array) -> Evaluation:
-        """Return the result, given the sums of what `evaluated` counts over all examples and ranks,
-        float64 [n].
+    def evaluation(self, counted: Array) -> Evaluation:
+        """Return the result, given what `evaluated` counts of all examples, float64 [examples, n].
+        It may not depend on how they are divided over ranks; `sums` does not.
         """
+
+    @staticmethod
+    def sums(counted: Array) -> list[float]:
+        """Return the sums over axis 0, each rounded once, whatever the order of the rows."""
+        return [fsum(column) for column in counted.T.tolist()]
 
     @abstractmethod
     def write_predictions(

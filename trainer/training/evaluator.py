@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
-from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def gather(mine: Predictions, begin: int, world: Communicator) -> Predictions:
 
 
 class Evaluator:
-    """A compiled forward pass that adds up what a task counts."""
+    """A compiled forward pass, and what a task counts in it."""
 
     def __init__(
         self,
@@ -64,8 +63,8 @@ class Evaluator:
         example of the share."""
 
     def run(self, batches: Iterable[dict[str, Any]]) -> Evaluation:
-        """Evaluate this rank's batches and add up the counts of all ranks. The sums are rounded
-        once, so they depend neither on the number of ranks nor on that of batches.
+        """Evaluate this rank's batches, and join the counts of all ranks in the order of examples,
+        so the result depends neither on the number of ranks nor on that of batches.
 
         Args:
             batches: Batches of this rank's share. Examples of weight 0 are padding and not counted.
@@ -86,8 +85,7 @@ class Evaluator:
         )
         mine = np.concatenate(counts)[counted]
         everything = chain(*self._communicator.gather(mine.tolist()))
-        sums = [fsum(column) for column in zip(*everything, strict=True)]
-        return self._task.evaluation(np.asarray(sums))
+        return self._task.evaluation(np.asarray(list(everything)))
 
     def logits(self, images: Array) -> Array:
         """Apply the network to images, uint8 [b, size, size, 3]."""

@@ -91,6 +91,7 @@ def test_the_image_of_endpoints_has_the_scoring_script_and_nothing_of_jobs():
         "score.py",
         "batching.py",
         "segmentation.py",
+        "detection.py",
         "page.html",
         "access_log.py",
         "logging.json",

@@ -281,7 +281,7 @@ def test_a_folder_without_images_is_refused(score, tmp_path):
     assert not (tmp_path / "scores").exists()
 
 
-def test_a_model_whose_results_are_no_table_is_refused(score, run, tmp_path):
+def test_a_model_of_a_task_that_is_not_known_is_refused(score, run, tmp_path):
     export = tmp_path / "export"
     (export / "saved_model").mkdir(parents=True)
     (export / "saved_model" / "saved_model.pb").write_bytes(b"")
@@ -289,4 +289,4 @@ def test_a_model_whose_results_are_no_table_is_refused(score, run, tmp_path):
     (export / "export.json").write_text(json.dumps({**facts, "task": "depth"}))
     status, _, err = score("--output", tmp_path / "scores", "--model", export)
     assert status == 4
-    assert "is a model for depth, whose results do not fit into a table" in err
+    assert "is a model for depth, which this version does not know" in err

@@ -41,6 +41,7 @@ OPTIONS = (
 TRAININGS = {
     "digits": ("--preset", "digits"),
     "segmentation": ("--preset", "scenes", "--model.width", "8"),
+    "detection": ("--preset", "shapes"),
     "head-groups": ("--preset", "digits", "--head.groups", str(RANKS)),
     "averaging": (
         *("--preset", "digits", "--averaging.every", "4"),
@@ -217,7 +218,8 @@ def inject(watched, fault, chance):
     else:
         watched.require(watched.trains, RESUME_TIMEOUT_SECONDS, "it trains")
         time.sleep(chance.uniform(0.0, 1.5))
-        phase = fault.phase
+        reached = partial(_reached, watched, phase)
+        watched.require(reached, RESUME_TIMEOUT_SECONDS, f"it reaches the phase {phase}")
         watched.require(
             lambda: _reached(watched, phase),
             RESUME_TIMEOUT_SECONDS,

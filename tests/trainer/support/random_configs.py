@@ -96,7 +96,11 @@ def values(leaf, hint=None):
 
 
 def mend_network(picked, value):
-    """Choose a network that fits the task, and no other one beside a builder."""
+    """Choose a network that fits the task, and no other one beside a builder; and what a detection
+    needs besides.
+    """
+    if value("task") == "detection":
+        picked |= {"data.eval_crop": 1.0, "optimizer.label_smoothing": 0.0, "data.augment": "none"}
     per = TASKS[value("task")].per
     if value("model.builder") is not None:
         picked["model.network"] = "resnet"

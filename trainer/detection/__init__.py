@@ -1,0 +1,1 @@
+"""Object detection: boxes and classes of the objects in an image."""

@@ -1,0 +1,165 @@
+"""`python -m trainer prepare detection`: images and their boxes, as COCO or YOLO describes them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from common.errors import ConfigError
+from common.text import plural
+from trainer.data.manifest import Manifest
+from trainer.data.pixels.treatment import Encoded, RejectedError
+from trainer.data.prepare.input_files import ImageFile, Inputs, StoredFile, in_folder
+from trainer.data.prepare.job import prepare
+from trainer.data.prepare.pool import WorkThrough, work_through
+from trainer.data.prepare.rejected import RejectedFile
+from trainer.detection.boxes import Box, UnfitBoxError, fitted, main_class, pack
+from trainer.detection.data import coco, yolo
+from trainer.detection.data.options import PrepareDetectionOptions
+from trainer.detection.leaf import BOXES
+from trainer.errors import DataError
+
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"})
+
+
+class Annotations(Protocol):
+    """The boxes of a data set as a format describes them; the same in every process."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes in the order of labels."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for the user."""
+
+    def files(self) -> Iterator[tuple[str, StoredFile, int]]:
+        """Yield each image with its split, empty if it has none, and a number that changes when its
+        annotations do. The fault of a file says why it cannot be used.
+        """
+
+    def boxes(self, name: str, width: int, height: int) -> tuple[list[Box], int, int]:
+        """Return the boxes of an image, and the width and height for which they were made.
+
+        Args:
+            name: Path of the image in its folder.
+            width: Width of the image, in pixels.
+            height: Height of the image, in pixels.
+
+        Raises:
+            RejectedError: They cannot be read, or are for another image.
+        """
+
+
+@dataclass(frozen=True)
+class BoxFiles:
+    """The boxes of a data set, checked; see `TargetFiles`."""
+
+    annotations: Annotations
+    unfit: str
+    """What becomes of a box that does not fit: reject or drop."""
+    most: int
+    """Most boxes of an image."""
+
+    def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[dict[str, bytes], int]:
+        """See `TargetFiles.read`: the boxes, and the class of the largest object."""
+        found, width, height = self.annotations.boxes(name, image.width, image.height)
+        same_shape = abs(width * image.height - height * image.width) <= max(
+            width, height, image.width, image.height
+        )
+        if (width, height) != (image.width, image.height) and not (resize and same_shape):
+            turned = (width, height) == (image.height, image.width)
+            why = ", as if it were not turned upright as its EXIF says" if turned else ""
+            raise RejectedError(
+                f"has {image.width} x {image.height} pixels, but its boxes are for {width} x"
+                f" {height}{why}"
+            )
+        kept = []
+        for box in found:
+            try:
+                kept.append(fitted(box, width, height, len(self.annotations.classes)))
+            except UnfitBoxError as error:
+                if self.unfit == "reject":
+                    raise RejectedError(f"{error} (--unfit-boxes drop leaves it out)") from error
+        if len(kept) > self.most:
+            raise RejectedError(f"has {len(kept)} boxes, more than --most-boxes {self.most}")
+        return {BOXES: pack(kept, width, height)}, main_class(kept)
+
+
+def prepare_detection(
+    options: PrepareDetectionOptions, command: str, work_through: WorkThrough = work_through
+) -> Manifest:
+    """Write images and their boxes as a data set.
+
+    Raises:
+        ConfigError: A folder or file is not given or does not exist, or classes are missing.
+        DataError: The annotations cannot be read or contradict each other; or see `job.prepare`.
+    """
+    folder, output = Path(options.input), Path(options.output)
+    problems = [
+        f"--annotations: no file {file}" for file in options.annotations if not Path(file).is_file()
+    ]
+    if not options.input or not folder.is_dir():
+        found = f"no folder {options.input}" if options.input else "name the folder of the images"
+        problems.append(f"--input: {found}")
+    elif output.resolve().is_relative_to(folder.resolve()):
+        problems.append(f"--output: {output} is inside --input")
+    if problems:
+        raise ConfigError(problems)
+    files = tuple(file for file in in_folder(folder, folder) if not file.fault)
+    images = {file.path: file for file in files if Path(file.path).suffix.lower() in IMAGE_SUFFIXES}
+    if not images:
+        raise DataError(f"{folder}: has no images ({', '.join(sorted(IMAGE_SUFFIXES))})")
+    named = [Path(file) for file in options.annotations]
+    jsons = named or coco.annotation_files(folder, files)
+    annotations: Annotations
+    if jsons:
+        if options.classes:
+            raise ConfigError(["--classes: COCO's files have names of classes; leave it out"])
+        annotations = coco.read(jsons, images)
+    else:
+        annotations = yolo.read(folder, files, images, options.classes)
+    targets = BoxFiles(annotations, options.unfit_boxes, options.most_boxes)
+    inputs = replace(listed(targets, len(images)), targets=targets)
+    return prepare(inputs, output, options, command, options.held_out, work_through)
+
+
+def listed(targets: BoxFiles, images: int) -> Inputs:
+    """Return the images of which annotations tell. If only some of them have a split, the others
+    are rejected.
+
+    Raises:
+        DataError: There are none, or there are held-out images but none for training.
+    """
+    annotations = targets.annotations
+    everything = list(annotations.files())
+    splits = {split for split, file, _ in everything if not file.fault}
+    if not splits:
+        example = next((f": {file.path} {file.fault}" for _, file, _ in everything), "")
+        raise DataError(f"no image has annotations{example}")
+    if "train" not in splits and "" not in splits:
+        raise DataError(
+            f"all {plural(len(everything), 'image')} are held out, by the word in the name of their"
+            " folder or file; training images are in a folder or file called train"
+        )
+    # Of unnamed images beside those of a split, the unnamed ones are for training, as in COCO
+    # files called instances.json and instances_val.json.
+    rest = "train" if "validation" in splits else ""
+
+    def files() -> Iterator[ImageFile | RejectedFile]:
+        for split, file, changed in everything:
+            chosen = split if splits != {"train"} and split else rest
+            if file.fault:
+                yield RejectedFile(chosen, file.path, file.fault)
+                continue
+            # Whatever changes a record must change the hash of the listing as well.
+            marks = file.changed + changed + 2 * targets.most + (targets.unfit == "drop")
+            yield ImageFile(chosen, file.path, 0, file.container, 0, file.size, marks)
+
+    used = sum(not file.fault for _, file, _ in everything)
+    notes = list(annotations.notes)
+    if images > used:
+        notes.append(
+            f"left out, because no annotations name them: {plural(images - used, 'image')}"
+        )
+    return Inputs(annotations.classes, files, notes=tuple(notes))

@@ -1,0 +1,157 @@
+"""The embedded data set for detection: geometric shapes on photographs, 96 x 96 pixels.
+
+The photographs are the two of scikit-learn, which is installed anyway: training images show shapes
+on one of them, held-out images on the other one. Everything follows from the number of an image.
+"""
+
+import io
+import random
+from collections.abc import Callable, Sequence
+from math import cos, pi, sin
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from PIL import Image, ImageDraw
+from sklearn.datasets import load_sample_image
+
+from trainer.data.builtin.writer import write_data_set
+from trainer.data.example import Record
+from trainer.data.manifest import Manifest, Normalization
+from trainer.detection.boxes import Box, main_class, pack
+from trainer.detection.data.options import PrepareShapesOptions
+from trainer.detection.leaf import BOXES
+
+SIZE: Final = 96
+"""Height and width of an image, in pixels."""
+TRAINING_IMAGES: Final = 1600
+VALIDATION_IMAGES: Final = 200
+TRAINING_PHOTOGRAPH, VALIDATION_PHOTOGRAPH = "china.jpg", "flower.jpg"
+SHAPES_PER_IMAGE: Final = (1, 5)
+"""Fewest and most shapes that are tried; one that would cover another is left out."""
+RADII: Final = (8.0, 24.0)
+"""Smallest and largest radius of a shape, in pixels."""
+_SMOOTH: Final = 4
+"""Factor at which shapes are drawn, to be shrunk with smooth edges."""
+
+Array = np.ndarray[Any, Any]
+Points = Sequence[tuple[float, float]]
+
+
+def _around(*radii: float, turn: float = 0.0) -> Points:
+    """Return points around the middle at equal angles, at radii in turn."""
+    step = 2 * pi / len(radii)
+    return [(r * cos(turn + n * step), r * sin(turn + n * step)) for n, r in enumerate(radii)]
+
+
+_CROSS: Final[Points] = [
+    *((0.35, 0.35), (1, 0.35), (1, -0.35), (0.35, -0.35), (0.35, -1), (-0.35, -1)),
+    *((-0.35, -0.35), (-1, -0.35), (-1, 0.35), (-0.35, 0.35), (-0.35, 1), (0.35, 1)),
+]
+
+SHAPES: Final[dict[str, Callable[[], Points]]] = {
+    "circle": lambda: _around(*[1.0] * 48),
+    "square": lambda: _around(*[1.0] * 4, turn=pi / 4),
+    "triangle": lambda: _around(*[1.0] * 3, turn=-pi / 2),
+    "star": lambda: _around(*[1.0, 0.4] * 5, turn=-pi / 2),
+    "cross": lambda: _CROSS,
+}
+CLASSES: Final = tuple(SHAPES)
+
+
+def shapes(photograph: str, count: int) -> list[Record]:
+    """Return images with their boxes as records.
+
+    Args:
+        photograph: File name of one of scikit-learn's photographs.
+        count: Number of images.
+    """
+    background = load_sample_image(photograph)
+    return [_shapes(background, f"{photograph} {number}") for number in range(count)]
+
+
+def _shapes(photograph: Array, name: str) -> Record:
+    chance = random.Random(name)
+    image = _window(photograph, chance)
+    boxes: list[Box] = []
+    for _ in range(chance.randint(*SHAPES_PER_IMAGE)):
+        label, radius = chance.randrange(len(CLASSES)), chance.uniform(*RADII)
+        x, y = (chance.uniform(radius, SIZE - radius) for _ in "xy")
+        turn = chance.uniform(-0.3, 0.3)
+        points = [
+            (x + radius * (a * cos(turn) - b * sin(turn)),
+             y + radius * (a * sin(turn) + b * cos(turn)))
+            for a, b in SHAPES[CLASSES[label]]()
+        ]  # fmt: skip
+        across, down = zip(*points, strict=True)
+        left, top = (max(min(side), 0.0) for side in (across, down))
+        right, bottom = (min(max(side), float(SIZE)) for side in (across, down))
+        box = Box(left, top, right, bottom, label)
+        if any(_touch(box, other) for other in boxes):
+            continue
+        image = _drawn(image, points, chance)
+        boxes.append(box)
+    data = io.BytesIO()
+    image.save(data, format="PNG")
+    label = main_class(boxes)
+    return Record(
+        data.getvalue(), "PNG", SIZE, SIZE, label, CLASSES[label], f"{name}.png",
+        more={BOXES: pack(boxes, SIZE, SIZE)},
+    )  # fmt: skip
+
+
+def _touch(one: Box, other: Box) -> bool:
+    return (
+        min(one.right, other.right) > max(one.left, other.left)
+        and min(one.bottom, other.bottom) > max(one.top, other.top)
+    )  # fmt: skip
+
+
+def _window(photograph: Array, chance: random.Random) -> Image.Image:
+    """Return a random square of a photograph: of random size, turned, inverted or not, and with its
+    colour channels in random order, so that one photograph is varied.
+    """
+    side = chance.randint(SIZE, min(photograph.shape[:2]))
+    y, x = (chance.randint(0, length - side) for length in photograph.shape[:2])
+    square = Image.fromarray(photograph[y : y + side, x : x + side])
+    small = np.asarray(square.resize((SIZE, SIZE), Image.Resampling.BOX))
+    turned = np.rot90(small, chance.randrange(4))[..., chance.sample(range(3), 3)]
+    return Image.fromarray(np.ascontiguousarray(255 - turned if chance.random() < 0.5 else turned))
+
+
+def _drawn(image: Image.Image, points: Points, chance: random.Random) -> Image.Image:
+    """Draw a shape in a colour that differs from what is there."""
+    cover = Image.new("L", (SIZE * _SMOOTH,) * 2)
+    ImageDraw.Draw(cover).polygon([(x * _SMOOTH, y * _SMOOTH) for x, y in points], fill=255)
+    cover = cover.resize((SIZE, SIZE), Image.Resampling.BOX)
+    pixels, part = np.asarray(image, np.float64), np.asarray(cover, np.float64)[..., None] / 255.0
+    dark = (pixels * part).sum() / max(part.sum() * 3, 1.0) > 127
+    colour = np.array([chance.uniform(0, 90) if dark else chance.uniform(165, 255) for _ in "rgb"])
+    return Image.fromarray((pixels + part * (colour - pixels)).round().astype(np.uint8))
+
+
+def _normalization(records: Sequence[Record]) -> Normalization:
+    """Return mean and standard deviation of the pixels of all images, by channel."""
+    pixels = np.stack([np.asarray(Image.open(io.BytesIO(record.encoded))) for record in records])
+    mean, std = (
+        tuple(round(float(value), 3) for value in statistic(pixels.astype(np.float64), (0, 1, 2)))
+        for statistic in (np.mean, np.std)
+    )
+    return Normalization(mean, std)  # type: ignore[arg-type]
+
+
+def run(options: PrepareShapesOptions, *_: object) -> None:
+    """`python -m trainer prepare shapes`; see `prepare_shapes`."""
+    prepare_shapes(options.output)
+
+
+def prepare_shapes(output: str) -> Manifest:
+    """Write the data set and its manifest, complete or not at all.
+
+    Raises:
+        DataError: The folder exists and contains something else.
+    """
+    train = shapes(TRAINING_PHOTOGRAPH, TRAINING_IMAGES)
+    validation = shapes(VALIDATION_PHOTOGRAPH, VALIDATION_IMAGES)
+    command = f"python -m trainer prepare shapes --output {output}"
+    return write_data_set(Path(output), train, validation, CLASSES, _normalization(train), command)

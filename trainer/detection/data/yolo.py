@@ -1,0 +1,212 @@
+"""Labels in YOLO's text files: a line for each object, CLASS X Y WIDTH HEIGHT with the middle and
+the size of its box as fractions of the image, or CLASS and the corners of its outline, X Y X Y ...
+
+The labels of images/a.jpg are in labels/a.txt, where `images` is the last folder of that name in
+the path, or else in a.txt beside the image. An image without such a file has no objects.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from common.text import plural
+from trainer.data.pixels.treatment import RejectedError
+from trainer.data.prepare.input_files import StoredFile
+from trainer.data.prepare.splits import split_of
+from trainer.detection.boxes import Box
+from trainer.errors import DataError
+
+NAMES: Final = ("classes.txt", "obj.names", "_darknet.labels")
+"""Files with the name of a class in each line."""
+
+
+@dataclass(frozen=True)
+class YoloBoxes:
+    """See `Annotations`."""
+
+    folder: Path
+    classes: tuple[str, ...]
+    listed: tuple[tuple[str, StoredFile, int], ...]
+    """What `files` yields."""
+    labels: Mapping[str, str]
+    """File of the labels of each image that has one, both as paths in the folder."""
+    notes: tuple[str, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "listed": ()}
+
+    def files(self) -> Iterator[tuple[str, StoredFile, int]]:
+        """See `Annotations.files`."""
+        return iter(self.listed)
+
+    def boxes(self, name: str, width: int, height: int) -> tuple[list[Box], int, int]:
+        """See `Annotations.boxes`; fractions fit an image of any size."""
+        file = self.labels.get(name)
+        if file is None:
+            return [], width, height
+        try:
+            lines = (self.folder / file).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise RejectedError(f"has labels, {file}, that cannot be read ({error})") from error
+        boxes = [
+            _box(f"line {number} of {file}", line.split(), width, height)
+            for number, line in enumerate(lines, 1)
+            if line.strip()
+        ]
+        return boxes, width, height
+
+
+def _box(where: str, words: Sequence[str], width: int, height: int) -> Box:
+    """Read a line.
+
+    Raises:
+        RejectedError: It is not one of a box or an outline.
+    """
+    try:
+        label, *numbers = map(float, words)
+    except ValueError as error:
+        raise RejectedError(f"has labels that are no numbers in {where}: {' '.join(words)}") from (
+            error
+        )
+    if label != int(label) if isfinite(label) else True:
+        raise RejectedError(f"has a class that is no whole number in {where}: {words[0]}")
+    # Some tools write corners of exactly 1 a little larger.
+    if any(not -0.01 <= number <= 1.01 for number in numbers):
+        raise RejectedError(
+            f"has numbers that are not fractions of the image, 0 to 1, in {where}:"
+            f" {' '.join(words)}; divide pixels by width and height"
+        )
+    if len(numbers) == 4:
+        x, y, across, down = numbers
+        corners = (x - across / 2, y - down / 2, x + across / 2, y + down / 2)
+    elif len(numbers) >= 6 and len(numbers) % 2 == 0:
+        xs, ys = numbers[0::2], numbers[1::2]
+        corners = (min(xs), min(ys), max(xs), max(ys))
+    else:
+        raise RejectedError(
+            f"has {len(words)} numbers in {where}; an object has its class and x, y, width and"
+            " height, or its class and the corners of its outline"
+        )
+    left, top, right, bottom = corners
+    return Box(
+        left * width, top * height, right * width, bottom * height, int(label), where=where
+    )  # fmt: skip
+
+
+def read(
+    folder: Path,
+    files: Sequence[StoredFile],
+    images: Mapping[str, StoredFile],
+    classes: tuple[str, ...],
+) -> YoloBoxes:
+    """Find the labels of images and the names of the classes.
+
+    Args:
+        folder: Folder of the data set.
+        files: All files in it.
+        images: Those that are images, by path.
+        classes: Names that the user gave; empty to find them in files.
+
+    Raises:
+        DataError: No image has labels, or there are no names.
+    """
+    by_path = {file.path: file for file in files}
+    labels = {path: label for path in images if (label := _labels_of(path)) in by_path}
+    if not labels:
+        example = next(iter(images))
+        raise DataError(
+            f"{folder}: has no annotations. For COCO, put the JSON of instances into the folder or"
+            f" name it with --annotations; for YOLO, {example} would have its labels in"
+            f" {_labels_of(example)}"
+        )
+    names, described = _names(folder, files, classes)
+    words = {path: _split(path, described) for path in images}
+    # A test split is held out only if there is no other.
+    unused = "test" if "validation" in words.values() else ""
+    listed = []
+    for path, file in images.items():
+        split = words[path]
+        if split and split == unused:
+            continue
+        found = by_path.get(labels.get(path, ""))
+        changed = found.changed + found.size if found else 0
+        listed.append(("train" if split == "train" else "validation" if split else "", file,
+                       changed))  # fmt: skip
+    bare = len(images) - len(labels)
+    notes = [f"{plural(bare, 'image')} without a file of labels: taken as without objects"]
+    return YoloBoxes(folder, names, tuple(listed), labels, tuple(notes if bare else ()))
+
+
+def _labels_of(path: str) -> str:
+    """Return the path of the labels of an image."""
+    parts = path.rpartition(".")[0].split("/")
+    folders = [number for number, part in enumerate(parts[:-1]) if part.lower() == "images"]
+    if folders:
+        parts[folders[-1]] = "labels"
+    return "/".join(parts) + ".txt"
+
+
+def _split(path: str, described: Mapping[str, str]) -> str:
+    """Return the split of an image: that of its folder in data.yaml, or the word in its path."""
+    folders = [folder for folder in described if path.startswith(f"{folder}/")]
+    if folders:
+        return described[max(folders, key=len)]
+    folder = path.rpartition("/")[0]
+    return split_of("".join("-" if letter.isdigit() else letter for letter in folder))
+
+
+def _names(
+    folder: Path, files: Sequence[StoredFile], given: tuple[str, ...]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the names of the classes, and the splits of folders that data.yaml names."""
+    found, splits = _described(folder, files)
+    lists = (folder / file.path for file in files if file.path.rpartition("/")[2] in NAMES)
+    if not (given or found):
+        first = next(lists, None)
+        lines = first.read_text(encoding="utf-8-sig").splitlines() if first else []
+        found = tuple(line.strip() for line in lines if line.strip())
+    names = given or found
+    if not names:
+        raise DataError(
+            f"{folder}: no file has the names of the classes; write data.yaml with names, or name"
+            " the classes in their order with --classes"
+        )
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{folder}: two classes are called {twice[0]!r}; give them other names")
+    return names, splits
+
+
+def _described(folder: Path, files: Sequence[StoredFile]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return what the first YAML file with names says; nothing without one."""
+    for path in (folder / f.path for f in files if f.path.endswith((".yaml", ".yml"))):
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise DataError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from error
+        names = content.get("names") if isinstance(content, dict) else None
+        if isinstance(names, dict):
+            if sorted(names) != list(range(len(names))):
+                raise DataError(f"{path}: its names must be numbered from 0 without gaps")
+            names = [names[number] for number in sorted(names)]
+        if isinstance(names, list) and names:
+            return tuple(map(str, names)), _folders(folder, path, content)
+    return (), {}
+
+
+def _folders(folder: Path, file: Path, content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the splits of the folders that a data.yaml names, wherever it thinks that it is."""
+    splits = {}
+    for word, split in (("train", "train"), ("val", "validation"), ("test", "test")):
+        places = content.get(word) or []
+        for place in [places] if isinstance(places, str) else places:
+            bases = (file.parent / str(content.get("path") or ""), file.parent, folder)
+            inside = [base / str(place).removeprefix("../") for base in bases]
+            known = next((p for p in inside if p.is_dir() and folder in p.parents), None)
+            if known:
+                splits[known.relative_to(folder).as_posix()] = split
+    return splits

@@ -1,0 +1,124 @@
+"""The leaf of object detection. Standard library only."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from common.annotations import Bounds
+from common.program import Command
+from trainer.leaf import Leaf
+from trainer.task_descriptions import (
+    Answers,
+    EmbeddedDataSet,
+    Metric,
+    Network,
+    Suggestion,
+    TaskDescription,
+)
+
+BOXES: Final = "image/object/boxes"
+"""Key of the boxes of a record; see `trainer.detection.boxes`."""
+EXTRA: Final = 8
+"""Outputs of a location besides those of the classes; see `trainer.detection.network`."""
+
+
+@dataclass(frozen=True)
+class DetectionOptions:
+    """What a run that learns to detect objects takes of its records."""
+
+    boxes: Annotated[int, Bounds(at_least=1, at_most=1000)] = 100
+    """Most boxes of an image; a record with more is an error. Each takes memory in every image of a
+    batch, for every location of the network."""
+
+
+def locations(size: int) -> int:
+    """Return the locations of the pyramid P3 to P7 at an image size."""
+    return sum((-(-size // stride)) ** 2 for stride in (8, 16, 32, 64, 128))
+
+
+def _problems(config: Any) -> list[str]:
+    if config.task != DETECTION.name:
+        return []
+    problems = []
+    if config.data.eval_crop != 1.0:
+        problems.append("--data.eval-crop: an evaluation sees whole images; set it to 1")
+    if config.data.augment == "shift":
+        problems.append("--data.augment: boxes are not shifted; use random-resized-crop or none")
+    if config.optimizer.label_smoothing:
+        problems.append("--optimizer.label-smoothing: the focal loss has no smoothing; set it to 0")
+    return problems
+
+
+DETECTION: Final = TaskDescription(
+    name="detection",
+    code="trainer.detection.task:Detection",
+    targets="trainer.detection.targets:Boxes",
+    training=Metric("train_iou", "training IoU"),
+    evaluation=(
+        Metric("map", "mAP"),
+        Metric("map50", "mAP at 0.5"),
+        Metric("map_small", "mAP of small objects"),
+        Metric("map_medium", "mAP of medium objects"),
+        Metric("map_large", "mAP of large objects"),
+    ),
+    about=(
+        "Mean average precision as COCO defines it, over IoU 0.5 to 0.95; sizes divide at 32 x 32"
+        " and 96 x 96 pixels; 0 where there are no such objects."
+    ),
+    report="trainer.detection.report:sections",
+    per="location",
+    logits=lambda size, outputs: [locations(size), outputs + EXTRA],
+    answers=Answers(
+        frozenset({"boxes", "scores", "class_ids", "class_names"}),
+        "scores",
+        "trainer.detection.serving:read_answers",
+        tabular=False,
+        draw="trainer.detection.drawing:draw_answers",
+    ),
+    embedded=EmbeddedDataSet("shapes", "trainer.detection.data.shapes:prepare_shapes", 1600),
+    suggestion=Suggestion("shapes", "fcos-small", images="objects"),
+    features={BOXES: "trainer.detection.boxes:stored_boxes_fault"},
+    prepare="prepare detection",
+)
+
+LEAF: Final = Leaf(
+    key="detection",
+    options=DetectionOptions,
+    problems=_problems,
+    task=DETECTION,
+    networks={
+        "fcos": Network(
+            "trainer.detection.network:build_fcos",
+            64,
+            "location",
+            "FCOS, P3 to P7, on ResNet{depth} of width {width}",
+            ("depth", "width", "stem"),
+        ),
+        "fcos-small": Network(
+            "trainer.detection.network:build_small_fcos",
+            32,
+            "location",
+            "FCOS with three levels on ResNet{depth} of width {width}",
+            ("depth", "width", "stem"),
+        ),
+    },
+    presets={
+        "shapes": "trainer.detection.preset:SHAPES",
+        "objects": "trainer.detection.preset:OBJECTS",
+    },
+    commands=(
+        Command(
+            "prepare detection",
+            "data",
+            "write images and boxes of COCO or YOLO",
+            "trainer.detection.data.prepare:prepare_detection",
+            "trainer.detection.data.options:PrepareDetectionOptions",
+        ),
+        Command(
+            "prepare shapes",
+            "data",
+            "write the embedded images with boxes: shapes on photographs",
+            "trainer.detection.data.shapes:run",
+            "trainer.detection.data.options:PrepareShapesOptions",
+        ),
+    ),
+)

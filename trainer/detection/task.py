@@ -1,0 +1,114 @@
+"""Object detection: loss, metrics and files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from trainer.detection.average_precision import Image, Precision, average_precision
+from trainer.detection.files import write_predictions
+from trainer.detection.found import MOST, find_objects
+from trainer.detection.leaf import DETECTION
+from trainer.detection.loss import losses
+from trainer.detection.serving import serving_module
+from trainer.detection.targets import COLUMNS, IGNORED
+from trainer.task_descriptions import TaskDescription
+from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
+
+_FOUND = MOST * 6
+
+
+class Detection(Task):
+    """Predicts boxes and classes. Logits are [b, locations, classes + 8], see
+    `trainer.detection.network`; targets are float32 [b, 1 + boxes, 7], see
+    `trainer.detection.targets`.
+    """
+
+    description: ClassVar[TaskDescription] = DETECTION
+
+    def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
+        """See `Task.mirrored`."""
+        left, top, right, *others = tf.unstack(target[:, 1:], axis=-1)
+        # Rows without a box stay zero.
+        there = tf.cast(others[2] > 0, tf.float32)
+        rows = tf.stack([there - right, top, there - left, *others], -1)
+        other = tf.concat([target[:, :1], rows], 1)
+        return tf.where(flip[:, None, None], other, target)
+
+    def training(
+        self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `Task.training`: the loss of FCOS, and the mean IoU of the positive locations."""
+        del smoothing
+        loss, iou = losses(logits, target)
+        return loss, iou
+
+    def evaluated(
+        self, logits: tf.Tensor, target: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """See `Task.evaluated`. Counts the loss and 1; what is found and what is there follow, and
+        are the columns `found`, [b, 600], and `target`.
+        """
+        loss, _ = losses(logits, target)
+        found = tf.reshape(find_objects(logits), [-1, _FOUND])
+        true = tf.reshape(target, [-1, int(np.prod(target.shape[1:]))])
+        counts = tf.concat([loss[:, None], tf.ones_like(loss)[:, None], found, true], 1)
+        return counts, {"found": found, "target": true}
+
+    def evaluation(self, counted: Array) -> Evaluation:
+        """See `Task.evaluation`. A mean over sizes of which there are no objects is 0."""
+        loss, count = self.sums(counted[:, :2])
+        precision = self._precision(counted[:, 2 : 2 + _FOUND], counted[:, 2 + _FOUND :])
+        values = {
+            "map": precision.mean(),
+            "map50": precision.mean(threshold=0.5),
+            **{f"map_{size}": precision.mean(size) for size in ("small", "medium", "large")},
+        }
+        metrics = {key: max(value, 0.0) for key, value in values.items()}
+        return Evaluation(metrics, loss / count, round(count))
+
+    def _precision(self, found: Array, target: Array) -> Precision:
+        return average_precision(as_images(found, target), self.classes)
+
+    def write_predictions(
+        self, folder: Path, predictions: Predictions, held_out: HeldOut
+    ) -> dict[str, Any]:
+        """See `Task.write_predictions`: predictions.csv, classes.csv, curves.csv and overlays."""
+        found, target = (np.asarray(predictions[name], float) for name in ("found", "target"))
+        images = as_images(found, target)
+        precision = average_precision(images, self.classes)
+        return write_predictions(folder, predictions.index, images, precision, held_out)
+
+    def serving_module(
+        self, model: keras.Model, serving: Serving
+    ) -> tuple[tf.Module, dict[str, Signature]]:
+        """See `trainer.detection.serving.serving_module`."""
+        return serving_module(model, serving)
+
+
+def as_images(found: Array, target: Array) -> Sequence[Image]:
+    """Return what the metric compares, in pixels, from rows that `Detection.evaluated` returned."""
+    return [
+        as_image(one, true)
+        for one, true in zip(
+            found.reshape(-1, MOST, 6), target.reshape(len(found), -1, COLUMNS), strict=True
+        )
+    ]
+
+
+def as_image(found: Array, target: Array) -> Image:
+    """Return what the metric compares of one image.
+
+    Args:
+        found: Objects that `find_objects` returned, [`MOST`, 6].
+        target: Target, [1 + boxes, 7].
+    """
+    pixels = np.tile(target[0, :2], 2)
+    there, mine = target[1:][target[1:, 5] > 0], found[found[:, 4] > 0]
+    return Image(
+        there[:, :4] * pixels, there[:, 4], there[:, 5] == IGNORED, there[:, 6],
+        mine[:, :4] * pixels, mine[:, 4], mine[:, 5],
+    )  # fmt: skip
