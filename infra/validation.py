@@ -220,10 +220,12 @@ def _resource_group(settings: Settings) -> Iterator[str]:
         "vault.existing": settings.vault.existing,
     }
     for key, service in services.items():
-        if service is not None and not service.lower().startswith(f"{group.lower()}/"):
+        outside = service is not None and not service.lower().startswith(f"{group.lower()}/")
+        if outside and settings.roles == "declared":
             yield (
                 f"{key}: is outside resource_group.existing, but the stack would assign roles on "
-                "it; use a resource of that group, or let the stack declare one"
+                "it; set roles to existing, so that the owner of the subscription assigns them, "
+                "use a resource of that group, or let the stack declare one"
             )
 
 
@@ -320,12 +322,12 @@ CHECKS = (
     Check(("clusters",), _build_cluster),
     Check(("clusters", "subscription"), _cores),
     Check(("network",), network_checks.address_space),
-    Check(("network",), network_checks.existing_network),
+    Check(("network", "subscription.id"), network_checks.existing_network),
     Check(("network",), network_checks.connections),
     Check(("network",), network_checks.private_dns),
     Check(("network", "storage", "registry", "vault"), network_checks.existing_endpoints),
     Check(
-        ("resource_group", "subscription.id", "network", "storage", "registry", "vault"),
+        ("resource_group", "roles", "subscription.id", "network", "storage", "registry", "vault"),
         _resource_group,
     ),
     Check(("network", "clusters"), network_checks.address_plan),

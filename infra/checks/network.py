@@ -55,6 +55,12 @@ def existing_network(settings: Settings) -> Iterator[str]:
     network, existing = settings.network, settings.network.existing
     if existing is None:
         return
+    if existing.virtual_network.split("/")[2].lower() != settings.subscription.id.lower():
+        yield (
+            f"network.existing.virtual_network: is not in subscription.id "
+            f"{settings.subscription.id}; nodes of a workspace can only be in a network of its own "
+            "subscription"
+        )
     taken = {
         "training_subnet": existing.training_subnet,
         "build_subnet": existing.build_subnet,

@@ -28,6 +28,8 @@ class Principal:
     type: authorization.PrincipalType = authorization.PrincipalType.SERVICE_PRINCIPAL
     """Always set: without it Azure looks the principal up in a directory that may not show it yet,
     and fails with PrincipalNotFound."""
+    identity: pulumi.Input[str] = ""
+    """Id of the identity; empty for a group of people."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Scope:
     ) -> "Scope":
         """Return one blob container of this account as a scope."""
         id_ = pulumi.Output.concat(self.id, "/blobServices/default/containers/", name)
-        return Scope(label, id_, ready, self.subscription)
+        return Scope(label, id_, [*self.ready, *ready], self.subscription)
 
     @property
     def subscription(self) -> str | None:
@@ -65,7 +67,8 @@ def grant(
     opts: pulumi.ResourceOptions,
     condition: str | None = None,
 ) -> list[pulumi.Resource]:
-    """Assign roles to a principal on a scope.
+    """Assign roles to a principal on a scope, or wait for the assignments of the subscription's
+    owner.
 
     The names of assignments are known before anything is deployed. A principal that is recreated
     keeps them, and Azure rejects a duplicate name, so the old assignment is deleted first.
@@ -78,17 +81,21 @@ def grant(
         opts: Options of the assignments.
         condition: Condition of the assignments, if any.
     """
+    subscription = scope.subscription or context.subscription
+    if not context.assigns:
+        return [
+            found
+            for role in role_ids
+            for found in _await_assignment(context, principal, scope, role, opts, condition)
+        ]
     options = pulumi.ResourceOptions.merge(
         opts,
         pulumi.ResourceOptions(delete_before_replace=True, depends_on=list(scope.ready) or None),
     )
-    subscription = scope.subscription or context.subscription
     return [
         authorization.RoleAssignment(
-            f"{principal.label}-{scope.label}-{roles.NAMES[role].lower().replace(' ', '-')}",
-            role_assignment_name=context.names.role_assignment(
-                f"{context.subscription}/{scope.label}", principal.label, role
-            ),
+            _label(principal, scope, role),
+            role_assignment_name=_name(context, principal, scope, role),
             principal_id=principal.id,
             principal_type=principal.type,
             role_definition_id=roles.definition_id(subscription, role),
@@ -99,6 +106,57 @@ def grant(
         )
         for role in role_ids
     ]
+
+
+def _await_assignment(
+    context: StackContext,
+    principal: Principal,
+    scope: Scope,
+    role: str,
+    opts: pulumi.ResourceOptions,
+    condition: str | None,
+) -> list[pulumi.Resource]:
+    """Add an assignment to those that the owner of the subscription makes; return it as Azure has
+    it. Nothing waits for the roles of people, so these are not read.
+
+    Reading fails while the assignment is missing, which ends the deployment before the first
+    resource that needs it.
+    """
+    name = _name(context, principal, scope, role)
+    context.roles.append(
+        {
+            "name": name,
+            "label": _label(principal, scope, role),
+            "principal_id": principal.id,
+            "principal_type": principal.type.value,
+            "identity": principal.identity,
+            "role": roles.NAMES[role],
+            "role_id": role,
+            "scope": scope.id,
+            "condition": condition or "",
+        }
+    )
+    if principal.type != authorization.PrincipalType.SERVICE_PRINCIPAL:
+        return []
+    id_ = pulumi.Output.concat(
+        scope.id, "/providers/Microsoft.Authorization/roleAssignments/", name
+    )
+    wait = pulumi.ResourceOptions(depends_on=list(scope.ready) or None)
+    return [
+        authorization.RoleAssignment.get(
+            _label(principal, scope, role), id_, pulumi.ResourceOptions.merge(opts, wait)
+        )
+    ]
+
+
+def _label(principal: Principal, scope: Scope, role: str) -> str:
+    return f"{principal.label}-{scope.label}-{roles.NAMES[role].lower().replace(' ', '-')}"
+
+
+def _name(context: StackContext, principal: Principal, scope: Scope, role: str) -> str:
+    return context.names.role_assignment(
+        f"{context.subscription}/{scope.label}", principal.label, role
+    )
 
 
 class Identities(Component):
@@ -130,7 +188,8 @@ class Identities(Component):
 
     def principal(self, role: IdentityRole) -> Principal:
         """Return the identity of a duty as a principal for role assignments."""
-        return Principal(role, self.by_role[role].principal_id)
+        identity = self.by_role[role]
+        return Principal(role, identity.principal_id, identity=identity.id)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
-from pulumi_azure_native import containerregistry, keyvault, storage
+from pulumi_azure_native import containerregistry, keyvault, managedidentity, storage
 from pulumi_azure_native import machinelearningservices as ml
 
 from infra.catalog import roles
@@ -34,6 +34,8 @@ class CustomerKey:
     identity_client_id: pulumi.Input[str]
     ready: Sequence[pulumi.Resource]
     """Resources that must exist before a service can use the key."""
+    service_side: bool
+    """Whether the workspace's metadata stay in Microsoft's subscription."""
 
 
 class EncryptionKey(Component):
@@ -78,14 +80,18 @@ def encryption(
     own = settings.of(EncryptionSettings)
     if not own.customer_managed_keys:
         return None
-    identity = identities.by_role[IDENTITY]
-    granted = grant(
-        context,
-        identities.principal(IDENTITY),
-        Scope("vault", vault.id),
-        [roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER],
-        pulumi.ResourceOptions(parent=identities),
-    )
+    in_identities = pulumi.ResourceOptions(parent=identities)
+    granted: list[pulumi.Resource] = []
+    if own.identity is None:
+        identity = identities.by_role[IDENTITY]
+        role = [roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER]
+        principal, scope = identities.principal(IDENTITY), Scope("vault", vault.id)
+        granted = grant(context, principal, scope, role, in_identities)
+    else:
+        # Its owner has given it the role.
+        identity = managedidentity.UserAssignedIdentity.get(
+            f"identity-{IDENTITY}", own.identity, in_identities
+        )
     if own.key_uri is None:
         key = EncryptionKey(context, vault.name).key
         return KeyEncryption(
@@ -98,6 +104,7 @@ def encryption(
                 identity_id=identity.id,
                 identity_client_id=identity.client_id,
                 ready=[key, *granted],
+                service_side=own.service_side,
             )
         )
     host, name, _ = own.key_uri.removeprefix("https://").replace("/keys/", "/").split("/")
@@ -111,6 +118,7 @@ def encryption(
             identity_id=identity.id,
             identity_client_id=identity.client_id,
             ready=granted,
+            service_side=own.service_side,
         )
     )
 
@@ -160,6 +168,11 @@ class KeyEncryption(Encryption):
                 lambda identity: {identity: containerregistry.UserIdentityPropertiesArgs()}
             ),
         )
+
+    @property
+    def service_side(self) -> bool | None:
+        """Whether the workspace's encrypted metadata stay in Microsoft's subscription."""
+        return self._key.service_side or None
 
     def workspace(self) -> ml.EncryptionPropertyArgs:
         """Return the encryption of the workspace, which refers to one version of the key."""

@@ -29,17 +29,22 @@ def _own(settings: Settings) -> bool:
     return settings.of(EncryptionSettings).customer_managed_keys
 
 
+def _identity(settings: Settings) -> str:
+    existing = settings.of(EncryptionSettings).identity
+    return resource_ids.name(existing) if existing else settings.names.identity(IDENTITY)
+
+
 ENCRYPTION_IDENTITY = Expected(
-    lambda s: f"the identity {s.names.identity('encryption')}",
-    lambda given, s: resource_ids.name(str(given)) == s.names.identity(IDENTITY),
+    lambda s: f"the identity {_identity(s)}",
+    lambda given, s: resource_ids.name(str(given)) == _identity(s),
     when=_own,
 )
 
 USER_ASSIGNED = only_if(_own, exactly("UserAssigned"))
 
 ENCRYPTION_IDENTITIES = Expected(
-    lambda s: f"the identity {s.names.identity('encryption')} alone",
-    lambda given, s: [resource_ids.name(id_) for id_ in given] == [s.names.identity(IDENTITY)],
+    lambda s: f"the identity {_identity(s)} alone",
+    lambda given, s: [resource_ids.name(id_) for id_ in given] == [_identity(s)],
     when=_own,
 )
 """A list of ids, or a mapping by id, as the service has it."""
@@ -70,6 +75,9 @@ FACTS = Facts(
                 "encryption.identity.userAssignedIdentity": ENCRYPTION_IDENTITY,
                 "encryption.keyVaultProperties.keyIdentifier": only_if(_own, ANYTHING),
                 "encryption.keyVaultProperties.keyVaultArmId": only_if(_own, ANYTHING),
+                "enableServiceSideCMKEncryption": only_if(
+                    lambda s: s.of(EncryptionSettings).service_side, exactly(value=True)
+                ),
             },
             KEY_KIND: {
                 "properties.kty": one_of("RSA", "RSA-HSM"),

@@ -32,6 +32,11 @@ class Azure(mocks.Mocks):
             return str(args.inputs["subscriptionId"]), {}
         if not args.typ.startswith("azure-native:"):
             return "", {}
+        if args.resource_id:
+            kind = args.typ.rsplit(":", 1)[-1]
+            return args.resource_id, _identity(
+                {}, args.resource_id
+            ) if kind == "UserAssignedIdentity" else {}
         inputs = plain(args.inputs)
         # A provider of the stack's own is referred to as URN::ID.
         subscription = (args.provider or "").rpartition("::")[2] or self._subscription

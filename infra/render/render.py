@@ -41,6 +41,8 @@ class Rendered:
     """Stack output `data_account`."""
     hooks: Mapping[str, pulumi.ResourceHook]
     """Resource hooks by name."""
+    roles: Sequence[Mapping[str, str]]
+    """Stack output `roles`: what the owner of the subscription assigns."""
 
 
 def render(stack: str, overrides: Mapping[str, object]) -> list[Resource]:
@@ -72,7 +74,13 @@ def run(stack: str, overrides: Mapping[str, object]) -> Rendered:
     engine.SETTINGS.callbacks = monitor
     with _no_collection():
         exported = _program()
-    return Rendered(monitor.recorded, exported["platform"], exported["data_account"], monitor.hooks)
+    return Rendered(
+        monitor.recorded,
+        exported["platform"],
+        exported["data_account"],
+        monitor.hooks,
+        exported.get("roles", ()),
+    )
 
 
 def _program() -> dict[str, Any]:
@@ -120,7 +128,7 @@ def show(
     )
     options = parser.parse_args(arguments)
     try:
-        use(render(options.stack, _overrides(options.changes)), options)
+        use(render(options.stack, overrides_of(options.changes)), options)
         if "id" not in configuration(options.stack)[1].get("subscription", {}):
             print(
                 f"note: subscription.id is not set in Pulumi.{options.stack}.yaml; ids and globally"
@@ -133,7 +141,7 @@ def show(
     return 0
 
 
-def _overrides(texts: Sequence[str]) -> dict[str, object]:
+def overrides_of(texts: Sequence[str]) -> dict[str, object]:
     """Parse settings by key; a value that is not JSON is text, as in a stack's file."""
     overrides: dict[str, object] = {}
     for text in texts:

@@ -4,6 +4,11 @@ from infra.catalog import vm_sizes
 
 THEIRS = "/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/theirs/providers"
 VNET = f"{THEIRS}/Microsoft.Network/virtualNetworks/hub"
+OWN_VNET = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/network/providers"
+    "/Microsoft.Network/virtualNetworks/spoke"
+)
+"""In the subscription of the stacks, as Azure Machine Learning requires of nodes."""
 ZONES = "/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/dns"
 DEFAULT = f"{THEIRS}/Microsoft.Storage/storageAccounts/theirdefault"
 DATA = f"{THEIRS}/Microsoft.Storage/storageAccounts/theirdata"
@@ -16,10 +21,10 @@ GROUP_OF_PEOPLE = "33333333-3333-3333-3333-33333333333{}"
 
 NETWORK = {
     "network.existing": {
-        "virtual_network": VNET,
-        "training_subnet": f"{VNET}/subnets/nodes",
-        "build_subnet": f"{VNET}/subnets/images",
-        "endpoints_subnet": f"{VNET}/subnets/endpoints",
+        "virtual_network": OWN_VNET,
+        "training_subnet": f"{OWN_VNET}/subnets/nodes",
+        "build_subnet": f"{OWN_VNET}/subnets/images",
+        "endpoints_subnet": f"{OWN_VNET}/subnets/endpoints",
     }
 }
 HUB = {"network.peer_with": [VNET], "network.peer_address_spaces": ["10.0.0.0/16"]}
