@@ -132,7 +132,6 @@ TABLE: Final = (
         "the owner of the subscription has not assigned this role yet (roles: existing)",
         "give the owner the script that `make roles STACK=NAME ARGS=--script` prints, and run the"
         " same command again afterwards",
-        kinds="authorization:RoleAssignment",
     ),
     Refusal(
         _words("AuthorizationFailed"),
