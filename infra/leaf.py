@@ -94,6 +94,8 @@ class Leaf:
     """Returns its subnets in the declared network, by `Settings`."""
     identities: Callable[[Any], tuple[str, ...]] = lambda _: ()
     """Returns the roles of the identities that it needs besides those of clusters."""
+    assigned: Callable[[Any], Mapping[str, str | None]] = lambda _: {}
+    """Returns ids of existing resources that it assigns roles on, by their settings."""
     endpoints: Callable[[Any], Mapping[str, Endpoint]] = lambda _: {}
     """Returns the kinds of its private endpoints, whose zones the network must resolve."""
     beginnings: Callable[[Any], tuple[Beginning, ...]] = lambda _: ()

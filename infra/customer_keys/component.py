@@ -80,12 +80,14 @@ def encryption(
     own = settings.of(EncryptionSettings)
     if not own.customer_managed_keys:
         return None
+    key_vault = own.key_vault or vault.id
     in_identities = pulumi.ResourceOptions(parent=identities)
     granted: list[pulumi.Resource] = []
     if own.identity is None:
         identity = identities.by_role[IDENTITY]
         role = [roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER]
-        principal, scope = identities.principal(IDENTITY), Scope("vault", vault.id)
+        label = "key-vault" if own.key_vault else "vault"
+        principal, scope = identities.principal(IDENTITY), Scope(label, key_vault)
         granted = grant(context, principal, scope, role, in_identities)
     else:
         # Its owner has given it the role.
@@ -111,7 +113,7 @@ def encryption(
     return KeyEncryption(
         CustomerKey(
             name=name,
-            vault_id=vault.id,
+            vault_id=key_vault,
             vault_uri=f"https://{host}/",
             uri=f"https://{host}/keys/{name}",
             version_uri=own.key_uri,

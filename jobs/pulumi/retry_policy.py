@@ -79,5 +79,9 @@ def waiting(failed: Sequence[Failure]) -> dict[str, str]:
 
 
 def advice(failed: Sequence[Failure]) -> str:
-    """Return what to do about the failures, one line for each that is known."""
-    return "".join(f"\n{one.name}: {one.cure}" for one in failed if one.cure is not None)
+    """Return what to do about the failures that are known, one line for each cure."""
+    names: dict[str, list[str]] = {}
+    for one in failed:
+        if one.cure is not None:
+            names.setdefault(one.cure, []).append(one.name)
+    return "".join(f"\n{', '.join(those)}: {cure}" for cure, those in names.items())

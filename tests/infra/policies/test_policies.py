@@ -58,6 +58,12 @@ def test_no_rule_fires_on_any_option(stack, name):
     assert [one.message for one in violations] == []
 
 
+def test_a_stack_whose_owner_assigns_the_roles_declares_none():
+    owned = dataclasses.replace(SETTINGS, roles="existing")
+    assignments = {one.name for one in STACK if one.kind == "authorization:RoleAssignment"}
+    assert {name for rule, name in found(STACK, owned) if rule == "no-owner"} == assignments
+
+
 def test_names_of_rules_are_unique_and_usable_by_pulumi():
     names = [rule.name for rule in pack.ALL]
     assert len(set(names)) == len(names)

@@ -14,6 +14,7 @@ DEFAULT = f"{THEIRS}/Microsoft.Storage/storageAccounts/theirdefault"
 DATA = f"{THEIRS}/Microsoft.Storage/storageAccounts/theirdata"
 REGISTRY = f"{THEIRS}/Microsoft.ContainerRegistry/registries/theirRegistry"
 VAULT = f"{THEIRS}/Microsoft.KeyVault/vaults/theirvault"
+THEIR_IDENTITY = f"{THEIRS}/Microsoft.ManagedIdentity/userAssignedIdentities/their-encryption"
 ROUTES = f"{THEIRS}/Microsoft.Network/routeTables/to-firewall"
 LOGS = f"{THEIRS}/Microsoft.OperationalInsights/workspaces/theirlogs"
 OWN_GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/landing-zone"
@@ -138,6 +139,28 @@ OPTIONS = {
     | ENDPOINTS
     | {"network.existing_dns_zones": ZONES},
     "their group": {"resource_group.existing": OWN_GROUP},
+    "roles of the owner": {"roles": "existing"},
+    "their group, their services, roles of the owner": {
+        "resource_group.existing": OWN_GROUP,
+        "roles": "existing",
+    }
+    | SERVICES
+    | NETWORK
+    | ENDPOINTS
+    | {
+        "network.existing_dns_zones": ZONES,
+        "encryption.customer_managed_keys": True,
+        "encryption.service_side": True,
+        "encryption.key_uri": "https://theirvault.vault.azure.net/keys/platform/0123456789abcdef",
+        "encryption.identity": THEIR_IDENTITY,
+    },
+    "a key in another vault": {
+        "encryption.customer_managed_keys": True,
+        "encryption.key_vault": VAULT,
+        "encryption.key_uri": "https://theirvault.vault.azure.net/keys/platform/0123456789abcdef",
+    },
+    "service-side keys": KEYS | {"encryption.service_side": True},
+    "no budget offered": {"budget.offered": False},
     "ignored tags": {"ignored_tags": ["CostCentre", "created by"]},
     "everything on": {
         "profile": "allowlisted",

@@ -88,9 +88,3 @@ def test_the_roles_are_those_that_the_stack_would_have_declared(world):
         for one in world.azure.resources.of_kind(KIND)
     }  # fmt: skip
     assert made == declared
-
-
-def test_a_teardown_deletes_no_role_of_the_owner(world):
-    world.cloud.pulumi("destroy", "--yes")
-    refused = [one for one in world.azure.requests if one.status == 403]
-    assert not [one for one in refused if "roleAssignments" in one.path]
