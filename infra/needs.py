@@ -29,7 +29,7 @@ PROVIDERS: Final = (
 """Resource providers of the trunk. Azure registers none by itself for what a program creates."""
 _ENDPOINT_ADDRESSES: Final = {"default_storage": 2, "data_storage": 1, "registry": 2, "vault": 1}
 """Addresses that the endpoints of a service take at least; that of the workspace takes one more."""
-_OFF: Final = (None, [], "Disabled")
+_OFF: Final[tuple[object, ...]] = (None, [], "Disabled")
 _SERVICES: Final[Mapping[str, tuple[str, Mapping[str, tuple[object, ...]], str]]] = {
     "storage.existing_default": (
         "2023-05-01",

@@ -59,9 +59,15 @@ def render(stack: str, overrides: Mapping[str, object]) -> list[Resource]:
     return run(stack, overrides).resources
 
 
-def run(stack: str, overrides: Mapping[str, object]) -> Rendered:
-    """Render a stack as `render` does, and return the outputs and hooks too."""
-    project, values = configuration(stack)
+def run(stack: str, overrides: Mapping[str, object], file: Path | None = None) -> Rendered:
+    """Render a stack as `render` does, and return the outputs and hooks too.
+
+    Args:
+        stack: Name of the stack.
+        overrides: Settings by dotted keys, which replace those of the file.
+        file: File of the settings; None is the stack's own.
+    """
+    project, values = configuration(stack, file)
     for key, value in overrides.items():
         values = assign(values, key, value)
     values = with_subscription(values)
