@@ -12,7 +12,7 @@ from infra.naming import IN_NETWORK, Limit, Name
 from infra.needs import NETWORK_VERSION, provider
 from infra.setting_types import Guid, id_of
 from infra.settings import Settings
-from infra.subnets import address_range, private_range_problems
+from infra.subnets import WIDEST_ALLOWED, address_range, private_range_problems
 
 PublicKey = Annotated[
     str,
@@ -191,6 +191,11 @@ def _way(settings: Settings) -> Iterator[str]:
             yield f"{at}: {text!r} is not an IPv4 address or range, such as 203.0.113.0/24"
         elif not range_.is_global:
             yield f"{at}: {text} is not a public address; use the one that the internet sees"
+        elif range_.prefixlen < WIDEST_ALLOWED:
+            yield (
+                f"{at}: {text} is a large part of the internet; use ranges of /{WIDEST_ALLOWED} or "
+                "smaller, or leave the list empty"
+            )
     if access.existing_bastion is None:
         return
     if access.bastion_allowed_addresses:

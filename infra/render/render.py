@@ -41,6 +41,8 @@ class Rendered:
     """Stack output `data_account`."""
     hooks: Mapping[str, pulumi.ResourceHook]
     """Resource hooks by name."""
+    providers: Mapping[str, Mapping[str, Any]]
+    """Inputs of the providers by name."""
     roles: Sequence[Mapping[str, str]]
     """Stack output `roles`: what the owner of the subscription assigns."""
 
@@ -72,7 +74,7 @@ def run(stack: str, overrides: Mapping[str, object], file: Path | None = None) -
         values = assign(values, key, value)
     values = with_subscription(values)
     pulumi.runtime.set_all_config({f"{project}:{key}": encode(v) for key, v in values.items()})
-    monitor = Monitor(values["subscription"]["id"])
+    monitor = Monitor()
     # Each run has its own stack, which `set_mocks` creates if there is none.
     engine.ROOT.set(None)
     pulumi.runtime.set_mocks(monitor.mocks, project, stack, preview=False, monitor=monitor)
@@ -85,6 +87,7 @@ def run(stack: str, overrides: Mapping[str, object], file: Path | None = None) -
         exported["platform"],
         exported["data_account"],
         monitor.hooks,
+        monitor.providers,
         exported.get("roles", ()),
     )
 

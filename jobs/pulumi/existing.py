@@ -26,7 +26,9 @@ def look_up(manager: ResourceManager, needs: Sequence[Need], *, deployed: bool) 
     Raises:
         UserError: Something does not exist, or is not as the stack needs it; with all problems.
     """
-    found, unasked, problems = 0, [], []
+    found = 0
+    unasked: list[str] = []
+    problems: list[str] = []
     for need in needs:
         try:
             problems += _problems(manager, need, deployed=deployed)

@@ -15,7 +15,10 @@ DATA = f"{THEIRS}/Microsoft.Storage/storageAccounts/theirdata"
 REGISTRY = f"{THEIRS}/Microsoft.ContainerRegistry/registries/theirRegistry"
 VAULT = f"{THEIRS}/Microsoft.KeyVault/vaults/theirvault"
 THEIR_IDENTITY = f"{THEIRS}/Microsoft.ManagedIdentity/userAssignedIdentities/their-encryption"
-ROUTES = f"{THEIRS}/Microsoft.Network/routeTables/to-firewall"
+ROUTES = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/network/providers"
+    "/Microsoft.Network/routeTables/to-firewall"
+)
 LOGS = f"{THEIRS}/Microsoft.OperationalInsights/workspaces/theirlogs"
 OWN_GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/landing-zone"
 GROUP_OF_PEOPLE = "33333333-3333-3333-3333-33333333333{}"
