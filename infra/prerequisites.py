@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from infra import needs, stack_config
+from infra import stack_config
 from infra.catalog import roles
+from infra.checks import needs
 from infra.leaf import Beginning, Needed
 from infra.naming import GLOBAL
 from infra.outputs import Access, Priority

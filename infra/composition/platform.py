@@ -18,12 +18,12 @@ from infra.components.access import (
     Identities,
     JobAccess,
     JobScopes,
-    Scope,
     Scopes,
     WorkspaceAccess,
 )
 from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs, Clusters
+from infra.components.grants import Scope
 from infra.components.monitoring import Monitoring, MonitoringArgs
 from infra.components.private_link import PrivateEndpoint
 from infra.components.workspace import Datastores, Workspace, WorkspaceArgs

@@ -8,9 +8,10 @@ from pulumi_azure_native import containerregistry, keyvault, managedidentity, st
 from pulumi_azure_native import machinelearningservices as ml
 
 from infra.catalog import roles
-from infra.components.access import Identities, Scope, grant
+from infra.components.access import Identities
 from infra.components.base import Component, Service, StackContext
 from infra.components.encryption import Encryption, encrypted_services
+from infra.components.grants import Scope, grant
 from infra.customer_keys.leaf import IDENTITY, KEY, EncryptionSettings
 from infra.settings import Settings
 

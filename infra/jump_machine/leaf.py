@@ -6,10 +6,10 @@ from typing import Annotated, Final, Literal
 
 from common.annotations import Pattern
 from infra.catalog.network_rules import Rule, Surroundings
+from infra.checks.needs import NETWORK_VERSION, provider
 from infra.jump_machine import network_rules
 from infra.leaf import Check, Leaf, Needed, Subnet
 from infra.naming import IN_NETWORK, Limit, Name
-from infra.needs import NETWORK_VERSION, provider
 from infra.setting_types import Guid, id_of
 from infra.settings import Settings
 from infra.subnets import WIDEST_ALLOWED, address_range, private_range_problems

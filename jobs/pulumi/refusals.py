@@ -184,7 +184,7 @@ TABLE: Final = (
         + _words("BudgetNotSupported", "UnsupportedOffer", "SubscriptionTypeNotSupported"),
         "Cost Management has no budgets for this subscription's offer",
         "set budget.offered to false, and watch the costs elsewhere",
-        kinds="consumption:Budget",
+        kinds="consumption:",
     ),
     Refusal(
         r"(?i)EncryptionAtHost.{0,80}not enabled",
