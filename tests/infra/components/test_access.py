@@ -7,7 +7,7 @@ from infra.render.mocks import guid
 from infra.resources import COMPUTE, IDENTITY, WORKSPACE, of_kind, requirements
 from tests.infra.support.production import WRITES_BLOBS
 from tests.infra.support.stacks import ran, rendered
-from tests.infra.support.variants import GROUP_OF_PEOPLE, OPTIONS, SERVICES
+from tests.infra.support.variants import ASSIGNING, GROUP_OF_PEOPLE, OPTIONS, SERVICES
 
 PEOPLE = OPTIONS["people"]
 GROUPS = ("publishers", "scientists", "operators")
@@ -134,10 +134,6 @@ def test_a_role_on_a_container_waits_until_the_container_exists():
     }.items():
         [one] = [one for one in assignments(resources) if one.name == name]
         assert f"azure-native:{container}" in needed[one.key]
-
-
-ASSIGNING = [name for name, option in OPTIONS.items() if option.get("roles") != "existing"]
-"""Options of stacks that assign their roles themselves."""
 
 
 @pytest.mark.parametrize("option", ASSIGNING)

@@ -179,6 +179,9 @@ OPTIONS = {
     | KEYS,
 }
 
+ASSIGNING = [name for name, option in OPTIONS.items() if option.get("roles") != "existing"]
+"""Those of stacks that assign their roles themselves."""
+
 LOWEST: dict[str, object] = {"subscription.low_priority_cores": None, "subscription.sizes": []}
 SIZES = {
     size.name: {"clusters.gpu.size": size.name, "clusters.gpu.max_nodes": 1} | LOWEST
