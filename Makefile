@@ -244,6 +244,12 @@ snapshots: $(INFRA) ## Write what the stacks declare to tests/infra/snapshots, f
 diagram: $(INFRA) ## Print a picture of what a stack declares, without Azure: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render.diagram $(STACK) $(ARGS)
 
+roles: $(INFRA) ## List the roles that the owner of the subscription assigns (roles: existing): STACK=dev, ARGS=--script or --json
+	@$(INFRA_PYTHON) -m infra.render.roles $(STACK) $(ARGS)
+
+egress: $(INFRA) ## List what nodes must reach, for the owner of an existing network: STACK=dev
+	@$(INFRA_PYTHON) -m infra.render.egress $(STACK) $(ARGS)
+
 costs: $(INFRA) ## Show the monthly cost of a stack while no job runs: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render.costs $(STACK) $(ARGS)
 

@@ -59,6 +59,27 @@ class Beginning:
 
 
 @dataclass(frozen=True)
+class Needed:
+    """Something that must exist in Azure before a deployment."""
+
+    check: str
+    """Name of the check before a deployment; several needs are one check."""
+    setting: str
+    """Setting that names it, or its own name."""
+    id: str
+    version: str
+    """API version."""
+    holds: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    """Accepted values by path; None is a value that is left out."""
+    cure: str = ""
+    """What to do if it does not exist, or has another value."""
+    addresses: int = 0
+    """Addresses that a subnet must have room for."""
+    linked_to: str | None = None
+    """Id of the network that a DNS zone must be linked to."""
+
+
+@dataclass(frozen=True)
 class Leaf:
     """What a feature adds to the trunk. Everything is optional."""
 
@@ -73,10 +94,14 @@ class Leaf:
     """Returns its subnets in the declared network, by `Settings`."""
     identities: Callable[[Any], tuple[str, ...]] = lambda _: ()
     """Returns the roles of the identities that it needs besides those of clusters."""
+    assigned: Callable[[Any], Mapping[str, str | None]] = lambda _: {}
+    """Returns ids of existing resources that it assigns roles on, by their settings."""
     endpoints: Callable[[Any], Mapping[str, Endpoint]] = lambda _: {}
     """Returns the kinds of its private endpoints, whose zones the network must resolve."""
     beginnings: Callable[[Any], tuple[Beginning, ...]] = lambda _: ()
     """Returns months that Azure must still accept."""
+    needs: Callable[[Any], tuple[Needed, ...]] = lambda _: ()
+    """Returns what must exist in Azure, by `Settings`."""
     encryption: str | None = None
     """MODULE:NAME of a function that returns another `Encryption` of the services' data, or None to
     keep the trunk's; called with the stack's `Settings`, context, vault and identities."""

@@ -7,16 +7,19 @@ starts Pulumi. Derived from the settings alone.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from infra import stack_config
 from infra.catalog import roles
-from infra.leaf import Beginning
+from infra.checks import needs
+from infra.leaf import Beginning, Needed
 from infra.naming import GLOBAL
 from infra.outputs import Access, Priority
 from infra.settings import Settings
 from infra.validation import load
 
+Need: TypeAlias = Needed
+"""Something that must exist in Azure."""
 _ACCOUNT = "Microsoft.Storage/storageAccounts"
 _RESOURCES = {
     "default_storage": (_ACCOUNT, "storage-default"),
@@ -58,6 +61,8 @@ class Prerequisites:
     """Settings that need a region with availability zones."""
     beginnings: tuple[Beginning, ...]
     """Months that Azure must still accept."""
+    existing: tuple[Needed, ...]
+    """What must exist in Azure."""
     prefix: str
     """Common beginning of all names of the project."""
     tags: Mapping[str, str]
@@ -131,6 +136,7 @@ def of(settings: Settings) -> Prerequisites:
         },
         zonal=tuple(key for key, needed in zonal.items() if needed),
         beginnings=tuple(one for leaf in settings.leaves for one in leaf.beginnings(settings)),
+        existing=needs.of(settings),
         prefix=settings.prefix,
         tags=dict(settings.tags),
         roles=tuple(sorted(roles.NAMES)),

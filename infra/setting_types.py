@@ -35,5 +35,6 @@ SubnetId = Annotated[str, id_of("Microsoft.Network/virtualNetworks", parent="/su
 StorageId = Annotated[str, id_of("Microsoft.Storage/storageAccounts")]
 RegistryId = Annotated[str, id_of("Microsoft.ContainerRegistry/registries")]
 VaultId = Annotated[str, id_of("Microsoft.KeyVault/vaults")]
+IdentityId = Annotated[str, id_of("Microsoft.ManagedIdentity/userAssignedIdentities")]
 LogWorkspaceId = Annotated[str, id_of("Microsoft.OperationalInsights/workspaces")]
 Region = Annotated[str, Pattern(r"[a-z][a-z0-9]+", "a region's short name, such as westeurope")]

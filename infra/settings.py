@@ -227,6 +227,11 @@ class Settings:
 
     resource_group: ResourceGroupSettings = field(default_factory=ResourceGroupSettings)
 
+    roles: Literal["declared", "existing"] = "declared"
+    """declared: the stack assigns the roles that its identities and people need. existing: the
+    owner of the subscription assigns them, as `make roles` lists them, and a deployment stops where
+    one that it needs is missing."""
+
     name_seed: str = ""
     """Any text; changing it changes the names with a hash. For when a name is taken, or still held
     by a deleted resource. Storage accounts, registry and vault that exist keep their names."""

@@ -13,6 +13,8 @@ SMALLEST_SUBNET = 29
 DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
 """Nodes use it for their containers, so no network that they communicate with may overlap it (Azure
 Machine Learning, "Secure a workspace with virtual networks")."""
+WIDEST_ALLOWED = 16
+"""Prefix length of the largest public range that may be allowed."""
 ENDPOINT_ADDRESSES = 27
 """Room for private endpoints. The workspace's takes 3, the registry's 2, each other 1 per group;
 Azure Monitor's private link scope takes more than ten."""

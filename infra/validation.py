@@ -19,7 +19,7 @@ from infra.leaf import Check
 from infra.leaves import LEAVES, SETTINGS
 from infra.naming import CLUSTER, CLUSTER_KEY
 from infra.settings import Settings
-from infra.subnets import address_range
+from infra.subnets import WIDEST_ALLOWED, address_range
 
 REQUIRED_TAGS = ("owner", "cost-center")
 OWN_TAGS = ("stack", "managed-by")
@@ -30,8 +30,8 @@ LONGEST_TAG, LONGEST_TAG_VALUE, UNTAGGABLE = 128, 256, set("<>%&\\?/")
 """Limits of tags (Azure Resource Manager, "Use tags"); names are shortest for storage accounts."""
 MOST_STORAGE_RULES = 400
 """Address rules per storage account (Azure Storage, "Configure firewalls")."""
-WIDEST_ALLOWED = 16
-"""Prefix length of the largest range that may be allowed."""
+RESERVED_TAGS = ("azure", "microsoft", "windows")
+"""Beginnings of tag names that Azure reserves (Azure Resource Manager, "Use tags")."""
 
 
 def load(values: Mapping[str, object]) -> Settings:
@@ -218,12 +218,15 @@ def _resource_group(settings: Settings) -> Iterator[str]:
         "storage.existing_data": settings.storage.existing_data,
         "registry.existing": settings.registry.existing,
         "vault.existing": settings.vault.existing,
+        **{name: id_ for leaf in LEAVES for name, id_ in leaf.assigned(settings).items()},
     }
     for key, service in services.items():
-        if service is not None and not service.lower().startswith(f"{group.lower()}/"):
+        outside = service is not None and not service.lower().startswith(f"{group.lower()}/")
+        if outside and settings.roles == "declared":
             yield (
                 f"{key}: is outside resource_group.existing, but the stack would assign roles on "
-                "it; use a resource of that group, or let the stack declare one"
+                "it; set roles to existing, so that the owner of the subscription assigns them, "
+                "use a resource of that group, or let the stack declare one"
             )
 
 
@@ -244,6 +247,8 @@ def _profile(settings: Settings) -> Iterator[str]:
             f"allowed_addresses: {len(allowed)} ranges, but a storage account accepts at most "
             f"{MOST_STORAGE_RULES}"
         )
+    for names in _repeated(allowed).values():
+        yield f"allowed_addresses: contains {names[0]} twice; remove one"
     for i, text in enumerate(allowed):
         yield from (f"allowed_addresses[{i}]: {problem}" for problem in _allowed(text))
 
@@ -290,6 +295,11 @@ def _tags(settings: Settings) -> Iterator[str]:
     for name, value in settings.tags.items():
         if name.lower() in OWN_TAGS:
             yield f"tags.{name}: the stack sets this tag itself; choose another name"
+        if name.lower().startswith(RESERVED_TAGS):
+            yield (
+                f"tags.{name}: Azure reserves names that begin with {', '.join(RESERVED_TAGS)}; "
+                "choose another name"
+            )
         if len(name) > LONGEST_TAG or set(name) & UNTAGGABLE:
             yield (
                 f"tags.{name}: a tag name can have at most {LONGEST_TAG} characters and none of "
@@ -320,12 +330,12 @@ CHECKS = (
     Check(("clusters",), _build_cluster),
     Check(("clusters", "subscription"), _cores),
     Check(("network",), network_checks.address_space),
-    Check(("network",), network_checks.existing_network),
-    Check(("network",), network_checks.connections),
+    Check(("network", "subscription.id"), network_checks.existing_network),
+    Check(("network", "subscription.id"), network_checks.connections),
     Check(("network",), network_checks.private_dns),
     Check(("network", "storage", "registry", "vault"), network_checks.existing_endpoints),
     Check(
-        ("resource_group", "subscription.id", "network", "storage", "registry", "vault"),
+        ("resource_group", "roles", "subscription.id", "network", "storage", "registry", "vault"),
         _resource_group,
     ),
     Check(("network", "clusters"), network_checks.address_plan),

@@ -13,6 +13,7 @@ from rehearsal.machine_learning.nodes import Nodes
 from rehearsal.machine_learning.scheduler import Scheduler
 from rehearsal.options import PreemptionManner
 from rehearsal.resources.quotas import Quotas
+from rehearsal.resources.registrations import Registrations
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Admin:
     scheduler: Scheduler
     nodes: Nodes
     quotas: Quotas
+    registrations: Registrations
     manner: PreemptionManner
     """What happens to pre-empted jobs by default."""
 
@@ -59,10 +61,12 @@ class Admin:
             message=text,
             times=None,
         )
+        self.registrations.remove(namespace)
 
     def clear_faults(self) -> None:
-        """Remove all faults."""
+        """Remove all faults, and register all providers again."""
         self.faults.clear()
+        self.registrations.restore()
 
     def forget_requests(self) -> None:
         """Clear the log of requests."""

@@ -28,7 +28,9 @@ from rehearsal.resources import kinds
 from rehearsal.resources.account_operations import AccountOperations
 from rehearsal.resources.computes import COMPUTE, is_low_priority
 from rehearsal.resources.quotas import cores
+from rehearsal.resources.registrations import Registrations
 from rehearsal.resources.roles import Roles, Workers
+from rehearsal.resources.storage import ACCOUNT
 from rehearsal.resources.vaults import Secrets
 from rehearsal.serving.endpoints import (
     ADDRESS,
@@ -129,6 +131,8 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         self.runs, self.mlflow = machine_learning.runs, machine_learning.mlflow
         stack.callback(machine_learning.metadata.close)
         stack.callback(self.scheduler.close)
+        registrations = Registrations()
+        self.resources.register_computed(registrations.computed)
         quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url, roles)
         self.servers = Servers(
             options, self.folder / "servers", self.resources, self.blobs, self._reaper
@@ -149,6 +153,7 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
             self.scheduler,
             self.nodes,
             quotas,
+            registrations,
             options.preemption,
         )
         self._market = self._open_market(stack)
@@ -167,7 +172,21 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
             public={"/discovery": machine_learning.discover},
         )
         self._blob_gateway = BlobGateway(
-            self.azurite, self.identity, roles.allow, self.faults, self._log, trusted
+            self.azurite,
+            self.identity,
+            roles.allow,
+            self._accepts_keys,
+            self.faults,
+            self._log,
+            trusted,
+        )
+
+    def _accepts_keys(self, account: str) -> bool:
+        """Whether a storage account accepts its keys, and what is signed with them."""
+        return all(
+            one["properties"].get("allowSharedKeyAccess") is not False
+            for one in self.resources.of_kind(ACCOUNT)
+            if one["name"] == account
         )
 
     def _open_market(self, stack: contextlib.ExitStack) -> Market | None:

@@ -13,12 +13,9 @@ from infra.composition.parts import Declared, Platform
 def declare(platform: Platform) -> Declared | None:
     """Declare the budget of the stack."""
     settings = platform.settings
-    Budget(
-        platform.context,
-        settings.of(BudgetSettings),
-        settings.budget.emails,
-        platform.group_id,
-    )
+    own = settings.of(BudgetSettings)
+    if own.offered:
+        Budget(platform.context, own, settings.budget.emails, platform.group_id)
     return None
 
 

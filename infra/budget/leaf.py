@@ -27,6 +27,10 @@ class BudgetSettings:
     """First month of the budget. Azure accepts the current month or up to 12 months ahead, and no
     past month, so set it once and leave it."""
 
+    offered: bool = True
+    """Whether Cost Management offers budgets for the subscription's type, as it does for Enterprise
+    Agreements; false declares none."""
+
     actual_percent: tuple[Annotated[float, Bounds(0.01, 1000)], ...] = (80.0, 100.0)
     """Percentages of the amount at which actual spending is reported."""
 
@@ -51,8 +55,10 @@ def _percentages(settings: Settings) -> Iterator[str]:
 
 
 def _beginnings(settings: Settings) -> tuple[Beginning, ...]:
-    start = settings.of(BudgetSettings).start
-    return (Beginning("budget", "budget.start", start, "azure-native:consumption:Budget"),)
+    own = settings.of(BudgetSettings)
+    if not own.offered:
+        return ()
+    return (Beginning("budget", "budget.start", own.start, "azure-native:consumption:Budget"),)
 
 
 LEAF: Final = Leaf(

@@ -32,6 +32,9 @@ def _budget(
 ) -> Iterator[tuple[Resource | None, str]]:
     own = settings.of(BudgetSettings)
     budgets = of_kind(resources, BUDGET_KIND)
+    if not own.offered:
+        yield from ((one, "is declared, but budget.offered is false") for one in budgets)
+        return
     if not budgets:
         yield None, "has no budget"
     planned = {

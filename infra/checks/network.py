@@ -55,6 +55,12 @@ def existing_network(settings: Settings) -> Iterator[str]:
     network, existing = settings.network, settings.network.existing
     if existing is None:
         return
+    if existing.virtual_network.split("/")[2].lower() != settings.subscription.id.lower():
+        yield (
+            f"network.existing.virtual_network: is not in subscription.id "
+            f"{settings.subscription.id}; nodes of a workspace can only be in a network of its own "
+            "subscription"
+        )
     taken = {
         "training_subnet": existing.training_subnet,
         "build_subnet": existing.build_subnet,
@@ -66,10 +72,18 @@ def existing_network(settings: Settings) -> Iterator[str]:
                 f"network.existing.{name}: {subnet!r} is not in network.existing.virtual_network; "
                 "all three subnets must be in that network"
             )
-    if taken["endpoints_subnet"].lower() == taken["training_subnet"].lower():
+    if taken["endpoints_subnet"].lower() in (
+        taken["training_subnet"].lower(),
+        taken["build_subnet"].lower(),
+    ):
         yield (
-            "network.existing.endpoints_subnet: is also the training subnet; private endpoints "
-            "need a subnet of their own"
+            "network.existing.endpoints_subnet: is also a subnet of nodes; private endpoints need "
+            "a subnet of their own"
+        )
+    if taken["build_subnet"].lower() == taken["training_subnet"].lower():
+        yield (
+            "network.existing.build_subnet: is also the training subnet; only image builds may "
+            "reach the internet, so they need a subnet of their own"
         )
     for key, wish in (
         ("peer_with", "peer it"),
@@ -87,6 +101,12 @@ def existing_network(settings: Settings) -> Iterator[str]:
 def connections(settings: Settings) -> Iterator[str]:
     """Check peerings, gateway and DNS servers."""
     network = settings.network
+    own = settings.subscription.id.lower()
+    if network.route_table is not None and network.route_table.split("/")[2].lower() != own:
+        yield (
+            f"network.route_table: is not in subscription.id {own}; a subnet can only have a route "
+            "table of its own subscription"
+        )
     names = [resource_ids.name(peer).lower() for peer in network.peer_with]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield (

@@ -8,97 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
-from pulumi_azure_native import authorization, managedidentity
 from pulumi_azure_native import machinelearningservices as ml
+from pulumi_azure_native import managedidentity
 
-from infra.catalog import resource_ids, role_conditions, roles
+from infra.catalog import role_conditions, roles
 from infra.components.base import Component, StackContext
+from infra.components.grants import Principal, Scope, entra_group, grant
 from infra.naming import DUTY_IDENTITIES, RESULTS_CONTAINER, IdentityRole
 from infra.outputs import CONTEXTS_FOLDER, MODELS_FOLDER, RUNS_FOLDER
 from infra.settings import PeopleSettings
-
-
-@dataclass(frozen=True)
-class Principal:
-    """A principal to assign roles to."""
-
-    label: str
-    """Short and stable name: the assignment's name is derived from it."""
-    id: pulumi.Input[str]
-    type: authorization.PrincipalType = authorization.PrincipalType.SERVICE_PRINCIPAL
-    """Always set: without it Azure looks the principal up in a directory that may not show it yet,
-    and fails with PrincipalNotFound."""
-
-
-@dataclass(frozen=True)
-class Scope:
-    """A resource to assign roles on."""
-
-    label: str
-    id: pulumi.Input[str]
-    ready: Sequence[pulumi.Resource] = ()
-    """Resources that must exist before a role is assigned on it, as its id does not refer to
-    them."""
-    account_subscription: str | None = None
-    """Subscription of the account that a container is in, if the account existed before."""
-
-    def container(
-        self, label: str, name: pulumi.Input[str], ready: Sequence[pulumi.Resource] = ()
-    ) -> "Scope":
-        """Return one blob container of this account as a scope."""
-        id_ = pulumi.Output.concat(self.id, "/blobServices/default/containers/", name)
-        return Scope(label, id_, ready, self.subscription)
-
-    @property
-    def subscription(self) -> str | None:
-        """Subscription of a resource that existed before; None for one of the stack."""
-        if isinstance(self.id, str):
-            return resource_ids.parts(self.id)[0]
-        return self.account_subscription
-
-
-def grant(
-    context: StackContext,
-    principal: Principal,
-    scope: Scope,
-    role_ids: Sequence[str],
-    opts: pulumi.ResourceOptions,
-    condition: str | None = None,
-) -> list[pulumi.Resource]:
-    """Assign roles to a principal on a scope.
-
-    The names of assignments are known before anything is deployed. A principal that is recreated
-    keeps them, and Azure rejects a duplicate name, so the old assignment is deleted first.
-
-    Args:
-        context: Context of the stack.
-        principal: Principal that gets the roles.
-        scope: Resource that the roles apply to.
-        role_ids: GUIDs of the roles.
-        opts: Options of the assignments.
-        condition: Condition of the assignments, if any.
-    """
-    options = pulumi.ResourceOptions.merge(
-        opts,
-        pulumi.ResourceOptions(delete_before_replace=True, depends_on=list(scope.ready) or None),
-    )
-    subscription = scope.subscription or context.subscription
-    return [
-        authorization.RoleAssignment(
-            f"{principal.label}-{scope.label}-{roles.NAMES[role].lower().replace(' ', '-')}",
-            role_assignment_name=context.names.role_assignment(
-                f"{context.subscription}/{scope.label}", principal.label, role
-            ),
-            principal_id=principal.id,
-            principal_type=principal.type,
-            role_definition_id=roles.definition_id(subscription, role),
-            scope=scope.id,
-            condition=condition,
-            condition_version=role_conditions.VERSION if condition else None,
-            opts=options,
-        )
-        for role in role_ids
-    ]
 
 
 class Identities(Component):
@@ -130,7 +48,8 @@ class Identities(Component):
 
     def principal(self, role: IdentityRole) -> Principal:
         """Return the identity of a duty as a principal for role assignments."""
-        return Principal(role, self.by_role[role].principal_id)
+        identity = self.by_role[role]
+        return Principal(role, identity.principal_id, identity=identity.id)
 
 
 @dataclass(frozen=True)
@@ -378,11 +297,6 @@ class WorkspaceAccess(Component):
                 self.child_options(),
             )
         self.register_outputs({})
-
-
-def entra_group(label: str, group: str) -> Principal:
-    """Return an Entra group as a principal, by its object id."""
-    return Principal(label, group, authorization.PrincipalType.GROUP)
 
 
 def _assign(

@@ -1,7 +1,8 @@
 """What all components share: the context of the stack, and how resources are registered."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pulumi
 
@@ -23,6 +24,10 @@ class StackContext:
     protected: bool
     """Whether resources that hold data or cannot be recreated are protected from deletion and
     replacement."""
+    assigns: bool = True
+    """Whether the stack assigns roles; if not, the owner of the subscription does."""
+    roles: list[Mapping[str, pulumi.Input[Any]]] = field(default_factory=list)
+    """Roles that the owner of the subscription assigns; `access.grant` adds them."""
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,13 @@ class Encryption:
         """Return the encryption of the workspace."""
         return None
 
+    @property
+    def service_side(self) -> bool | None:
+        """Whether the workspace's encrypted metadata stay in Microsoft's subscription; None if they
+        are not encrypted with a key of yours.
+        """
+        return None
+
 
 def encrypted_services(*, files: bool) -> storage.EncryptionServicesArgs:
     """Return the services of a storage account, each encrypted with the account's key."""

@@ -17,6 +17,7 @@ IMMUTABLE = (
     ImmutableProperty("keyVault", ANOTHER),
     ImmutableProperty("enableDataIsolation", ANOTHER),
     ImmutableProperty("encryption.status", ANOTHER),
+    ImmutableProperty("enableServiceSideCMKEncryption", ANOTHER),
 )
 
 
@@ -87,6 +88,7 @@ class Workspace(Component):
                 serverless_compute_no_public_ip=True,
             ),
             encryption=args.encryption.workspace(),
+            enable_service_side_cmk_encryption=args.encryption.service_side,
             tags=context.tags,
             opts=self.child_options(
                 depends_on=args.depends_on,

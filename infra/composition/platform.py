@@ -6,7 +6,7 @@ their endpoints and role assignments belong to the stack and are deleted with it
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pulumi
@@ -18,12 +18,12 @@ from infra.components.access import (
     Identities,
     JobAccess,
     JobScopes,
-    Scope,
     Scopes,
     WorkspaceAccess,
 )
 from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs, Clusters
+from infra.components.grants import Scope
 from infra.components.monitoring import Monitoring, MonitoringArgs
 from infra.components.private_link import PrivateEndpoint
 from infra.components.workspace import Datastores, Workspace, WorkspaceArgs
@@ -66,7 +66,13 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     platform_services = services.declare(settings, context, identities)
     connected = connectivity.declare(settings, context, platform_services)
     endpoints = connectivity.service_endpoints(settings, context, connected, platform_services)
-    scopes = _scopes(platform_services, monitoring, endpoints)
+    ready = [
+        *platform_services.accounts_ready,
+        *(resource for endpoint in endpoints.values() for resource in endpoint.ready),
+    ]
+    # A role that the owner has not assigned yet ends a deployment, so all else comes first.
+    before_roles = [] if context.assigns else ready
+    scopes = _scopes(platform_services, monitoring, endpoints, before_roles)
     access = Access(context, identities, scopes, settings.people.publishers)
     clusters = _clusters(settings, identities, connected)
     shared = bool(settings.storage.existing_default or settings.vault.existing)
@@ -83,18 +89,15 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
             public=settings.profile == "allowlisted",
             shared=shared,
             encryption=platform_services.encryption,
-            depends_on=[
-                *access.assignments["workspace"],
-                *platform_services.accounts_ready,
-                *(resource for endpoint in endpoints.values() for resource in endpoint.ready),
-            ],
+            depends_on=[*access.assignments["workspace"], *ready],
         ),
     ).workspace
     workspace_endpoint = connectivity.endpoint(
         settings, context, connected, "workspace", "workspace", workspace.id
     )
     principal = identities.principal("workspace")
-    workspace_scope = Scope("workspace", workspace.id)
+    before_late_roles = [] if context.assigns else list(workspace_endpoint.ready)
+    workspace_scope = Scope("workspace", workspace.id, before_late_roles)
     workspace_access = WorkspaceAccess(context, principal, workspace_scope, scopes, settings.people)
     job_access = JobAccess(
         context,
@@ -129,6 +132,7 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
         "data_account": platform_services.data_storage.id,
         "registry": platform_services.registry.id,
         **stack_outputs.shared_network(settings, connected.network, group_id),
+        **({} if context.assigns else {"roles": context.roles}),
     }
 
 
@@ -182,6 +186,7 @@ def _context(settings: Settings) -> tuple[StackContext, pulumi.Input[str]]:
         tenant=settings.subscription.tenant,
         tags=tags,
         protected=settings.protect,
+        assigns=settings.roles == "declared",
     )
     return context, group_id
 
@@ -208,10 +213,13 @@ def _monitoring(settings: Settings) -> MonitoringArgs:
 
 
 def _scopes(
-    platform_services: Services, monitoring: Monitoring, endpoints: Mapping[str, PrivateEndpoint]
+    platform_services: Services,
+    monitoring: Monitoring,
+    endpoints: Mapping[str, PrivateEndpoint],
+    ready: Sequence[pulumi.Resource],
 ) -> Scopes:
-    default_storage = Scope("default-storage", platform_services.default_storage.id)
-    data_storage = Scope("data-storage", platform_services.data_storage.id)
+    default_storage = Scope("default-storage", platform_services.default_storage.id, ready)
+    data_storage = Scope("data-storage", platform_services.data_storage.id, ready)
     of_results = platform_services.default_storage.ready
     of_data = platform_services.data_storage.ready
     return Scopes(
@@ -220,11 +228,13 @@ def _scopes(
         results=default_storage.container("results", RESULTS_CONTAINER, of_results),
         raw=data_storage.container("raw", RAW_CONTAINER, of_data),
         prepared=data_storage.container("prepared", PREPARED_CONTAINER, of_data),
-        vault=Scope("vault", platform_services.vault.id),
-        registry=Scope("registry", platform_services.registry.id),
-        insights=Scope("insights", monitoring.insights.id) if monitoring.insights else None,
+        vault=Scope("vault", platform_services.vault.id, ready),
+        registry=Scope("registry", platform_services.registry.id, ready),
+        insights=(
+            Scope("insights", monitoring.insights.id, ready) if monitoring.insights else None
+        ),
         default_endpoints=[
-            Scope(f"endpoint-{part}", endpoints[part].endpoint.id)
+            Scope(f"endpoint-{part}", endpoints[part].endpoint.id, ready)
             for part in ("default-blob", "default-file")
             if part in endpoints
         ],

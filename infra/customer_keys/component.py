@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
-from pulumi_azure_native import containerregistry, keyvault, storage
+from pulumi_azure_native import containerregistry, keyvault, managedidentity, storage
 from pulumi_azure_native import machinelearningservices as ml
 
 from infra.catalog import roles
-from infra.components.access import Identities, Scope, grant
+from infra.components.access import Identities
 from infra.components.base import Component, Service, StackContext
 from infra.components.encryption import Encryption, encrypted_services
+from infra.components.grants import Scope, grant
 from infra.customer_keys.leaf import IDENTITY, KEY, EncryptionSettings
 from infra.settings import Settings
 
@@ -34,6 +35,8 @@ class CustomerKey:
     identity_client_id: pulumi.Input[str]
     ready: Sequence[pulumi.Resource]
     """Resources that must exist before a service can use the key."""
+    service_side: bool
+    """Whether the workspace's metadata stay in Microsoft's subscription."""
 
 
 class EncryptionKey(Component):
@@ -78,14 +81,20 @@ def encryption(
     own = settings.of(EncryptionSettings)
     if not own.customer_managed_keys:
         return None
-    identity = identities.by_role[IDENTITY]
-    granted = grant(
-        context,
-        identities.principal(IDENTITY),
-        Scope("vault", vault.id),
-        [roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER],
-        pulumi.ResourceOptions(parent=identities),
-    )
+    key_vault = own.key_vault or vault.id
+    in_identities = pulumi.ResourceOptions(parent=identities)
+    granted: list[pulumi.Resource] = []
+    if own.identity is None:
+        identity = identities.by_role[IDENTITY]
+        role = [roles.KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER]
+        label = "key-vault" if own.key_vault else "vault"
+        principal, scope = identities.principal(IDENTITY), Scope(label, key_vault)
+        granted = grant(context, principal, scope, role, in_identities)
+    else:
+        # Its owner has given it the role.
+        identity = managedidentity.UserAssignedIdentity.get(
+            f"identity-{IDENTITY}", own.identity, in_identities
+        )
     if own.key_uri is None:
         key = EncryptionKey(context, vault.name).key
         return KeyEncryption(
@@ -98,19 +107,21 @@ def encryption(
                 identity_id=identity.id,
                 identity_client_id=identity.client_id,
                 ready=[key, *granted],
+                service_side=own.service_side,
             )
         )
     host, name, _ = own.key_uri.removeprefix("https://").replace("/keys/", "/").split("/")
     return KeyEncryption(
         CustomerKey(
             name=name,
-            vault_id=vault.id,
+            vault_id=key_vault,
             vault_uri=f"https://{host}/",
             uri=f"https://{host}/keys/{name}",
             version_uri=own.key_uri,
             identity_id=identity.id,
             identity_client_id=identity.client_id,
             ready=granted,
+            service_side=own.service_side,
         )
     )
 
@@ -160,6 +171,11 @@ class KeyEncryption(Encryption):
                 lambda identity: {identity: containerregistry.UserIdentityPropertiesArgs()}
             ),
         )
+
+    @property
+    def service_side(self) -> bool | None:
+        """Whether the workspace's encrypted metadata stay in Microsoft's subscription."""
+        return self._key.service_side or None
 
     def workspace(self) -> ml.EncryptionPropertyArgs:
         """Return the encryption of the workspace, which refers to one version of the key."""

@@ -18,6 +18,8 @@ from infra.resources import REGISTRY, STORAGE, WORKSPACE
 from infra.settings import Settings
 
 KEY_KIND: Final = "keyvault:Key"
+VAULTS: Final = ("vault", "key-vault")
+"""The vault of the workspace, and that of an existing key."""
 
 
 def _key_source(settings: Settings) -> str:
@@ -29,17 +31,33 @@ def _own(settings: Settings) -> bool:
     return settings.of(EncryptionSettings).customer_managed_keys
 
 
+def _key_vault(settings: Settings) -> str:
+    return resource_ids.name(settings.of(EncryptionSettings).key_vault or "")
+
+
+KEY_VAULT = Expected(
+    lambda s: f"the vault {_key_vault(s) or 'of the stack'}",
+    lambda given, s: bool(given) and _key_vault(s) in {"", resource_ids.name(str(given))},
+    when=_own,
+)
+
+
+def _identity(settings: Settings) -> str:
+    existing = settings.of(EncryptionSettings).identity
+    return resource_ids.name(existing) if existing else settings.names.identity(IDENTITY)
+
+
 ENCRYPTION_IDENTITY = Expected(
-    lambda s: f"the identity {s.names.identity('encryption')}",
-    lambda given, s: resource_ids.name(str(given)) == s.names.identity(IDENTITY),
+    lambda s: f"the identity {_identity(s)}",
+    lambda given, s: resource_ids.name(str(given)) == _identity(s),
     when=_own,
 )
 
 USER_ASSIGNED = only_if(_own, exactly("UserAssigned"))
 
 ENCRYPTION_IDENTITIES = Expected(
-    lambda s: f"the identity {s.names.identity('encryption')} alone",
-    lambda given, s: [resource_ids.name(id_) for id_ in given] == [s.names.identity(IDENTITY)],
+    lambda s: f"the identity {_identity(s)} alone",
+    lambda given, s: [resource_ids.name(id_) for id_ in given] == [_identity(s)],
     when=_own,
 )
 """A list of ids, or a mapping by id, as the service has it."""
@@ -69,7 +87,10 @@ FACTS = Facts(
                 "encryption.status": only_if(_own, exactly("Enabled")),
                 "encryption.identity.userAssignedIdentity": ENCRYPTION_IDENTITY,
                 "encryption.keyVaultProperties.keyIdentifier": only_if(_own, ANYTHING),
-                "encryption.keyVaultProperties.keyVaultArmId": only_if(_own, ANYTHING),
+                "encryption.keyVaultProperties.keyVaultArmId": KEY_VAULT,
+                "enableServiceSideCMKEncryption": only_if(
+                    lambda s: s.of(EncryptionSettings).service_side, exactly(value=True)
+                ),
             },
             KEY_KIND: {
                 "properties.kty": one_of("RSA", "RSA-HSM"),
@@ -93,12 +114,15 @@ FACTS = Facts(
     },
     references={
         WORKSPACE: {
-            "encryption.keyVaultProperties.keyVaultArmId": ("vault",),
-            "encryption.keyVaultProperties.keyIdentifier": ("vault",),
+            "encryption.keyVaultProperties.keyVaultArmId": VAULTS,
+            "encryption.keyVaultProperties.keyIdentifier": VAULTS,
         },
-        REGISTRY: {"encryption.keyVaultProperties.keyIdentifier": ("vault",)},
-        STORAGE: {"encryption.keyVaultProperties.keyVaultUri": ("vault",)},
+        REGISTRY: {"encryption.keyVaultProperties.keyIdentifier": VAULTS},
+        STORAGE: {"encryption.keyVaultProperties.keyVaultUri": VAULTS},
         KEY_KIND: {"vaultName": ("vault",)},
     },
-    grants={IDENTITY: {("vault", "Key Vault Crypto Service Encryption User"): None}},
+    services=lambda settings: {"key-vault": ("Microsoft.KeyVault/vaults", _key_vault(settings))},
+    grants={
+        IDENTITY: {(vault, "Key Vault Crypto Service Encryption User"): None for vault in VAULTS}
+    },
 )

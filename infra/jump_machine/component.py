@@ -14,8 +14,8 @@ from pulumi_azure_native import compute, devtestlab, network
 
 from infra import outputs
 from infra.catalog import roles
-from infra.components.access import Scope, entra_group, grant
 from infra.components.base import Component, StackContext
+from infra.components.grants import Scope, entra_group, grant
 from infra.components.monitoring import ALL, LogSource
 from infra.composition.parts import Declared, Platform
 from infra.jump_machine import cloud_init

@@ -6,12 +6,13 @@ from typing import Annotated, Final, Literal
 
 from common.annotations import Pattern
 from infra.catalog.network_rules import Rule, Surroundings
+from infra.checks.needs import NETWORK_VERSION, provider
 from infra.jump_machine import network_rules
-from infra.leaf import Check, Leaf, Subnet
+from infra.leaf import Check, Leaf, Needed, Subnet
 from infra.naming import IN_NETWORK, Limit, Name
 from infra.setting_types import Guid, id_of
 from infra.settings import Settings
-from infra.subnets import address_range, private_range_problems
+from infra.subnets import WIDEST_ALLOWED, address_range, private_range_problems
 
 PublicKey = Annotated[
     str,
@@ -190,6 +191,11 @@ def _way(settings: Settings) -> Iterator[str]:
             yield f"{at}: {text!r} is not an IPv4 address or range, such as 203.0.113.0/24"
         elif not range_.is_global:
             yield f"{at}: {text} is not a public address; use the one that the internet sees"
+        elif range_.prefixlen < WIDEST_ALLOWED:
+            yield (
+                f"{at}: {text} is a large part of the internet; use ranges of /{WIDEST_ALLOWED} or "
+                "smaller, or leave the list empty"
+            )
     if access.existing_bastion is None:
         return
     if access.bastion_allowed_addresses:
@@ -225,6 +231,32 @@ def _subnet(settings: Settings) -> Iterator[str]:
         yield "network.jump_access: has no effect; set network.jump_subnet to true"
 
 
+def _needs(settings: Settings) -> tuple[Needed, ...]:
+    own = settings.of(AccessSettings)
+    if not own.jump_machine:
+        return ()
+    subscription = f"/subscriptions/{settings.subscription.id}"
+    feature = Needed(
+        "features",
+        "EncryptionAtHost",
+        f"{subscription}/providers/Microsoft.Features/providers/Microsoft.Compute/features"
+        "/EncryptionAtHost",
+        "2021-07-01",
+        {"properties.state": ("Registered",)},
+        "the jump machine's disks are encrypted on their host; the owner of the subscription"
+        " registers this once (az feature register --namespace Microsoft.Compute --name"
+        " EncryptionAtHost, and afterwards az provider register --namespace Microsoft.Compute)",
+    )
+    named = own.existing_bastion
+    bastion = (
+        ()
+        if named is None
+        else (Needed("services", "access.existing_bastion", named, NETWORK_VERSION),)
+    )
+    own_providers = ("Microsoft.Compute", "Microsoft.DevTestLab")
+    return (*(provider(settings, one) for one in own_providers), feature, *bastion)
+
+
 LEAF: Final = Leaf(
     groups={"access": AccessSettings, "network": SubnetSettings},
     checks=(
@@ -234,6 +266,7 @@ LEAF: Final = Leaf(
     ),
     names=(MACHINE, SCHEDULE, BASTION, BASTION_ADDRESS),
     subnets=_subnets,
+    needs=_needs,
     declare="infra.jump_machine.component:declare",
     facts="infra.jump_machine.security:FACTS",
     types={

@@ -37,6 +37,9 @@ class ResourcePrice:
     """Azure region that the source refers to; empty if it names none."""
     plus: str
     """Usage that is billed in addition."""
+    usage: Mapping[str, float]
+    """Prices of usage of storage: of a GB `stored` for a month, and of 10,000 operations that
+    `read` and that `written` blocks."""
 
     def fits(self, resource: Resource) -> bool:
         if resource.kind != self.type:
@@ -166,11 +169,44 @@ def table(priced: Sequence[Row], price_list: PriceList) -> str:
 def _read_price(
     entry: Mapping[str, Any], currency: str, sources: Mapping[str, PriceSource]
 ) -> ResourcePrice:
-    values = {"where": {}, "region": "", "plus": "", **entry}
+    values = {"where": {}, "region": "", "plus": "", "usage": {}, **entry}
+    if values["usage"]:
+        values["plus"] = _usage(values["usage"], currency)
     amount = values.pop("monthly")
     source = sources[entry["source"]]
     price = None if amount is None else Price(amount, currency, "month", source)
     return ResourcePrice(price=price, **values)
+
+
+def _usage(usage: Mapping[str, float], currency: str) -> str:
+    text = f"{usage['stored']:g} {currency} a GB stored"
+    if "read" in usage:
+        text += f"; for 10,000 operations {usage['read']:g} (reads), {usage['written']:g} (writes)"
+    return text
+
+
+def reading(price_list: PriceList, gb: float = 100, block_mib: float = 4) -> str:
+    """Return what it costs to keep training data and to read them once, by the kind of account.
+
+    Args:
+        price_list: All prices.
+        gb: Size of the data in GB.
+        block_mib: Size of one read in MiB.
+    """
+    lines = [
+        f"Training data of {gb:g} GB, read in blocks of {block_mib:g} MiB:",
+        "",
+        f"| account | {price_list.currency} a month stored | {price_list.currency} an epoch read |",
+        "|---|--:|--:|",
+    ]
+    reads = gb * 1e9 / (block_mib * 2**20)
+    lines += [
+        f"| {one.item.removeprefix('Storage account, ')} | {gb * one.usage['stored']:.2f} "
+        f"| {reads / 10_000 * one.usage['read']:.4f} |"
+        for one in price_list.prices
+        if "read" in one.usage
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _order(row: Row) -> tuple[int, float, str]:
@@ -191,7 +227,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _print(resources: Sequence[Resource], _options: argparse.Namespace) -> None:
     price_list = read()
-    print(table(rows(resources, price_list), price_list), end="")
+    print(table(rows(resources, price_list), price_list))
+    print(reading(price_list), end="")
 
 
 if __name__ == "__main__":

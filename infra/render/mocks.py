@@ -20,11 +20,13 @@ TENANT = PLACEHOLDERS["tenant"]
 PROVIDER = "pulumi:providers:azure-native"
 
 
-class Azure(mocks.Mocks):
-    """Azure's answers about one subscription."""
+UNPINNED = "99999999-9999-4999-8999-999999999999"
+"""Subscription of a resource without a provider of the stack's own: whichever the Azure CLI has
+selected, which is not the stack's."""
 
-    def __init__(self, subscription: str) -> None:
-        self._subscription = subscription
+
+class Azure(mocks.Mocks):
+    """Azure's answers, without its state."""
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Return the id and outputs of a resource: its inputs, and what Azure adds."""
@@ -32,9 +34,14 @@ class Azure(mocks.Mocks):
             return str(args.inputs["subscriptionId"]), {}
         if not args.typ.startswith("azure-native:"):
             return "", {}
+        if args.resource_id:
+            kind = args.typ.rsplit(":", 1)[-1]
+            return args.resource_id, _identity(
+                {}, args.resource_id
+            ) if kind == "UserAssignedIdentity" else {}
         inputs = plain(args.inputs)
         # A provider of the stack's own is referred to as URN::ID.
-        subscription = (args.provider or "").rpartition("::")[2] or self._subscription
+        subscription = (args.provider or "").rpartition("::")[2] or UNPINNED
         id_ = resource_ids.identifier(args.typ, inputs, subscription, TYPES)
         kind = args.typ.rsplit(":", 1)[-1]
         outputs = ADDED[kind](inputs, id_) if kind in ADDED else {}
@@ -48,15 +55,19 @@ class Azure(mocks.Mocks):
 class Monitor(mocks.MockMonitor):
     """Accepts registrations as the engine does, and records their inputs and options."""
 
-    def __init__(self, subscription: str = PLACEHOLDERS["id"]) -> None:
-        super().__init__(Azure(subscription))
+    def __init__(self) -> None:
+        super().__init__(Azure())
         self.recorded: list[Resource] = []
+        self.providers: dict[str, Mapping[str, Any]] = {}
         self.hooks: dict[str, pulumi.ResourceHook] = {}
         self._lock = threading.Lock()
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (the protocol's name)
         """Answer one registration."""
         response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        if request.type == PROVIDER:
+            given = plain(pulumi.runtime.rpc.deserialize_properties(request.object))
+            self.providers[request.name] = given
         # Neither the stack nor a provider is a resource of Azure.
         if not request.type.startswith("pulumi:"):
             inputs = plain(pulumi.runtime.rpc.deserialize_properties(request.object))

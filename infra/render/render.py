@@ -41,6 +41,10 @@ class Rendered:
     """Stack output `data_account`."""
     hooks: Mapping[str, pulumi.ResourceHook]
     """Resource hooks by name."""
+    providers: Mapping[str, Mapping[str, Any]]
+    """Inputs of the providers by name."""
+    roles: Sequence[Mapping[str, str]]
+    """Stack output `roles`: what the owner of the subscription assigns."""
 
 
 def render(stack: str, overrides: Mapping[str, object]) -> list[Resource]:
@@ -57,14 +61,20 @@ def render(stack: str, overrides: Mapping[str, object]) -> list[Resource]:
     return run(stack, overrides).resources
 
 
-def run(stack: str, overrides: Mapping[str, object]) -> Rendered:
-    """Render a stack as `render` does, and return the outputs and hooks too."""
-    project, values = configuration(stack)
+def run(stack: str, overrides: Mapping[str, object], file: Path | None = None) -> Rendered:
+    """Render a stack as `render` does, and return the outputs and hooks too.
+
+    Args:
+        stack: Name of the stack.
+        overrides: Settings by dotted keys, which replace those of the file.
+        file: File of the settings; None is the stack's own.
+    """
+    project, values = configuration(stack, file)
     for key, value in overrides.items():
         values = assign(values, key, value)
     values = with_subscription(values)
     pulumi.runtime.set_all_config({f"{project}:{key}": encode(v) for key, v in values.items()})
-    monitor = Monitor(values["subscription"]["id"])
+    monitor = Monitor()
     # Each run has its own stack, which `set_mocks` creates if there is none.
     engine.ROOT.set(None)
     pulumi.runtime.set_mocks(monitor.mocks, project, stack, preview=False, monitor=monitor)
@@ -72,7 +82,14 @@ def run(stack: str, overrides: Mapping[str, object]) -> Rendered:
     engine.SETTINGS.callbacks = monitor
     with _no_collection():
         exported = _program()
-    return Rendered(monitor.recorded, exported["platform"], exported["data_account"], monitor.hooks)
+    return Rendered(
+        monitor.recorded,
+        exported["platform"],
+        exported["data_account"],
+        monitor.hooks,
+        monitor.providers,
+        exported.get("roles", ()),
+    )
 
 
 def _program() -> dict[str, Any]:
@@ -120,7 +137,7 @@ def show(
     )
     options = parser.parse_args(arguments)
     try:
-        use(render(options.stack, _overrides(options.changes)), options)
+        use(render(options.stack, overrides_of(options.changes)), options)
         if "id" not in configuration(options.stack)[1].get("subscription", {}):
             print(
                 f"note: subscription.id is not set in Pulumi.{options.stack}.yaml; ids and globally"
@@ -133,7 +150,7 @@ def show(
     return 0
 
 
-def _overrides(texts: Sequence[str]) -> dict[str, object]:
+def overrides_of(texts: Sequence[str]) -> dict[str, object]:
     """Parse settings by key; a value that is not JSON is text, as in a stack's file."""
     overrides: dict[str, object] = {}
     for text in texts:

@@ -1,10 +1,13 @@
 """Upload the code of jobs, once per content, and register it under its digest.
 
-The code is uploaded to a URL that the workspace provides, as Azure's SDK does. A registered version
-is complete: it is registered after its last file was uploaded.
+The code is uploaded to an address that the workspace provides, with its signature or as the
+signed-in user. A registered version is complete: it is registered after its last file was uploaded.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
+
+from azure.core.exceptions import HttpResponseError
 
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
@@ -15,6 +18,8 @@ from jobs.spec.code_snapshot import CodeSnapshot
 FOLDER: Final = "code"
 """Folder of the code in the container that the workspace provides."""
 VERSION: Final = "1"
+KEY_REFUSED: Final = ("KeyBasedAuthenticationNotPermitted", "AuthenticationFailed")
+"""Codes of storage for an address that is signed with a key of an account that accepts none."""
 
 
 def upload(manager: ResourceManager, code: CodeSnapshot) -> str:
@@ -32,7 +37,7 @@ def upload(manager: ResourceManager, code: CodeSnapshot) -> str:
         "blobReferenceForConsumption"
     ]
     with manager.errors("the code of the job"):
-        put_files(client(reference["credential"]["sasUri"]), FOLDER, code.contents)
+        _send(manager, reference, code.contents)
     properties = {"codeUri": f"{reference['blobUri'].rstrip('/')}/{FOLDER}", "isAnonymous": False}
     try:
         return str(manager.put(path, {"properties": properties})["id"])
@@ -42,6 +47,22 @@ def upload(manager: ResourceManager, code: CodeSnapshot) -> str:
         if registered is None:
             raise
         return registered
+
+
+def _send(
+    manager: ResourceManager, reference: Mapping[str, Any], contents: Mapping[str, bytes]
+) -> None:
+    """Send the files to the signed address, or as the signed-in user.
+
+    The platform's accounts accept no keys, and the service may hand out an address that is signed
+    with one (Azure/azure-cli, issue 31690).
+    """
+    try:
+        put_files(client(reference["credential"]["sasUri"]), FOLDER, contents)
+    except HttpResponseError as error:
+        if getattr(error, "error_code", None) not in KEY_REFUSED:
+            raise
+        put_files(client(reference["blobUri"], manager.credential), FOLDER, contents)
 
 
 def _id(manager: ResourceManager, path: str) -> str | None:

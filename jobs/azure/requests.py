@@ -91,6 +91,11 @@ class Requests:
     def __init__(self, outputs: Platform, credential: TokenCredential) -> None:
         self._outputs, self._credential = outputs, credential
 
+    @property
+    def credential(self) -> TokenCredential:
+        """Credential of the user."""
+        return self._credential
+
     def send(self, method: str, url: str, body: object = None, *, signed: bool = True) -> Answer:
         """Send a request to a service that responds with a JSON object.
 

@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from azure.core.credentials import TokenCredential
+
 from jobs.azure.error_messages import Platform
 from jobs.azure.requests import Answer, Requests
 from jobs.errors import OddAnswerError, RequestError
@@ -78,6 +80,11 @@ class ResourceManager:
     def user(self) -> str | None:
         """Return the name of the signed-in user, or None."""
         return self._requests.user()
+
+    @property
+    def credential(self) -> TokenCredential:
+        """Credential of the user."""
+        return self._requests.credential
 
     def errors(self, what: str) -> AbstractContextManager[None]:
         """Convert Azure's errors to those of `jobs.errors`; see `Requests.errors`."""

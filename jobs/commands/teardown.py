@@ -24,6 +24,7 @@ from jobs.pulumi.teardown_steps import Teardown
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _GROUP: Final = "azure-native:resources:ResourceGroup"
+_LOGS: Final = "azure-native:operationalinsights:Workspace"
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,21 @@ def run(
         return INTERRUPTED
     if not leftovers:
         record.remove()
+    for logs in recoverable_logs(resources):
+        console.note(logs)
     console.answer(_document(known.stack, teardown.done, leftovers), _words(known.stack, leftovers))
     return 1 if leftovers else 0
+
+
+def recoverable_logs(resources: Sequence[StackResource]) -> list[str]:
+    """Return what to know about the deleted log workspaces of a state."""
+    return [
+        f"log workspace {one.id.rpartition('/')[2]}: is deleted, but Azure keeps its logs for 14"
+        " days, and a new one of its name brings them back; to purge them before, create it again"
+        " and delete it with `az monitor log-analytics workspace delete --force true`"
+        for one in resources
+        if one.kind == _LOGS
+    ]
 
 
 def check_protected(stack: str, resources: Sequence[StackResource]) -> None:

@@ -21,6 +21,7 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.sign_in import credential
 from jobs.errors import AccessError, MissingError
 from jobs.pulumi.cli import Pulumi
+from jobs.pulumi.existing import look_up
 from jobs.pulumi.state import StackResource
 
 NOT_ASKED: Final = "not asked"
@@ -107,6 +108,10 @@ def look(needs: Prerequisites, state: Sequence[StackResource]) -> Iterator[Check
     }
     for name, ask in questions.items():
         yield check(name, partial(_if_allowed, ask))
+    deployed = any(resource.kind == _IDENTITY for resource in state)
+    for name in dict.fromkeys(one.check for one in needs.existing):
+        rows = [one for one in needs.existing if one.check == name]
+        yield check(name, partial(look_up, manager, rows, deployed=deployed))
 
 
 def _subscription(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rehearsal.blob_storage.azurite import Azurite
-from rehearsal.blob_storage.blobs import NOT_AUTHORIZED, PERMISSION_MISMATCH
+from rehearsal.blob_storage.blobs import DELEGATED, NOT_AUTHORIZED, PERMISSION_MISMATCH
 from rehearsal.blob_storage.role_policy import Access
 from rehearsal.control_plane.faults import Faults
 from rehearsal.control_plane.http_messages import Request, Response
@@ -37,6 +37,8 @@ class BlobGateway:
     azurite: Azurite
     identity: Identity
     allow: Allow
+    accepts_keys: Callable[[str], bool]
+    """Check whether an account accepts what is signed with its keys."""
     faults: Faults
     log: RequestLog
     trusted: Path
@@ -69,7 +71,9 @@ class BlobGateway:
             AzureError: the token is not valid, or an account key is used.
         """
         authorization = request.headers.get("authorization", "")
-        if not authorization:
+        account = request.path.strip("/").partition("/")[0]
+        by_key = "sig" in request.query and "skoid" not in request.query
+        if not authorization and (not by_key or self.accepts_keys(account)):
             return {}
         if not authorization.lower().startswith("bearer"):
             raise AzureError(
@@ -103,7 +107,8 @@ class BlobGateway:
             )
         connection: http.client.HTTPSConnection = self._local.connection
         headers = {name: text for name, text in request.headers.items() if name not in _HOP_BY_HOP}
-        connection.request(request.method, request.target, request.body, headers)
+        target = request.target.replace(f"{DELEGATED}&", "")
+        connection.request(request.method, target, request.body, headers)
         response = connection.getresponse()
         body = response.read()
         kept = {

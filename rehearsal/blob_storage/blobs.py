@@ -34,6 +34,10 @@ class BlobPath:
     """Path without leading and trailing slashes."""
 
 
+DELEGATED: Final = "skoid=00000000-0000-4000-8000-00000000000d"
+"""Mark of a signature by a user's delegation key, instead of a key of the account."""
+
+
 class Blobs:
     """Blob storage with account keys, for the services; clients get a SAS or use their identity."""
 
@@ -74,7 +78,9 @@ class Blobs:
             return
 
     def signed_container(self, account: str, container: str) -> tuple[str, str]:
-        """Return the address of a container, and the same with a signature that allows writing."""
+        """Return the address of a container, and the same with a signature by the account's key
+        that allows writing.
+        """
         signature = generate_container_sas(
             account,
             container,
@@ -86,7 +92,9 @@ class Blobs:
         return address, f"{address}?{signature}"
 
     def signed_blob(self, account: str, container: str, blob: str) -> str:
-        """Return the address of a blob with a signature that allows reading."""
+        """Return the address of a blob with a signature that allows reading, which needs no key of
+        the account. The blob server has keys only, so the gateway takes the mark away.
+        """
         signature = generate_blob_sas(
             account,
             container,
@@ -95,7 +103,7 @@ class Blobs:
             permission="r",
             expiry=_expiry(),
         )
-        return f"{self.address(account)}/{container}/{blob}?{signature}"
+        return f"{self.address(account)}/{container}/{blob}?{DELEGATED}&{signature}"
 
 
 def parse_address(address: str) -> BlobPath:

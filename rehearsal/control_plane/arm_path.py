@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from rehearsal.errors import AzureError
 
+PROVIDER = "Microsoft.Resources/providers"
+"""Kind of a resource provider of a subscription, which is no resource of its own."""
 _SCOPE = re.compile(r"/subscriptions/([^/]+)(?:/resourcegroups/([^/]+))?", re.IGNORECASE)
 
 
@@ -47,7 +49,7 @@ def parse(path: str) -> ArmPath:
         return _of_scope(path, subscription, group)
     namespace, *parts = after.split("/")
     if not parts:
-        raise AzureError(404, "InvalidResourceNamespace", f"{path!r} names no type of resource")
+        return ArmPath(path, subscription, group, PROVIDER, namespace, before)
     resource_parts = parts[: len(parts) - len(parts) % 2]
     tail = parts[-1] if len(parts) % 2 else ""
     kind = "/".join([namespace, *resource_parts[::2]])

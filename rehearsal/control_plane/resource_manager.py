@@ -17,6 +17,9 @@ from rehearsal.errors import AzureError, resource_not_found
 ListResources: TypeAlias = Callable[[ArmPath, Request], list[Document]]
 """Lists a collection whose resources are computed, not stored."""
 
+Compute: TypeAlias = Callable[[ArmPath], Document]
+"""Returns a resource that is computed, not stored."""
+
 _SPACE = "resources"
 _OPERATIONS = "/providers/Microsoft.MachineLearningServices/locations/any/mfeOperationResults/"
 _NO_RULES = ResourceKind()
@@ -92,6 +95,7 @@ class ResourceManager:
     """Ids of the subscriptions that exist; None if every one does."""
     _kinds: dict[str, ResourceKind] = field(default_factory=dict, init=False)
     _lists: dict[str, ListResources] = field(default_factory=dict, init=False)
+    _computed: dict[str, Compute] = field(default_factory=dict, init=False)
 
     def register(self, kinds: Mapping[str, ResourceKind]) -> None:
         """Add rules of kinds, by names such as Microsoft.Storage/storageAccounts."""
@@ -100,6 +104,10 @@ class ResourceManager:
     def register_lists(self, lists: Mapping[str, ListResources]) -> None:
         """Add computed collections, by the names of their kinds."""
         self._lists |= {name.lower(): function for name, function in lists.items()}
+
+    def register_computed(self, kinds: Mapping[str, Compute]) -> None:
+        """Add kinds whose resources are computed, by their names."""
+        self._computed |= {name.lower(): function for name, function in kinds.items()}
 
     def get(self, identifier: str) -> Document | None:
         """Return a resource as it is stored; None if it does not exist."""
@@ -281,7 +289,8 @@ class ResourceManager:
         document = self.get(path.id)
         if document is None and path.kind == "Microsoft.Resources/subscriptions":
             return self._subscription(path.name)
-        return document
+        computed = self._computed.get(path.kind.lower())
+        return computed(path) if document is None and computed is not None else document
 
     def _subscription(self, name: str) -> Document:
         return {

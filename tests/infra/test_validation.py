@@ -82,7 +82,11 @@ ALLOWED = [
     (["20.0.0.0/15"], "use ranges of /16 or smaller"),
     (["0.0.0.0/0"], "allowed_addresses[0]: 0.0.0.0/0 is"),
     (["office"], "'office' is not an IPv4 address or range"),
-    ([f"20.103.{i}.1" for i in range(256)] * 2, "a storage account accepts at most 400"),
+    (["20.103.0.7", "20.103.0.7"], "contains 20.103.0.7 twice"),
+    (
+        [f"20.{net}.{i}.1" for net in (103, 104) for i in range(256)],
+        "a storage account accepts at most 400",
+    ),
 ]
 
 
@@ -127,7 +131,9 @@ def test_ids_are_taken_in_the_case_that_azure_hands_them_out_in():
 
 TAKEN = [
     ({"build_subnet": f"{NETWORK}2/subnets/build"}, (), "is not in network.existing.virt"),
-    ({"endpoints_subnet": f"{NETWORK}/subnets/training"}, (), "is also the training subnet"),
+    ({"endpoints_subnet": f"{NETWORK}/subnets/training"}, (), "is also a subnet of nodes"),
+    ({"endpoints_subnet": f"{NETWORK}/subnets/build"}, (), "is also a subnet of nodes"),
+    ({"build_subnet": f"{NETWORK}/subnets/training"}, (), "is also the training subnet; only"),
     ({}, (("network.jump_subnet", True),), "network.jump_subnet: cannot be combined with"),
     ({}, (("network.peer_with", [NETWORK]),), "network.peer_with: cannot be combined with"),
     ({}, (("network.dns_servers", ["10.0.0.4"]),), "network.dns_servers: cannot be combined with"),
@@ -138,6 +144,25 @@ TAKEN = [
 @pytest.mark.parametrize(("changes", "also", "says"), TAKEN, ids=lambda part: str(part)[-40:])
 def test_a_network_of_someone_else_is_left_as_it_is(changes, also, says):
     assert says in problem(("network.existing", existing(**changes)), *also)
+
+
+ELSEWHERE = "/subscriptions/99999999-0000-4000-8000-000000000000/resourceGroups/hub/providers"
+
+
+def test_network_and_route_table_are_of_the_stacks_own_subscription():
+    there = f"{ELSEWHERE}/Microsoft.Network/virtualNetworks/hub"
+    subnets = {f"{one}_subnet": f"{there}/subnets/{one}" for one in ("training", "build")}
+    subnets["endpoints_subnet"] = f"{there}/subnets/endpoints"
+    said = problem(("network.existing", {"virtual_network": there, **subnets}))
+    assert "virtual_network: is not in subscription.id 00000000-0000-4000-8000-000000000000" in said
+    routes = f"{ELSEWHERE}/Microsoft.Network/routeTables/to-firewall"
+    assert "network.route_table: is not in" in problem(("network.route_table", routes))
+
+
+@pytest.mark.parametrize("name", ["azure-owner", "Microsoft.Team", "windows"])
+def test_names_of_tags_that_azure_reserves_are_refused(name):
+    tags = {"owner": "team", "cost-center": "42", name: "x"}
+    assert f"tags.{name}: Azure reserves names" in problem(("tags", tags))
 
 
 HUB = (("network.peer_with", [NETWORK]), ("network.peer_address_spaces", ["10.0.0.0/16"]))
@@ -224,12 +249,19 @@ def test_training_data_need_an_account_of_their_own():
 
 KEY = ("encryption.key_uri", "https://hub.vault.azure.net/keys/platform/0123")
 MANAGED = ("encryption.customer_managed_keys", True)
+OWN_GROUP = ("resource_group.existing", f"{GROUP[: GROUP.rindex('/')]}/landing-zone")
 KEYS = [
     ((MANAGED, ("vault.existing", VAULT)), "encryption.key_uri: is missing"),
     ((KEY, ("vault.existing", VAULT)), "encryption.key_uri: has no effect"),
-    ((MANAGED, KEY, ("vault.purge_protection", True)), "vault.existing: is missing"),
+    ((MANAGED, KEY, ("vault.purge_protection", True)), "encryption.key_vault: is missing"),
+    ((MANAGED, KEY, ("encryption.key_vault", VAULT + "2")), "but encryption.key_vault is 'hub2'"),
+    ((MANAGED, ("encryption.key_vault", VAULT)), "the stack adds no key to encryption.key_vault"),
+    ((("encryption.service_side", True),), "encryption.service_side: has no effect"),
+    ((MANAGED, ("vault.purge_protection", True), OWN_GROUP), "encryption.service_side: must be"),
+    ((MANAGED, KEY, ("encryption.key_vault", VAULT), OWN_GROUP, ("encryption.service_side", True)),
+     "encryption.key_vault: is outside resource_group.existing"),
     ((MANAGED, KEY, ("vault.existing", VAULT + "2")), "vault 'hub', but vault.existing is 'hub2'"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "says"), KEYS, ids=lambda part: str(part)[:40])
@@ -240,6 +272,13 @@ def test_a_key_and_its_vault_go_together(changes, says):
 def test_keys_of_ones_own_or_of_an_existing_vault_are_taken():
     assert load(configured(MANAGED, ("vault.purge_protection", True)))
     assert load(configured(MANAGED, KEY, ("vault.existing", VAULT)))
+    assert load(configured(MANAGED, KEY, ("encryption.key_vault", VAULT)))
+
+
+def test_a_vault_outside_a_vended_group_is_taken_if_the_stack_assigns_no_roles():
+    given = (OWN_GROUP, ("vault.existing", VAULT))
+    assert "set roles to existing" in problem(*given)
+    assert load(configured(*given, ("roles", "existing"))).vault.existing == VAULT
 
 
 @given(st.integers(1, 100), st.integers(1, 100), st.integers(1, 100), st.integers(1, 60))

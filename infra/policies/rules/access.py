@@ -177,16 +177,19 @@ PRINCIPAL_TYPES = table_rule(
 )
 
 
-def _unlisted(resource: Resource, _settings: Settings) -> Iterator[str]:
-    if resource.kind == ASSIGNMENT and _guid(resource) not in ROLES:
+def _unlisted(resource: Resource, settings: Settings) -> Iterator[str]:
+    if resource.kind == ASSIGNMENT and settings.roles == "existing":
+        yield "is declared, though the owner of the subscription assigns the roles of this stack"
+    elif resource.kind == ASSIGNMENT and _guid(resource) not in ROLES:
         yield f"assigns the role {_guid(resource)}, which infra/policies/literals.py does not list"
 
 
 NO_OWNER = ResourceRule(
     "no-owner",
     "Every role is listed in infra/policies/literals.py; none of them allows its holder to assign "
-    "roles.",
-    "Assign the narrowest role that is sufficient; only the deployer assigns roles.",
+    "roles. With roles: existing the stack assigns none.",
+    "Assign the narrowest role that is sufficient; only the deployer, or with roles: existing the "
+    "owner of the subscription, assigns roles.",
     _unlisted,
 )
 
@@ -336,4 +339,11 @@ def _guid(assignment: Resource) -> str:
     return str(input_at(assignment, "roleDefinitionId")).rstrip("/").rsplit("/", 1)[-1].lower()
 
 
-RULES = (NO_KEYS, TLS, NO_OWNER, PRINCIPAL_TYPES, LEAST_PRIVILEGE, DUTY_OF_EACH_IDENTITY)
+RULES = (
+    NO_KEYS,
+    TLS,
+    NO_OWNER,
+    PRINCIPAL_TYPES,
+    LEAST_PRIVILEGE,
+    DUTY_OF_EACH_IDENTITY,
+)

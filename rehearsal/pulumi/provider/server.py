@@ -162,9 +162,6 @@ class _Servicer(ResourceProviderServicer):
     @override
     def Read(self, request: Any, context: Any) -> Any:
         type_, inputs = _type(request, context), plain(request.inputs)
-        if not inputs:
-            problem = "import and lookup of existing resources are not supported here"
-            _refuse(context, grpc.StatusCode.UNIMPLEMENTED, f"{request.id}: {problem}")
         recorded = plain(request.properties)
         state = _done(context, lambda: self._resources.read(type_, request.id, inputs, recorded))
         if state is None:

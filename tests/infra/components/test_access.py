@@ -7,7 +7,7 @@ from infra.render.mocks import guid
 from infra.resources import COMPUTE, IDENTITY, WORKSPACE, of_kind, requirements
 from tests.infra.support.production import WRITES_BLOBS
 from tests.infra.support.stacks import ran, rendered
-from tests.infra.support.variants import GROUP_OF_PEOPLE, OPTIONS, SERVICES
+from tests.infra.support.variants import ASSIGNING, GROUP_OF_PEOPLE, OPTIONS, SERVICES
 
 PEOPLE = OPTIONS["people"]
 GROUPS = ("publishers", "scientists", "operators")
@@ -136,7 +136,7 @@ def test_a_role_on_a_container_waits_until_the_container_exists():
         assert f"azure-native:{container}" in needed[one.key]
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("option", ASSIGNING)
 def test_nobody_else_writes_training_data_in_any_stack(option):
     resources = rendered("dev", **OPTIONS[option])
     given = OPTIONS[option].get("storage.existing_data")

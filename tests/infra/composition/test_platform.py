@@ -158,7 +158,11 @@ def test_an_allowlisted_stack_says_whom_it_lets_in():
 
 def test_all_resources_are_of_the_subscription_that_the_stack_is_pinned_to():
     pinned = "22222222-2222-4222-8222-222222222222"
-    resources = rendered("dev", subscription__id=pinned)
+    tenant = "33333333-3333-4333-8333-333333333333"
+    stack = ran("dev", subscription__id=pinned, subscription__tenant=tenant)
+    resources = stack.resources
+    provider = stack.providers["azure"]
+    assert (provider["subscriptionId"], provider["tenantId"]) == (pinned, tenant)
     azure = [one for one in resources if one.type.startswith("azure-native:")]
     assert all(one.id.startswith(f"/subscriptions/{pinned}/") for one in azure)
     other = only(rendered("dev"), "keyvault:Vault")

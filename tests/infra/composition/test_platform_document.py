@@ -22,6 +22,11 @@ def test_the_table_of_costs_is_what_the_command_prints():
     assert on_page == printed, "paste the output of `.venv/bin/python -m infra.render.costs dev`"
 
 
+def test_the_table_of_reading_is_what_the_command_prints():
+    on_page = PAGE.split("<!-- reading -->\n")[1].split("<!-- end -->")[0]
+    assert on_page == costs.reading(costs.read())
+
+
 @pytest.mark.parametrize("stack", ["dev", "prod"])
 def test_every_provider_that_a_stack_needs_is_among_those_to_register(stack):
     needed = {

@@ -5,12 +5,15 @@ settings of the stack.
 """
 
 import dataclasses
+import typing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.annotations import Bounds
 from infra.catalog import roles
+from infra.leaves import SETTINGS as SETTINGS_CLASS
 from infra.policies import pack
 from infra.policies.rule import ResourceRule, StackRule
 from infra.policies.rules.governance import tagged
@@ -56,6 +59,35 @@ def test_no_rule_fires_on_any_option(stack, name):
     overrides = OPTIONS[name]
     violations = pack.check(rendered(stack, **overrides), settings_of(stack, **overrides))
     assert [one.message for one in violations] == []
+
+
+def bounded(cls=SETTINGS_CLASS, prefix=""):
+    """The bounds of every number in the settings of a stack, but of lists, mappings and quotas."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for field in dataclasses.fields(cls):
+        hint, key = hints[field.name], f"{prefix}{field.name}"
+        found = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Bounds)]
+        if dataclasses.is_dataclass(hint):
+            yield from bounded(hint, f"{key}.")
+        elif found:
+            yield key, found[0]
+
+
+@pytest.mark.parametrize("end", ["least", "most"])
+def test_settings_at_their_bounds_keep_every_rule(end):
+    extremes = {key: getattr(bounds, f"at_{end}") for key, bounds in bounded()}
+    # No network has room for as many nodes as Azure allows.
+    fits = {key: value for key, value in extremes.items() if value and not key.endswith("_nodes")}
+    fits["clusters.gpu.idle_seconds_before_scale_down"] = {"least": 60, "most": 3600}[end]
+    assert len(fits) >= 10
+    violations = pack.check(rendered("prod", **fits), settings_of("prod", **fits))
+    assert [one.message for one in violations] == []
+
+
+def test_a_stack_whose_owner_assigns_the_roles_declares_none():
+    owned = dataclasses.replace(SETTINGS, roles="existing")
+    assignments = {one.name for one in STACK if one.kind == "authorization:RoleAssignment"}
+    assert {name for rule, name in found(STACK, owned) if rule == "no-owner"} == assignments
 
 
 def test_names_of_rules_are_unique_and_usable_by_pulumi():

@@ -4,22 +4,31 @@ from infra.catalog import vm_sizes
 
 THEIRS = "/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/theirs/providers"
 VNET = f"{THEIRS}/Microsoft.Network/virtualNetworks/hub"
+OWN_VNET = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/network/providers"
+    "/Microsoft.Network/virtualNetworks/spoke"
+)
+"""In the subscription of the stacks, as Azure Machine Learning requires of nodes."""
 ZONES = "/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/dns"
 DEFAULT = f"{THEIRS}/Microsoft.Storage/storageAccounts/theirdefault"
 DATA = f"{THEIRS}/Microsoft.Storage/storageAccounts/theirdata"
 REGISTRY = f"{THEIRS}/Microsoft.ContainerRegistry/registries/theirRegistry"
 VAULT = f"{THEIRS}/Microsoft.KeyVault/vaults/theirvault"
-ROUTES = f"{THEIRS}/Microsoft.Network/routeTables/to-firewall"
+THEIR_IDENTITY = f"{THEIRS}/Microsoft.ManagedIdentity/userAssignedIdentities/their-encryption"
+ROUTES = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/network/providers"
+    "/Microsoft.Network/routeTables/to-firewall"
+)
 LOGS = f"{THEIRS}/Microsoft.OperationalInsights/workspaces/theirlogs"
 OWN_GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/landing-zone"
 GROUP_OF_PEOPLE = "33333333-3333-3333-3333-33333333333{}"
 
 NETWORK = {
     "network.existing": {
-        "virtual_network": VNET,
-        "training_subnet": f"{VNET}/subnets/nodes",
-        "build_subnet": f"{VNET}/subnets/images",
-        "endpoints_subnet": f"{VNET}/subnets/endpoints",
+        "virtual_network": OWN_VNET,
+        "training_subnet": f"{OWN_VNET}/subnets/nodes",
+        "build_subnet": f"{OWN_VNET}/subnets/images",
+        "endpoints_subnet": f"{OWN_VNET}/subnets/endpoints",
     }
 }
 HUB = {"network.peer_with": [VNET], "network.peer_address_spaces": ["10.0.0.0/16"]}
@@ -133,6 +142,28 @@ OPTIONS = {
     | ENDPOINTS
     | {"network.existing_dns_zones": ZONES},
     "their group": {"resource_group.existing": OWN_GROUP},
+    "roles of the owner": {"roles": "existing"},
+    "their group, their services, roles of the owner": {
+        "resource_group.existing": OWN_GROUP,
+        "roles": "existing",
+    }
+    | SERVICES
+    | NETWORK
+    | ENDPOINTS
+    | {
+        "network.existing_dns_zones": ZONES,
+        "encryption.customer_managed_keys": True,
+        "encryption.service_side": True,
+        "encryption.key_uri": "https://theirvault.vault.azure.net/keys/platform/0123456789abcdef",
+        "encryption.identity": THEIR_IDENTITY,
+    },
+    "a key in another vault": {
+        "encryption.customer_managed_keys": True,
+        "encryption.key_vault": VAULT,
+        "encryption.key_uri": "https://theirvault.vault.azure.net/keys/platform/0123456789abcdef",
+    },
+    "service-side keys": KEYS | {"encryption.service_side": True},
+    "no budget offered": {"budget.offered": False},
     "ignored tags": {"ignored_tags": ["CostCentre", "created by"]},
     "everything on": {
         "profile": "allowlisted",
@@ -147,6 +178,9 @@ OPTIONS = {
     | JUMP
     | KEYS,
 }
+
+ASSIGNING = [name for name, option in OPTIONS.items() if option.get("roles") != "existing"]
+"""Those of stacks that assign their roles themselves."""
 
 LOWEST: dict[str, object] = {"subscription.low_priority_cores": None, "subscription.sizes": []}
 SIZES = {

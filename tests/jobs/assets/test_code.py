@@ -29,6 +29,11 @@ def upload(live, contents):
 
 def sent(live):
     """Return the uploaded files."""
+    return [r for r in puts(live) if r.status == 201]
+
+
+def puts(live):
+    """Return the requests to upload a file."""
     return [r for r in live.azure.requests if r.method == "PUT" and "/code/" in r.path]
 
 
@@ -57,11 +62,35 @@ def test_the_same_code_is_not_sent_again(live, contents):
 
 
 def test_code_that_was_sent_in_part_is_not_registered(live, contents):
-    live.azure.admin.fault("PUT .*/code/trainer/deep", status=403, code="AuthenticationFailed")
+    live.azure.admin.fault("PUT .*/code/trainer/deep", status=403, code="AuthorizationFailure")
     with pytest.raises(RequestError, match="the code of the job"):
         upload(live, contents)
     assert not [r for r in live.azure.requests if r.method == "PUT" and "/versions/1" in r.path]
     assert upload(live, contents)
+
+
+def test_code_is_sent_as_the_user_because_the_account_refuses_signatures_by_its_key(live, contents):
+    live.azure.admin.forget_requests()
+    assert upload(live, contents)
+    refused = [one for one in puts(live) if one.status == 403]
+    assert {one.caller for one in refused} == {""}
+    assert {one.caller for one in sent(live)} == {live.azure.environment["AZURE_CLIENT_ID"]}
+
+
+@pytest.fixture
+def accepts_keys(live):
+    """Let the account of the code accept its keys, as somebody else's may."""
+    account = live.azure.resources.get(live.workspace)["properties"]["storageAccount"]
+    live.azure.resources.update(account, {"allowSharedKeyAccess": True})
+    yield
+    live.azure.resources.update(account, {"allowSharedKeyAccess": False})
+
+
+@pytest.mark.usefixtures("accepts_keys")
+def test_code_is_sent_to_the_signed_address_where_the_account_accepts_its_keys(live, contents):
+    live.azure.admin.forget_requests()
+    assert upload(live, contents)
+    assert {(one.caller, one.status) for one in puts(live)} == {("", 201)}
 
 
 def test_two_who_send_the_same_code_at_once_share_it(live, contents, monkeypatch):

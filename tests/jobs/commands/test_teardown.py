@@ -51,6 +51,17 @@ def test_everything_goes_in_the_order_that_azure_needs(stack, capsys):
     assert stack.asked == ["destroy --refresh --yes --non-interactive --stack dev"]
 
 
+def test_a_deleted_log_workspace_is_named_as_long_as_azure_can_recover_it(stack, capsys):
+    logs = f"{stack.live.group}/providers/Microsoft.OperationalInsights/workspaces/hvd-dev-log"
+    stack.live.azure.put(logs, "", {"location": "westeurope"})
+    kind = "azure-native:operationalinsights:Workspace"
+    urn = f"urn:pulumi:dev::p::{kind}::logs"
+    stack.resources.append({"urn": urn, "type": kind, "id": logs, "custom": True})
+    stack.write()
+    assert stack.tear_down() == 0
+    assert "log workspace hvd-dev-log: is deleted, but Azure keeps" in capsys.readouterr().err
+
+
 def test_protected_resources_stop_it_before_anything_is_deleted(stack):
     stack.resources[2]["protect"] = True
     stack.write()

@@ -78,7 +78,7 @@ def named(needs, resource):
 
 def test_an_empty_subscription_has_all_that_the_stack_needs(needs):
     found = results(needs)
-    assert list(found) == ["subscription", "region", "sizes", "names", "budget"]
+    assert list(found) == ["subscription", "region", "sizes", "names", "budget", "providers"]
     assert all(check.good for check in found.values())
     for name in needs.names:
         assert f"{name.name} is free" in found["names"].text
@@ -212,3 +212,12 @@ def test_all_problems_are_told_at_once_and_nothing_is_changed(needs, monkeypatch
     assert said.startswith("stack dev: nothing was changed\n")
     assert "region: " in said
     assert "budget: budget.start" in said
+
+
+def test_a_provider_that_is_not_registered_is_told_before_anything_is_made(azure, needs):
+    azure.admin.unregister("Microsoft.KeyVault")
+    try:
+        assert "az provider register --namespace Microsoft.KeyVault --wait" in problem(needs)
+    finally:
+        azure.admin.clear_faults()
+    assert results(needs)["providers"].good

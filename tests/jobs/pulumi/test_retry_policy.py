@@ -83,3 +83,52 @@ def test_errors_are_read_from_pulumis_events():
     ]  # fmt: skip
     lines = [*map(json.dumps, events), '{"cut', "3"]
     assert failures(lines) == [ENDPOINT]
+
+
+POLICY = (
+    'Status=403 Code="RequestDisallowedByPolicy" Message="Resource \'hvddata\' was disallowed by'
+    ' policy. Policy identifiers: \'[{\\"policyAssignment\\":{\\"name\\":\\"Costs need a'
+    ' tag\\",\\"id\\":\\"/subscriptions/s/providers/Microsoft.Authorization/policyAssignments/'
+    'tag\\"}}]\'." AdditionalInfo=[{"info":{"evaluationDetails":{"evaluatedExpressions":[{'
+    '"expression":"tags[costCentre]","path":"tags[costCentre]","result":"True"}]}}}]'
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "passes", "says"),
+    [
+        ("machinelearningservices:Workspace", "Soft-deleted workspace exists. Please purge or "
+         "recover it.", False, ("Recently deleted", "name_seed", "make teardown")),
+        ("storage:StorageAccount", 'Code="FailedIdentityOperation"', True, ("not known",)),
+        ("containerregistry:Registry", "Failed to access KeyId 'https://v/keys/k'. Verify that "
+         "identity has access", True, ("no effect yet",)),
+        ("authorization:RoleAssignment", 'Code="ResourceNotFound" Message="containers/azureml"',
+         False, ("has not made this container", "after the first job")),
+        ("authorization:RoleAssignment", "resource '/subscriptions/s/providers/Microsoft."
+         "Authorization/roleAssignments/8c57' does not exist", False, ("make roles", "owner")),
+        ("authorization:RoleAssignment", 'Code="AuthorizationFailed"', False,
+         ("roles to existing",)),
+        ("network:PrivateDnsZoneGroup", 'Code="ResourceNotFound"', False, ("DNS zone",)),
+        ("storage:StorageAccount", POLICY, False,
+         ("assignment Costs need a tag", "policyAssignments/tag", "about tags[costCentre]")),
+        ("consumption:Budget", "Cost Management supports only Enterprise Agreement, Web direct and "
+         "Microsoft Customer Agreement offer types", False, ("budget.offered",)),
+        ("network:PrivateEndpoint", 'Code="LinkedAuthorizationFailed"', False,
+         ("Network Contributor on that subnet",)),
+        ("network:VirtualNetwork", 'Code="AuthorizationFailed"', False, ("you lack a role",)),
+        ("compute:VirtualMachine", "The property 'securityProfile.encryptionAtHost' is not valid "
+         "because the 'Microsoft.Compute/EncryptionAtHost' feature is not enabled", False,
+         ("az feature register",)),
+    ],
+)  # fmt: skip
+def test_a_refusal_of_a_first_deployment_passes_or_is_explained(kind, message, passes, says):
+    failure = Failure(URN.format(kind, "one"), message)
+    assert bool(waiting([failure])) is passes
+    told = failure.passing if passes else advice([failure])
+    for part in says:
+        assert part in told
+
+
+def test_a_type_whose_budgets_are_refused_is_no_other_type():
+    words = "Cost Management supports only some offer types"
+    assert advice([Failure(URN.format("storage:StorageAccount", "one"), words)]) == ""

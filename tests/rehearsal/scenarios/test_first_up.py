@@ -78,8 +78,9 @@ def test_an_up_stops_at_a_provider_that_is_not_registered_and_continues_afterwar
     with cloud_in(tmp_path) as cloud:
         cloud.azure.admin.unregister("Microsoft.MachineLearningServices")
         said = cloud.jobs(*UP, status=1).words
-        assert "not registered to use namespace 'Microsoft.MachineLearningServices'" in said
+        assert "Microsoft.MachineLearningServices has registrationState 'NotRegistered'" in said
         assert "az provider register" in said
+        assert "nothing was changed" in said
         assert REFUSED not in said
         cloud.azure.admin.clear_faults()
         cloud.jobs(*UP)

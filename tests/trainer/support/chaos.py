@@ -218,8 +218,7 @@ def inject(watched, fault, chance):
     else:
         watched.require(watched.trains, RESUME_TIMEOUT_SECONDS, "it trains")
         time.sleep(chance.uniform(0.0, 1.5))
-        reached = partial(_reached, watched, phase)
-        watched.require(reached, RESUME_TIMEOUT_SECONDS, f"it reaches the phase {phase}")
+        phase = fault.phase
         watched.require(
             lambda: _reached(watched, phase),
             RESUME_TIMEOUT_SECONDS,

@@ -1,0 +1,114 @@
+"""Questions to Azure about what a stack does not declare and needs: what its settings name, and the
+switches of the subscription.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_network
+from typing import Any, Final
+
+from common.errors import UserError
+from infra.prerequisites import Need
+from jobs.azure.resource_manager import ResourceManager
+from jobs.errors import AccessError, MissingError
+
+_RESERVED: Final = 5
+"""Addresses of each subnet that Azure keeps (Azure Virtual Network, "FAQ")."""
+
+
+def look_up(manager: ResourceManager, needs: Sequence[Need], *, deployed: bool) -> str:
+    """Return what was found.
+
+    Args:
+        manager: Client of Resource Manager.
+        needs: What must exist.
+        deployed: Whether the stack is deployed, and may use addresses of its subnets already.
+
+    Raises:
+        UserError: Something does not exist, or is not as the stack needs it; with all problems.
+    """
+    found = 0
+    unasked: list[str] = []
+    problems: list[str] = []
+    for need in needs:
+        try:
+            problems += _problems(manager, need, deployed=deployed)
+            found += 1
+        except AccessError:
+            unasked.append(need.setting)
+        except MissingError:
+            problems.append(f"{need.setting}: {need.id} does not exist; {_cure(need)}")
+    if problems:
+        raise UserError("\n".join(problems))
+    told = f"{found} as needed"
+    # Rights on one resource group do not allow to ask about everything.
+    return f"not asked about {', '.join(dict.fromkeys(unasked))}; {told}" if unasked else told
+
+
+def _problems(manager: ResourceManager, need: Need, *, deployed: bool) -> Iterator[str]:
+    body = manager.get(need.id, need.version)
+    for path, accepted in need.holds.items():
+        value = _at(body, path)
+        if not any(_same(value, one) for one in accepted):
+            shown = "not set" if value is None else repr(value)
+            wanted = (
+                " or ".join(repr(one) for one in accepted if one not in (None, [])) or "not set"
+            )
+            yield (
+                f"{need.setting}: {_name(need.id)} has {path.rpartition('.')[2]} {shown} and must"
+                f" have {wanted}; {_cure(need)}"
+            )
+    if need.addresses:
+        yield from _room(need, body, deployed=deployed)
+    if need.linked_to is not None:
+        yield from _link(manager, need, need.linked_to)
+
+
+def _room(need: Need, subnet: Mapping[str, Any], *, deployed: bool) -> Iterator[str]:
+    """Check the size of a subnet, and its free addresses unless some are the stack's own."""
+    properties = subnet.get("properties") or {}
+    ranges = properties.get("addressPrefixes") or [properties.get("addressPrefix")]
+    sizes = [ip_network(one).num_addresses - _RESERVED for one in ranges if one and ":" not in one]
+    if not sizes:
+        return
+    used = 0 if deployed else len(properties.get("ipConfigurations") or ())
+    free = sum(sizes) - used
+    if free < need.addresses:
+        yield (
+            f"{need.setting}: {_name(need.id)} has {max(free, 0)} free addresses, and the stack"
+            f" needs {need.addresses}; use a larger subnet, or smaller clusters"
+        )
+
+
+def _link(manager: ResourceManager, need: Need, network: str) -> Iterator[str]:
+    """Check that a zone is linked to a network, or that the network has DNS servers of its own."""
+    links = list(manager.items(f"{need.id}/virtualNetworkLinks", need.version))
+    if any(_same(_at(one, "properties.virtualNetwork.id"), network) for one in links):
+        return
+    servers = _at(manager.get(network, "2024-05-01"), "properties.dhcpOptions.dnsServers")
+    if not servers:
+        yield (
+            f"{need.setting}: zone {_name(need.id)} is not linked to {_name(network)}, and that"
+            " network has no DNS servers of its own, so its nodes could not resolve the names; the"
+            " zone's owner links it (az network private-dns link vnet create), or set"
+            " network.dns_links to declared"
+        )
+
+
+def _at(tree: Any, path: str) -> Any:
+    for key in path.split("."):
+        tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def _same(value: object, accepted: object) -> bool:
+    if isinstance(value, str) and isinstance(accepted, str):
+        return value.lower() == accepted.lower()
+    return value == accepted and type(value) is type(accepted)
+
+
+def _cure(need: Need) -> str:
+    return need.cure or f"check the id in {need.setting}"
+
+
+def _name(id_: str) -> str:
+    return id_.rpartition("/")[2]

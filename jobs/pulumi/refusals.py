@@ -1,0 +1,212 @@
+"""Refusals of Azure that deployments meet: what each means, and what to do. Pure.
+
+One table, a row for each kind of refusal. The first row that fits explains a failure.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+_LATE: Final = "roles assigned by this deployment have no effect yet"
+_ML: Final = "machinelearningservices:"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One kind of refusal."""
+
+    signs: str
+    """Regular expression that the message contains."""
+    why: str
+    """What it means, as a clause."""
+    cure: str = ""
+    """What to do; empty if only time helps."""
+    kinds: str = ""
+    """Regular expression of the beginning of the resource's type, without the provider; the same
+    words mean something else about other types."""
+    passes: bool = False
+    """Whether the operation may succeed some minutes later."""
+    find: Callable[[str], str] | None = None
+    """Returns what the message says besides, as a clause."""
+
+    def fits(self, kind: str, message: str) -> bool:
+        """Return whether a message about a resource is of this kind."""
+        return bool(re.match(self.kinds, kind) and re.search(self.signs, message))
+
+    def told(self, message: str) -> str:
+        """Return the explanation with the cure."""
+        found = self.find(message) if self.find is not None else ""
+        return f"{self.why}{found}; {self.cure}"
+
+
+def explain(kind: str, message: str) -> Refusal | None:
+    """Return the kind of refusal of a message, by the type of its resource; None if unknown."""
+    return next((one for one in TABLE if one.fits(kind, message)), None)
+
+
+def _words(*codes: str) -> str:
+    return rf"\b(?:{'|'.join(codes)})\b"
+
+
+def _policy(message: str) -> str:
+    """Return which policy refused which property, as far as Azure says."""
+    plain = message.replace('\\"', '"')
+    names = re.findall(r'"policyAssignmentDisplayName"\s*:\s*"([^"]+)"', plain)
+    names += [_named(one) for one in re.findall(r'"policyAssignment"\s*:\s*(\{[^{}]*\})', plain)]
+    ids = re.findall(r'"(?:policyAssignmentId|id)"\s*:\s*"([^"]*/policyAssignments/[^"]+)"', plain)
+    paths = re.findall(r'"path"\s*:\s*"([^"]+)"', plain)
+    found = list(dict.fromkeys(name for name in names if name))
+    text = f", assignment {', '.join(found)}" if found else ""
+    text += f" ({', '.join(dict.fromkeys(ids))})" if ids else ""
+    return text + (f", about {', '.join(dict.fromkeys(paths))}" if paths else "")
+
+
+def _named(text: str) -> str:
+    try:
+        said: Any = json.loads(text)
+    except ValueError:
+        return ""
+    return str(said.get("name") or "")
+
+
+TABLE: Final = (
+    Refusal(
+        _words(
+            "StorageAccountOperationInProgress",
+            "StorageAccountIsNotProvisioned",
+            "AnotherOperationInProgress",
+            "RetryableError",
+            "ReferencedResourceNotProvisioned",
+            "TooManyRequests",
+        ),
+        "another operation on it, or on what it refers to, is running",
+        # Codes of storage ("Storage resource provider, error codes"), of networks (seen with
+        # private endpoints and subnets that change), and of Resource Manager's throttling.
+        passes=True,
+    ),
+    Refusal(
+        _words("PrincipalNotFound"),
+        "the directory does not know its new identity yet",
+        passes=True,
+    ),
+    Refusal(
+        _words("FailedIdentityOperation"),
+        "its new identity is not known everywhere yet",
+        passes=True,
+    ),
+    Refusal(
+        rf"{_words('KeyVaultAuthenticationFailure')}|Failed to access KeyId|"
+        r"Verify that (?:the )?identity has",
+        _LATE,
+        passes=True,
+    ),
+    # The creation of no other type uses the roles of an identity of the stack. With any other type
+    # such a refusal means that the deployer lacks a role, which no time cures.
+    Refusal(
+        _words("AuthorizationFailed", "AuthorizationPermissionMismatch", "ForbiddenByRbac"),
+        _LATE,
+        kinds=_ML,
+        passes=True,
+    ),
+    Refusal(r"\b(?:Status=|RESPONSE )429\b", "Azure received too many requests", passes=True),
+    Refusal(
+        r"(?i)soft-deleted workspace exists",
+        "a workspace of this name was deleted and can still be recovered, which is how `pulumi"
+        " destroy` leaves it",
+        "purge it in the portal (Azure Machine Learning, Recently deleted), or choose other names"
+        " (pulumi config set name_seed TEXT); `make teardown` purges it itself",
+        kinds=_ML,
+    ),
+    Refusal(
+        _words("RequestDisallowedByPolicy"),
+        "a policy of the company forbids it",
+        "for a tag, set it under tags, or under ignored_tags if the policy adds it; otherwise"
+        " change the setting that the property comes from, or ask for an exemption (az policy"
+        " exemption create)",
+        find=_policy,
+    ),
+    Refusal(
+        r"(?i)roleAssignments/\S+ does not exist|\b(?:RoleAssignmentNotFound)\b",
+        "the owner of the subscription has not assigned this role yet (roles: existing)",
+        "give the owner the script that `make roles STACK=NAME ARGS=--script` prints, and run the"
+        " same command again afterwards",
+    ),
+    Refusal(
+        _words("AuthorizationFailed"),
+        "you may not assign roles there",
+        "let somebody deploy who is also Role Based Access Control Administrator, or set roles to"
+        " existing and let the owner of the subscription assign them",
+        kinds="authorization:RoleAssignment",
+    ),
+    Refusal(
+        _words("RoleAssignmentUpdateNotPermitted"),
+        "the assignment belongs to an identity that was deleted and made again",
+        "delete the assignment (az role assignment delete --ids ID) and run the same command again",
+        kinds="authorization:RoleAssignment",
+    ),
+    Refusal(
+        _words("ResourceNotFound", "ContainerNotFound"),
+        "Azure Machine Learning has not made this container yet",
+        "run the same command again in some minutes, or after the first job",
+        kinds="authorization:RoleAssignment",
+    ),
+    Refusal(
+        _words(
+            *("ResourceNotFound", "ParentResourceNotFound", "InvalidResourceReference"),
+            "PrivateDnsZoneNotFound",
+        ),
+        "a private DNS zone that it refers to does not exist",
+        "the owner of network.existing_dns_zones creates the zone that Azure names (az network"
+        " private-dns zone create)",
+        kinds="network:PrivateDnsZoneGroup|privatedns:",
+    ),
+    Refusal(
+        _words("LinkedAuthorizationFailed"),
+        "you may not use a resource of others that it refers to",
+        "ask its owner for a role there that has the action which Azure names, for a subnet such as"
+        " Network Contributor on that subnet",
+    ),
+    Refusal(
+        _words("AuthorizationFailed"),
+        "you lack a role there",
+        "ask for a role that has the action which Azure names; docs/deploy-the-platform.md lists"
+        " those that a deployment needs",
+    ),
+    Refusal(
+        _words("ScopeLocked"),
+        "a lock of the group or the subscription forbids it",
+        "ask its owner to remove the lock that Azure names: clusters cannot scale below it either",
+    ),
+    Refusal(
+        r"(?i)offer type|"
+        + _words("BudgetNotSupported", "UnsupportedOffer", "SubscriptionTypeNotSupported"),
+        "Cost Management has no budgets for this subscription's offer",
+        "set budget.offered to false, and watch the costs elsewhere",
+        kinds="consumption:",
+    ),
+    Refusal(
+        r"(?i)EncryptionAtHost.{0,80}not enabled",
+        "the subscription lacks the feature EncryptionAtHost of Microsoft.Compute",
+        "its owner registers it once (az feature register --namespace Microsoft.Compute --name"
+        " EncryptionAtHost)",
+    ),
+    Refusal(
+        _words("MissingSubscriptionRegistration"),
+        "the subscription has not registered the resource provider",
+        "register the resource provider that Azure names, once per subscription (az provider"
+        " register --namespace NAMESPACE --wait)",
+    ),
+    Refusal(
+        r"\bvCPU quota\b",
+        "the quota of its size is too small",
+        "request quota for the size (the portal's Quotas page), or choose another size or priority"
+        " for the cluster, or remove it from the settings (clusters.NAME: null)",
+    ),
+    Refusal(
+        _words("StorageAccountAlreadyTaken", "AlreadyInUse", "VaultAlreadyExists"),
+        "another resource in Azure has this name",
+        "choose other names (pulumi config set name_seed TEXT)",
+    ),
+)
