@@ -235,7 +235,8 @@ def _deploy(
     body = deployment_body(outputs, manager.workspace_id, deployment)
     most = options.max_instances or deployment.instances
     needed = conflicts(endpoint, deployment, body, most)
-    environments.ensure(manager, workspace.storage, context, inference_config())
+    registry = workspace.image_registry
+    environments.ensure(manager, workspace.storage, context, inference_config(), registry)
     if endpoint is None:
         console.say(f"creating endpoint {options.endpoint}")
         endpoint = endpoints.put(options.endpoint, endpoint_body(outputs, Traffic(), {}))

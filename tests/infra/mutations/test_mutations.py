@@ -36,9 +36,18 @@ def test_each_input_and_each_resource_is_mutated(outcomes):
 
 
 def test_a_network_that_exists_already_is_held_to_the_rules_as_well():
-    theirs = OPTIONS["everything theirs"]
-    found = mutations.hold(rendered("dev", **theirs), settings_of("dev", **theirs))
-    assert [one.text for one in found if one.rule is None and one.reason is None] == []
+    assert harm_in("everything theirs") == []
+
+
+def test_a_managed_network_and_its_rules_are_held_to_the_rules_as_well():
+    assert harm_in("managed network, with a firewall") == []
+
+
+def harm_in(option):
+    """The mutations of a stack that no rule catches, and no reason excuses."""
+    overrides = OPTIONS[option]
+    found = mutations.hold(rendered("dev", **overrides), settings_of("dev", **overrides))
+    return [one.text for one in found if one.rule is None and one.reason is None]
 
 
 def test_the_table_in_the_documents_is_the_runs(outcomes):
