@@ -78,17 +78,18 @@ def _changed(request: Request) -> set[str]:
     private endpoint, or as the default account of a workspace; and of a workspace whose outbound
     rules it changes.
     """
-    workspace, rule, _ = request.path.lower().partition(_RULES)
-    if rule:
-        return {workspace}
     properties = request.json().get("properties") or {}
+    workspace, rule, _ = request.path.lower().partition(_RULES)
+    destination = properties.get("destination")
+    reached = destination.get("serviceResourceId") if isinstance(destination, dict) else None
     connections = properties.get("privateLinkServiceConnections") or []
     targets = [
         request.path,
         properties.get("storageAccount") or "",
+        str(reached or ""),
         *((one.get("properties") or {}).get("privateLinkServiceId") or "" for one in connections),
     ]
-    return {
+    return ({workspace} if rule else set()) | {
         f"{scope}{_ACCOUNTS}{rest.partition('/')[0]}"
         for target in map(str.lower, targets)
         for scope, found, rest in [target.partition(_ACCOUNTS)]

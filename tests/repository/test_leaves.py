@@ -105,7 +105,7 @@ LEAVES = {
         ),
     ),
     "managed network": Leaf(
-        r"infra[./]managed_network|ManagedNetworkS|accept_one_way|image.publishers|AllowOnlyApproved"
+        r"infra[./]managed_network|ManagedNetworkSettings\b|accept_one_way|image.publishers|AllowOnlyApproved"
         r"|outbound.?rules?\b|profile.{0,6}\bmanaged\b",
         ("infra/managed_network", "rehearsal/resources/managed_networks.py"),
         (
