@@ -332,6 +332,8 @@ $(UV): locks/uv.txt scripts/check-machine
 # MAKEFLAGS lets the build of Horovod use all cores. The lock also constrains Horovod's build dependencies, so that
 # it is compiled against the versions that it runs with.
 # Horovod is the same in both locks: it exchanges with Gloo.
+SYNC_TRAINER = VIRTUAL_ENV=.venv-trainer MAKEFLAGS=-j$(JOBS) HOROVOD_CMAKE=$(CURDIR)/environments/shared/horovod-cmake \
+	$(UV) pip sync --compile-bytecode --require-hashes --build-constraints locks/trainer.txt
 ifneq ($(GPU),)
 .PHONY: $(TRAINER)
 endif
@@ -340,8 +342,8 @@ $(TRAINER): locks/trainer.txt locks/workstation.txt pyproject.toml environments/
 	@choice=$$($(TRAINER_PYTHON) -m environments.workstation $(GPU)) && lock=$${choice%% *} && \
 		echo "Installing the trainer into .venv-trainer: $${choice#* }" && \
 		echo "250 MB to download, with a GPU 3 GB; then Horovod is compiled, once (2 to 5 minutes on 2 cores)" && \
-		VIRTUAL_ENV=.venv-trainer MAKEFLAGS=-j$(JOBS) HOROVOD_CMAKE=$(CURDIR)/environments/shared/horovod-cmake \
-		$(UV) pip sync --compile-bytecode --require-hashes --build-constraints locks/trainer.txt locks/$$lock.txt && \
+		$(SYNC_TRAINER) locks/$$lock.txt && \
+		{ $(TRAINER_PYTHON) -m environments.horovod_build || $(SYNC_TRAINER) --reinstall-package horovod locks/$$lock.txt; } && \
 		echo "$${choice#* }" >.venv-trainer/processor.txt
 	@touch $@
 

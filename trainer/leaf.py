@@ -132,6 +132,9 @@ class Leaf:
     """MODULE:NAME of what makes its `Observer` of an `Observed` run; used in every run."""
     paged_formats: tuple[str, ...] = ()
     """MODULE:NAME of each `PagedFormat`, without arguments, that preparations read."""
+    foreign_weights: str = ""
+    """MODULE:FUNCTION that takes the tensors of a safetensors file of another project, and returns
+    them by the names of this project's variables; None if they are not of a kind that it knows."""
     exporter: Exporter | None = None
     """Writes a model in one more format."""
     workers: Mapping[str, str] = field(default_factory=dict)

@@ -24,6 +24,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "segmentation",
     "spark",
     "medical",
+    "torchvision",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(

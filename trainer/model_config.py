@@ -37,9 +37,10 @@ class ModelConfig:
     with them."""
 
     weights: str | None = None
-    """File of initial weights, on the nodes of a job: state.safetensors of a checkpoint, or the .h5
-    of a network of tf_keras.applications. The last layer keeps its initial weights if it differs
-    in shape or is missing. A run that is resumed does not read it."""
+    """File of initial weights, on the nodes of a job: state.safetensors of a checkpoint,
+    safetensors of another project's ResNet, or the .h5 of a network of tf_keras.applications. The
+    last layer keeps its initial weights if it differs in shape or is missing. A run that is resumed
+    does not read it."""
 
     frozen: tuple[str, ...] = ()
     """Beginnings of the names of layers that are not trained. Their batch norms normalise with

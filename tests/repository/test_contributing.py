@@ -97,3 +97,12 @@ def test_solid_arrows_of_the_picture_are_the_imports_between_worlds():
         for module in modules_imported(path)
     }
     assert drawn == {(a, b) for a, b in between if b not in (a, "common")}
+
+
+def test_no_node_of_the_picture_and_no_row_of_a_table_is_there_twice():
+    lines = TEXT.splitlines()
+    nodes = [line.split("[")[0] for line in lines if re.match(r'  \w+\["', line)]
+    assert sorted(nodes) == sorted(set(nodes))
+    for table in re.findall(r"(?:^\|.*\n)+", TEXT, re.MULTILINE):
+        rows = [tuple(row.split("|")[1:3]) for row in table.splitlines()]
+        assert len(rows) == len(set(rows)), table

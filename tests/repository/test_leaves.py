@@ -167,6 +167,9 @@ LEAVES = {
         ("trainer/medical",),
         ("trainer/leaves.py",),
     ),
+    "weights of torchvision": Leaf(
+        r"torchvision|\btimm\b", ("trainer/torchvision",), ("trainer/leaves.py",)
+    ),
     "MLflow": Leaf(
         r"MlflowLogger|MlflowClient|mlflow_logger|trainer\.mlflow",
         ("trainer/mlflow",),

@@ -11,9 +11,11 @@ import safetensors.numpy
 import tensorflow as tf
 import tf_keras as keras
 
+from common.program import load
 from trainer.checkpoints.format import Array, Tensors
 from trainer.checkpoints.snapshot import stored_name
 from trainer.errors import CheckpointError
+from trainer.leaves import LEAVES
 
 _MODEL = "model/"
 """Beginning of the names of a network's variables in a checkpoint."""
@@ -39,7 +41,8 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
 
     Args:
         model: Model to change.
-        file: state.safetensors of a checkpoint; `.h5` of Keras, such as the files of
+        file: state.safetensors of a checkpoint, or safetensors of another project whose names a
+            leaf knows; `.h5` of Keras, such as the files of
             tf_keras.applications, which name layers; or `.weights.h5` of Keras, which fits only the
             very same network, the last layer included.
         keep_head: Whether the last layer keeps its own weights in any case.
@@ -89,8 +92,13 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
 def _read_state(file: Path) -> _Source:
     tensors = safetensors.numpy.load_file(file)
     named = {n.removeprefix(_MODEL): t for n, t in tensors.items() if n.startswith(_MODEL)}
+    foreign = (load(leaf.foreign_weights)(tensors) for leaf in LEAVES if leaf.foreign_weights)
+    named = named or next((found for found in foreign if found), {})
     if not named:
-        raise ValueError("it contains no tensor of a model; give state.safetensors of a checkpoint")
+        raise ValueError(
+            "it contains no tensor of a model; give state.safetensors of a checkpoint, or"
+            " safetensors with the names of a project that docs/your-own-model.md lists"
+        )
     return _Source((named,))
 
 

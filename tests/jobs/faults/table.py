@@ -24,9 +24,21 @@ def table(command: str, cells: Sequence[Cell]) -> str:
     return "\n".join([*head, *rows, "", f"A clock that is an hour off: {off}", *wrong]) + "\n"
 
 
-def on_page(command: str) -> str:
-    """Return the table of a command as the page has it."""
-    return PAGE.read_text(encoding="utf-8").split(_begin(command))[1].split(_END)[0]
+def on_page(command: str) -> dict[tuple[str, str], str]:
+    """Return the outcomes of a command, by kind of request and fault, as the page has them."""
+    text = PAGE.read_text(encoding="utf-8").split(_begin(command))[1].split(_END)[0]
+    rows = [
+        [entry.strip() for entry in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| ")
+    ]
+    (_, *faults), *rest = rows
+    outcomes = {
+        (kind, fault): outcome
+        for kind, *found in rest
+        for fault, outcome in zip(faults, found, strict=True)
+    }
+    return outcomes | {(CLOCK, CLOCK): text.split("an hour off: ")[1][0]}
 
 
 def write(commands: Iterable[str], cells: Sequence[Cell]) -> None:

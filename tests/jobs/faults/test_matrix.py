@@ -22,13 +22,14 @@ class Tables:
     COMMANDS: tuple[str, ...] = ()
 
     @pytest.mark.slow
-    def test_the_tables_on_the_page_are_the_runs(self, world, command):
-        cells = list(world.cells(command))
+    def test_a_third_of_the_cells_is_as_the_page_says(self, world, command):
+        cells = list(world.cells(command, every=3))
         wrong = [cell for cell in cells if cell.outcome == matrix.WRONG]
         assert [f"{cell.kind}, {cell.fault}: {cell.why}" for cell in wrong] == []
-        assert table.on_page(command) == table.table(command, cells), (
-            "run python -m tests.jobs.faults"
-        )
+        page = table.on_page(command)
+        assert {kind for kind, _ in page} == {cell.kind for cell in cells}, "run `make faults`"
+        found = {(cell.kind, cell.fault): cell.outcome for cell in cells}
+        assert found == {cell: page[cell] for cell in found}, "run `make faults`"
 
 
 class TestSubmit(Tables):

@@ -215,10 +215,10 @@ def inject(watched, fault, chance):
         # Until TensorFlow is loaded and the ranks connect to each other.
         time.sleep(chance.uniform(0.0, 8.0))
     else:
-        watched.require(watched.trains, 120, "it trains")
+        watched.require(watched.trains, RESUME_TIMEOUT_SECONDS, "it trains")
         time.sleep(chance.uniform(0.0, 1.5))
         phase = fault.phase
-        watched.require(lambda: _reached(watched, phase), 120, f"it reaches the phase {phase}")
+        watched.require(lambda: _reached(watched, phase), RESUME_TIMEOUT_SECONDS, f"it reaches the phase {phase}")
     pid = watched.target(fault.target)
     if pid is None:
         return None
