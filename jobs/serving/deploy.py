@@ -235,8 +235,7 @@ def _deploy(
     body = deployment_body(outputs, manager.workspace_id, deployment)
     most = options.max_instances or deployment.instances
     needed = conflicts(endpoint, deployment, body, most)
-    registry = workspace.image_registry
-    environments.ensure(manager, workspace.storage, context, inference_config(), registry)
+    environments.ensure(manager, workspace.storage, context, inference_config())
     if endpoint is None:
         console.say(f"creating endpoint {options.endpoint}")
         endpoint = endpoints.put(options.endpoint, endpoint_body(outputs, Traffic(), {}))
