@@ -139,7 +139,7 @@ def test_a_managed_network_goes_through_its_whole_life(tmp_path):
             assert one["properties"]["image"].startswith(f"{registry}/trainer-")
 
         cloud.deployment.reset()
-        refused = cloud.jobs("up", "--yes", "True", status=3)
+        refused = cloud.jobs("up", "--yes", "True", status=1)
         assert "managedNetwork.isolationMode cannot change" in refused.words
         for key, value in MANAGED.items():
             cloud.deployment.configure(key, value)
