@@ -26,8 +26,8 @@ DEADLINE ?=
 BUDGET ?=
 IMAGE ?=
 
-# A training or a scoring is sent to Azure only by STACK on the command line, and to CLUSTER only if it is there: a variable
-# exported in some shell must not cost money.
+# Work is sent to Azure only by STACK on the command line, and options of a job count only there: a variable exported in some
+# shell must not cost money.
 NAMED_STACK := $(filter command,$(firstword $(origin STACK)))
 STACK ?= dev
 CLUSTER :=
@@ -35,7 +35,19 @@ NAME :=
 SERIES :=
 REPEAT :=
 DATA_SET :=
+JOB_ARGS :=
 CAP :=
+
+# A variable of the command line that no target reads is an error: without it, the job would run with other options.
+GIVEN = $(sort $(foreach name,$(filter-out MAKE% .% -% PYTHON GPU JOBS SHELL groups,$(.VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
+ifeq ($(MAKELEVEL),0)
+ifneq ($(GIVEN),)
+UNREAD := $(shell awk -v targets="$(MAKECMDGOALS)" -v given="$(GIVEN)" -v stack=$(if $(NAMED_STACK),1) -f scripts/unread-variables Makefile)
+ifneq ($(UNREAD),)
+$(error $(UNREAD): not read by `make $(MAKECMDGOALS)`$(if $(NAMED_STACK),, without STACK); `make help` shows the variables of each target, and ARGS takes options of its command, such as ARGS="--epochs 5")
+endif
+endif
+endif
 
 UV := .tools/uv/bin/uv
 INFRA := .venv/.ready
@@ -53,6 +65,7 @@ ACTIONLINT := .tools/actionlint/.ready
 SBOM := .tools/sbom/.ready
 AUDIT := .tools/audit/.ready
 SERVING := .tools/serving/.ready
+DOCS := .tools/docs/.ready
 SPARKS := .tools/spark-3/.ready .tools/spark-4/.ready
 # A target that someone asks for by name fails if all of its tests are skipped.
 MUST_RUN := -p tests.must_run
@@ -61,7 +74,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 # One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
 # images share with the trainer have the versions that are tested here; pyspark lies beside the trainer's own numpy.
 # They are resolved for Python 3.11; lock-check shows that 3.12 and 3.13 get the same versions.
-LOCKS := trainer+medical+dev+benchmarks workstation+medical+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit spark-3 spark-4
+LOCKS := trainer+medical+dev+benchmarks workstation+medical+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit docs spark-3 spark-4
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version $${python:-3.11} --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
@@ -71,7 +84,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render snapshots faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render snapshots faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -88,31 +101,33 @@ setup: $(TRAINER) $(INFRA) ## Train: Install both environments into this folder
 setup-platform: $(INFRA) ## Install the platform's environment alone, to deploy and to submit jobs
 	@echo "ready: .venv (Pulumi, Azure SDK)"
 
-train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train: Train here, or on Azure with STACK=dev NODES=2: PRESET=digits, ARGS="--epochs 5"
+# ARGS are options of the trainer here and on Azure; options of the job have variables of their own.
+train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train: Train here: PRESET=digits, NAME=first, ARGS="--epochs 5"; on Azure: STACK=dev, and NODES, CLUSTER, DATA_SET=NAME:VERSION, BUDGET, JOB_ARGS
 ifdef NAMED_STACK
-	@$(INFRA_PYTHON) -m jobs submit --stack $(STACK) $(if $(PRESET),--preset $(PRESET)) $(if $(NODES),--nodes $(NODES)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+	$(if $(filter --,$(ARGS)),$(error ARGS: are options of the trainer, without `--`; give options of the job in JOB_ARGS))
+	@$(INFRA_PYTHON) -m jobs submit --stack $(STACK) $(if $(PRESET),--preset $(PRESET)) $(if $(NODES),--nodes $(NODES)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(NAME),--name $(NAME)) $(if $(DATA_SET),--data.asset $(DATA_SET)) $(if $(BUDGET),--budget $(BUDGET)) $(JOB_ARGS) $(if $(ARGS),-- $(ARGS))
 else
 	@cat .venv-trainer/processor.txt
-	@$(TRAINER_PYTHON) -m trainer train $(if $(PRESET),--preset $(PRESET)) $(ARGS)
+	@$(TRAINER_PYTHON) -m trainer train $(if $(PRESET),--preset $(PRESET)) $(if $(NAME),--name $(NAME)) $(ARGS)
 endif
 
 evaluate: $(TRAINER) ## Train: Evaluate a run's newest checkpoint: RUN=runs/NAME (default: the latest run)
 	@$(TRAINER_PYTHON) -m trainer evaluate --run $(RUN) $(ARGS)
 
-export: $(TRAINER) ## Use a model: Export a run's model as a SavedModel: RUN=runs/NAME, ARGS="--onnx True"
+export: $(TRAINER) ## Use a model: Export a run's model as a SavedModel: RUN=runs/NAME, ARGS=--onnx
 	@$(TRAINER_PYTHON) -m trainer export --run $(RUN) $(ARGS)
 
 predict: $(TRAINER) ## Use a model: Classify images with a run's exported model: IMAGES="a.jpg b/", RUN=runs/NAME
 	@$(TRAINER_PYTHON) -m trainer predict --run $(RUN) $(ARGS) $(if $(IMAGES),-- $(IMAGES))
 
-score: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Use a model: Write the classes of a folder's images to files: INPUT=photos OUTPUT=scores; with STACK=dev MODEL=digits:1 on Azure
+score: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Use a model: Classify a folder of images, and write Parquet: INPUT=photos OUTPUT=scores; with STACK=dev MODEL=digits:1 on Azure
 ifdef NAMED_STACK
 	@$(INFRA_PYTHON) -m jobs score-batch "$(MODEL)" --stack $(STACK) --input "raw/$(INPUT)" --output "scores/$(OUTPUT)" $(if $(NODES),--nodes $(NODES)) $(ARGS)
 else
 	@$(TRAINER_PYTHON) -m trainer score --run $(RUN) --input "$(INPUT)" --output "$(OUTPUT)" $(ARGS)
 endif
 
-serve: $(TRAINER) $(SERVING) ## Use a model: Answer requests for the classes of images, with a run's exported model: RUN=runs/NAME
+serve: $(TRAINER) $(SERVING) ## Use a model: Serve a run's exported model over HTTP on this machine: RUN=runs/NAME
 	@$(TRAINER_PYTHON) -m trainer serve --run $(RUN) $(ARGS)
 
 report: $(TRAINER) ## Train: Write the report of a run, or compare several: RUN="runs/A runs/B"
@@ -137,7 +152,7 @@ else
 	@$(TRAINER_PYTHON) -m benchmarks scaling $(if $(NAME),--name $(NAME)) $(if $(REPEAT),--repeat $(REPEAT)) $(ARGS)
 endif
 
-commission: $(INFRA) ## Foresee: Run the checks of a new platform, the cheapest first, and write a page of facts: STACK=dev DATA_SET=imagenet:3 CAP=100
+commission: $(INFRA) ## Foresee: Acceptance-test a new platform on Azure, the cheapest check first, and write a report: STACK=dev DATA_SET=imagenet:3 CAP=100
 	@$(INFRA_PYTHON) -m jobs commission --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(CAP),--cap $(CAP)) $(if $(YES),--yes) $(ARGS)
 
 chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20 TRAINING=digits RANKS=any
@@ -172,8 +187,8 @@ plan: $(INFRA) ## Foresee: Estimate hours and cost of a run before anything is r
 preview: $(INFRA) ## Platform: Show what deploying the platform would change: STACK=dev
 	@$(INFRA_PYTHON) -m jobs preview --stack $(STACK) $(ARGS)
 
-up: $(INFRA) ## Platform: Deploy the platform, or its changes: STACK=dev
-	@$(INFRA_PYTHON) -m jobs up --stack $(STACK) $(ARGS)
+up: $(INFRA) ## Platform: Deploy the platform, or its changes: STACK=dev, YES=1
+	@$(INFRA_PYTHON) -m jobs up --stack $(STACK) $(if $(YES),--yes) $(ARGS)
 
 drift: $(INFRA) ## Show which resources were changed in Azure outside of Pulumi: STACK=dev
 	@$(INFRA_PYTHON) -m jobs drift --stack $(STACK) $(ARGS)
@@ -184,8 +199,8 @@ backend: $(INFRA) ## Set up a place for Pulumi's state, after asking once: STACK
 status: $(INFRA) ## Platform: Show the Azure nodes that cost money now, and the runs: STACK=dev
 	@$(INFRA_PYTHON) -m jobs status --stack $(STACK) $(ARGS)
 
-teardown: $(INFRA) ## Platform: Delete the platform and all that is in it, or only CLUSTER=gpu: STACK=dev
-	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(YES),--yes True) $(ARGS)
+teardown: $(INFRA) ## Platform: Delete the platform and all that is in it, or only CLUSTER=gpu: STACK=dev, YES=1
+	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(YES),--yes) $(ARGS)
 
 rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Try without Azure: Deploy, train and tear down on this machine: KEEP=1, UNTIL=up
 	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(IMAGE),--image localhost/trainer-$(IMAGE):latest) $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
@@ -213,10 +228,10 @@ images-gpu: $(INFRA) $(SBOM) ## Build the GPU image with Debian's CUDA instead o
 	@$(PYTHON) -m environments build gpu --stand-in $(if $(BASE),--base $(BASE)) $(ARGS)
 	$(INFRA_PYTHON) -m pytest $(MUST_RUN) -m images_gpu tests/images/test_gpu_image.py
 
-faults: $(INFRA) $(AZURITE) ## Hold every request of the commands against every fault, and write docs/faults.md
+faults: $(INFRA) $(AZURITE) ## Inject every fault into every request of the commands, and write docs/faults.md
 	@$(INFRA_PYTHON) -m tests.jobs.faults $(ARGS)
 
-mutations: $(INFRA) ## Change every input of a stack, and print which security rule catches it: STACK=dev, else a stack of the tests
+mutations: $(INFRA) ## Mutation-test the security rules: change every input of a stack, and print which rule catches it: STACK=dev
 	@$(INFRA_PYTHON) -m tests.infra.mutations.run $(if $(filter command line,$(origin STACK)),--stack $(STACK)) $(ARGS)
 
 render: $(INFRA) ## List what a stack declares, without Azure: STACK=dev
@@ -232,7 +247,7 @@ costs: $(INFRA) ## Show the monthly cost of a stack while no job runs: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render.costs $(STACK) $(ARGS)
 
 # Both halves at once, as that of the platform often waits; one shows all that it has written when it has ended.
-test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) $(SERVING) ## Run the tests (about 20 minutes on 2 cores)
+test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) $(SERVING) ## Run the tests (about 25 minutes on 2 cores)
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target test-trainer test-platform
 
 # With AGAIN=1 each test that failed is repeated once, alone: one that was only too slow beside the others passes then,
@@ -246,8 +261,8 @@ PLATFORM_TESTS = $(INFRA_PYTHON) -m pytest -o cache_dir=.pytest_cache/platform
 TRAINER_TESTS = $(TRAINER_PYTHON) -m pytest -o cache_dir=.pytest_cache/trainer
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, the jobs and the simulator of Azure
-	$(PLATFORM_TESTS) -n 2 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS) \
-	$(call again,$(PLATFORM_TESTS),tests/infra tests/jobs tests/rehearsal)
+	$(PLATFORM_TESTS) -n 2 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal tests/references $(ARGS) \
+	$(call again,$(PLATFORM_TESTS),tests/infra tests/jobs tests/rehearsal tests/references)
 
 test-trainer: $(TRAINER) $(SBOM) $(SERVING) ## Run the tests of the trainer and of the repository
 	$(TRAINER_TESTS) -n 2 --dist worksteal -m "not long" $(ARGS) \
@@ -292,7 +307,7 @@ types-trainer: $(TRAINER) ## Check types of the trainer
 	$(TRAINER_PYTHON) -m mypy
 
 types-platform: $(INFRA) ## Check types of the platform, jobs, rehearsals and images
-	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent common infra jobs rehearsal environments tests/infra tests/jobs tests/rehearsal tests/images
+	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent common infra jobs rehearsal environments references tests/infra tests/jobs tests/rehearsal tests/references tests/images
 
 lock: $(UV) ## Write locks/ from pyproject.toml; locked versions stay unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
@@ -319,6 +334,19 @@ one-lock-check:
 			echo "error: Python $$python needs the packages above, which are not in locks/$$name.txt" >&2; exit 1; }; \
 	done
 
+docs: $(DOCS) ## Build the site of docs/ in build/site, without the internet; open build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs build --strict --quiet $(ARGS)
+	@echo "build/site/index.html"
+
+docs-serve: $(DOCS) ## Serve the site of docs/ on http://127.0.0.1:8000, and follow changes
+	@NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs serve $(ARGS)
+
+references: $(INFRA) ## Write docs/reference/ from the code: settings, options, commands, files
+	@$(INFRA_PYTHON) -m references $(ARGS)
+
+pictures: $(TRAINER) $(INFRA) ## Draw the pictures of docs/ and take its screenshots anew, with Chromium
+	@scripts/pictures $(ARGS)
+
 clean: ## Remove environments and caches; runs/ and data/ stay
 	rm -rf .tools .venv .venv-trainer build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
@@ -341,16 +369,21 @@ $(TRAINER): locks/trainer.txt locks/workstation.txt pyproject.toml environments/
 	@test -x $(TRAINER_PYTHON) || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv-trainer
 	@choice=$$($(TRAINER_PYTHON) -m environments.workstation $(GPU)) && lock=$${choice%% *} && \
 		echo "Installing the trainer into .venv-trainer: $${choice#* }" && \
-		echo "250 MB to download, with a GPU 3 GB; then Horovod is compiled, once (2 to 5 minutes on 2 cores)" && \
+		echo "500 MB to download, with a GPU 3 GB; then Horovod is compiled, once (2 to 5 minutes on 2 cores)" && \
 		$(SYNC_TRAINER) locks/$$lock.txt && \
 		{ $(TRAINER_PYTHON) -m environments.horovod_build || $(SYNC_TRAINER) --reinstall-package horovod locks/$$lock.txt; } && \
+		VIRTUAL_ENV=.venv-trainer $(COMMANDS) && \
 		echo "$${choice#* }" >.venv-trainer/processor.txt
 	@touch $@
+
+# The commands ml-trainer and ml-jobs, which work in any folder. Nothing is downloaded: setuptools is locked with the rest.
+COMMANDS = $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 
 $(INFRA): locks/infra.txt | $(UV)
 	@echo "Installing Pulumi and the Azure SDK into .venv (about a minute)"
 	@test -x .venv/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
 	@VIRTUAL_ENV=.venv $(UV) pip sync --compile-bytecode --require-hashes locks/infra.txt
+	@VIRTUAL_ENV=.venv $(COMMANDS)
 	@touch $@
 
 $(AZURITE): rehearsal/azurite/package.json rehearsal/azurite/package-lock.json
@@ -386,6 +419,16 @@ $(XPROF): locks/profile.txt | $(UV)
 $(SPARKS): .tools/%/.ready: locks/%.txt | $(UV) $(TRAINER)
 	@echo "Installing the packages of $< into $(@D) (a minute or two)"
 	@$(UV) pip sync --quiet --python $(TRAINER_PYTHON) --target $(@D) --require-hashes $<
+	@touch $@
+
+# The scripts of the site come with npm: MkDocs' theme would load them from the internet.
+$(DOCS): locks/docs.txt references/site/package.json references/site/package-lock.json | $(UV)
+	@command -v npm >/dev/null || { echo "error: npm is not installed; two scripts of the site come with it: install Node.js 20 or newer" >&2; exit 1; }
+	@echo "Installing MkDocs into .tools/docs (half a minute)"
+	@test -x $(@D)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
+	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes locks/docs.txt
+	@cp references/site/package.json references/site/package-lock.json references/site/.npmrc $(@D)
+	@cd $(@D) && npm ci --silent --no-progress --ignore-scripts --omit=dev
 	@touch $@
 
 $(SBOM) $(AUDIT) $(SERVING): .tools/%/.ready: locks/%.txt | $(UV)

@@ -112,7 +112,7 @@ def summary() -> str:
             ],
             [
                 "images/s of two ranks, ResNet50, 224 pixels, 16 a rank",
-                "two independent trainings on the same two cores",
+                "two independent runs on the same two cores",
                 "",
                 scaling,
             ],

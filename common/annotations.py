@@ -69,6 +69,14 @@ class Alone:
 
 
 @dataclasses.dataclass(frozen=True)
+class Required:
+    """A field that a command line must give; its default stands for "not given" alone."""
+
+    advice: str = ""
+    """Clause that says where the value is found, for the error."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Positional:
     """A field that a command line takes by its position; the name is for help and errors."""
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from common import fields
-from common.annotations import Positional
+from common.annotations import Positional, Required
 from common.errors import ConfigError
 
 T = TypeVar("T")
@@ -24,6 +24,8 @@ def parse(
     description: str | None = None,
     *,
     package: str = "trainer",
+    others: Sequence[str] = (),
+    elsewhere: Mapping[str, str] | None = None,
 ) -> T:
     """Parse the arguments of a command into a dataclass whose fields they are.
 
@@ -34,6 +36,9 @@ def parse(
             all arguments are positional.
         description: Description in the help; None is the docstring of the dataclass.
         package: Package of the command, for the help.
+        others: Options of the command that are not fields, for suggestions.
+        elsewhere: Options that belong to another place of the command line, each with a clause that
+            says to which.
 
     Raises:
         ConfigError: An option is unknown or a value is invalid; lists all of them.
@@ -41,7 +46,8 @@ def parse(
     named = args[: args.index("--")] if "--" in args else args
     if "--help" in named or "-h" in named:
         _help(default, f"python -m {package} {command}", description)
-    given, problems, left = _given(args, list(fields.leaves(type(default))))
+    own = list(fields.leaves(type(default)))
+    given, problems, left = _given(args, own, others, elsewhere or {})
     try:
         built = _replaced(default, given)
     except ConfigError as error:
@@ -49,13 +55,31 @@ def parse(
     problems += fields.problems(built)
     if left and not problems:
         problems = [f"{left[0]}: unexpected argument"]
+    problems += [
+        _missing(leaf)
+        for leaf in own
+        if leaf.required and not fields.get(built, leaf.key) and not _is_named(leaf, problems)
+    ]
     if problems:
         raise ConfigError(problems)
     return built
 
 
+def _is_named(leaf: fields.Leaf, problems: Sequence[str]) -> bool:
+    """Whether a problem is that a positional argument was given as an option."""
+    return any(problem.startswith(f"--{leaf.key}:") for problem in problems)
+
+
+def _missing(leaf: fields.Leaf) -> str:
+    advice = leaf.required.advice if leaf.required else ""
+    return f"{leaf.flag}: is missing" + (f"; {advice}" if advice else "")
+
+
 def _given(
-    args: Sequence[str], leaves: list[fields.Leaf]
+    args: Sequence[str],
+    leaves: list[fields.Leaf],
+    others: Sequence[str],
+    elsewhere: Mapping[str, str],
 ) -> tuple[dict[str, object], list[str], list[str]]:
     """Read a command line.
 
@@ -84,10 +108,13 @@ def _given(
             problems.append(f"{arg}: unexpected argument")
             continue
         flag, equals, value = arg.partition("=")
-        leaf = known.get(flag)
+        # Configurations are printed with underscores, as their files have them.
+        leaf = known.get(flag) or known.get(flag.replace("_", "-"))
         values = [value] if equals else _values(leaf, remaining)
         if leaf is None:
-            problems.append(fields.unknown_key(flag, sorted([*known, "--help"]), former))
+            place = elsewhere.get(flag)
+            problem = fields.unknown_key(flag, sorted([*known, *others]), former)
+            problems.append(f"{flag}: {place}" if place else problem)
         elif values or _is_many(leaf):
             given[leaf.key] = _read(leaf, values)
         elif leaf.alone is not None:
@@ -200,9 +227,12 @@ def _help(default: object, program: str, description: str | None) -> NoReturn:
         if name.endswith("_"):
             # A keyword of Python.
             return Annotated[hint, tyro.conf.arg(name=name.rstrip("_"))]
-        names = [note.name for note in get_args(hint)[1:] if isinstance(note, Positional)]
+        notes = get_args(hint)[1:]
+        names = [note.name for note in notes if isinstance(note, Positional)]
+        required = any(isinstance(note, Required) for note in notes)
         if not names:
-            return hint
+            shown = tyro.conf.arg(help_behavior_hint="(required)")
+            return Annotated[hint, shown] if required else hint
         shown = tyro.conf.arg(metavar=names[0], help_behavior_hint="")
         return Annotated[hint, tyro.conf.Positional, shown]
 

@@ -19,7 +19,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
-from common.annotations import Alone, Bounds, Formerly, Pattern, Positional
+from common.annotations import Alone, Bounds, Formerly, Pattern, Positional, Required
 from common.errors import ConfigError
 
 T = TypeVar("T")
@@ -49,6 +49,8 @@ class Leaf:
     """Name on the command line, such as DIR, if the field is positional."""
     alone: str | None = None
     """Value if none follows the option on a command line; None if one must follow."""
+    required: Required | None = None
+    """Given if a command line must have the field."""
 
     @property
     def flag(self) -> str:
@@ -96,7 +98,8 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
         alone = next((note.value for note in _notes(hint) if isinstance(note, Alone)), None)
         if _bare(hint) is bool:
             alone = "True"
-        yield Leaf(key, _bare(hint), bounds, former_key, name, alone)
+        required = next((note for note in _notes(hint) if isinstance(note, Required)), None)
+        yield Leaf(key, _bare(hint), bounds, former_key, name, alone, required)
 
 
 def get(instance: object, key: str) -> Any:
@@ -166,7 +169,10 @@ def problems(instance: object) -> list[str]:
         value = get(instance, leaf.key)
         if isinstance(value, Unparsed) or not accepts(leaf.type, value):
             shown = value.text if isinstance(value, Unparsed) else value
-            found.append(f"{leaf.flag}: {shown!r} is not {describe(leaf.type)}")
+            choices = [text for text in get_args(leaf.type) if isinstance(text, str)]
+            close = difflib.get_close_matches(str(shown), choices, n=1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            found.append(f"{leaf.flag}: {shown!r} is not {describe(leaf.type)}{meant}")
         elif leaf.bounds is not None:
             numbers = value if isinstance(value, tuple) else (value,)
             found += [
@@ -192,11 +198,21 @@ def unknown_key(
         return f"{key}: is now called {former[key]}"
     # Compare only the last part: a common prefix makes all keys of a group look similar.
     names = {other.rpartition(".")[2]: other for other in reversed(known)}
-    close = difflib.get_close_matches(key.rpartition(".")[2], names, n=1)
-    problem = f"{key}: unknown key"
+    asked = key.rpartition(".")[2]
+    close = difflib.get_close_matches(asked, names, n=1)
+    short = asked.lstrip("-")
+    initials = [name for name in names if "-" in name and _initials(name) == short]
+    if len(initials) == 1:
+        close = initials
+    problem = f"{key}: unknown {'option' if key.startswith('--') else 'key'}"
     if close:
         return f"{problem}; did you mean {names[close[0]]}?"
     return f"{problem}; known here: {', '.join(known)}" if list_known else problem
+
+
+def _initials(name: str) -> str:
+    """Return the first letters of the words of an option, such as lr of learning-rate."""
+    return "".join(word[0] for word in name.split("-") if word)
 
 
 def to_dict(instance: object) -> dict[str, Any]:

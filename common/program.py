@@ -90,6 +90,18 @@ class Program:
             lines.append("")
         return "\n".join([*lines, self.notes.strip(), ""])
 
+    def _kinds(self, first: str) -> str:
+        """The commands that begin with a word, with their summaries."""
+        kinds = {one.name: one.summary for one in self.commands if one.name.startswith(f"{first} ")}
+        width = max(map(len, kinds)) + 2
+        return "\n".join(
+            [
+                f"usage: python -m {self.name} {first} KIND [options], with one of the kinds",
+                *(f"  {name:<{width}}{summary}" for name, summary in kinds.items()),
+                f"`python -m {self.name} {next(iter(kinds))} --help` lists the options of one\n",
+            ]
+        )
+
     def find(self, args: Sequence[str]) -> tuple[Command, list[str]] | None:
         """Find the command that a command line begins with.
 
@@ -145,11 +157,14 @@ class Program:
         names = [command.name for command in self.commands]
         grouped = bool(args) and any(name.startswith(f"{args[0]} ") for name in names)
         rest = args[1:] if grouped else args
+        if grouped and not rest:
+            print(self._kinds(args[0]), end="", file=sys.stderr)
+            return ConfigError.exit_code
         if not rest:
             print(self.usage, end="", file=sys.stderr)
             return ConfigError.exit_code
         if rest[0] in ("-h", "--help"):
-            print(self.usage, end="")
+            print(self._kinds(args[0]) if grouped else self.usage, end="")
             return 0
         asked = " ".join(args[: 2 if grouped else 1])
         near = difflib.get_close_matches(asked, names, 1)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, make_dataclass
 from typing import Any, Final
 
 from common.arguments import parse
-from common.errors import UserError
+from common.errors import ConfigError
 from common.program import Command, Program, load
 from jobs.console import PLATFORM
 from jobs.errors import AccessError, NotDeployedError
-from jobs.leaf import JobCommand
+from jobs.leaf import Checked, JobCommand
 from jobs.leaves import LEAVES
 from jobs.pulumi.stack_outputs import read_outputs
-from jobs.spec.from_options import REPOSITORY
+from jobs.spec.from_options import REPOSITORY, RunOptions, trainer_options
 
 _NOTES: Final = """\
 NAME is the key of a run, which stands for its newest job, or the name of a job.
@@ -212,7 +212,8 @@ class PlatformOptions:
     """Options that every command has after its own."""
 
     stack: str | None = None
-    """Stack of the platform, whose outputs Pulumi reads; None is dev."""
+    """Stack of the platform, whose outputs Pulumi reads. Without it, commands use dev, and `plan`
+    uses no stack."""
 
     outputs: str | None = None
     """File to read the outputs from instead (`pulumi stack output platform --json`); the
@@ -257,7 +258,8 @@ def read_options(name: str, args: Sequence[str]) -> Any:
         namespace={"__doc__": own.__doc__},
         frozen=True,
     )
-    return parse(both(), name, args, package="jobs")
+    elsewhere = trainer_options() if issubclass(own, RunOptions) else {}
+    return parse(both(), name, args, package="jobs", elsewhere=elsewhere)
 
 
 def _run(found: Command, args: list[str]) -> int:
@@ -265,10 +267,12 @@ def _run(found: Command, args: list[str]) -> int:
     end = args.index("--") if "--" in args else len(args)
     program = tuple(args[end + 1 :])
     if program and not command.program:
-        raise UserError(f"{command.name}: this command accepts no trainer options after '--'")
+        raise ConfigError([f"{command.name}: this command accepts no trainer options after '--'"])
     options = read_options(command.name, args[:end])
     token = PLATFORM.set(options.given)
     try:
+        if isinstance(options, Checked):
+            options.check(program)
         return _run_on_platform(command, options, program)
     finally:
         PLATFORM.reset(token)

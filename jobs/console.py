@@ -8,7 +8,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
+from common.annotations import Required
 from common.errors import UserError
+
+SHOWN: Final = Required("`python -m jobs status` shows the runs")
+"""Marks the name of a run, without which a command ends."""
 
 PLATFORM: Final[ContextVar[tuple[str, ...]]] = ContextVar("PLATFORM", default=())
 """Arguments that select the platform of this command, such as --stack prod."""
@@ -64,7 +68,7 @@ def confirm(name: str, warning: str, console: Console) -> None:
     if not sys.stdin.isatty():
         raise UserError(
             f"teardown of {name}: cannot ask for confirmation, as stdin is not a terminal; pass"
-            " --yes True"
+            " --yes"
         )
     print(f"type {name} to delete it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != name:

@@ -6,7 +6,7 @@ else names it. What carries a feature out is named as MODULE:NAME, and imported 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from common.program import Command
 from infra.outputs import Duty
@@ -27,6 +27,18 @@ class JobCommand(Command):
     data: bool = False
     """Whether the command moves data, for which it must be inside the network of a private
     stack."""
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """Options that a command checks by themselves, before it asks Pulumi or Azure anything."""
+
+    def check(self, program: tuple[str, ...]) -> None:
+        """Check the options together with those that follow after `--`.
+
+        Raises:
+            ProblemsError: They are invalid; lists all problems.
+        """
 
 
 @dataclass(frozen=True)

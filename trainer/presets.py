@@ -199,7 +199,7 @@ EXPECTATIONS: dict[str, Expectation] = {
     "images": Expectation(
         "a first look at a folder of hundreds or thousands of images on a CPU; at least 94 % of 50"
         " held-out crops of ten photographs",
-        "measured by tests/repository/test_readme_example.py, the README's example",
+        "measured by tests/repository/test_own_images_example.py, the example of a page",
     ),
     "synthetic": Expectation(
         "images/s of ResNet50 at 224 pixels, without reading data",
@@ -248,8 +248,12 @@ def to_args(config: TrainConfig) -> list[str]:
     return ["--preset", config.preset, *fields.to_flags(config, PRESETS[config.preset])]
 
 
-def parse_train(args: Sequence[str]) -> TrainConfig:
+def parse_train(args: Sequence[str], elsewhere: Mapping[str, str] | None = None) -> TrainConfig:
     """Parse a training configuration: the named preset, overridden by the other options.
+
+    Args:
+        args: The command line.
+        elsewhere: Options that belong to another place of it: see `common.arguments.parse`.
 
     Raises:
         ConfigError: The command line has errors; lists every unknown option, unreadable value and
@@ -258,7 +262,8 @@ def parse_train(args: Sequence[str]) -> TrainConfig:
     # tyro is needed only to parse a command line.
     from common.arguments import parse  # noqa: PLC0415
 
-    return parse(_preset(args), "train", args, _train_help())
+    default, text = _preset(args), _train_help()
+    return parse(default, "train", args, text, others=["--dry-run"], elsewhere=elsewhere)
 
 
 def _preset(args: Sequence[str]) -> TrainConfig:
@@ -288,12 +293,33 @@ def _last(args: Sequence[str], flag: str) -> str | None:
     return found
 
 
+_EXAMPLES = """\
+$ python -m trainer train                                   digits, a first run
+$ python -m trainer train --preset images                   your own images, on a CPU
+$ python -m trainer train --epochs 5 --name first           other options, and a name
+$ python -m trainer train --name first                      resume the run "first"
+$ python -m trainer train --preset images --dry-run         print the configuration alone"""
+
+_BEGINNERS = """\
+--preset NAME                 defaults of all other options
+--name NAME                   name of the run; that of an interrupted one resumes it
+--data.dir DIR                data set that `prepare` has written
+--epochs N                    passes over the training images
+--batch-size N                images per rank and step
+--ranks N                     processes on this machine
+--model.image-size PIXELS     side of the network's input
+--optimizer.learning-rate X   for a global batch of 256; it is scaled to that of the run
+--seed N                      order of images, augmentation and initial weights
+--dry-run                     print the configuration and the numbers derived from it"""
+
+
 def _train_help() -> str:
-    presets = "\n\n".join(
-        f"{name}: {EXPECTATIONS[name].result} ({EXPECTATIONS[name].source})." for name in PRESETS
-    )
+    width = max(map(len, PRESETS)) + 2
+    presets = "\n".join(f"- {name:<{width}}{EXPECTATIONS[name].result}" for name in PRESETS)
     return (
         "Train a network. --preset NAME selects the defaults of all other options (shown: digits,"
-        " or the preset given before --help); --dry-run prints the resolved configuration and the"
-        f" numbers derived from it, and exits.\n\nPresets:\n\n{presets}"
+        " or the preset given before --help).\n\n"
+        f"Examples:\n{_EXAMPLES}\n\nOptions to begin with:\n{_BEGINNERS}\n\n"
+        f"Presets (results of imagenet-* are published: docs/benchmarks.md):\n{presets}\n\n"
+        "All options, by group:"
     )

@@ -211,7 +211,8 @@ class RunFolder:
         try:
             data = json.loads((self.path / "config.json").read_text())
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"{self.path}: is not a run folder ({error})") from error
+            found = "it has no config.json" if isinstance(error, FileNotFoundError) else str(error)
+            raise CheckpointError(f"{self.path}: is not a run folder; {found}") from error
         if not isinstance(data, dict) or not {"config", "global_batch", "data_version"} <= set(
             data
         ):

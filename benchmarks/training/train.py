@@ -33,7 +33,7 @@ def together(cycle_ms: float) -> str:
 
 @dataclass(frozen=True)
 class Options(BenchmarkOptions):
-    """Images/s of the synthetic preset: one rank, two independent trainings at once, and two ranks,
+    """Images/s of the synthetic preset: one rank, two independent runs at once, and two ranks,
     with the preset's cycle time and with Horovod's. Takes about half an hour on two cores.
     """
 

@@ -46,6 +46,16 @@ class ScoreBatchOptions(LaunchOptions):
     nodes: Annotated[int, Bounds(at_least=1)] = 1
     """Number of nodes, which share the files."""
 
+    def check(self, program: tuple[str, ...]) -> None:
+        """Check the options together with those of the scoring.
+
+        Raises:
+            ConfigError: They are invalid.
+        """
+        super().check(program)
+        BatchOptions(self.model, self.input, self.output)
+        parse(ScoreOptions(), "score", program)
+
     @property
     def job(self) -> JobOptions:
         """Options of the job."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Bounds, Positional
-from common.errors import INTERRUPTED, UserError
+from common.errors import INTERRUPTED
 from common.waiting import wait_until
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_body import tagged_body
 from jobs.azure.job_records import CANCELED_BY, ENDED, Job, Jobs
 from jobs.azure.workspace import connect
-from jobs.console import Console, next_command
+from jobs.console import SHOWN, Console, next_command
 from jobs.errors import RequestError
 
 ARRIVAL_SECONDS = 3.0
@@ -27,7 +27,7 @@ class CancelOptions:
     kept. NAME is the key of a run, or the name of one of its jobs, which stands for the whole run.
     """
 
-    name: Annotated[str, Positional("NAME")] = ""
+    name: Annotated[str, Positional("NAME"), SHOWN] = ""
     """Key of the run or name of one of its jobs."""
 
     wait_minutes: Annotated[float, Bounds(at_least=0)] = 10.0
@@ -47,8 +47,6 @@ class _Progress:
 
 def run(options: CancelOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Cancel a run, and wait until none of its jobs runs."""
-    if not options.name:
-        raise UserError(f"cancel: NAME is missing; `{next_command('status')}` shows the runs")
     console, jobs, progress = Console(as_json=as_json), connect(outputs).jobs, _Progress()
     try:
         job, before, marked = _cancel_run(console, jobs, options, progress)

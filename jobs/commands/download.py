@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 
 from azure.storage.blob import ContainerClient
 
-from common import fields
 from common.annotations import Bounds, Formerly, Positional
 from common.errors import INTERRUPTED, ConfigError, UserError
 from common.prices import Total, total
@@ -18,7 +17,7 @@ from jobs.azure.costs import JobCosts
 from jobs.azure.job_records import Job
 from jobs.azure.storage import Blob, listed
 from jobs.azure.workspace import Workspace, connect
-from jobs.console import Console
+from jobs.console import SHOWN, Console
 from jobs.errors import MissingError
 from jobs.retry import StorageRetry
 from jobs.spec.run_key import key_problems, run_of
@@ -46,7 +45,7 @@ class DownloadOptions:
     what is missing or has changed in storage.
     """
 
-    name: Annotated[str, Positional("NAME")] = ""
+    name: Annotated[str, Positional("NAME"), SHOWN] = ""
     """Key of the run or name of one of its jobs."""
 
     to: str | None = None
@@ -63,6 +62,16 @@ class DownloadOptions:
 
     retry_timeout_minutes: Annotated[float, Bounds(at_least=0), Formerly("patience_minutes")] = 10.0
     """Minutes after which a failing request to storage is no longer retried."""
+
+    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Check the name.
+
+        Raises:
+            ConfigError: It is not that of a run.
+        """
+        problems = key_problems(self.run)
+        if problems:
+            raise ConfigError(problems)
 
     @property
     def run(self) -> str:
@@ -93,9 +102,7 @@ def run(options: DownloadOptions, outputs: PlatformOutputs, *, as_json: bool) ->
     Raises:
         UserError: The run has no files in storage, or some could not be written here.
     """
-    problems = fields.problems(options) or key_problems(options.run)
-    if problems:
-        raise ConfigError(problems)
+    options.check(())
     workspace, console = connect(outputs), Console(as_json=as_json)
     retry = StorageRetry(options.retry_timeout_minutes * 60, console.note)
     # A run with files has usually jobs, so a single 404 is not believed.

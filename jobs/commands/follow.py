@@ -15,7 +15,7 @@ from jobs.azure import costs
 from jobs.azure.costs import JobCosts
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import Workspace, connect
-from jobs.console import Console, next_command
+from jobs.console import SHOWN, Console, next_command
 from jobs.errors import FateUnknownError, MissingError, RequestError, UnreachableError
 from jobs.following.follower import (
     POLL_SECONDS,
@@ -52,11 +52,15 @@ class WatchOptions:
     """Longest continuous outage of Azure to tolerate, in minutes; then this command ends, and the
     job is not affected."""
 
+    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Check that --rank names ranks."""
+        self.settings()
+
     def settings(self) -> FollowSettings:
         """Return these options as settings of the follower.
 
         Raises:
-            UserError: `rank` is neither "all" nor numbers.
+            ConfigError: `rank` is neither "all" nor numbers.
         """
         timeout = self.retry_timeout_minutes * 60
         settings = FollowSettings(poll_seconds=self.poll_seconds, retry_timeout_seconds=timeout)
@@ -69,7 +73,7 @@ class FollowOptions(WatchOptions):
     for its newest attempt, or the name of a job. Ctrl-C leaves the job running.
     """
 
-    name: Annotated[str, Positional("NAME")] = ""
+    name: Annotated[str, Positional("NAME"), SHOWN] = ""
     """Key of the run or name of the job."""
 
     supervise: bool = False
@@ -81,8 +85,6 @@ class FollowOptions(WatchOptions):
 
 def run(options: FollowOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Follow a run to its end, and return the exit status that tells how it ended."""
-    if not options.name:
-        raise UserError(f"follow: NAME is missing; `{next_command('status')}` shows the runs")
     console, workspace = Console(as_json=as_json), connect(outputs)
     settings = options.settings()
     supervisor = make_supervisor(

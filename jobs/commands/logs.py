@@ -10,7 +10,7 @@ from infra.outputs import PlatformOutputs
 from jobs.azure.job_records import ENDED
 from jobs.azure.workspace import connect
 from jobs.commands.follow import WatchOptions, detached
-from jobs.console import Console, next_command
+from jobs.console import SHOWN, Console
 from jobs.errors import RequestError
 from jobs.following.follower import Follower
 from jobs.following.log_stream import LogLine, LogStream, process_logs
@@ -22,7 +22,7 @@ class LogsOptions(WatchOptions):
     stands for its newest attempt, or the name of a job. --json prints one JSON object per line.
     """
 
-    name: Annotated[str, Positional("NAME")] = ""
+    name: Annotated[str, Positional("NAME"), SHOWN] = ""
     """Key of the run or name of the job."""
 
     follow: bool = False
@@ -31,8 +31,6 @@ class LogsOptions(WatchOptions):
 
 def run(options: LogsOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Print the log; with --follow until the job ends, successfully or not."""
-    if not options.name:
-        raise UserError(f"logs: NAME is missing; `{next_command('status')}` shows the runs")
     console, settings = Console(as_json=as_json), options.settings()
     workspace = connect(outputs)
     jobs = workspace.jobs

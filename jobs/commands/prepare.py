@@ -1,11 +1,12 @@
 """`python -m jobs prepare`: convert raw images into shards, as a job on the preparation cluster."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Literal
+from typing import Annotated, Final
 
 from common.annotations import Positional
 from common.arguments import parse
-from common.errors import UserError
+from common.errors import ConfigError
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
 from jobs.commands.submit import LaunchOptions, launch_work
@@ -17,7 +18,10 @@ from jobs.spec.job_spec import JobSpec
 from jobs.spec.run_key import RunAttempt
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 
-_OPTIONS = {"folder": PrepareFolderOptions, "imagenet": PrepareImagenetOptions}
+_OPTIONS: Final[Mapping[str, type[PrepareFolderOptions | PrepareImagenetOptions]]] = {
+    "folder": PrepareFolderOptions,
+    "imagenet": PrepareImagenetOptions,
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class PrepareOptions(LaunchOptions):
     the raw folder.
     """
 
-    what: Annotated[Literal["folder", "imagenet"] | None, Positional("folder|imagenet")] = None
+    what: Annotated[str, Positional("folder|imagenet")] = ""
     """What to prepare."""
 
     raw: str = ""
@@ -36,6 +40,34 @@ class PrepareOptions(LaunchOptions):
 
     prepared: str = ""
     """Folder to write in the container of prepared data."""
+
+    def check(self, program: tuple[str, ...]) -> None:
+        """Check the options together with those of the preparation.
+
+        Raises:
+            ConfigError: They are invalid.
+        """
+        super().check(program)
+        self.preparation(program)
+        PreparationOptions(self.raw, self.prepared)
+
+    def preparation(
+        self, program: tuple[str, ...]
+    ) -> PrepareFolderOptions | PrepareImagenetOptions:
+        """Return the options of the preparation.
+
+        Raises:
+            ConfigError: They are invalid, or it is not named.
+        """
+        if self.what not in _OPTIONS:
+            raise ConfigError(
+                [
+                    f"prepare: the first argument must be {' or '.join(_OPTIONS)}, not"
+                    f" {self.what!r}; prepare other data on your machine (`python -m trainer"
+                    " prepare` lists the kinds) and `upload` it"
+                ]
+            )
+        return parse(_OPTIONS[self.what](), f"prepare {self.what}", program)
 
     @property
     def job(self) -> JobOptions:
@@ -50,9 +82,7 @@ def run(
     options: PrepareOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
     """Submit a preparation, follow it to its end, and register its data set."""
-    if options.what is None:
-        raise UserError(f"prepare: the first argument must be {' or '.join(_OPTIONS)}")
-    preparation = parse(_OPTIONS[options.what](), f"prepare {options.what}", program)
+    preparation = options.preparation(program)
     folders = PreparationOptions(options.raw, options.prepared)
 
     def make(attempt: RunAttempt, software: SoftwareVersions) -> JobSpec:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from common import fields
 from common.annotations import Positional
 from common.errors import ConfigError, UserError
 from infra.outputs import PlatformOutputs
@@ -23,7 +22,7 @@ from jobs.azure import results
 from jobs.azure.job_records import Job
 from jobs.azure.storage import Storage, read_small
 from jobs.azure.workspace import connect
-from jobs.console import Console
+from jobs.console import SHOWN, Console
 from jobs.errors import MissingError
 from jobs.options import NAME
 from jobs.spec.job_spec import datastore_uri
@@ -46,11 +45,23 @@ class RegisterOptions:
     prepared data already, such as one that another stack has prepared there.
     """
 
-    name: Annotated[str, Positional("NAME")] = ""
+    name: Annotated[str, Positional("NAME"), SHOWN] = ""
     """Key of the run, name of the job, or prepared/FOLDER."""
 
     model: str | None = None
     """Name to register the model under; None is the preset that the run was started with."""
+
+    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Check the names.
+
+        Raises:
+            ConfigError: One is not a name.
+        """
+        problems = [] if self.folder else key_problems(self.run)
+        if not self.folder and self.model is not None and not re.fullmatch(NAME, self.model):
+            problems.append(f"--model: {self.model!r} must be letters, digits, '_' and '-'")
+        if problems:
+            raise ConfigError(problems)
 
     @property
     def run(self) -> str:
@@ -86,11 +97,7 @@ def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) ->
     """
     if options.folder:
         return _register_data_set(options, outputs, as_json=as_json)
-    problems = fields.problems(options) or key_problems(options.run)
-    if options.model is not None and not re.fullmatch(NAME, options.model):
-        problems.append(f"--model: {options.model!r} must be letters, digits, '_' and '-'")
-    if problems:
-        raise ConfigError(problems)
+    options.check(())
     workspace = connect(outputs)
     trained = _read(workspace.storage, options.run)
     code = code_of(workspace.jobs.attempts(options.run), trained.written)

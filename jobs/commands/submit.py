@@ -22,7 +22,7 @@ from jobs.azure.workspace import Workspace, connect
 from jobs.commands.follow import WatchOptions, follow, make_supervisor, notes
 from jobs.commands.runs.budget import BudgetOptions, within_budget
 from jobs.console import Console, next_command
-from jobs.errors import AccessError, RequestError, UnreachableError
+from jobs.errors import AccessError, RequestError, SignInError, UnreachableError
 from jobs.exit_status import POOR_CLUSTER
 from jobs.following.cluster_check_result import VERDICTS, ClusterCheckResult, assess
 from jobs.following.supervision_policy import mark
@@ -73,7 +73,13 @@ class SubmitOptions(SubmitLeaves, RunOptions, LaunchOptions, BudgetOptions):
     `supervise`."""
 
     dry_run: bool = False
-    """Print the summary without submitting."""
+    """Print the summary without submitting. Without a sign-in to Azure, the cluster, the data set
+    and the budget are not looked up."""
+
+    def check(self, program: tuple[str, ...]) -> None:
+        """Check the options together with the trainer's."""
+        RunOptions.check(self, program)
+        LaunchOptions.check(self, program)
 
 
 def run(
@@ -96,14 +102,34 @@ def run(
         for check, others in offers:
             for text in check(workspace.manager, spec, others, config):
                 console.say(f"  {text}")
-        status = _prepare(console, workspace, outputs, options, spec, software)
         if options.dry_run:
             console.answer(summary.document(spec, plan), "nothing was submitted")
+            return Looked(spec, plan, 0)
+        status = _prepare(console, workspace, outputs, options, spec, software)
         return Looked(spec, plan, status)
 
+    if options.dry_run:
+        try:
+            return look(spec).status or 0
+        except SignInError as error:
+            return _look_without_azure(console, spec, config, error)
     lasting = spec.cluster.priority != "LowPriority" and not offers
     resubmits = not lasting and not options.no_supervise
     return launch(options, outputs, workspace, console, spec, software, look, resubmits=resubmits)
+
+
+def _look_without_azure(
+    console: Console, spec: JobSpec, config: TrainConfig | None, error: SignInError
+) -> int:
+    """Print the summary of a job as far as it is known without a sign-in; return 0."""
+    plan = None
+    if config is not None and config.data.source != "tfrecords":
+        plan = prepared_data.plan(config, spec.ranks, None)
+    console.say(summary.lines(spec, plan, None, "no sign-in to Azure" if config else None))
+    reason = str(error).splitlines()[0]
+    console.note(f"note: {reason}; the cluster, the data set and the budget were not looked up")
+    console.answer(summary.document(spec, plan), "nothing was submitted")
+    return 0
 
 
 def _offered(
@@ -348,8 +374,6 @@ def _prepare(
     software: Software,
 ) -> int | None:
     """Register the image and check the cluster; return an exit status if no job is to follow."""
-    if options.dry_run:
-        return 0
     register_image(console, workspace, spec, software)
     if options.check_cluster and spec.kind in ("train", "benchmark"):
         return _check(console, workspace, outputs, options, spec, software)

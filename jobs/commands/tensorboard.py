@@ -16,7 +16,7 @@ from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure.results import artifact_folder, artifact_store
 from jobs.azure.sign_in import async_credential
 from jobs.azure.workspace import connect
-from jobs.console import Console
+from jobs.console import SHOWN, Console
 from jobs.spec.job_spec import TENSORBOARD_DIR
 
 PROTOCOL: Final = "abfs"
@@ -28,7 +28,7 @@ class TensorboardOptions:
     run, to show all its attempts, or the name of a job.
     """
 
-    name: Annotated[str, Positional("NAME")] = ""
+    name: Annotated[str, Positional("NAME"), SHOWN] = ""
     """Key of the run or name of the job."""
 
     port: Annotated[int, Bounds(at_least=0, at_most=65535)] = 6006
@@ -43,8 +43,6 @@ class TensorboardOptions:
 
 def run(options: TensorboardOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Serve until interrupted."""
-    if not options.name:
-        raise UserError("tensorboard: NAME is missing; `python -m jobs status` shows the runs")
     workspace = connect(outputs)
     job = workspace.jobs.find(options.name)
     jobs = [job]

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 from azure.core.exceptions import AzureError
 
-from common import fields
-from common.annotations import Bounds, Formerly, Positional
+from common.annotations import Bounds, Formerly, Positional, Required
 from common.errors import INTERRUPTED, ConfigError
 from common.text import duration, plural, size
 from infra.outputs import Datastore, PlatformOutputs
@@ -38,7 +37,7 @@ class UploadOptions:
     are checked against their manifest. Symbolic links are refused, hidden files are skipped.
     """
 
-    folder: Annotated[str, Positional("FOLDER")] = ""
+    folder: Annotated[str, Positional("FOLDER"), Required("upload FOLDER --to DATASTORE/PATH")] = ""
     """Folder or file to upload."""
 
     to: str = ""
@@ -65,6 +64,16 @@ class UploadOptions:
     retry_timeout_minutes: Annotated[float, Bounds(at_least=0), Formerly("patience_minutes")] = 10.0
     """Minutes after which a failing request to storage is no longer retried."""
 
+    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Check the path and the names.
+
+        Raises:
+            ConfigError: One is invalid.
+        """
+        problems = _problems(self)
+        if problems:
+            raise ConfigError(problems)
+
     @property
     def datastore(self) -> str:
         return self.to.partition("/")[0]
@@ -89,9 +98,7 @@ def run(options: UploadOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     Raises:
         UserError: The folder cannot be uploaded, or the upload failed.
     """
-    problems = fields.problems(options) or _problems(options)
-    if problems:
-        raise ConfigError(problems)
+    options.check(())
     console = Console(as_json=as_json)
     store = find_datastore(outputs, options.datastore)
     data = read_data_set(Path(options.folder))
@@ -211,10 +218,6 @@ def find_datastore(outputs: PlatformOutputs, name: str) -> Datastore:
 
 def _problems(options: UploadOptions) -> list[str]:
     problems = []
-    if not options.folder:
-        problems.append(
-            "FOLDER is missing; usage: python -m jobs upload FOLDER --to DATASTORE/PATH"
-        )
     if not re.fullmatch(FOLDER, options.path):
         problems.append(
             f"--to: {options.to!r} must be DATASTORE/PATH, such as prepared/imagenet; a path"

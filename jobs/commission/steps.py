@@ -1,5 +1,6 @@
 """The steps of a commissioning, ascending by cost: what each runs, expects and proves. Pure."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,9 @@ from common.text import plural
 from jobs.evictions import evidence
 from jobs.following.cluster_check_result import ClusterCheckResult
 from jobs.following.resubmit_policy import AttemptResult
+from jobs.options import ASSET
 from jobs.throughput import name_problems
+from trainer.presets import parse_train
 
 FOLDER: Final = "commission"
 KILL: Final = "rank killed"
@@ -94,6 +97,8 @@ class CommissionOptions:
 
     def __post_init__(self) -> None:
         problems = fields.problems(self) or name_problems(self.name)
+        if self.data is not None and not re.fullmatch(ASSET, self.data):
+            problems.append(f"--data: {self.data!r} must be NAME:VERSION, such as imagenet:3")
         further = (*self.training, *self.submit, *self.scaling)
         if not problems and not all("=" in text for text in further):
             problems.append(
@@ -101,6 +106,14 @@ class CommissionOptions:
             )
         if problems:
             raise ConfigError(problems)
+
+    def check(self, program: tuple[str, ...]) -> None:
+        """Check the preset together with the trainer's options.
+
+        Raises:
+            ConfigError: They are invalid.
+        """
+        parse_train(["--preset", self.preset, *program])
 
     @property
     def own_runs(self) -> str:

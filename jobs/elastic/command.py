@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Positional
-from common.errors import UserError
+from common.errors import ConfigError, UserError
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_body import tagged_body
 from jobs.azure.workspace import connect
-from jobs.console import Console, next_command
+from jobs.console import SHOWN, Console
 from jobs.elastic.choices import Choices
 from jobs.elastic.placement import PINNED
 from jobs.leaf import PLACED
@@ -21,7 +21,7 @@ class PlaceOptions:
     the next one there. NAME is the key of a run.
     """
 
-    name: Annotated[str, Positional("NAME")] = ""
+    name: Annotated[str, Positional("NAME"), SHOWN] = ""
     """Key of the run."""
 
     on: str | None = None
@@ -30,13 +30,18 @@ class PlaceOptions:
     free: bool = False
     """Let the run move by itself again."""
 
+    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Check that at most one change is asked for.
+
+        Raises:
+            ConfigError: Both are.
+        """
+        if self.on is not None and self.free:
+            raise ConfigError(["--on, --free: exclude each other; pass one of them"])
+
 
 def run(options: PlaceOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Show the choices of a run, and change the tag of its newest attempt."""
-    if not options.name:
-        raise UserError(f"place: NAME is missing; `{next_command('status')}` shows the runs")
-    if options.on is not None and options.free:
-        raise UserError("--on, --free: exclude each other; pass one of them")
     console, jobs = Console(as_json=as_json), connect(outputs).jobs
     job = jobs.find(options.name)
     choices = Choices.of(job.tags)

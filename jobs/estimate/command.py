@@ -17,6 +17,7 @@ from jobs.azure import node_prices
 from jobs.console import Console
 from jobs.estimate.advice import ENDS, Wish, read_deadline
 from jobs.estimate.forecast import Assumptions, Choice, Forecaster
+from jobs.estimate.published import RESNETS
 from jobs.estimate.report import Plan, explanation
 from jobs.estimate.workload import IMAGENET_GB, IMAGENET_IMAGES, Workload
 from jobs.throughput import Point
@@ -93,6 +94,15 @@ class PlanOptions:
             raise ConfigError(problems)
         if self.deadline is not None:
             read_deadline(self.deadline)
+
+    def check(self, program: tuple[str, ...]) -> None:
+        """Check the preset together with the trainer's options.
+
+        Raises:
+            ConfigError: They are invalid, or nothing is known about such a run.
+        """
+        if self.run is None:
+            workload_of(self, program)
 
     @property
     def assumptions(self) -> Assumptions:
@@ -198,6 +208,15 @@ def workload_of(options: PlanOptions, program: Sequence[str] = ()) -> Workload:
     depth = _DEPTHS[options.model.lower()] if options.model else None
     own = ["--model.network", "resnet", "--model.depth", depth] if depth else []
     config = parse_train(["--preset", options.preset, *own, *program])
+    network = throughput.model_name(config)
+    if network not in RESNETS and not options.model:
+        raise ConfigError(
+            [
+                f"--preset: {options.preset} trains {network}, whose throughput was not measured,"
+                f" only that of {', '.join(RESNETS)} at 224 pixels; choose a preset for"
+                " ImageNet, or measure it first (docs/plan.md)"
+            ]
+        )
     return Workload(config, options.images, options.gigabytes)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from common.errors import UserError
+from common.errors import ConfigError
 from jobs.azure.clusters import queue_reasons
 from jobs.azure.job_records import ENDED, Details, Job, Jobs
 from jobs.azure.resource_manager import ResourceManager
@@ -200,12 +200,12 @@ def show_ranks(settings: FollowSettings, text: str) -> FollowSettings:
     """Return the settings with the ranks of `--rank`: "all", or numbers separated by commas.
 
     Raises:
-        UserError: The text is neither.
+        ConfigError: The text is neither.
     """
     if text == "all":
         return replace(settings, ranks=lambda _: True, labelled=True)
     parts = text.split(",")
     if not all(part.strip().isdigit() for part in parts):
-        raise UserError(f"--rank: {text!r} must be all, or numbers such as 0 or 0,8")
+        raise ConfigError([f"--rank: {text!r} must be all, or numbers such as 0 or 0,8"])
     numbers = {int(part) for part in parts}
     return replace(settings, ranks=lambda rank: rank in numbers, labelled=len(numbers) > 1)

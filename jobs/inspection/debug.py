@@ -14,7 +14,7 @@ from common.waiting import wait_until
 from infra.outputs import PlatformOutputs
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import Workspace, connect
-from jobs.console import Console, next_command
+from jobs.console import SHOWN, Console, next_command
 from jobs.inspection.running_run import RunBlobs, find_running
 from trainer.distributed.run_requests import DEBUG, DEBUG_PORT, HELD, RunRequest
 
@@ -30,7 +30,7 @@ class DebugOptions:
     stands for its newest job, or the name of a job. Only its owner can get in.
     """
 
-    name: Annotated[str, Positional("NAME")] = ""
+    name: Annotated[str, Positional("NAME"), SHOWN] = ""
     """Key of the run or name of the job."""
 
     release: bool = False
@@ -43,7 +43,7 @@ class DebugOptions:
 def run(options: DebugOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Print the ways into a job, or release it."""
     workspace, console = connect(outputs), Console(as_json=as_json)
-    job = find_running(workspace.jobs, options.name, "debug", any_kind=True)
+    job = find_running(workspace.jobs, options.name, any_kind=True)
     try:
         if options.release:
             return _release(workspace, job, options.wait_minutes * 60, console)

@@ -11,7 +11,7 @@ from jobs.azure.results import run_folder
 from jobs.azure.storage import listed
 from jobs.azure.workspace import Workspace, connect
 from jobs.commands.download import DownloadOptions, Item, fetch_items
-from jobs.console import Console, next_command
+from jobs.console import SHOWN, Console, next_command
 from jobs.inspection.running_run import RunBlobs, find_running
 from jobs.retry import StorageRetry
 from jobs.transfer.blob_download import alone, targets
@@ -28,7 +28,7 @@ class ProfileOptions:
     a run, which stands for its newest job, or the name of a job.
     """
 
-    name: Annotated[str, Positional("NAME")] = ""
+    name: Annotated[str, Positional("NAME"), SHOWN] = ""
     """Key of the run or name of the job."""
 
     steps: Annotated[int, Bounds(at_least=1, at_most=100)] = 5
@@ -45,7 +45,7 @@ class ProfileOptions:
 def run(options: ProfileOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Ask rank 0 for a profile, wait until it is written, and download it."""
     workspace, console = connect(outputs), Console(as_json=as_json)
-    job = find_running(workspace.jobs, options.name, "profile")
+    job = find_running(workspace.jobs, options.name)
     console.note(f"{job.name}: asking rank 0 to record {plural(options.steps, 'step')}")
     files = RunBlobs(workspace, job)
     request = RunRequest("profile", options.steps)

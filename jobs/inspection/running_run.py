@@ -22,20 +22,17 @@ CHECK_SECONDS: Final = 10.0
 """Seconds between two checks whether the job still runs while its ranks are asked."""
 
 
-def find_running(jobs: Jobs, name: str, command: str, *, any_kind: bool = False) -> Job:
+def find_running(jobs: Jobs, name: str, *, any_kind: bool = False) -> Job:
     """Find a running job.
 
     Args:
         jobs: Jobs of the workspace.
         name: Key of a run, or name of a job.
-        command: Name of the command, for messages.
         any_kind: Whether the job may be of a kind that does not train.
 
     Raises:
         UserError: The job is of another kind, does not run yet, or has ended.
     """
-    if not name:
-        raise UserError(f"{command}: NAME is missing; `{next_command('status')}` lists the runs")
     job = jobs.find(name)
     if not trains(job.kind) and not any_kind:
         raise UserError(

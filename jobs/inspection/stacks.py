@@ -8,7 +8,7 @@ from common.errors import INTERRUPTED
 from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
-from jobs.console import Console, next_command
+from jobs.console import SHOWN, Console, next_command
 from jobs.inspection.running_run import RunBlobs, find_running, ranks_of
 from trainer.distributed.run_requests import RankState, show_stacks, stuck_text
 
@@ -20,7 +20,7 @@ class StacksOptions:
     job. The ranks are asked, and answer, through the run's folder in blob storage.
     """
 
-    name: Annotated[str, Positional("NAME")] = ""
+    name: Annotated[str, Positional("NAME"), SHOWN] = ""
     """Key of the run or name of the job."""
 
     wait_seconds: Annotated[float, Bounds(above=0)] = 120.0
@@ -35,7 +35,7 @@ def run(options: StacksOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
         Exit status: 0 if all ranks have answered, 1 if one has not, 130 after Ctrl-C.
     """
     workspace, console = connect(outputs), Console(as_json=as_json)
-    job = find_running(workspace.jobs, options.name, "stacks")
+    job = find_running(workspace.jobs, options.name)
     ranks = ranks_of(job)
     console.note(f"{job.name}: asking {plural(ranks, 'rank')}; most answer within 20 s")
     states: dict[int, RankState] = {}

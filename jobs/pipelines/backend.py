@@ -75,6 +75,20 @@ class BackendOptions:
     yes: bool = False
     """Do not ask for confirmation."""
 
+    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Check the ids of people and groups.
+
+        Raises:
+            ConfigError: One is not an id.
+        """
+        problems = [
+            f"--deployers: {guid!r} must be a GUID"
+            for guid in self.deployers
+            if not re.fullmatch(_GUID, guid)
+        ]
+        if problems:
+            raise ConfigError(problems)
+
 
 def run(options: BackendOptions, *, as_json: bool, stack: str | None) -> int:
     """Create what is missing.
@@ -83,9 +97,6 @@ def run(options: BackendOptions, *, as_json: bool, stack: str | None) -> int:
         UserError: The settings are wrong, nobody confirmed, or Azure refuses a request.
     """
     console, name = Console(as_json=as_json), stack or "dev"
-    for guid in options.deployers:
-        if not re.fullmatch(_GUID, guid):
-            raise ConfigError([f"--deployers: {guid!r} must be a GUID"])
     needs = _read(options, name)
     names = StateNames(needs.prefix, needs.subscription_id)
     sign_in = credential(needs.tenant_id)
@@ -150,20 +161,23 @@ def _read(options: BackendOptions, stack: str) -> Prerequisites:
             {name: value for name, value in given.items() if value is not None},
         )
     except ValueError as error:
-        raise UserError(f"--stack: {error}") from error
+        raise ConfigError([f"--stack: {error}"]) from error
     except UserError as error:
         if "subscription." not in str(error):
             raise
-        raise UserError(
-            f"{error}\nor pass them: --subscription $(az account show --query id --output tsv)"
-            " --tenant $(az account show --query tenantId --output tsv)"
+        raise ConfigError(
+            [
+                f"stack {stack}: its file names no subscription; `make configure STACK={stack}`"
+                " writes that of `az login`, or pass --subscription $(az account show --query id"
+                " --output tsv) --tenant $(az account show --query tenantId --output tsv)"
+            ]
         ) from error
 
 
 def _confirm() -> None:
     if not sys.stdin.isatty():
         raise UserError(
-            "backend: cannot ask for confirmation, as stdin is not a terminal; pass --yes True"
+            "backend: cannot ask for confirmation, as stdin is not a terminal; pass --yes"
         )
     print("create them? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from common.annotations import Bounds, Positional
+from common.annotations import Bounds, Positional, Required
 from common.errors import UserError
 from jobs.console import Console
 from jobs.errors import RequestError
@@ -29,10 +29,10 @@ class CommentOptions:
     line. Reads GITHUB_REPOSITORY, GITHUB_TOKEN and GITHUB_API_URL, as a workflow has them.
     """
 
-    page: Annotated[str, Positional("FILE")] = ""
+    page: Annotated[str, Positional("FILE"), Required("`preview --markdown FILE` writes it")] = ""
     """Markdown file, as `preview --markdown FILE` writes it."""
 
-    pull_request: Annotated[int | None, Bounds(at_least=1)] = None
+    pull_request: Annotated[int | None, Bounds(at_least=1), Required("such as 7")] = None
     """Number of the pull request."""
 
 
@@ -42,8 +42,6 @@ def run(options: CommentOptions, *, as_json: bool, stack: str | None) -> int:  #
     Raises:
         UserError: The file cannot be read, a variable is missing, or GitHub refuses the request.
     """
-    if not options.page or options.pull_request is None:
-        raise UserError("comment: pass a file and its pull request: comment FILE --pull-request 7")
     body = Path(options.page).read_text(encoding="utf-8")
     marker = body.partition("\n")[0]
     root = f"{os.environ.get('GITHUB_API_URL', _PUBLIC)}/repos/{_variable('GITHUB_REPOSITORY')}"

@@ -1,5 +1,6 @@
 """`python -m jobs scaling`: measure images/s by number of nodes, with short jobs."""
 
+import re
 from collections.abc import Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from jobs.following.follower import POLL_SECONDS, FollowSettings
 from jobs.following.resubmit_policy import RESULT_UNKNOWN
 from jobs.following.supervision_policy import mark
 from jobs.leaves import LEAVES
-from jobs.options import DataOptions, ResubmitOptions
+from jobs.options import ASSET, DataOptions, ResubmitOptions
 from jobs.scaling.measurement import (
     STACK,
     Task,
@@ -121,8 +122,18 @@ class ScalingOptions:
         problems = fields.problems(self) or name_problems(self.name)
         if not self.nodes:
             problems.append("--nodes: is missing")
+        if self.data is not None and not re.fullmatch(ASSET, self.data):
+            problems.append(f"--data: {self.data!r} must be NAME:VERSION, such as imagenet:3")
         if problems:
             raise ConfigError(problems)
+
+    def check(self, program: tuple[str, ...]) -> None:
+        """Check the preset together with the trainer's options.
+
+        Raises:
+            ConfigError: They are invalid.
+        """
+        parse_train(["--preset", self.preset, *program])
 
     def points_file(self, stack: str) -> Path:
         """Return the file of the points."""

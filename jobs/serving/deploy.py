@@ -5,13 +5,14 @@ request reaches a new deployment before it has answered the smoke test.
 """
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from common.annotations import Bounds, Positional
-from common.errors import INTERRUPTED, UserError
+from common.annotations import Bounds, Positional, Required
+from common.errors import INTERRUPTED, ConfigError, UserError
 from common.image_files import find_images
 from common.prices import money
 from common.text import plural
@@ -23,6 +24,7 @@ from jobs.azure.costs import read_prices
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, next_command
 from jobs.errors import RequestError, SpecError
+from jobs.options import ASSET
 from jobs.serving import monitoring, score, traffic_policy
 from jobs.serving.bodies import (
     BEFORE,
@@ -54,10 +56,10 @@ class DeployOptions:
     (egressPublicNetworkAccess) that Azure cannot change afterwards.
     """
 
-    model: Annotated[str, Positional("MODEL:VERSION")] = ""
+    model: Annotated[str, Positional("MODEL:VERSION"), Required("`register` prints it")] = ""
     """Registered model; `register` prints its name and version."""
 
-    endpoint: str = ""
+    endpoint: Annotated[str, Required()] = ""
     """Name of the endpoint; must be unique in the region."""
 
     to: str = "blue"
@@ -98,6 +100,21 @@ class DeployOptions:
     poll_seconds: Annotated[float, Bounds(above=0)] = 5.0
     """Pause between two looks at the progress, in seconds."""
 
+    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Check the name of the model, and the numbers of instances.
+
+        Raises:
+            ConfigError: They are invalid.
+        """
+        problems = []
+        if not re.fullmatch(ASSET, self.model):
+            problems.append(f"MODEL: {self.model!r} must be NAME:VERSION of a registered model")
+        least = self.instances or 1
+        if self.max_instances is not None and self.max_instances < least:
+            problems.append(f"--max-instances: is less than --instances {least}")
+        if problems:
+            raise ConfigError(problems)
+
 
 def run(options: DeployOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Deploy a model, test it, and give it traffic.
@@ -105,6 +122,7 @@ def run(options: DeployOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     Raises:
         UserError: The stack or the model is not fit for it, Azure failed, or the smoke test did.
     """
+    options.check(())
     console, workspace = Console(as_json=as_json), connect(outputs)
     serving_of(outputs)
     deployment = _described(options, workspace)
@@ -182,8 +200,6 @@ def _described(options: DeployOptions, workspace: Workspace) -> Deployment:
         UserError: There is no such model or size, or the deployment could not read the model.
     """
     least = options.instances or 1
-    if options.max_instances is not None and options.max_instances < least:
-        raise SpecError([f"--max-instances: is less than --instances {least}"])
     manager = workspace.manager
     deployment = Deployment(options.endpoint, options.to, options.model, "", options.size, 1, least)
     name, version = options.model.split(":")

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from common.annotations import Positional
-from common.errors import ConfigError, UserError
+from common.annotations import Positional, Required
+from common.errors import UserError
 from common.image_files import find_images
 from infra.outputs import PlatformOutputs
 from jobs.azure.requests import Requests, well_formed
@@ -36,10 +36,12 @@ class ScoreOptions:
     images.
     """
 
-    images: Annotated[tuple[str, ...], Positional("IMAGE...")] = ()
+    images: Annotated[
+        tuple[str, ...], Positional("IMAGE..."), Required("name at least one image, or a folder")
+    ] = ()
     """Image files and folders."""
 
-    endpoint: str = ""
+    endpoint: Annotated[str, Required()] = ""
     """Name of the endpoint."""
 
     deployment: str | None = None
@@ -70,10 +72,6 @@ def run(options: ScoreOptions, outputs: PlatformOutputs, *, as_json: bool) -> in
     Raises:
         UserError: There is no such endpoint or image, or a request failed.
     """
-    problems = [] if options.endpoint else ["--endpoint: is missing"]
-    problems += [] if options.images else ["IMAGE: name at least one image, or a folder"]
-    if problems:
-        raise ConfigError(problems)
     images = find_images(options.images)
     workspace, console = connect(outputs), Console(as_json=as_json)
     if images.note:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from common.annotations import Bounds
+from common.annotations import Bounds, Required
 from common.errors import ConfigError
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
@@ -21,7 +21,7 @@ class TrafficOptions:
     requests. With --back, roll back to the traffic before the last change.
     """
 
-    endpoint: str = ""
+    endpoint: Annotated[str, Required()] = ""
     """Name of the endpoint."""
 
     to: str | None = None
@@ -36,6 +36,15 @@ class TrafficOptions:
     back: bool = False
     """Roll back to the traffic before the last change."""
 
+    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Check that one change is asked for.
+
+        Raises:
+            ConfigError: None is, or two are.
+        """
+        if self.back == (self.to is not None):
+            raise ConfigError(["traffic: needs either --to DEPLOYMENT or --back"])
+
 
 def run(options: TrafficOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Change the traffic, and print it.
@@ -43,11 +52,7 @@ def run(options: TrafficOptions, outputs: PlatformOutputs, *, as_json: bool) -> 
     Raises:
         UserError: There is no such endpoint or deployment, or the parts contradict each other.
     """
-    problems = [] if options.endpoint else ["--endpoint: is missing"]
-    if options.back == (options.to is not None):
-        problems.append("traffic: needs either --to DEPLOYMENT or --back True")
-    if problems:
-        raise ConfigError(problems)
+    options.check(())
     console, workspace = Console(as_json=as_json), connect(outputs)
     endpoints = Endpoints(workspace.manager, console)
     endpoint = endpoints.get(options.endpoint)

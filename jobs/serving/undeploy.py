@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from common.annotations import Bounds
-from common.errors import ConfigError
+from common.annotations import Bounds, Required
 from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.azure.workspace import connect
@@ -21,7 +20,7 @@ class UndeployOptions:
     With --deployment, delete only one deployment, which must not answer requests.
     """
 
-    endpoint: str = ""
+    endpoint: Annotated[str, Required()] = ""
     """Name of the endpoint."""
 
     deployment: str | None = None
@@ -43,8 +42,6 @@ def run(options: UndeployOptions, outputs: PlatformOutputs, *, as_json: bool) ->
     Raises:
         UserError: The deployment answers requests, or Azure refused the deletion.
     """
-    if not options.endpoint:
-        raise ConfigError(["--endpoint: is missing"])
     console, workspace = Console(as_json=as_json), connect(outputs)
     endpoints = Endpoints(
         workspace.manager, console, options.wait_minutes * 60, options.poll_seconds

@@ -1,12 +1,14 @@
 """Build a JobSpec from the options of the command line."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-from common.errors import UserError
+from common import fields
+from common.errors import ConfigError
 from infra.outputs import PlatformOutputs
 from jobs.options import JobOptions
 from jobs.spec import kinds
@@ -22,6 +24,8 @@ _Options = TypeVar("_Options", bound="RunOptions")
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
+_OF_TRAINER: Final = "is an option of the trainer; put it after `--` (with make: into ARGS)"
+_OF_JOB: Final = "is an option of the job; put it before `--` (with make: into JOB_ARGS)"
 _PRESET: Final = {"smoke": "digits", "benchmark": "synthetic"}
 
 
@@ -42,6 +46,10 @@ class RunOptions(JobOptions):
     """Key of the run, which names its jobs and its folder; None is the preset, the time and random
     letters. With the key of a run that has ended, resume that run from its newest checkpoint."""
 
+    def check(self, program: tuple[str, ...]) -> None:
+        """Check the options together with the trainer's: see `read_config`."""
+        read_config(self, program)
+
 
 def read_config(options: RunOptions, program: tuple[str, ...]) -> TrainConfig | None:
     """Read the training's configuration: the preset, overridden by the trainer's options; None for
@@ -50,19 +58,24 @@ def read_config(options: RunOptions, program: tuple[str, ...]) -> TrainConfig | 
 
     Raises:
         ConfigError: An option is unknown, a value invalid, or options contradict each other.
-        UserError: There is no preset.
     """
     if options.kind == "check":
         if program:
-            raise UserError(f"{program[0]}: a check has no options of the trainer; omit it")
+            raise ConfigError([f"{program[0]}: a check has no options of the trainer; omit it"])
         return None
     preset = options.preset or _PRESET.get(options.kind)
     if preset is None:
-        raise UserError(f"--preset: is missing; choose from {', '.join(PRESETS)}")
+        raise ConfigError([f"--preset: is missing; choose from {', '.join(PRESETS)}"])
     data = []
     if options.kind in ("train", "benchmark") and (options.data.asset or options.data.path):
         data = _of_platform(preset, program)
-    return parse_train(["--preset", preset, *data, *program])
+    job = {leaf.flag: _OF_JOB for leaf in fields.leaves(type(options)) if leaf.positional is None}
+    return parse_train(["--preset", preset, *data, *program], elsewhere=job)
+
+
+def trainer_options() -> Mapping[str, str]:
+    """Return the options of the trainer, each with the clause where a job's command has them."""
+    return {leaf.flag: _OF_TRAINER for leaf in fields.leaves(TrainConfig)}
 
 
 def _of_platform(preset: str, program: tuple[str, ...]) -> list[str]:

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from common.annotations import Bounds, Formerly, Positional
+from common.annotations import Bounds, Formerly, Positional, Required
 from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.commands.spec import SpecOptions, described
 from jobs.console import Console
 from jobs.errors import SpecError
+from jobs.spec import from_options
 from jobs.sweep.sweep import read_sweep
 
 
@@ -21,19 +22,29 @@ class SweepOptions(SpecOptions):
     refers to is written to build/.
     """
 
-    varied: Annotated[tuple[str, ...], Positional("OPTION=VALUE,VALUE...")] = ()
+    varied: Annotated[tuple[str, ...], Positional("OPTION=VALUE,VALUE..."), Required()] = ()
     """Options of the trainer, each with the values that it takes."""
 
     concurrent: Annotated[int, Bounds(at_least=1), Formerly("sweep_concurrent")] = 1
     """Maximum number of trials at the same time; each needs --nodes nodes."""
+
+    def check(self, program: tuple[str, ...]) -> None:
+        """Check what varies, together with the trainer's options.
+
+        Raises:
+            ConfigError: It is invalid.
+            SpecError: The job does not train.
+        """
+        config = from_options.read_config(self, program)
+        if config is None:
+            raise SpecError(["--kind: a check has no options to vary"])
+        read_sweep(self.varied, config)
 
 
 def run(
     options: SweepOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
     """Print the sweep without sending requests to Azure."""
-    if not options.varied:
-        raise SpecError(["OPTION=VALUE,VALUE: is missing; name what the trials vary"])
     spec, code, config = described(options, outputs, program)
     if config is None:
         raise SpecError(["--kind: a check has no options to vary"])

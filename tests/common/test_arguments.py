@@ -109,7 +109,7 @@ def test_all_problems_of_a_command_line_are_listed_at_once():
     with pytest.raises(ConfigError) as caught:
         parse(Copy(), "copy", args)
     assert caught.value.problems == (
-        "--thread: unknown key; did you mean --threads?",
+        "--thread: unknown option; did you mean --threads?",
         "-x: unexpected argument",
         "--threads: needs a value",
         "--deep: 'maybe' is not true or false",

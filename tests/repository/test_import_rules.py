@@ -12,6 +12,7 @@ from tests import ROOT
 
 WORLDS = (
     *("common", "infra", "jobs", "trainer", "serving", "rehearsal", "environments", "benchmarks"),
+    "references",
 )
 
 MAY_IMPORT = {
@@ -27,7 +28,7 @@ MAY_IMPORT = {
     },
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
 }
-"""By world, the worlds or modules of other worlds; benchmarks/ may import all."""
+"""By world, the worlds or modules of other worlds; benchmarks/ and references/ may import all."""
 
 CONTRACT = "trainer.config"
 JOBS_TAKE_FROM_TRAINER = {

@@ -105,7 +105,7 @@ def test_the_command_line_lists_every_problem_at_once():
         presets.parse_train(["--model.dept", "50", "--batch-size", "many", "--epochs", "0"])
     problems = "\n".join(caught.value.problems)
     assert len(caught.value.problems) == 3
-    assert "--model.dept: unknown key; did you mean --model.depth?" in problems
+    assert "--model.dept: unknown option; did you mean --model.depth?" in problems
     assert "--batch-size: 'many' is not a whole number" in problems
     assert "--epochs: 0 must be at least 1" in problems
 
@@ -311,7 +311,7 @@ def test_a_bad_configuration_is_refused_before_tensorflow_is_imported():
     assert result.returncode == 2
     assert result.stdout == "False\n"
     assert "--epochs: 0 must be at least 1" in result.stderr
-    assert "--batch: unknown key; did you mean --batch-size?" in result.stderr
+    assert "--batch: unknown option; did you mean --batch-size?" in result.stderr
 
 
 def test_an_option_without_its_value_is_listed_with_everything_else():

@@ -46,11 +46,12 @@ def exported_model(run: str, model: str | None) -> Path:
     folder = Path(model) if model else Path(run) / FOLDER
     saved_model = find_saved_model(folder)
     if saved_model is None:
-        remedy = (
-            "name the folder of an export, which contains saved_model"
-            if model
-            else f"to make it, run: python -m trainer export --run {run}"
-        )
+        if model:
+            remedy = "name the folder of an export, which contains saved_model"
+        elif (Path(run) / "config.json").exists():
+            remedy = f"to make it, run: python -m trainer export --run {run}"
+        else:
+            remedy = f"{run} is not a run folder; it has no config.json; train first (`make train`)"
         raise CheckpointError(f"{folder}: there is no exported model; {remedy}")
     if _facts(folder).get("changed_code"):
         print(

@@ -194,7 +194,7 @@ class Reporter:
         rate = result["images_per_second"]
         speed = f", {rate:.1f} images/s" if rate else ""
         self.console.say(
-            f"trained {step:,} steps in {result['training_seconds']:.1f} s on"
+            f"trained {plural(step, 'step')} in {result['training_seconds']:.1f} s on"
             f" {plural(self._plan.ranks, 'rank')}{speed}\n{report}result.json, metrics.jsonl,"
             f" tblogs and checkpoints are in {self._folder.path}"
         )

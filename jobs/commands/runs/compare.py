@@ -25,7 +25,7 @@ from jobs.azure.costs import JobCosts
 from jobs.azure.job_records import Job
 from jobs.azure.storage import Storage
 from jobs.azure.workspace import connect
-from jobs.console import Console, next_command, table
+from jobs.console import SHOWN, Console, next_command, table
 from jobs.errors import MissingError
 from jobs.leaves import LEAVES
 from jobs.spec.from_options import REPOSITORY
@@ -45,7 +45,7 @@ class CompareOptions:
     those of one run. Curves are in an HTML page.
     """
 
-    runs: Annotated[tuple[str, ...], Positional("RUN...")] = ()
+    runs: Annotated[tuple[str, ...], Positional("RUN..."), SHOWN] = ()
     """Keys of the runs, or names of jobs of theirs."""
 
     page: str = "runs/compare.html"
@@ -133,10 +133,6 @@ class ComparedRun:
 
 def run(options: CompareOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Print the table and write the page."""
-    if not options.runs:
-        raise ConfigError(
-            [f"compare: RUN... is missing; `{next_command('status')}` shows the runs"]
-        )
     console, workspace = Console(as_json=as_json), connect(outputs)
     attempts = {key: workspace.jobs.attempts(key) for key in options.keys}
     every = [job for jobs in attempts.values() for job in jobs]

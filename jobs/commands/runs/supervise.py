@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated
 
 from common.annotations import Bounds
-from common.errors import INTERRUPTED, UserError
+from common.errors import INTERRUPTED, ConfigError
 from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.azure.costs import read_prices
@@ -41,11 +41,18 @@ class SuperviseOptions:
     dry_run: bool = False
     """Print what would be done, and do nothing."""
 
+    def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Check that it is known how often to look.
+
+        Raises:
+            ConfigError: It is not.
+        """
+        if self.once == self.watch:
+            raise ConfigError(["supervise: pass either --once or --watch"])
+
 
 def run(options: SuperviseOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Do one pass, or passes until Ctrl-C; return the exit status of the last one."""
-    if options.once == options.watch:
-        raise UserError("supervise: pass either --once or --watch")
     console, workspace = Console(as_json=as_json), connect(outputs)
     webhook = configured_webhook(workspace.requests)
     notifier = Notifier(workspace.jobs, webhook, outputs.stack, console)

@@ -1,10 +1,13 @@
 """The pages on the platform say what the code does: rules, costs, and what a subscription needs."""
 
+import json
 import re
 
 import pytest
 
+from infra.policies import pack
 from infra.render import costs
+from rehearsal.cycle.steps import STEPS
 from tests import ROOT
 from tests.infra.support.stacks import rendered
 
@@ -40,3 +43,25 @@ def test_every_file_and_setting_that_a_page_names_exists(page):
     assert [name for _, name in named if f"    {name}:" not in settings] == []
     for path in re.findall(r"`((?:infra|tests|docs)/[\w./-]+)`", page):
         assert (ROOT / path).exists(), path
+
+
+def test_the_readme_has_the_numbers_of_the_code_and_begins_with_few_lines():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    book = costs.read()
+    [total] = re.findall(
+        r"\*\*at least (\d+)\.", costs.table(costs.rows(rendered("dev"), book), book)
+    )
+    recorded = json.loads((ROOT / "benchmarks" / "results" / "chaos.json").read_text())
+    failing = (ROOT / "docs" / "when-something-fails.md").read_text(encoding="utf-8")
+    others = failing.split("| seed | attempts")[1].split("\n\n")[0].count("\n| ")
+    signals = len(recorded["recoveries"]) * (1 + others)
+    for number in (
+        f"[at least {total} USD a month]",
+        f"[{len(pack.ALL)} rules]",
+        f"[{signals} signals in {1 + others} runs]",
+        f"in {len(STEPS)} steps",
+    ):
+        assert number in readme.replace("\n  ", " ")
+    before, _, _ = readme.partition("\n    git clone")
+    assert before.count("\n") <= 40
+    assert readme.count("\n    ") == 2

@@ -30,11 +30,6 @@ def test_the_page_has_the_picture_and_the_roles_of_the_development_stack(capsys)
     assert on_page == capsys.readouterr().out, "paste the output of `make diagram STACK=dev`"
 
 
-def test_the_readme_has_the_same_picture():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"```mermaid\n{mermaid(rendered('dev'))}```\n" in readme, "paste the picture of dev"
-
-
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_arrow_joins_two_boxes_that_are_drawn(name):
     text = mermaid(rendered("dev", **OPTIONS[name]))

@@ -10,6 +10,7 @@ from infra.outputs import to_dict
 from jobs import cli
 from jobs.cli import COMMANDS, GROUPS, main
 from jobs.console import PLATFORM, next_command
+from jobs.errors import SignInError
 from tests import ROOT
 from tests.jobs.support.platform import platform
 
@@ -124,8 +125,8 @@ def test_every_command_has_a_help_with_its_options(command, capsys):
 def test_unknown_options_are_all_told_at_once_with_what_was_meant(capsys):
     assert main(["submit", "--preset", "digits", "--node", "4", "--nmae", "x"]) == 2
     text = capsys.readouterr().err
-    assert "--node: unknown key; did you mean --nodes?" in text
-    assert "--nmae: unknown key; did you mean --name?" in text
+    assert "--node: unknown option; did you mean --nodes?" in text
+    assert "--nmae: unknown option; did you mean --name?" in text
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_an_option_without_its_value_is_told_with_all_other_problems(capsys):
     assert main(["status", "--stack", "--node", "4", "--runs", "x"]) == 2
     text = capsys.readouterr().err
     assert "--stack: needs a value" in text
-    assert "--node: unknown key" in text
+    assert "--node: unknown option" in text
     assert "--runs: 'x' is not a whole number" in text
 
 
@@ -162,39 +163,72 @@ def test_a_preparation_refuses_the_options_that_it_would_ignore(capsys):
     for option in ignored:
         assert option not in text
         assert main(["prepare", "folder", "--raw", "a", "--prepared", "b", option, "1"]) == 2
-        assert f"{option}: unknown key" in capsys.readouterr().err
+        assert f"{option}: unknown option" in capsys.readouterr().err
     for option in ("--experiment", "--timeout-hours", "--variables", "--resubmit.attempts"):
         assert option in text
 
 
-def test_what_to_prepare_is_one_of_two(capsys):
-    assert main(["prepare", "--raw", "a", "--prepared", "b"]) == 1
-    assert "must be folder or imagenet" in capsys.readouterr().err
-    assert main(["prepare", "photos", "--raw", "a", "--prepared", "b"]) == 2
-    assert "folder|imagenet: 'photos' is not one of folder, imagenet" in capsys.readouterr().err
-
-
 def test_options_of_the_trainer_stand_after_two_dashes(capsys):
     assert main(["submit", "--preset", "digits", "--", "--epoch", "4"]) == 2
-    assert "--epoch: unknown key; did you mean --epochs?" in capsys.readouterr().err
-    assert main(["status", "--", "--epochs", "4"]) == 1
+    assert "--epoch: unknown option; did you mean --epochs?" in capsys.readouterr().err
+    assert main(["status", "--", "--epochs", "4"]) == 2
     assert "this command accepts no trainer options" in capsys.readouterr().err
 
 
-def test_a_training_without_a_preset_is_refused_with_their_names(capsys):
-    assert main(["submit"]) == 1
-    assert "imagenet-ndv2" in capsys.readouterr().err
+WRONG = [
+    ("submit", "--preset: is missing; choose from digits"),
+    ("submit --preset imagenet", "did you mean imagenet-ndv2?"),
+    ("submit --preset digits --epochs 5", "--epochs: is an option of the trainer; put it after"),
+    ("submit --preset digits -- --nodes 2", "--nodes: is an option of the job; put it before"),
+    ("spec --kind check -- --epochs 3", "a check has no options of the trainer"),
+    *((f"{name}", "NAME: is missing") for name in ("follow", "logs", "cancel", "tensorboard")),
+    *((f"{name}", "NAME: is missing") for name in ("stacks", "profile", "debug", "download")),
+    *((f"{name}", "NAME: is missing") for name in ("register", "place")),
+    ("compare", "RUN...: is missing"),
+    ("logs night --rank first", "--rank: 'first' must be all, or numbers"),
+    ("submit --preset digits --rank first", "--rank: 'first' must be all, or numbers"),
+    ("download a/b", "a/b"),
+    ("upload", "FOLDER: is missing"),
+    ("upload photos", "--to: '' must be DATASTORE/PATH"),
+    ("prepare --raw a --prepared b", "must be folder or imagenet, not ''"),
+    ("prepare photos --raw a --prepared b", "must be folder or imagenet, not 'photos'"),
+    ("prepare folder", "--raw: '' is not a folder"),
+    ("deploy digits:1", "--endpoint: is missing"),
+    ("deploy digits --endpoint e", "MODEL: 'digits' must be NAME:VERSION"),
+    ("score --endpoint e", "IMAGE...: is missing"),
+    ("traffic --endpoint e", "needs either --to DEPLOYMENT or --back"),
+    ("undeploy", "--endpoint: is missing"),
+    ("score-batch digits:1 --input photos", "--input: 'photos' must be raw/FOLDER"),
+    ("scaling --data imagenet", "--data: 'imagenet' must be NAME:VERSION"),
+    ("commission --data imagenet", "--data: 'imagenet' must be NAME:VERSION"),
+    ("supervise", "pass either --once or --watch"),
+    ("place night --on a --free", "exclude each other"),
+    ("sweep --preset digits", "OPTION=VALUE,VALUE...: is missing"),
+    ("plan --preset digits", "--preset: digits trains"),
+    ("comment page.md", "--pull-request: is missing"),
+    ("backend --deployers me", "--deployers: 'me' must be a GUID"),
+]
+"""Command lines that are wrong in themselves, each with a part of its message."""
 
 
-@pytest.mark.parametrize("command", ["follow", "logs", "cancel", "tensorboard"])
-def test_a_command_about_a_run_asks_for_its_name(command, capsys):
-    assert main([command]) == 1
-    assert f"{command}: NAME is missing" in capsys.readouterr().err
+@pytest.mark.parametrize(("line", "said"), WRONG)
+def test_arguments_are_checked_before_pulumi_and_azure_are_asked(line, said, monkeypatch, capsys):
+    monkeypatch.delenv("JOBS_OUTPUTS")
+    monkeypatch.setenv("PATH", "")
+    assert main(line.split()) == 2
+    assert said in capsys.readouterr().err
 
 
-def test_a_rank_is_all_or_numbers(capsys):
-    assert main(["logs", "night", "--rank", "first"]) == 1
-    assert "--rank: 'first' must be all, or numbers" in capsys.readouterr().err
+def test_a_dry_run_works_without_a_sign_in(monkeypatch, capsys):
+    def refuse(*_):
+        raise SignInError("not signed in; run `az login`")
+
+    monkeypatch.setattr("jobs.azure.submission.look_up", refuse)
+    assert main(["submit", "--preset", "digits", "--dry-run"]) == 0
+    told = capsys.readouterr()
+    assert "digits" in told.out
+    assert told.out.endswith("nothing was submitted\n")
+    assert "note: not signed in; run `az login`; the cluster, the data set" in told.err
 
 
 def test_common_options_are_read_from_anywhere_before_the_trainers():
@@ -244,8 +278,3 @@ def test_a_spec_for_a_program_is_one_document(capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["job"] == "s-r1"
     assert "type: command" in found["yaml"]
-
-
-def test_a_check_takes_no_options_of_the_trainer(capsys):
-    assert main(["spec", "--kind", "check", "--name", "c", "--", "--epochs", "3"]) == 1
-    assert "a check has no options of the trainer" in capsys.readouterr().err

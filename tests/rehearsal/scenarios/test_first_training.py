@@ -37,12 +37,11 @@ def answers(tenant, user):
         f"ad group member add --group ml-scientists --member-id {user}": "",
         "ad group show --group ml-scientists --query id --output tsv": SCIENTISTS,
     }
-    return {f"az {line}": answer for line, answer in az.items()} | {
-        "curl --silent --show-error https://api.ipify.org": "52.174.12.7"
-    }
+    return {f"az {line}": answer for line, answer in az.items()}
 
 
-def test_each_command_of_the_first_path_works_in_its_order(tmp_path):
+@pytest.mark.parametrize("profile", ["private", "allowlisted"])
+def test_each_command_of_the_first_path_works_in_its_order(profile, tmp_path):
     with (
         Simulator(tmp_path / "azure", replace(OPTIONS, roles=True)) as azure,
         Deployment(azure, tmp_path / "engine") as engine,
@@ -51,7 +50,8 @@ def test_each_command_of_the_first_path_works_in_its_order(tmp_path):
         azure.identity.join(user, SCIENTISTS)
         replies = answers(azure.environment["AZURE_TENANT_ID"], user)
         newcomer = Newcomer(tmp_path, engine, replies)
-        said = newcomer.run("\n".join(blocks(PAGE, "first training")))
+        parts = ("first training", *(f"first training: {p}" for p in (profile, "deploy", "train")))
+        said = newcomer.run("\n".join(one for part in parts for one in blocks(PAGE, part)))
         assert sorted(set(newcomer.asked)) == sorted(replies)
         for part in (
             "ready: .venv (Pulumi, Azure SDK)",
@@ -60,6 +60,7 @@ def test_each_command_of_the_first_path_works_in_its_order(tmp_path):
         ):
             assert part in said
         assert list((newcomer.clone / "runs").glob("first/**/result.json")), said
+        assert ("jump machine hvd-dev-jump" in said) == (profile == "private")
         assert azure.resources.of_kind(GROUPS) == []
 
 

@@ -1,4 +1,4 @@
-"""The README's example, from a folder of images to predictions, exactly as it is written there."""
+"""The example of the page for newcomers, from a folder of images to predictions, as it stands."""
 
 import json
 import re
@@ -17,7 +17,7 @@ EXAMPLE = re.compile(r"<!-- the example, .*?-->\n(.*?)<!-- the example ends -->"
 
 
 def commands() -> list[str]:
-    found = EXAMPLE.search((ROOT / "README.md").read_text())
+    found = EXAMPLE.search((ROOT / "docs" / "train-on-your-images.md").read_text())
     assert found is not None
     return [line.strip() for line in found[1].splitlines() if line.startswith("    ")]
 
@@ -34,7 +34,7 @@ SHORTENED = {"train": {"ARGS": "--epochs 4"}}
         pytest.param({}, 0.94, id="as it is written", marks=pytest.mark.long),
     ],
 )
-def test_the_example_of_the_readme_works(
+def test_the_example_of_the_page_works(
     tmp_path: Path, added: Mapping[str, Mapping[str, str]], top1: float
 ) -> None:
     # The project's folder as a newcomer sees it, except that what is written lands elsewhere.
