@@ -127,7 +127,7 @@ def test_a_managed_network_goes_through_its_whole_life(tmp_path):
         for cluster in cloud.azure.resources.of_kind(COMPUTES):
             assert "subnet" not in cluster["properties"]["properties"]
 
-        cloud.deployment.configure("clusters.gpu.max_nodes", "3")
+        cloud.deployment.configure("clusters.preparation.max_nodes", "2")
         cloud.jobs("up", "--yes", "True", "--refresh", "True")
         said = cloud.jobs("drift").out
         assert "no drift" in said.lower()
