@@ -46,6 +46,17 @@ class Subnet:
 
 
 @dataclass(frozen=True)
+class Nodes:
+    """Where the nodes of clusters run, if not in subnets of the stack's network."""
+
+    network: str
+    """MODULE:NAME of a function that returns their `NodeNetwork`; called with the stack's
+    `Settings`."""
+    builds: bool
+    """Whether they reach package indexes, so that images can be built on them."""
+
+
+@dataclass(frozen=True)
 class Beginning:
     """A month in which something begins, which Azure does not accept once it is past."""
 
@@ -92,6 +103,10 @@ class Leaf:
     """Names of its resources, which are held to Azure's limits before anything is declared."""
     subnets: Callable[[Any], tuple[Subnet, ...]] = lambda _: ()
     """Returns its subnets in the declared network, by `Settings`."""
+    profiles: tuple[str, ...] = ()
+    """Values of `profile` that it adds."""
+    nodes: Callable[[Any], Nodes | None] = lambda _: None
+    """Returns where nodes run, by `Settings`; None for the subnets of the trunk."""
     identities: Callable[[Any], tuple[str, ...]] = lambda _: ()
     """Returns the roles of the identities that it needs besides those of clusters."""
     assigned: Callable[[Any], Mapping[str, str | None]] = lambda _: {}

@@ -5,13 +5,15 @@ import importlib
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from infra.leaf import Leaf
+from infra.outputs import Profile
 from infra.settings import Settings
 
 ROWS: Final[tuple[str, ...]] = (
     "jump_machine",
+    "managed_network",
     "monitor_link",
     "customer_keys",
     "budget",
@@ -31,11 +33,13 @@ PRICES: Final = tuple(Path(__file__).with_name(row) / "prices.json" for row in R
 def _composed() -> type[Settings]:
     """Return the settings of a stack with the groups of the leaves."""
     own = typing.get_type_hints(Settings)
+    profiles = (*typing.get_args(Profile), *(one for leaf in LEAVES for one in leaf.profiles))
     parts: dict[str, list[type]] = {}
     for leaf in LEAVES:
         for key, group in leaf.groups.items():
             parts.setdefault(key, []).append(group)
-    added: list[tuple[str, type, Any]] = []
+    default: Any = dataclasses.field(default="private", kw_only=True)
+    added: list[tuple[str, Any, Any]] = [("profile", Literal[profiles], default)]
     for key, groups in parts.items():
         bases = (*reversed(groups), *([own[key]] if key in own else []))
         group = groups[0] if len(bases) == 1 else _merged(key, bases)

@@ -128,7 +128,9 @@ def of(settings: Settings) -> Prerequisites:
         region=settings.location,
         stack=settings.stack,
         workspace=names.workspace,
-        access=Access(settings.profile, settings.allowed_addresses, ()),
+        access=Access(
+            "allowlisted" if settings.public else "private", settings.allowed_addresses, ()
+        ),
         names=tuple(GlobalName(getattr(names, which), *_RESOURCES[which]) for which in declared),
         sizes={
             f"clusters.{key}.size": (cluster.size, cluster.azure_priority)

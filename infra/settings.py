@@ -13,10 +13,10 @@ from typing import Annotated, ClassVar, Final, Literal, TypeVar
 from common.annotations import Bounds, Formerly
 from infra import subnets
 from infra.catalog.dns_zones import ENDPOINTS, Endpoint
-from infra.leaf import Leaf, Subnet
+from infra.leaf import Leaf, Nodes, Subnet
 from infra.naming import DUTY_SUBNETS, Names, SubnetRole
 from infra.network_settings import NetworkSettings
-from infra.outputs import Duty, Priority, Profile
+from infra.outputs import Duty, Priority
 from infra.setting_types import (
     Email,
     GroupId,
@@ -236,9 +236,10 @@ class Settings:
     """Any text; changing it changes the names with a hash. For when a name is taken, or still held
     by a deleted resource. Storage accounts, registry and vault that exist keep their names."""
 
-    profile: Profile = "private"
+    profile: str = "private"
     """private: reachable from inside the network only. allowlisted: the workspace has a public
-    endpoint with Entra sign-in, and both storage accounts are open to `allowed_addresses`."""
+    endpoint with Entra sign-in, and both storage accounts are open to `allowed_addresses`. Leaves
+    add others, which people reach as `private`."""
 
     allowed_addresses: tuple[str, ...] = ()
     """Public IPv4 addresses or ranges of the team's computers, for the allowlisted profile."""
@@ -293,20 +294,32 @@ class Settings:
         )
 
     @property
+    def public(self) -> bool:
+        """Whether people reach the platform from outside its network."""
+        return self.profile == "allowlisted"
+
+    @property
+    def nodes(self) -> Nodes | None:
+        """Where nodes run; None for the subnets of the stack's network."""
+        return next((one for leaf in self.leaves if (one := leaf.nodes(self))), None)
+
+    @property
     def address_plan(self) -> subnets.AddressPlan:
         """The subnets of the declared network; not used with `network.existing`.
 
         Raises:
             AddressError: the subnets do not fit into the address space.
         """
-        nodes: Counter[SubnetRole] = Counter()
-        for cluster in self.clusters.values():
-            nodes[DUTY_SUBNETS[cluster.duty]] += cluster.max_nodes
-        addresses = {
-            "training": max(self.network.training_nodes, nodes["training"]),
-            "build": max(self.network.build_nodes, nodes["build"]),
-            "endpoints": subnets.ENDPOINT_ADDRESSES,
-        }
+        addresses = {"endpoints": subnets.ENDPOINT_ADDRESSES}
+        if self.nodes is None:
+            nodes: Counter[SubnetRole] = Counter()
+            for cluster in self.clusters.values():
+                nodes[DUTY_SUBNETS[cluster.duty]] += cluster.max_nodes
+            addresses = {
+                "training": max(self.network.training_nodes, nodes["training"]),
+                "build": max(self.network.build_nodes, nodes["build"]),
+                **addresses,
+            }
         more = self.leaf_subnets.values()
         return subnets.plan(
             self.network.address_space,
@@ -322,9 +335,11 @@ class Settings:
     @property
     def subnet_names(self) -> dict[SubnetRole, str]:
         """The names of the declared subnets, by role."""
-        more = self.leaf_subnets
-        return {role: self.names.subnet(role) for role in ("training", "build", "endpoints")} | {
-            role: one.name or self.names.subnet(role) for role, one in more.items()
+        own = ("training", "build", "endpoints") if self.nodes is None else ("endpoints",)
+        more = {role: one.name for role, one in self.leaf_subnets.items()}
+        return {
+            role: name or self.names.subnet(role)
+            for role, name in (dict.fromkeys(own, "") | more).items()
         }
 
     @property

@@ -108,9 +108,15 @@ def _cluster_names(settings: Settings) -> Iterator[str]:
 
 
 def _build_cluster(settings: Settings) -> Iterator[str]:
-    """Check that the workspace has its one image build compute."""
+    """Check that the workspace has its one image build compute, unless its nodes build none."""
     builds = [key for key, cluster in settings.clusters.items() if cluster.duty == "build"]
-    if len(builds) != 1:
+    if settings.nodes is not None and not settings.nodes.builds:
+        for key in builds:
+            yield (
+                f"clusters.{key}: has the duty build, but nodes of profile {settings.profile} "
+                "reach no package index here; remove it with null, and push images instead"
+            )
+    elif len(builds) != 1:
         yield (
             f"clusters: {', '.join(builds) or 'none'} with the duty build, but a workspace builds "
             "its images on exactly one cluster; "
@@ -232,12 +238,12 @@ def _resource_group(settings: Settings) -> Iterator[str]:
 
 def _profile(settings: Settings) -> Iterator[str]:
     allowed = settings.allowed_addresses
-    if settings.profile == "private" and allowed:
+    if not settings.public and allowed:
         yield (
-            "allowed_addresses: the private profile allows no access from outside the network; "
-            "remove the addresses, or set profile to allowlisted"
+            f"allowed_addresses: the {settings.profile} profile allows no access from outside the "
+            "network; remove the addresses, or set profile to allowlisted"
         )
-    if settings.profile == "allowlisted" and not allowed:
+    if settings.public and not allowed:
         yield (
             "allowed_addresses: is empty, so the allowlisted profile would let nobody in; list the "
             "team's public addresses"
@@ -327,7 +333,7 @@ def _cluster_checks(clusters: Collection[str]) -> Iterator[Check]:
 CHECKS = (
     Check(("prefix", "stack", "location", "name_seed"), _names),
     Check((), _cluster_keys),
-    Check(("clusters",), _build_cluster),
+    Check(("clusters", "profile"), _build_cluster),
     Check(("clusters", "subscription"), _cores),
     Check(("network",), network_checks.address_space),
     Check(("network", "subscription.id"), network_checks.existing_network),

@@ -114,12 +114,14 @@ def endpoints(own: str, nodes: tuple[str, ...], others: tuple[str, ...]) -> tupl
 
     Args:
         own: range of the subnet itself.
-        nodes: ranges of the subnets whose machines also mount the workspace's file share.
+        nodes: ranges of the subnets whose machines also mount the workspace's file share; empty if
+            nodes run elsewhere.
         others: further ranges that reach the services, such as those of peered networks.
     """
-    rules = [
-        inbound("nodes", nodes, own, HTTPS_AND_FILES, "Nodes reach the services and file share.")
-    ]
+    rules = []
+    if nodes:
+        why = "Nodes reach the services and file share."
+        rules.append(inbound("nodes", nodes, own, HTTPS_AND_FILES, why))
     if others:
         why = "Machines to work from and peered networks reach the services."
         rules.append(inbound("others", others, own, HTTPS, why))

@@ -27,6 +27,8 @@ MONITORING_METRICS_PUBLISHER: Final = "3913510d-42f4-4e42-8a64-420c390055eb"
 
 AZUREML_DATA_SCIENTIST: Final = "f6c7c914-8db3-469d-8ca1-694a8f32e121"
 AZUREML_COMPUTE_OPERATOR: Final = "e503ece1-11d0-4e8e-8e2c-7a6c3bf38815"
+CONNECTION_APPROVER: Final = "b556d68e-0be0-4f35-a333-ad7ee1ce17ea"
+"""Approves private endpoints of others to what a workspace uses."""
 
 VM_USER_LOGIN: Final = "fb879df8-f326-4884-b1cf-06f3ad86be52"
 VM_ADMINISTRATOR_LOGIN: Final = "1c0163c0-47e6-4577-8991-ea5c82e286e4"
@@ -47,6 +49,7 @@ NAMES: Final = {
     MONITORING_METRICS_PUBLISHER: "Monitoring Metrics Publisher",
     AZUREML_DATA_SCIENTIST: "AzureML Data Scientist",
     AZUREML_COMPUTE_OPERATOR: "AzureML Compute Operator",
+    CONNECTION_APPROVER: "Azure AI Enterprise Network Connection Approver",
     VM_USER_LOGIN: "Virtual Machine User Login",
     VM_ADMINISTRATOR_LOGIN: "Virtual Machine Administrator Login",
     VM_POWER_ON: "Desktop Virtualization Power On Contributor",

@@ -192,14 +192,16 @@ class Access(Component):
         identities: Identities,
         scopes: Scopes,
         publishers: str | None,
+        of_workspace: Sequence[Grant] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("access", opts)
+        granted = {**GRANTS, "workspace": (*GRANTS["workspace"], *of_workspace)}
         self.assignments = {
             identity_role: _assign(
                 context, identities.principal(identity_role), scopes, grants, self.child_options()
             )
-            for identity_role, grants in GRANTS.items()
+            for identity_role, grants in granted.items()
             if identity_role in identities.by_role
         }
         workspace_identity = identities.principal("workspace")

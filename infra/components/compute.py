@@ -32,7 +32,8 @@ class ClusterArgs:
     name: str
     """Name in Azure."""
     settings: ClusterSettings
-    subnet: pulumi.Input[str]
+    subnet: pulumi.Input[str] | None
+    """Id of the subnet of its nodes; None if they are in no subnet of the stack."""
     identity_id: pulumi.Input[str]
     """Id of its duty's identity: jobs pull images and open datastores with it."""
 
@@ -98,7 +99,7 @@ def _nodes(args: ClusterArgs) -> ml.AmlComputePropertiesArgs:
             max_node_count=settings.max_nodes,
             node_idle_time_before_scale_down=f"PT{settings.idle_seconds_before_scale_down}S",
         ),
-        subnet=ml.ResourceIdArgs(id=args.subnet),
+        subnet=None if args.subnet is None else ml.ResourceIdArgs(id=args.subnet),
         enable_node_public_ip=False,
         remote_login_port_public_access=ml.RemoteLoginPortPublicAccess.DISABLED,
         isolated_network=False,

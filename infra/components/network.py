@@ -84,8 +84,10 @@ class Network(Component):
             for one in args.subnets
         }
         self.address: network.PublicIPAddress | None = None
-        nat = None if args.route_table else self._nat(context)
-        policy = self._storage_policy(context, args.storage_ids)
+        leaves = any(one.leaves for one in args.subnets)
+        nat = self._nat(context) if leaves and not args.route_table else None
+        trains = any(one.role == "training" for one in args.subnets)
+        policy = self._storage_policy(context, args.storage_ids) if trains else None
         self.network = network.VirtualNetwork(
             "network",
             virtual_network_name=names.virtual_network,
@@ -186,7 +188,7 @@ class Network(Component):
         args: SubnetArgs,
         route_table: str | None,
         nat: network.NatGateway | None,
-        policy: network.ServiceEndpointPolicy,
+        policy: network.ServiceEndpointPolicy | None,
     ) -> network.SubnetArgs:
         training = args.role == "training"
         endpoints = args.role == "endpoints"
@@ -214,7 +216,7 @@ class Network(Component):
                 else None
             ),
             service_endpoint_policies=(
-                [network.ServiceEndpointPolicyArgs(id=policy.id)] if training else None
+                [network.ServiceEndpointPolicyArgs(id=policy.id)] if training and policy else None
             ),
         )
 

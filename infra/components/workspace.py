@@ -9,6 +9,7 @@ from pulumi_azure_native import machinelearningservices as ml
 from infra.components.base import Component, StackContext
 from infra.components.encryption import Encryption
 from infra.components.immutable import ImmutableProperty, refuse_changes
+from infra.components.nodes import NodeNetwork
 
 ANOTHER = "it can only be set at creation; declare a workspace with another name"
 IMMUTABLE = (
@@ -18,6 +19,10 @@ IMMUTABLE = (
     ImmutableProperty("enableDataIsolation", ANOTHER),
     ImmutableProperty("encryption.status", ANOTHER),
     ImmutableProperty("enableServiceSideCMKEncryption", ANOTHER),
+    ImmutableProperty(
+        "managedNetwork.isolationMode",
+        "Azure never takes it back, and not while there are computes; deploy another stack",
+    ),
 )
 
 
@@ -32,9 +37,10 @@ class WorkspaceArgs:
     registry_id: pulumi.Input[str]
     insights_id: pulumi.Input[str] | None
     identity_id: pulumi.Input[str]
-    training_subnet: pulumi.Input[str]
-    build_cluster: str
-    """Name of the cluster that builds images, which is declared after the workspace."""
+    nodes: NodeNetwork
+    build_cluster: str | None
+    """Name of the cluster that builds images, which is declared after the workspace; None if images
+    are pushed."""
     public: bool
     """Whether it can be reached from outside the network, after an Entra sign-in."""
     shared: bool
@@ -46,12 +52,12 @@ class WorkspaceArgs:
 
 
 class Workspace(Component):
-    """A high-business-impact workspace without keys and without a managed network.
+    """A high-business-impact workspace without keys.
 
     High business impact encrypts and wipes the nodes' scratch disks, passes credentials to nodes
     through the vault, and can only be chosen when a workspace is created. Its identity is
-    user-assigned, so that the roles it needs exist before it. Stray serverless jobs run in the
-    training subnet as well.
+    user-assigned, so that the roles it needs exist before it. Stray serverless jobs run where those
+    of the clusters that train do.
     """
 
     def __init__(
@@ -82,9 +88,10 @@ class Workspace(Component):
             system_datastores_auth_mode=ml.SystemDatastoresAuthMode.IDENTITY,
             image_build_compute=args.build_cluster,
             enable_data_isolation=args.shared,
-            managed_network=ml.ManagedNetworkSettingsArgs(isolation_mode=ml.IsolationMode.DISABLED),
+            managed_network=args.nodes.of_workspace(),
+            provision_network_now=args.nodes.provision_now(),
             serverless_compute_settings=ml.ServerlessComputeSettingsArgs(
-                serverless_compute_custom_subnet=args.training_subnet,
+                serverless_compute_custom_subnet=args.nodes.subnet("train"),
                 serverless_compute_no_public_ip=True,
             ),
             encryption=args.encryption.workspace(),

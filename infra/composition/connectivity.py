@@ -156,12 +156,12 @@ def _subnets(settings: Settings) -> list[SubnetArgs]:
         for role, range_ in ranges.items()
     }
     more = settings.leaf_subnets
-    nodes = ranges["training"], ranges["build"]
+    nodes = tuple(ranges[role] for role in ("training", "build") if role in ranges)
     others = [ranges[role] for role, one in more.items() if one.reaches_endpoints]
     others += network_settings.peer_address_spaces
+    of_nodes = {"training": network_rules.training, "build": network_rules.build}
     rules: dict[SubnetRole, Sequence[Rule]] = {
-        "training": network_rules.training(region, around["training"], tag),
-        "build": network_rules.build(region, around["build"], tag),
+        **{role: of_nodes[role](region, around[role], tag) for role in of_nodes if role in around},
         "endpoints": network_rules.endpoints(own, nodes, tuple(others)),
         **{role: one.rules(around[role], ranges) for role, one in more.items()},
     }

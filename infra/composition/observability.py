@@ -19,10 +19,17 @@ from infra.composition.parts import Declared, Platform
 from infra.composition.services import Services
 
 
-def declare(platform: Platform, declared: Sequence[Declared]) -> None:
+def declare(
+    platform: Platform, declared: Sequence[Declared], opened: Sequence[pulumi.Resource]
+) -> None:
     """Declare the diagnostic settings of all services, of the trunk and of the leaves.
 
     Existing resources get none: those are up to their owner.
+
+    Args:
+        platform: Trunk of the stack.
+        declared: What the leaves have declared.
+        opened: What lets nodes reach the accounts, which changes them as a setting does.
     """
     settings, workspace = platform.settings, platform.workspace
     sources = [
@@ -33,7 +40,7 @@ def declare(platform: Platform, declared: Sequence[Declared]) -> None:
         *_logs(platform.monitoring),
     ]
     # The creation of a workspace changes its default account.
-    Diagnostics(platform.context, sources, platform.monitoring.log_id, [workspace])
+    Diagnostics(platform.context, sources, platform.monitoring.log_id, [workspace, *opened])
 
 
 def _services(services: Services, *, reads: bool) -> list[LogSource]:

@@ -25,6 +25,7 @@ from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs, Clusters
 from infra.components.grants import Scope
 from infra.components.monitoring import Monitoring, MonitoringArgs
+from infra.components.nodes import NodeNetwork
 from infra.components.private_link import PrivateEndpoint
 from infra.components.workspace import Datastores, Workspace, WorkspaceArgs
 from infra.composition import connectivity, observability, services, stack_outputs
@@ -34,7 +35,6 @@ from infra.composition.services import Services
 from infra.leaf import load
 from infra.naming import (
     DUTY_IDENTITIES,
-    DUTY_SUBNETS,
     PREPARED_CONTAINER,
     RAW_CONTAINER,
     RESULTS_CONTAINER,
@@ -73,8 +73,9 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     # A role that the owner has not assigned yet ends a deployment, so all else comes first.
     before_roles = [] if context.assigns else ready
     scopes = _scopes(platform_services, monitoring, endpoints, before_roles)
-    access = Access(context, identities, scopes, settings.people.publishers)
-    clusters = _clusters(settings, identities, connected)
+    nodes = _nodes(settings, connected)
+    access = Access(context, identities, scopes, settings.people.publishers, nodes.grants)
+    clusters = _clusters(settings, identities, nodes)
     shared = bool(settings.storage.existing_default or settings.vault.existing)
     workspace = Workspace(
         context,
@@ -84,9 +85,11 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
             registry_id=platform_services.registry.id,
             insights_id=monitoring.insights.id if monitoring.insights else None,
             identity_id=identities.by_role["workspace"].id,
-            training_subnet=connected.subnets["training"],
-            build_cluster=next(one.name for one in clusters if one.settings.duty == "build"),
-            public=settings.profile == "allowlisted",
+            nodes=nodes,
+            build_cluster=next(
+                (one.name for one in clusters if one.settings.duty == "build"), None
+            ),
+            public=settings.public,
             shared=shared,
             encryption=platform_services.encryption,
             depends_on=[*access.assignments["workspace"], *ready],
@@ -106,7 +109,8 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     )
     usable = [*workspace_endpoint.ready, *workspace_access.assignments]
     assigned = [*access.job_assignments, *job_access.assignments]
-    Clusters(context, workspace, clusters, [*usable, *assigned])
+    opened = nodes.open(context, workspace, platform_services.data_storage, usable)
+    Clusters(context, workspace, clusters, [*usable, *assigned, *opened])
     Datastores(
         context,
         workspace,
@@ -118,7 +122,7 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     )
     added = (load(leaf.declare)(trunk) for leaf in settings.leaves if leaf.declare is not None)
     declared: list[Declared] = [one for one in added if one is not None]
-    observability.declare(trunk, declared)
+    observability.declare(trunk, declared, opened)
     return {
         "platform": stack_outputs.export(
             settings,
@@ -206,7 +210,7 @@ def _monitoring(settings: Settings) -> MonitoringArgs:
         retention_days=monitoring.retention_days,
         daily_cap_gb=monitoring.daily_cap_gb,
         public_ingestion=not hidden,
-        public_query=not hidden or settings.profile == "allowlisted",
+        public_query=not hidden or settings.public,
         insights=monitoring.application_insights,
         existing=monitoring.existing_log_workspace,
     )
@@ -241,15 +245,21 @@ def _scopes(
     )
 
 
-def _clusters(
-    settings: Settings, identities: Identities, connected: Connectivity
-) -> list[ClusterArgs]:
+def _nodes(settings: Settings, connected: Connectivity) -> NodeNetwork:
+    elsewhere = settings.nodes
+    if elsewhere is None:
+        return NodeNetwork(connected.subnets)
+    network: NodeNetwork = load(elsewhere.network)(settings)
+    return network
+
+
+def _clusters(settings: Settings, identities: Identities, nodes: NodeNetwork) -> list[ClusterArgs]:
     return [
         ClusterArgs(
             key=key,
             name=settings.cluster_name(key),
             settings=cluster,
-            subnet=connected.subnets[DUTY_SUBNETS[duty]],
+            subnet=nodes.subnet(duty),
             identity_id=identities.by_role[identity_role].id,
         )
         for duty, identity_role in DUTY_IDENTITIES.items()

@@ -173,7 +173,7 @@ def _datastore(
 
 
 def _access(settings: Settings) -> outputs.Access:
-    if settings.profile == "private":
+    if not settings.public:
         return outputs.Access("private", (), ())
     public: list[Literal["workspace", "default_storage", "data_storage"]] = ["workspace"]
     if settings.storage.existing_default is None:

@@ -21,6 +21,7 @@ ROLES: Final[Mapping[str, str]] = {
     "3913510d-42f4-4e42-8a64-420c390055eb": "Monitoring Metrics Publisher",
     "f6c7c914-8db3-469d-8ca1-694a8f32e121": "AzureML Data Scientist",
     "e503ece1-11d0-4e8e-8e2c-7a6c3bf38815": "AzureML Compute Operator",
+    "b556d68e-0be0-4f35-a333-ad7ee1ce17ea": "Azure AI Enterprise Network Connection Approver",
     "fb879df8-f326-4884-b1cf-06f3ad86be52": "Virtual Machine User Login",
     "1c0163c0-47e6-4577-8991-ea5c82e286e4": "Virtual Machine Administrator Login",
     "489581de-a3bd-480d-9518-53dea7416b33": "Desktop Virtualization Power On Contributor",

@@ -31,6 +31,7 @@ from infra.resources import (
 )
 
 ENDPOINT: Final = "network:PrivateEndpoint"
+OUTBOUND: Final = "machinelearningservices:ManagedNetworkSettingsRule"
 GATEWAY: Final = "network:NatGateway"
 INTERFACE: Final = "network:NetworkInterface"
 GUID: Final = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-?")
@@ -76,6 +77,11 @@ def mermaid(resources: Sequence[Resource]) -> str:
     gateways = of_kind(resources, GATEWAY)
     lines += [f"    {_node(one, names)}" for one in gateways]
     lines.append("  end")
+    placed = [one.id for many in inside.values() for one in many]
+    if elsewhere := [one for one in of_kind(resources, COMPUTE) if one.id not in placed]:
+        lines.append('  subgraph nodes["managed network of Azure Machine Learning"]')
+        lines += [f"    {_node(one, names)}" for one in elsewhere]
+        lines.append("  end")
     lines += [f"  {_node(one, names)}" for one in of_kind(resources, *SERVICES)]
     lines += _arrows(resources, names, list(titles))
     return "\n".join(lines) + "\n"
@@ -139,6 +145,7 @@ def _arrows(
                 yield f"  subnet{number} --> {names[str(gateway).lower()]}"
             if routes := (subnet.get("routeTable") or {}).get("id"):
                 yield f"  subnet{number} -->|{_plain(resource_ids.name(routes))}| internet"
+    yield from _outbound(resources, names)
     for gateway in of_kind(resources, GATEWAY):
         yield f"  {names[gateway.id.lower()]} --> internet"
     for service in of_kind(resources, *SERVICES):
@@ -146,6 +153,18 @@ def _arrows(
             rules = entries_at(service, "networkRuleSet.ipRules")
             ranges = [str(rule["iPAddressOrRange"]) for rule in rules] or ["Entra sign-in"]
             yield f"  internet -->|{_plain(', '.join(ranges))}| {names[service.id.lower()]}"
+
+
+def _outbound(resources: Sequence[Resource], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield an arrow for each rule of a managed network."""
+    for rule in of_kind(resources, OUTBOUND):
+        destination = input_at(rule, "properties.destination")
+        if isinstance(destination, str):
+            yield f"  nodes -->|{_plain(destination)}| internet"
+        else:
+            id_ = str(destination["serviceResourceId"]).lower()
+            target = names.get(id_, f'outside["{_plain(resource_ids.name(id_))}"]')
+            yield f"  nodes -->|managed endpoint| {target}"
 
 
 def _node(resource: Resource, names: Mapping[str, str]) -> str:

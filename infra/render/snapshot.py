@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 
@@ -20,7 +20,20 @@ from infra.render.render import render
 from infra.resources import ASSIGNMENT, GROUP, IDENTITY, Resource, of_kind, requirements
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "infra" / "snapshots"
-STACKS = ("dev", "prod")
+STACKS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
+    "dev": ("dev", {}),
+    "prod": ("prod", {}),
+    "managed": (
+        "dev",
+        {
+            "profile": "managed",
+            "managed_network.accept_one_way": True,
+            "managed_network.image_publishers": "33333333-3333-3333-3333-333333333336",
+            "clusters.build": None,
+        },
+    ),
+}
+"""Stack and further settings of each snapshot, by the name of its file."""
 WIDTH = 100
 """Columns that a list or object may take to stay on one line."""
 
@@ -133,13 +146,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.render.snapshot", description=__doc__)
     parser.parse_args(arguments)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for stack in STACKS:
+    for name, (stack, overrides) in STACKS.items():
         try:
-            text = snapshot(render(stack, {}))
+            text = snapshot(render(stack, overrides))
         except (PlatformError, pulumi.RunError, ValueError) as error:
-            print(f"error: {stack}: {error}", file=sys.stderr)
+            print(f"error: {name}: {error}", file=sys.stderr)
             return 2
-        path = FOLDER / f"{stack}.json"
+        path = FOLDER / f"{name}.json"
         path.write_text(text, encoding="utf-8")
         print(f"wrote {path}")
     return 0

@@ -1,4 +1,5 @@
-"""Register images as environments of the workspace, whose build cluster builds them at first use.
+"""Register images as environments of the workspace, whose build cluster builds them at first use,
+or which finds them in its registry if the stack has no build cluster.
 
 This module uploads the build context to the container of results and registers its URL: the SDK
 would upload a local context to a location of its own with an account key. Azure's API definitions
@@ -27,6 +28,7 @@ def ensure(
     storage: Storage,
     context: BuildContext,
     inference: Mapping[str, object] | None = None,
+    registry: str | None = None,
 ) -> str:
     """Register an image unless this version of it is registered.
 
@@ -35,6 +37,7 @@ def ensure(
         storage: Storage that the build context is uploaded to.
         context: Build context of the image.
         inference: Where a server in the image answers (`inferenceConfig`), if there is one.
+        registry: Registry that the image was pushed to; None if the workspace builds it.
 
     Returns:
         NAME:VERSION of the environment.
@@ -44,7 +47,12 @@ def ensure(
     """
     path = f"environments/{segment(context.name)}/versions/{segment(context.version)}"
     if not _is_registered(manager, path):
-        manager.put(path, body(context, upload(storage, context), inference))
+        if registry is not None:
+            origin: dict[str, object] = {"image": f"{registry}/{context.reference}"}
+        else:
+            address = upload(storage, context)
+            origin = {"build": {"contextUri": address, "dockerfilePath": DOCKERFILE}}
+        manager.put(path, body(context, origin, inference))
     return context.reference
 
 
@@ -77,19 +85,21 @@ def context_address(store: Datastore, folder: str) -> str:
 
 
 def body(
-    context: BuildContext, address: str, inference: Mapping[str, object] | None = None
+    context: BuildContext,
+    origin: Mapping[str, object],
+    inference: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
     """Build the request body that registers an environment.
 
     Args:
         context: Build context of the image.
-        address: URL of the build context.
+        origin: The build context (`build`), or the image in the registry (`image`).
         inference: Where a server in the image answers, if there is one.
     """
     return {
         "properties": {
             **({"inferenceConfig": inference} if inference else {}),
-            "build": {"contextUri": address, "dockerfilePath": DOCKERFILE},
+            **origin,
             "osType": "Linux",
             "description": f"Image {context.image} of the trainer",
             "tags": {CONTENT: context.version},

@@ -24,6 +24,11 @@ class Workspace:
         self.manager = ResourceManager(self.requests, outputs)
         self.jobs = Jobs(self.manager, RunHistory(self.requests, self.manager))
 
+    @property
+    def image_registry(self) -> str | None:
+        """Registry that images are pushed to; None if the stack has a cluster that builds them."""
+        return None if self._outputs.identities.build else self._outputs.registry_login_server
+
     @cached_property
     def storage(self) -> "Storage":
         """Containers of the stack."""

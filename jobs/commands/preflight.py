@@ -122,7 +122,8 @@ def look(
     yield from _cluster_checks(manager, cluster, options.nodes)
     if spec is not None and image is not None:
         files, environment = len(image.contents), spec.environment
-        yield check("image", lambda: _image(manager, environment, files))
+        registry = workspace.image_registry
+        yield check("image", lambda: _image(manager, environment, files, registry))
     if config is not None and config.data.source == "tfrecords" and spec is not None:
         ranks = spec.ranks
         yield check("data", lambda: _data(manager, storage, options, config, ranks))
@@ -194,12 +195,17 @@ def _cluster_checks(manager: ResourceManager, cluster: Cluster, needed: int) -> 
         yield Check("quota", good=not missing, text="\n".join(missing) or enough)
 
 
-def _image(manager: ResourceManager, environment: str, files: int) -> str:
+def _image(manager: ResourceManager, environment: str, files: int, registry: str | None) -> str:
     name, _, version = environment.partition(":")
     try:
         manager.get(f"environments/{segment(name)}/versions/{segment(version)}")
     except MissingError:
         # Not a failure, as submit registers it.
+        if registry is not None:
+            return (
+                f"{environment} is not registered yet; submit registers {registry}/{environment},"
+                " which must have been pushed before a job can use it"
+            )
         return (
             f"{environment} is not registered yet; submit registers it ({plural(files, 'file')}),"
             " and the first job waits until it is built"

@@ -314,8 +314,10 @@ def register_image(
     console: Console, workspace: Workspace, spec: JobSpec, software: Software
 ) -> None:
     """Register the image of a job unless it is registered, and print its name."""
-    image = images.ensure(workspace.manager, workspace.storage, software.image(spec))
-    console.say(f"image {image} is registered")
+    context, registry = software.image(spec), workspace.image_registry
+    image = images.ensure(workspace.manager, workspace.storage, context, registry=registry)
+    pushed = f" as {registry}/{image}, which must have been pushed" if registry else ""
+    console.say(f"image {image} is registered{pushed}")
 
 
 def hand_over(

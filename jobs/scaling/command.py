@@ -347,7 +347,8 @@ class Measuring:
         else:
             submission.look_up(workspace.manager, spec)
             image = self._software.image(spec)
-            images.ensure(workspace.manager, workspace.storage, image)
+            registry = workspace.image_registry
+            images.ensure(workspace.manager, workspace.storage, image, registry=registry)
             submitted = hand_over(self._console, workspace, spec, self._software, supervisor.retry)
             if submitted is None:
                 return None

@@ -1,4 +1,4 @@
-"""Operations on storage accounts, of which Azure allows one at a time for each account."""
+"""Operations of which Azure allows one at a time: on a storage account, or a managed network."""
 
 import threading
 import time
@@ -13,12 +13,14 @@ from rehearsal.resources.storage import ACCOUNT
 _WRITES: Final = {"PUT", "PATCH", "DELETE"}
 _ACCOUNTS: Final = f"/providers/{ACCOUNT}/".lower()
 _ENDPOINTS: Final = "/providers/microsoft.network/privateendpoints/"
+_RULES: Final = "/outboundrules/"
+"""Rules of the managed network of a workspace."""
 _ASSIGNMENTS: Final = "/providers/microsoft.authorization/"
 """Role assignments are not kept by the account."""
 
 
 class AccountOperations:
-    """Lets operations on accounts take time, and refuses others meanwhile.
+    """Lets operations on accounts and managed networks take time, and refuses others meanwhile.
 
     Args:
         respond: Responds to requests to Resource Manager.
@@ -34,7 +36,7 @@ class AccountOperations:
         """Respond to a request below /subscriptions.
 
         Raises:
-            AzureError: it would change an account on which another operation is running.
+            AzureError: it would change an account or a network on which another operation runs.
         """
         accounts = _changed(request) if self._seconds and request.method in _WRITES else set()
         if not accounts:
@@ -52,7 +54,11 @@ class AccountOperations:
     @contextmanager
     def _reserved(self, accounts: set[str]) -> Iterator[None]:
         with self._lock:
-            if accounts & self._busy:
+            if busy := accounts & self._busy:
+                if not any(_ACCOUNTS in one for one in busy):
+                    raise AzureError(
+                        409, "Conflict", "The managed network of the workspace is being updated."
+                    )
                 raise AzureError(
                     409,
                     "StorageAccountOperationInProgress",
@@ -68,17 +74,22 @@ class AccountOperations:
 
 
 def _changed(request: Request) -> set[str]:
-    """Return the ids of the accounts that a request changes: by its path, or as the target of a
-    private endpoint, or as the default account of a workspace.
+    """Return the ids of the accounts that a request changes, by its path, or as the target of a
+    private endpoint, or as the default account of a workspace; and of a workspace whose outbound
+    rules it changes.
     """
     properties = request.json().get("properties") or {}
+    workspace, rule, _ = request.path.lower().partition(_RULES)
+    destination = properties.get("destination")
+    reached = destination.get("serviceResourceId") if isinstance(destination, dict) else None
     connections = properties.get("privateLinkServiceConnections") or []
     targets = [
         request.path,
         properties.get("storageAccount") or "",
+        str(reached or ""),
         *((one.get("properties") or {}).get("privateLinkServiceId") or "" for one in connections),
     ]
-    return {
+    return ({workspace} if rule else set()) | {
         f"{scope}{_ACCOUNTS}{rest.partition('/')[0]}"
         for target in map(str.lower, targets)
         for scope, found, rest in [target.partition(_ACCOUNTS)]

@@ -13,9 +13,11 @@ from rehearsal.control_plane.http_messages import Request, Response
 from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
+from rehearsal.resources.managed_networks import check_compute
 from rehearsal.resources.workspaces import WORKSPACE
 
 COMPUTE = f"{WORKSPACE}/computes"
+
 _NAME = re.compile(r"[a-zA-Z](?:[a-zA-Z0-9-]{1,22}[a-zA-Z0-9])")
 
 
@@ -27,6 +29,8 @@ class ComputeCluster(ResourceKind):
 
     nodes: Callable[[str], list[dict[str, Any]]]
     """Returns the nodes of a cluster by its id, as `listNodes` shows them."""
+    workspace: Callable[[str], Document | None]
+    """Returns the workspace of a cluster by its id."""
     refusal: Callable[[Document], str | None]
     """Returns why there is no quota for a node of a cluster; None if there is."""
 
@@ -53,6 +57,7 @@ class ComputeCluster(ResourceKind):
             raise user_error(f"Compute {path.name}: {error}.") from error
         if scale.get("minNodeCount", 0) > scale["maxNodeCount"]:
             raise user_error(f"Compute {path.name}: minNodeCount is more than maxNodeCount.")
+        check_compute(self.workspace(path.parent), path, body)
         refusal = self.refusal(body) if before is None else None
         if refusal is not None:
             raise AzureError(400, "BadRequest", refusal)

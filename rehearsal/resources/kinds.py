@@ -13,6 +13,7 @@ from rehearsal.resources import (
     computes,
     global_names,
     machines,
+    managed_networks,
     networks,
     simple_kinds,
     storage,
@@ -52,8 +53,9 @@ def register(
     quotas = Quotas(resources, nodes)
     for kinds in (
         assets.kinds(resources, blobs),
-        {computes.COMPUTE: computes.ComputeCluster(nodes, quotas.refusal)},
+        {computes.COMPUTE: computes.ComputeCluster(nodes, resources.get, quotas.refusal)},
         machines.kinds(resources),
+        managed_networks.kinds(resources, roles),
         networks.kinds(resources),
         {ASSIGNMENT: RoleAssignment()},
         global_names.kinds(resources),

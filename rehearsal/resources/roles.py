@@ -28,6 +28,8 @@ _SUBMITTERS: Final = (
     "f6c7c914-8db3-469d-8ca1-694a8f32e121",
 )
 """Contributor, Owner and AzureML Data Scientist, which may submit jobs and register assets."""
+_APPROVERS: Final = (CONTRIBUTOR, _SUBMITTERS[1], "b556d68e-0be0-4f35-a333-ad7ee1ce17ea")
+"""Contributor, Owner and Azure AI Enterprise Network Connection Approver."""
 _WORK: Final = re.compile(
     r"(?P<workspace>/.+/providers/microsoft\.machinelearningservices/workspaces/[^/]+)"
     r"/(?P<kind>jobs|environments|codes|data|models)/.+",
@@ -97,6 +99,16 @@ class Roles:
         wanted = Assignment(principal.lower(), CONTRIBUTOR, resource.lower())
         if self.delay_seconds and wanted not in self._effective():
             raise _unauthorized(principal, "Microsoft.Storage/storageAccounts/read", resource)
+
+    def may_approve(self, principal: str, resource: str) -> bool:
+        """Check whether a principal may approve private endpoints to a resource."""
+        members = {principal.lower()} | self.identity.groups(principal)
+        return not self.required or any(
+            one.principal in members
+            and one.role in _APPROVERS
+            and f"{resource.lower()}/".startswith(f"{one.scope}/")
+            for one in self._effective()
+        )
 
     def check_submitter(self, principal: str, workspace: str, kind: str) -> None:
         """Raise an AzureError if roles are needed, and a principal has none that allows it to

@@ -12,10 +12,12 @@ from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.errors import AzureError, user_error
+from rehearsal.resources import managed_networks
 from rehearsal.resources.roles import Roles
 from rehearsal.resources.storage import account_of
 
-WORKSPACE = "Microsoft.MachineLearningServices/workspaces"
+WORKSPACE = managed_networks.WORKSPACE
+WORKSPACE = managed_networks.WORKSPACE
 DATASTORE = f"{WORKSPACE}/datastores"
 ARTIFACTS = "workspaceartifactstore"
 DELETED = "deleted_workspaces"
@@ -42,6 +44,7 @@ class Workspace(ResourceKind):
                 "Conflict",
                 f"Soft-deleted workspace exists. Please purge or recover it. {path.name}",
             )
+        managed_networks.check_workspace(self.resources, path, body, before)
         account = (body.get("properties") or {}).get("storageAccount")
         if account is None or self.resources.get(account) is None:
             raise AzureError(
@@ -68,6 +71,7 @@ class Workspace(ResourceKind):
             "workspaceId": known.get("workspaceId") or new_id(),
             "friendlyName": document["properties"].get("friendlyName") or path.name,
         }
+        managed_networks.complete_workspace(path, document)
 
     @override
     def after_put(self, path: ArmPath, document: Document) -> None:
@@ -89,6 +93,7 @@ class Workspace(ResourceKind):
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
+        managed_networks.show_workspace(self.resources, path, document)
         document["properties"] |= {
             "discoveryUrl": f"{self.url}/discovery",
             "mlFlowTrackingUri": self.url.replace("https:", "azureml:") + f"/mlflow/v1.0{path.id}",

@@ -115,6 +115,19 @@ LEAVES = {
             SIMULATED,
         ),
     ),
+    "managed network": Leaf(
+        r"infra[./]managed_network|ManagedNetworkSettings\b|accept_one_way|image.publishers|AllowOnlyApproved"
+        r"|outbound.?rules?\b|profile.{0,6}\bmanaged\b",
+        ("infra/managed_network", "rehearsal/resources/managed_networks.py"),
+        (
+            PLATFORM,
+            # The picture, the snapshots of stacks, and what Azure runs one at a time.
+            "infra/render/diagram.py",
+            "infra/render/snapshot.py",
+            "rehearsal/resources/account_operations.py",
+            SIMULATED,
+        ),
+    ),
     "monitor's private link": Leaf(
         r"monitor_?(link|scope)|monitoring.private_link|PrivateLinkScope",
         ("infra/monitor_link",),

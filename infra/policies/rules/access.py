@@ -159,8 +159,11 @@ def people() -> dict[str, Callable[[Settings], str | None]]:
 
 def grants() -> dict[str, Grants]:
     """Return the roles of the identities and people of the trunk and of the leaves."""
-    more = {holder: held for one in of_leaves() for holder, held in one.grants.items()}
-    return {**GRANTS, **more}
+    merged = dict(GRANTS)
+    for one in of_leaves():
+        for holder, held in one.grants.items():
+            merged[holder] = {**merged.get(holder, {}), **held}
+    return merged
 
 
 JOB_CONTAINERS: Final = re.compile(
@@ -312,7 +315,7 @@ def _computes(
         ]:
             yield workspace, f"acts as {held} and must act as {names.identity('workspace')} alone"
         builders = [name for name, duty in own.items() if duty == "build"]
-        if [input_at(workspace, "imageBuildCompute")] != builders:
+        if [*filter(None, [input_at(workspace, "imageBuildCompute")])] != builders:
             yield workspace, "its images are not built on the build cluster"
 
 

@@ -124,7 +124,7 @@ def _counts(settings: Settings) -> dict[str, int]:
         INSIGHTS: int(settings.monitoring.application_insights),
         NETWORK: int(own_network),
         "network:NetworkSecurityGroup": len(settings.subnet_names) if own_network else 0,
-        "network:ServiceEndpointPolicy": int(own_network),
+        "network:ServiceEndpointPolicy": int(own_network and settings.nodes is None),
         "network:FlowLog": int(own_network and network.flow_logs_to is not None),
         "network:PrivateEndpoint": endpoints,
         "network:PrivateDnsZoneGroup": 0 if network.dns_mode == "policy" else endpoints,

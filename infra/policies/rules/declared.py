@@ -13,6 +13,7 @@ from infra.policies.expected import (
     as_set,
     exactly,
     one_of,
+    only_if,
     optional,
     same,
     shown,
@@ -58,7 +59,7 @@ TABLE: Final[Table] = {
         "properties.properties.isolatedNetwork": exactly(value=False),
         "properties.properties.osType": exactly("Linux"),
         "properties.properties.scaleSettings.maxNodeCount": DECIDED_ELSEWHERE,
-        "properties.properties.subnet.id": DECIDED_ELSEWHERE,
+        "properties.properties.subnet.id": only_if(lambda s: s.nodes is None, DECIDED_ELSEWHERE),
         "properties.properties.vmPriority": DECIDED_ELSEWHERE,
         "properties.properties.vmSize": DECIDED_ELSEWHERE,
     },
@@ -149,7 +150,9 @@ TABLE: Final[Table] = {
         "kind": exactly("Default"),
         "managedNetwork.enableNetworkMonitor": exactly(value=False),
         "primaryUserAssignedIdentity": DECIDED_ELSEWHERE,
-        "serverlessComputeSettings.serverlessComputeCustomSubnet": ANYTHING,
+        "serverlessComputeSettings.serverlessComputeCustomSubnet": only_if(
+            lambda s: s.nodes is None, ANYTHING
+        ),
         "sku": exactly({"name": "Basic", "tier": "Basic"}),
         "workspaceName": ANYTHING,
     },

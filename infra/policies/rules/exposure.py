@@ -33,7 +33,7 @@ from infra.settings import Settings
 
 
 def _public(settings: Settings) -> bool:
-    return settings.profile == "allowlisted"
+    return settings.public
 
 
 def _listed(settings: Settings) -> Sequence[str]:

@@ -178,8 +178,11 @@ def _inbound(role: SubnetRole, settings: Settings) -> Allowed:
     if role == "endpoints":
         peers = map(IPv4Network, network.peer_address_spaces)
         return [
-            (plan.subnets["training"], ENDPOINT_PORTS),
-            (plan.subnets["build"], ENDPOINT_PORTS),
+            *(
+                (plan.subnets[nodes], ENDPOINT_PORTS)
+                for nodes in ("training", "build")
+                if nodes in plan.subnets
+            ),
             *((other, HTTPS) for other in (plan.space, *peers)),
         ]
     return _traffic(role).inbound(settings)
@@ -239,14 +242,14 @@ CLOSED_NETWORK_RULES = ResourceRule(
 
 def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
     wanted: dict[str, SubnetRole] = {}
-    if resource.kind == COMPUTE:
+    if resource.kind == COMPUTE and settings.nodes is None:
         subnets = {
             settings.cluster_name(key): SUBNET_OF_DUTY[cluster.duty]
             for key, cluster in settings.clusters.items()
         }
         subnet = subnets.get(str(input_at(resource, "computeName")), "training")
         wanted["properties.properties.subnet.id"] = subnet
-    elif resource.kind == WORKSPACE:
+    elif resource.kind == WORKSPACE and settings.nodes is None:
         wanted["serverlessComputeSettings.serverlessComputeCustomSubnet"] = "training"
     planned = {key: place for facts in of_leaves() for key, place in facts.subnets.items()}
     if resource.kind in {kind for kind, _ in planned}:

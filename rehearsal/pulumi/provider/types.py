@@ -61,6 +61,9 @@ _ROWS: Final = (
         "machinelearningservices:Workspace",
         _WORKSPACE,
         required=_words("identity.type keyVault storageAccount"),
+        computed=_words(
+            "managedNetwork.networkId managedNetwork.outboundRules managedNetwork.status"
+        ),
         name_form=r"[A-Za-z0-9][A-Za-z0-9_-]{2,32}",
     ),
     # Resource Manager's own rule: no number after the last hyphen.
@@ -69,6 +72,13 @@ _ROWS: Final = (
         f"{_WORKSPACE}/computes/{{computeName}}",
         required=frozenset({"properties"}),
         name_form=r"[a-zA-Z](?![a-zA-Z0-9-]*-\d+$)[a-zA-Z0-9\-]{2,23}",
+    ),
+    ResourceType(
+        "machinelearningservices:ManagedNetworkSettingsRule",
+        f"{_WORKSPACE}/outboundRules/{{ruleName}}",
+        required=_words("properties.category properties.destination properties.type"),
+        computed=frozenset({"properties.status"}),
+        name_form=r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}",
     ),
     ResourceType(
         "machinelearningservices:Datastore",

@@ -13,6 +13,7 @@ from infra.resources import (
     Resource,
     of_kind,
     requirements,
+    value_at,
 )
 from tests.infra.support.stacks import key, ran, rendered
 from tests.infra.support.variants import (
@@ -33,6 +34,7 @@ def account_operations(resources):
     operations = {}
     for one in resources:
         changed = [one.id, one.inputs.get("resourceUri"), one.inputs.get("storageAccount")]
+        changed.append(value_at(one.inputs, "properties.destination.serviceResourceId"))
         connections = one.inputs.get("privateLinkServiceConnections", ())
         changed += [connection["privateLinkServiceId"] for connection in connections]
         for target in filter(None, changed):

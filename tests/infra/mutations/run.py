@@ -10,7 +10,7 @@ import argparse
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,8 +68,15 @@ class Outcome:
         return next((why for row, why in HARMLESS.items() if re.fullmatch(row, self.text)), None)
 
 
-def hold(resources: Sequence[Resource], settings: Settings) -> list[Outcome]:
+def hold(
+    resources: Sequence[Resource], settings: Settings, kinds: Collection[str] = ()
+) -> list[Outcome]:
     """Check the rules on every mutation of these resources, rendered or deployed.
+
+    Args:
+        resources: The resources of a stack.
+        settings: Its settings.
+        kinds: Kinds of resources that are changed; empty for all.
 
     Raises:
         ValueError: the unchanged resources break a rule already.
@@ -79,7 +86,11 @@ def hold(resources: Sequence[Resource], settings: Settings) -> list[Outcome]:
     broken = pack.check(resources, settings)
     if broken:
         raise ValueError(f"the unchanged stack breaks a rule: {broken[0].message}")
-    return [Outcome(one, _caught(one, settings)) for one in mutations(resources)]
+    return [
+        Outcome(one, _caught(one, settings))
+        for one in mutations(resources)
+        if not kinds or one.kind in kinds
+    ]
 
 
 def _caught(mutation: Mutation, settings: Settings) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from infra.policies import pack
+from infra.resources import ASSIGNMENT
 from tests import ROOT
 from tests.infra.mutations import run as mutations
 from tests.infra.mutations.survivors import HARMLESS
@@ -36,9 +37,20 @@ def test_each_input_and_each_resource_is_mutated(outcomes):
 
 
 def test_a_network_that_exists_already_is_held_to_the_rules_as_well():
-    theirs = OPTIONS["everything theirs"]
-    found = mutations.hold(rendered("dev", **theirs), settings_of("dev", **theirs))
-    assert [one.text for one in found if one.rule is None and one.reason is None] == []
+    assert harm_in("everything theirs") == []
+
+
+def test_a_managed_network_and_its_rules_are_held_to_the_rules_as_well():
+    of_nodes = ("Workspace", "Compute", "ManagedNetworkSettingsRule")
+    kinds = {f"machinelearningservices:{kind}" for kind in of_nodes} | {ASSIGNMENT}
+    assert harm_in("managed network, with a firewall", kinds) == []
+
+
+def harm_in(option, kinds=()):
+    """The mutations of a stack that no rule catches, and no reason excuses."""
+    overrides = OPTIONS[option]
+    found = mutations.hold(rendered("dev", **overrides), settings_of("dev", **overrides), kinds)
+    return [one.text for one in found if one.rule is None and one.reason is None]
 
 
 def test_the_table_in_the_documents_is_the_runs(outcomes):

@@ -11,7 +11,10 @@ from tests import ROOT
 from tests.infra.support.stacks import rendered
 from tests.infra.support.variants import OPTIONS
 
-VARIANTS = ("as it is", "everything on", "spoke", "everything theirs")
+VARIANTS = (
+    *("as it is", "everything on", "spoke", "everything theirs"),
+    *("managed network", "managed network, with a firewall"),
+)
 
 
 def subnets(text):
@@ -46,6 +49,15 @@ def test_machines_and_endpoints_are_in_their_subnets():
     assert len(inside["snet-endpoints"]) == 7
     assert text.count("|52.174.12.7|") == 2
     assert text.count("|Entra sign-in|") == 1
+
+
+def test_nodes_in_a_managed_network_are_drawn_with_what_they_reach():
+    text = mermaid(rendered("dev", **OPTIONS["managed network, with a firewall"]))
+    [nodes] = re.findall(r"  subgraph nodes\[.*\]\n((?:    .*\n)*)", text)
+    assert len(re.findall("Compute<br>", nodes)) == 3
+    assert text.count("nodes -->|managed endpoint|") == 1
+    assert "nodes -->|pypi.org| internet" in text
+    assert set(subnets(text)) == {"snet-endpoints"}
 
 
 def test_existing_services_and_networks_are_named():

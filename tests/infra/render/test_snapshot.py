@@ -22,17 +22,18 @@ def test_the_help_writes_nothing(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "snapshots").exists()
 
 
-@pytest.mark.parametrize("stack", STACKS)
-def test_the_snapshot_of_a_stack_is_what_it_declares(stack):
-    recorded = (FOLDER / f"{stack}.json").read_text(encoding="utf-8")
-    declared = snapshot(rendered(stack))
+@pytest.mark.parametrize("name", STACKS)
+def test_the_snapshot_of_a_stack_is_what_it_declares(name):
+    recorded = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    stack, overrides = STACKS[name]
+    declared = snapshot(rendered(stack, **overrides))
     changes = "\n".join(
         difflib.unified_diff(
             recorded.splitlines(), declared.splitlines(), "recorded", "declared", lineterm="", n=1
         )
     )
     assert not changes, (
-        f"{stack} declares something else than its snapshot says. If that is meant, run "
+        f"{name} declares something else than its snapshot says. If that is meant, run "
         f"`.venv/bin/python -m infra.render.snapshot` and commit the change:\n{changes}"
     )
 

@@ -63,9 +63,26 @@ ENDPOINTS = {
     }
 }
 
+MANAGED = {
+    "profile": "managed",
+    "managed_network.accept_one_way": True,
+    "clusters.build": None,
+}
+FIREWALL = {
+    "profile": "managed",
+    "managed_network.accept_one_way": True,
+    "managed_network.firewall": "Standard",
+    "managed_network.hosts": ["pypi.org", "*.nvcr.io"],
+    "managed_network.image_publishers": GROUP_OF_PEOPLE.format(6),
+}
+
 OPTIONS = {
     "as it is": {},
     "allowlisted": {"profile": "allowlisted", "allowed_addresses": ["52.174.12.7", "40.68.0.0/24"]},
+    "managed network": MANAGED,
+    "managed network, with a firewall": FIREWALL,
+    "managed network, behind a hub": MANAGED | SPOKE,
+    "managed network, their services": MANAGED | SPOKE | SERVICES | ENDPOINTS,
     "customer-managed keys": KEYS,
     "monitor private link": {"monitoring.private_link": True},
     "dedicated twin": {"clusters.gpu_dedicated": {"size": "Standard_ND40rs_v2", "max_nodes": 1}},

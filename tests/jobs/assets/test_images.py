@@ -42,6 +42,18 @@ def test_an_image_is_uploaded_and_registered_by_its_content(live, repository):
     assert found.build.dockerfile_path == "Dockerfile"
 
 
+def test_a_stack_without_a_build_cluster_registers_what_was_pushed(live, repository):
+    pushed = replace(live.outputs, identities=replace(live.outputs.identities, build=None))
+    workspace, context = connect(pushed), build_context(repository, "gpu")
+    registry = workspace.image_registry
+    assert registry == live.outputs.registry_login_server
+    reference = images.ensure(workspace.manager, workspace.storage, context, registry=registry)
+    found = sdk(live).environments.get(*reference.split(":"))
+    assert found.image == f"{registry}/{reference}"
+    assert not uploaded(live, reference)
+    assert connect(live.outputs).image_registry is None
+
+
 def test_what_is_registered_is_not_uploaded_again(live, repository):
     reference = ensure(live, repository)
     before = uploaded(live, reference)

@@ -3,7 +3,7 @@
 import pytest
 
 from rehearsal.pulumi.deployment import SUBSCRIPTION
-from tests.rehearsal.scenarios.cloud import QUICK, TINY, cloud_in
+from tests.rehearsal.scenarios.cloud import QUICK, TINY, WORKSPACES, cloud_in
 from tests.rehearsal.support.small_platform import Client
 
 pytestmark = pytest.mark.rehearse_all
@@ -15,6 +15,7 @@ OFFICE = "52.174.12.7"
 ACCOUNTS = "Microsoft.Storage/storageAccounts"
 COMPUTES = "Microsoft.MachineLearningServices/workspaces/computes"
 ENDPOINTS = "Microsoft.Network/privateEndpoints"
+RULES = f"{WORKSPACES}/outboundRules"
 
 
 def trains(cloud):
@@ -102,3 +103,45 @@ def test_a_network_of_somebody_else_is_used_and_left_as_it_was(tmp_path):
         assert cloud.groups == ["their-network"]
         after = {one: cloud.azure.resources.get(one) for one in cloud.resources(THEIRS)}
         assert after == before
+
+
+MANAGED = {
+    "profile": "managed",
+    "managed_network.accept_one_way": "true",
+    "clusters.build": "null",
+}
+
+
+def test_a_managed_network_goes_through_its_whole_life(tmp_path):
+    with cloud_in(tmp_path, roles=True, account_seconds=0.05) as cloud:
+        for key, value in MANAGED.items():
+            cloud.deployment.configure(key, value)
+        cloud.jobs("up", "--yes", "True")
+        cloud.pulumi("preview", "--expect-no-changes")
+        assert cloud.outputs.access.profile == "private"
+        workspace = cloud.azure.resources.get(cloud.workspace)["properties"]
+        assert workspace["managedNetwork"]["isolationMode"] == "AllowOnlyApprovedOutbound"
+        assert workspace["managedNetwork"]["status"]["status"] == "Active"
+        [rule] = cloud.azure.resources.of_kind(RULES)
+        assert rule["properties"]["status"] == "Active"
+        for cluster in cloud.azure.resources.of_kind(COMPUTES):
+            assert "subnet" not in cluster["properties"]["properties"]
+
+        cloud.deployment.configure("clusters.preparation.max_nodes", "2")
+        cloud.jobs("up", "--yes", "True", "--refresh", "True")
+        said = cloud.jobs("drift").out
+        assert "no drift" in said.lower()
+        assert trains(cloud)
+        images = cloud.azure.resources.of_kind(f"{WORKSPACES}/environments/versions")
+        registry = cloud.outputs.registry_login_server
+        assert images
+        for one in images:
+            assert one["properties"]["image"].startswith(f"{registry}/trainer-")
+
+        cloud.deployment.reset()
+        refused = cloud.jobs("up", "--yes", "True", status=1)
+        assert "managedNetwork.isolationMode cannot change" in refused.words
+        for key, value in MANAGED.items():
+            cloud.deployment.configure(key, value)
+        cloud.jobs("teardown", "--yes", "True", "--poll-seconds", "0.2")
+        assert cloud.groups == []

@@ -1,0 +1,1 @@
+"""The managed network of Azure Machine Learning, in place of subnets for nodes."""
