@@ -65,6 +65,7 @@ ACTIONLINT := .tools/actionlint/.ready
 SBOM := .tools/sbom/.ready
 AUDIT := .tools/audit/.ready
 SERVING := .tools/serving/.ready
+DOCS := .tools/docs/.ready
 SPARKS := .tools/spark-3/.ready .tools/spark-4/.ready
 # A target that someone asks for by name fails if all of its tests are skipped.
 MUST_RUN := -p tests.must_run
@@ -73,7 +74,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 # One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
 # images share with the trainer have the versions that are tested here; pyspark lies beside the trainer's own numpy.
 # They are resolved for Python 3.11; lock-check shows that 3.12 and 3.13 get the same versions.
-LOCKS := trainer+medical+dev+benchmarks workstation+medical+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit spark-3 spark-4
+LOCKS := trainer+medical+dev+benchmarks workstation+medical+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit docs spark-3 spark-4
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version $${python:-3.11} --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
@@ -83,7 +84,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render snapshots faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render snapshots faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -260,8 +261,8 @@ PLATFORM_TESTS = $(INFRA_PYTHON) -m pytest -o cache_dir=.pytest_cache/platform
 TRAINER_TESTS = $(TRAINER_PYTHON) -m pytest -o cache_dir=.pytest_cache/trainer
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, the jobs and the simulator of Azure
-	$(PLATFORM_TESTS) -n 2 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal $(ARGS) \
-	$(call again,$(PLATFORM_TESTS),tests/infra tests/jobs tests/rehearsal)
+	$(PLATFORM_TESTS) -n 2 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal tests/references $(ARGS) \
+	$(call again,$(PLATFORM_TESTS),tests/infra tests/jobs tests/rehearsal tests/references)
 
 test-trainer: $(TRAINER) $(SBOM) $(SERVING) ## Run the tests of the trainer and of the repository
 	$(TRAINER_TESTS) -n 2 --dist worksteal -m "not long" $(ARGS) \
@@ -306,7 +307,7 @@ types-trainer: $(TRAINER) ## Check types of the trainer
 	$(TRAINER_PYTHON) -m mypy
 
 types-platform: $(INFRA) ## Check types of the platform, jobs, rehearsals and images
-	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent common infra jobs rehearsal environments tests/infra tests/jobs tests/rehearsal tests/images
+	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent common infra jobs rehearsal environments references tests/infra tests/jobs tests/rehearsal tests/references tests/images
 
 lock: $(UV) ## Write locks/ from pyproject.toml; locked versions stay unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
@@ -332,6 +333,19 @@ one-lock-check:
 		! grep -o '^[a-z][^ ]*==[^ ]*' build/$$name.txt | grep -vxF -f build/$$name.pins >&2 || { \
 			echo "error: Python $$python needs the packages above, which are not in locks/$$name.txt" >&2; exit 1; }; \
 	done
+
+docs: $(DOCS) ## Build the site of docs/ in build/site, without the internet; open build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs build --strict --quiet $(ARGS)
+	@echo "build/site/index.html"
+
+docs-serve: $(DOCS) ## Serve the site of docs/ on http://127.0.0.1:8000, and follow changes
+	@NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs serve $(ARGS)
+
+references: $(INFRA) ## Write docs/reference/ from the code: settings, options, commands, files
+	@$(INFRA_PYTHON) -m references $(ARGS)
+
+pictures: $(TRAINER) $(INFRA) ## Draw the pictures of docs/ and take its screenshots anew, with Chromium
+	@scripts/pictures $(ARGS)
 
 clean: ## Remove environments and caches; runs/ and data/ stay
 	rm -rf .tools .venv .venv-trainer build .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -405,6 +419,16 @@ $(XPROF): locks/profile.txt | $(UV)
 $(SPARKS): .tools/%/.ready: locks/%.txt | $(UV) $(TRAINER)
 	@echo "Installing the packages of $< into $(@D) (a minute or two)"
 	@$(UV) pip sync --quiet --python $(TRAINER_PYTHON) --target $(@D) --require-hashes $<
+	@touch $@
+
+# The scripts of the site come with npm: MkDocs' theme would load them from the internet.
+$(DOCS): locks/docs.txt references/site/package.json references/site/package-lock.json | $(UV)
+	@command -v npm >/dev/null || { echo "error: npm is not installed; two scripts of the site come with it: install Node.js 20 or newer" >&2; exit 1; }
+	@echo "Installing MkDocs into .tools/docs (half a minute)"
+	@test -x $(@D)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
+	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes locks/docs.txt
+	@cp references/site/package.json references/site/package-lock.json references/site/.npmrc $(@D)
+	@cd $(@D) && npm ci --silent --no-progress --ignore-scripts --omit=dev
 	@touch $@
 
 $(SBOM) $(AUDIT) $(SERVING): .tools/%/.ready: locks/%.txt | $(UV)

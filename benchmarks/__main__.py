@@ -37,6 +37,10 @@ BENCHMARKS: Final = (
     _row("damage", "data", "damaged JPEGs that decoders notice, and their cost", "images.damage"),
     _row("treatment", "data", "CPU time of treating and of decoding an image", "images.treatment"),
     _row(
+        "decoding", "data", "CPU time of decoding a training image, by pixels and bytes",
+        "images.decoding",
+    ),
+    _row(
         "write-photos", "data", "write a folder of photographs like ImageNet's", "photos", "run"
     ),
     _row("serve", "use a model", "images/s and times of requests to the scoring server"),

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks import input as input_
 from benchmarks import prepare, serve
-from benchmarks.images import damage, treatment
+from benchmarks.images import damage, decoding, treatment
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from benchmarks.spot import simulation
 from benchmarks.tables import DECIDED
@@ -38,6 +38,7 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     ),
     "prepare": prepare.show,
     "treatment": treatment.show,
+    "decoding": decoding.show,
     "damage": damage.show,
     "batches": batches.show,
     "batches-scenes": batches.show,

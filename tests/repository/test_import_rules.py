@@ -12,6 +12,7 @@ from tests import ROOT
 
 WORLDS = (
     *("common", "infra", "jobs", "trainer", "serving", "rehearsal", "environments", "benchmarks"),
+    "references",
 )
 
 MAY_IMPORT = {
@@ -27,7 +28,7 @@ MAY_IMPORT = {
     },
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
 }
-"""By world, the worlds or modules of other worlds; benchmarks/ may import all."""
+"""By world, the worlds or modules of other worlds; benchmarks/ and references/ may import all."""
 
 CONTRACT = "trainer.config"
 JOBS_TAKE_FROM_TRAINER = {
@@ -93,8 +94,11 @@ STANDARD_LIBRARY_ONLY = [
     *("jobs.elastic.placement_policy", "trainer.scheduled_events.event_policy"),
     *("jobs.evictions", "jobs.following.job_states", "jobs.following.resubmit_policy"),
     *("jobs.following.supervision_policy", "jobs.options"),
-    *("jobs.estimate.advice", "jobs.estimate.back_test", "jobs.estimate.forecast"),
+    *("jobs.estimate.choosing.advice", "jobs.estimate.back_test", "jobs.estimate.forecast"),
     *("jobs.estimate.published", "jobs.estimate.rates", "jobs.estimate.workload"),
+    *("jobs.estimate.assumed", "jobs.estimate.choosing.campaign", "jobs.estimate.fit"),
+    *("jobs.estimate.grounds", "jobs.estimate.limits", "jobs.estimate.report.page"),
+    "jobs.estimate.report.table",
     *("jobs.commission.steps", "jobs.scaling.measurement", "jobs.scaling.report"),
     "jobs.throughput",
     *("jobs.pulumi.changes", "jobs.pipelines.runner_policy"),

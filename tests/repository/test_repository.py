@@ -13,7 +13,8 @@ from tests import ROOT, makefile
 
 pytest_plugins = "pytester"
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+ROOT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+DOCUMENTS = [*ROOT_PAGES, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)

@@ -1,0 +1,49 @@
+"""The screenshots in the documents show pages as they are now."""
+
+import json
+import re
+
+import pytest
+from PIL import Image
+
+from references.pictures import PICTURES, TAKEN, headings
+from tests import ROOT
+
+IMAGES = ROOT / "docs" / "images"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_screenshot_shows_the_headings_and_columns_of_today(name):
+    taken = json.loads(TAKEN.read_text())[name]
+    assert len(taken) > 3
+    assert taken == PICTURES[name](), f"{name} is old: run `make pictures`"
+
+
+def test_headings_are_told_from_other_text():
+    page = "<h1>A <b>run</b></h1><p>text</p><table><th>loss\n and</th><td>1</td></table>"
+    assert headings(page) == ["A run", "loss and"]
+
+
+def test_every_screenshot_is_taken_by_the_command():
+    screenshots = {path.name for path in IMAGES.glob("*.png")}
+    assert screenshots == set(PICTURES)
+    script = (ROOT / "scripts" / "pictures").read_text()
+    assert screenshots == set(re.findall(r"docs/images/(\w+\.png)", script))
+
+
+@pytest.mark.parametrize("name", ["overview.svg", "access.svg"])
+def test_a_drawing_can_be_read_where_it_is_shown_and_loads_nothing(name):
+    """Documents show it 860 pixels wide, so its units are pixels."""
+    drawing = (IMAGES / name).read_text()
+    assert re.search(r'viewBox="0 0 860 \d+"', drawing)
+    sizes = {int(size) for size in re.findall(r'font-size="(\d+)"', drawing)}
+    assert sizes
+    assert min(sizes) >= 13
+    assert not re.search(r"(?:href|src)=|@import|url\((?!#)", drawing)
+    assert "<title>" in drawing
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_screenshot_is_wide_enough_to_be_read(name):
+    with Image.open(IMAGES / name) as picture:
+        assert picture.width >= 1000
