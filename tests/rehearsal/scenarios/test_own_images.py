@@ -66,10 +66,10 @@ def test_each_command_of_the_page_works_in_its_order(tmp_path):
         manifest = newcomer.clone / "data" / "photos" / "manifest.json"
         version = json.loads(manifest.read_text())["version"]
         typed = "".join(others).replace("photos:VERSION", f"photos:{version}")
-        assert typed.count('ARGS="--batch-size 128"') == 1
-        said = newcomer.run(
-            typed.replace('ARGS="--batch-size 128"', f'ARGS="{TINY}"'), **NO_PASSPHRASE
-        )
+        assert typed.count("--batch-size 128") == 2
+        typed = typed.replace('ARGS="--batch-size 128"', f'ARGS="{TINY}"')
+        typed = typed.replace("-- --batch-size 128", "-- --batch-size 2")
+        said = newcomer.run(typed, **NO_PASSPHRASE)
         for part in (
             f"photos:{version}",
             "photos-1-r1: training completed",
