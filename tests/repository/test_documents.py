@@ -18,7 +18,7 @@ def test_the_tables_of_the_documents_are_those_of_the_raw_rounds():
 def test_measurements_say_what_they_were_taken_on_and_keep_every_round(name):
     data = result(name)
     # A table may show a part of a benchmark, with rounds of its own.
-    assert data["benchmark"] == re.sub(r"-(scenes|breakdown|default-memory)$", "", name)
+    assert data["benchmark"] == re.sub(r"-(scenes|breakdown|default-memory|parts|removal)$", "", name)
     assert {"tensorflow-cpu", "horovod", "processor", "cores"} <= data["environment"].keys()
     assert len(data["environment"]["load_average"]) == len(data["load_average_after"]) == 3
     options = data["options"]
