@@ -45,7 +45,7 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
         read_samples(data["default_samples"]), "image", [input_.FLOOR, input_.PIPELINE]
     ),
     "prepare": prepare.show,
-    "removal": prepare.show,
+    "prepare-removal": prepare.show,
     "treatment": treatment.show,
     "decoding": decoding.show,
     "damage": damage.show,

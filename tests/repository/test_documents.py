@@ -18,7 +18,8 @@ def test_the_tables_of_the_documents_are_those_of_the_raw_rounds():
 def test_measurements_say_what_they_were_taken_on_and_keep_every_round(name):
     data = result(name)
     # A table may show a part of a benchmark, with rounds of its own.
-    assert data["benchmark"] == re.sub(r"-(scenes|breakdown|default-memory)$", "", name)
+    parts = r"-(scenes|breakdown|default-memory|parts|removal)$"
+    assert data["benchmark"] == re.sub(parts, "", name)
     assert {"tensorflow-cpu", "horovod", "processor", "cores"} <= data["environment"].keys()
     assert len(data["environment"]["load_average"]) == len(data["load_average_after"]) == 3
     options = data["options"]
@@ -35,5 +36,5 @@ def test_measurements_say_what_they_were_taken_on_and_keep_every_round(name):
         assert [run["executors"] for run in data["runs"]] == options["executors"] == [1, 2]
         return
     # Two seeds show that trainings of few steps differ by more than ways to train.
-    least = {"batches": 2, "batches-scenes": 1}.get(name, 5)
+    least = {"batches": 2, "batches-scenes": 1, "prepare-removal": 3}.get(name, 5)
     assert options.get("rounds", options.get("kills", len(options.get("seeds", ())))) >= least
