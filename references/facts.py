@@ -30,8 +30,8 @@ CHANGES: Final[Mapping[str, str]] = {
     "access.public_key": "replaces the machine",
     "access.revision": "replaces the machine",
 }
-"""What a change of a setting does in a stack that is deployed. Docstrings of others say whether they
-can be changed."""
+"""What a change of a setting does in a stack that is deployed. Docstrings of others say
+whether they can be changed."""
 
 OUTPUTS: Final[Mapping[str, tuple[str, str]]] = {
     "platform": ("`python -m jobs`", "What jobs know of the platform, as one document: below."),

@@ -256,15 +256,15 @@ def switched_on() -> Any:
     """Return settings of a stack in which every switch of a leaf is on."""
     least = read(SETTINGS, {"prefix": "hvd"}).value
     kinds = tuple(kind for leaf in LEAVES for kind in leaf.groups.values())
-    changed = {}
+    changed: dict[str, Any] = {}
     for one in fields(least):
-        group = getattr(least, one.name)
+        group: Any = getattr(least, one.name)
         if is_dataclass(group) and isinstance(group, kinds):
             own = (
                 inner.name for kind in kinds if isinstance(group, kind) for inner in fields(kind)
             )
             on = {name: True for name in own if isinstance(getattr(group, name), bool)}
-            changed[one.name] = replace(group, **on)  # type: ignore[type-var]
+            changed[one.name] = replace(group, **on)
     return replace(least, **changed)
 
 
@@ -355,7 +355,7 @@ def _default(one: Field) -> str:
 
 
 def _change(one: Field) -> str:
-    """Return whether a setting of a deployed stack can be changed, by the facts or its docstring."""
+    """Return whether a setting of a deployed stack can be changed, by facts or docstring."""
     for at, text in facts.CHANGES.items():
         if f"{one.key}.".startswith(f"{at}."):
             return text
@@ -363,9 +363,9 @@ def _change(one: Field) -> str:
     if "cannot be disabled later" in said:
         return "may be enabled, never disabled"
     replaced = said.partition("a change replaces ")[2].partition(".")[0]
-    return (
-        "no" if "cannot be changed later" in said else f"replaces {replaced}" if replaced else "yes"
-    )
+    if replaced:
+        return f"replaces {replaced}"
+    return "no" if "cannot be changed later" in said else "yes"
 
 
 def _network(config: Any) -> str:
