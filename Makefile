@@ -39,7 +39,7 @@ JOB_ARGS :=
 CAP :=
 
 # A variable of the command line that no target reads is an error: without it, the job would run with other options.
-GIVEN = $(sort $(foreach name,$(filter-out MAKE% .% -% PYTHON GPU JOBS SHELL,$(.VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
+GIVEN = $(sort $(foreach name,$(filter-out MAKE% .% -% PYTHON GPU JOBS SHELL groups,$(.VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 ifeq ($(MAKELEVEL),0)
 ifneq ($(GIVEN),)
 UNREAD := $(shell awk -v targets="$(MAKECMDGOALS)" -v given="$(GIVEN)" -v stack=$(if $(NAMED_STACK),1) -f scripts/unread-variables Makefile)
@@ -66,6 +66,7 @@ SBOM := .tools/sbom/.ready
 AUDIT := .tools/audit/.ready
 SERVING := .tools/serving/.ready
 DOCS := .tools/docs/.ready
+VALIDATORS := .tools/validators/.ready
 SPARKS := .tools/spark-3/.ready .tools/spark-4/.ready
 # A target that someone asks for by name fails if all of its tests are skipped.
 MUST_RUN := -p tests.must_run
@@ -74,7 +75,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 # One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
 # images share with the trainer have the versions that are tested here; pyspark lies beside the trainer's own numpy.
 # They are resolved for Python 3.11; lock-check shows that 3.12 and 3.13 get the same versions.
-LOCKS := trainer+medical+dev+benchmarks workstation+medical+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit docs spark-3 spark-4
+LOCKS := trainer+medical+evidence+dev+benchmarks workstation+medical+evidence+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit docs validators spark-3 spark-4
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version $${python:-3.11} --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
@@ -247,7 +248,7 @@ costs: $(INFRA) ## Show the monthly cost of a stack while no job runs: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render.costs $(STACK) $(ARGS)
 
 # Both halves at once, as that of the platform often waits; one shows all that it has written when it has ended.
-test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) $(SERVING) ## Run the tests (about 25 minutes on 2 cores)
+test: $(INFRA) $(TRAINER) $(AZURITE) $(SBOM) $(SERVING) $(VALIDATORS) ## Run the tests (about 25 minutes on 2 cores)
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target test-trainer test-platform
 
 # With AGAIN=1 each test that failed is repeated once, alone: one that was only too slow beside the others passes then,
@@ -264,7 +265,7 @@ test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, 
 	$(PLATFORM_TESTS) -n 2 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal tests/references $(ARGS) \
 	$(call again,$(PLATFORM_TESTS),tests/infra tests/jobs tests/rehearsal tests/references)
 
-test-trainer: $(TRAINER) $(SBOM) $(SERVING) ## Run the tests of the trainer and of the repository
+test-trainer: $(TRAINER) $(SBOM) $(SERVING) $(VALIDATORS) ## Run the tests of the trainer and of the repository
 	$(TRAINER_TESTS) -n 2 --dist worksteal -m "not long" $(ARGS) \
 	$(call again,$(TRAINER_TESTS))
 
@@ -372,13 +373,18 @@ $(TRAINER): locks/trainer.txt locks/workstation.txt pyproject.toml environments/
 		echo "500 MB to download, with a GPU 3 GB; then Horovod is compiled, once (2 to 5 minutes on 2 cores)" && \
 		$(SYNC_TRAINER) locks/$$lock.txt && \
 		{ $(TRAINER_PYTHON) -m environments.horovod_build || $(SYNC_TRAINER) --reinstall-package horovod locks/$$lock.txt; } && \
+		VIRTUAL_ENV=.venv-trainer $(COMMANDS) && \
 		echo "$${choice#* }" >.venv-trainer/processor.txt
 	@touch $@
+
+# The commands ml-trainer and ml-jobs, which work in any folder. Nothing is downloaded: setuptools is locked with the rest.
+COMMANDS = $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 
 $(INFRA): locks/infra.txt | $(UV)
 	@echo "Installing Pulumi and the Azure SDK into .venv (about a minute)"
 	@test -x .venv/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
 	@VIRTUAL_ENV=.venv $(UV) pip sync --compile-bytecode --require-hashes locks/infra.txt
+	@VIRTUAL_ENV=.venv $(COMMANDS)
 	@touch $@
 
 $(AZURITE): rehearsal/azurite/package.json rehearsal/azurite/package-lock.json
@@ -426,7 +432,7 @@ $(DOCS): locks/docs.txt references/site/package.json references/site/package-loc
 	@cd $(@D) && npm ci --silent --no-progress --ignore-scripts --omit=dev
 	@touch $@
 
-$(SBOM) $(AUDIT) $(SERVING): .tools/%/.ready: locks/%.txt | $(UV)
+$(SBOM) $(AUDIT) $(SERVING) $(VALIDATORS): .tools/%/.ready: locks/%.txt | $(UV)
 	@echo "Installing the packages of $< into $(@D) (seconds)"
 	@test -x $(@D)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
 	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes $<

@@ -25,6 +25,7 @@ BENCHMARKS: Final = (
     _row("loop", "train", "CPU time of a step of the loop, compared with bare loops"),
     _row("exchange", "train", "CPU time of a gradient exchange, compared with all-reduce"),
     _row("virtual-ranks", "train", "cost of bits that no number of ranks changes", "virtual_ranks"),
+    _row("evidence", "train", "CPU time of what a run states about itself, compared with steps"),
     _row("train", "train", "images/s of two ranks, compared with independent trainings"),
     _row(
         "scaling", "train", "images/s of this machine by number of ranks, as table and page",
@@ -37,8 +38,13 @@ BENCHMARKS: Final = (
     _row("damage", "data", "damaged JPEGs that decoders notice, and their cost", "images.damage"),
     _row("treatment", "data", "CPU time of treating and of decoding an image", "images.treatment"),
     _row(
+        "decoding", "data", "CPU time of decoding a training image, by pixels and bytes",
+        "images.decoding",
+    ),
+    _row(
         "write-photos", "data", "write a folder of photographs like ImageNet's", "photos", "run"
     ),
+    _row("exports", "use a model", "size, result and time of a model in each precision"),
     _row("serve", "use a model", "images/s and times of requests to the scoring server"),
     Command(
         "spot", "train", "hours and USD of a run on Spot nodes that come and go, simulated",

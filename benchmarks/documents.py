@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import exports, prepare, serve
 from benchmarks import input as input_
-from benchmarks import prepare, serve
-from benchmarks.images import damage, treatment
+from benchmarks.images import damage, decoding, treatment
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from benchmarks.spot import simulation
 from benchmarks.tables import DECIDED
@@ -23,7 +23,15 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = tuple(
     ROOT / "docs" / f"{name}.md"
     for name in (
-        *("benchmarks", "large-batches", "scoring", "spark", "spot", "when-something-fails"),
+        *(
+            "benchmarks",
+            "export",
+            "large-batches",
+            "scoring",
+            "spark",
+            "spot",
+            "when-something-fails",
+        ),
     )
 )
 RESULTS = ROOT / "benchmarks" / "results"
@@ -37,23 +45,26 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
         read_samples(data["default_samples"]), "image", [input_.FLOOR, input_.PIPELINE]
     ),
     "prepare": prepare.show,
+    "removal": prepare.show,
     "treatment": treatment.show,
+    "decoding": decoding.show,
     "damage": damage.show,
     "batches": batches.show,
     "batches-scenes": batches.show,
+    "exports": exports.show,
     "serve": serve.show,
     "spot": simulation.show,
 }
 """Functions that format results as tables, by the name of the table."""
 OF_PARTS = {"input-default-memory": "input"}
 """Files of results by the names of tables that are a part of another one's."""
-TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
+TABLE = re.compile(r"<!-- (?!end\b)([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Options:
-    """Fill the tables of docs/benchmarks.md, docs/large-batches.md, docs/scoring.md,
-    docs/spark.md, docs/spot.md and docs/when-something-fails.md from raw rounds.
+    """Fill the tables of docs/benchmarks.md, docs/export.md, docs/large-batches.md,
+    docs/scoring.md, docs/spark.md, docs/spot.md and docs/when-something-fails.md from raw rounds.
     """
 
 

@@ -11,13 +11,23 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from benchmarks.measure import columns
-from common.errors import UserError
+from common.errors import ConfigError, UserError
 from common.files import write_atomically
 from common.page.parts import Table
 from common.page.plots import Series, plot
 from common.page.render import render
 from jobs.scaling.report import ScalingPage, share
-from jobs.throughput import FILE, FOLDER, Point, Span, alike, append, efficiency, read
+from jobs.throughput import (
+    FILE,
+    FOLDER,
+    Point,
+    Span,
+    alike,
+    append,
+    efficiency,
+    name_problems,
+    read,
+)
 from trainer.config import Positive
 from trainer.diagnostics.environment import environment
 from trainer.presets import parse_train
@@ -57,6 +67,13 @@ class Options:
 
     folder: str = FOLDER
     """Folder of all measurements."""
+
+    def __post_init__(self) -> None:
+        problems = name_problems(self.name)
+        if not self.ranks:
+            problems.append("--ranks: name at least one number of ranks")
+        if problems:
+            raise ConfigError(problems)
 
 
 def run(options: Options) -> int:

@@ -1,7 +1,7 @@
 """A scoring server under load: its start, times of requests, and CPU time of its processes.
 
 The images are the 360 held-out digits, so the network is small and everything else weighs. Clients
-and server share the machine.
+and server share the machine. Two servers run, of which one lets requests share calls of the model.
 """
 
 import http.client
@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -20,17 +20,21 @@ from typing import Annotated, Any, Final
 import psutil
 
 from benchmarks.measure import BenchmarkOptions, in_turns, spread
-from benchmarks.tables import of, rounds
+from benchmarks.tables import loads
 from common.errors import UserError
+from common.text import plural
 from trainer.config import Positive
 from trainer.data.builtin.digits import VALIDATION_PER_CLASS, load_records, split
 from trainer.export.layout import exported_model
 from trainer.scoring.options import ServeOptions
 from trainer.scoring.server import command, variables
 
-CLIENTS: Final = (1, 4, 16)
+CLIENTS: Final = (1, 4, 32)
 TOGETHER: Final = 32
 """Images of a large request."""
+SHARED, ALONE = "calls that requests share", "a call for each request"
+FASTER: Final = 2.0
+"""Goal: least factor of the requests/s with the most clients by which shared calls are faster."""
 _READY_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.05
 
@@ -54,7 +58,7 @@ class Options(BenchmarkOptions):
     """Number of starts that are timed."""
 
     port: int = 5091
-    """Port of the server."""
+    """Port of the server; a second one has the next."""
 
     workers: Annotated[int, Positive] = 2
     """Workers of the server."""
@@ -94,19 +98,23 @@ def measure(options: Options) -> dict[str, Any]:
         with running(ours, saved_model) as server:
             starts.append(server.start_seconds)
         print(f"start {number + 1} of {options.starts}", flush=True)
-    with running(ours, saved_model) as server:
+    alone = replace(ours, port=options.port + 1, wait_ms=0.0)
+    with running(ours, saved_model) as server, running(alone, saved_model) as other:
         turns: dict[str, Callable[[], dict[str, float]]] = {
-            f"trainer serve, {clients} client{'s' * (clients > 1)}": partial(
-                put_load, server, images, clients, 1, options.seconds
-            )
+            _loaded(clients, name): partial(put_load, each, images, clients, 1, options.seconds)
             for clients in CLIENTS
+            for name, each in ((SHARED, server), (ALONE, other))
         }
-        turns[f"trainer serve, {TOGETHER} images a request"] = partial(
+        turns[f"{TOGETHER} images a request"] = partial(
             put_load, server, images, 1, TOGETHER, options.seconds
         )
         measured = in_turns(turns, options.rounds)
         memory = [worker.memory_info().rss / 1e6 for worker in server.master.children()]
     return {"rounds": measured, "start_seconds": starts, "memory_mb": memory}
+
+
+def _loaded(clients: int, name: str) -> str:
+    return f"{plural(clients, 'client')}, {name}"
 
 
 @contextmanager
@@ -197,19 +205,20 @@ def form(images: Sequence[bytes]) -> tuple[bytes, str]:
     return b"".join([*parts, f"--{boundary}--\r\n".encode()]), kind
 
 
-show = rounds(
-    "",
-    of("images_per_s", "images/s", ".0f"),
-    of("p50_ms", "p50, ms", ".1f"),
-    of("p99_ms", "p99, ms", ".0f"),
-    of("cpu_ms", "CPU-ms/image"),
-)
+show = loads
 
 
 def goals(data: Mapping[str, Any]) -> str:
-    """Tell the time of a start, and the memory of a worker."""
+    """Compare shared calls with the goal; tell the time of a start, and a worker's memory."""
+    shared, alone = (
+        [turn["images_per_s"] for turn in data["rounds"][_loaded(CLIENTS[-1], name)]]
+        for name in (SHARED, ALONE)
+    )
+    faster = spread([one / other for one, other in zip(shared, alone, strict=True)])
     start, memory = spread(data["start_seconds"]), spread(data["memory_mb"])
     return (
+        f"{plural(CLIENTS[-1], 'client')}, {SHARED} / {ALONE} {faster.text('.2f')}; the goal is at"
+        f" least {FASTER:g}\n"
         f"from the start to the first answer {start.text('.1f')} s\n"
         f"memory of a worker after that {memory.text('.0f')} MB"
     )

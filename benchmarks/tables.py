@@ -178,6 +178,15 @@ def chaos(data: Data) -> str:
     return columns(rows)
 
 
+loads = rounds(
+    "",
+    of("images_per_s", "images/s", ".0f"),
+    of("p50_ms", "p50, ms", ".1f"),
+    of("p99_ms", "p99, ms", ".0f"),
+    of("cpu_ms", "CPU-ms/image"),
+)
+"""Formats the loads of a scoring server."""
+
 DECIDED: Final[Mapping[str, Callable[[Data], str]]] = {
     "memory": memory,
     "reencode": reencode,
@@ -186,6 +195,7 @@ DECIDED: Final[Mapping[str, Callable[[Data], str]]] = {
     "optimizers": optimizers,
     "score": score,
     "engines": engines,
+    "serve-parts": loads,
     "chaos": chaos,
     "slow-storage": rounds(
         "a read takes longer by",

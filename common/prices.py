@@ -60,6 +60,27 @@ class NodePrices:
 
     sources: tuple[Mapping[NodeKind, Price], ...] = ()
     """Known prices, in order of trust: the first source that states a price applies."""
+    region: str | None = None
+    """Azure region of all of them; None if that was not told."""
+
+    @property
+    def where(self) -> str:
+        """Region and currency in words, such as `westeurope, in EUR`."""
+        currency = next((price.currency for one in self.sources for price in one.values()), None)
+        known = self.region or "this region"
+        return f"{known}, in {currency}" if currency else known
+
+    def in_currency(self, currency: str | None = None) -> "NodePrices":
+        """Return the prices of one currency, by default that of the most trusted source: amounts of
+        several cannot be compared or added.
+        """
+        every = [price.currency for one in self.sources for price in one.values()]
+        wanted = currency or next(iter(every), None)
+        kept = tuple(
+            {kind: price for kind, price in one.items() if price.currency == wanted}
+            for one in self.sources
+        )
+        return NodePrices(kept, self.region)
 
     def find(self, size: str, priority: str) -> Price | None:
         """Return the price of a node; None if no source states that of its priority."""

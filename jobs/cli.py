@@ -212,7 +212,8 @@ class PlatformOptions:
     """Options that every command has after its own."""
 
     stack: str | None = None
-    """Stack of the platform, whose outputs Pulumi reads; None is dev."""
+    """Stack of the platform, whose outputs Pulumi reads. Without it, commands use dev, and `plan`
+    uses no stack."""
 
     outputs: str | None = None
     """File to read the outputs from instead (`pulumi stack output platform --json`); the

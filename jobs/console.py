@@ -68,7 +68,7 @@ def confirm(name: str, warning: str, console: Console) -> None:
     if not sys.stdin.isatty():
         raise UserError(
             f"teardown of {name}: cannot ask for confirmation, as stdin is not a terminal; pass"
-            " --yes True"
+            " --yes"
         )
     print(f"type {name} to delete it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != name:

@@ -113,6 +113,17 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class ModelCheck:
+    """What a registered model must pass before it is deployed."""
+
+    options: type
+    """Frozen dataclass of options of `deploy`."""
+    check: str
+    """MODULE:FUNCTION(options, workspace, model) -> line or None: raises what speaks against the
+    model, given as NAME:VERSION."""
+
+
+@dataclass(frozen=True)
 class Leaf:
     """What a feature adds to the jobs. Everything is optional."""
 
@@ -128,6 +139,11 @@ class Leaf:
     about_run: str | None = None
     """MODULE:FUNCTION(run, outputs) -> line or None: what it knows of a `ComparedRun`, for
     `compare`."""
+    about_model: str | None = None
+    """MODULE:FUNCTION(client, folder) -> properties of the model that is registered of a run, given
+    the container of results and the run's folder in it."""
+    model_check: ModelCheck | None = None
+    """What a registered model must pass before it is deployed."""
     expects: str | None = None
     """MODULE:FUNCTION(config, cluster, nodes, data) -> `Expected`: throughput that it predicts, for
     those who measure it."""

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
+from os import SEEK_END
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import BinaryIO, Final
 
 from common import fields
 from common.errors import UserError
@@ -129,8 +130,8 @@ class Point:
     """What was read: synthetic, or a data set as NAME:VERSION or folder."""
 
     def __post_init__(self) -> None:
-        if min(self.nodes, self.ranks) < 1 or any(rate <= 0 for rate in self.rates):
-            raise ValueError("rates, nodes and ranks must be above 0")
+        if min(self.nodes, self.ranks) < 1 or any(not 0 < rate < inf for rate in self.rates):
+            raise ValueError("rates, nodes and ranks must be numbers above 0")
 
     @property
     def middle(self) -> float:
@@ -189,30 +190,54 @@ def model_name(config: TrainConfig) -> str:
 
 
 def read(path: Path) -> list[Point]:
-    """Read the points of a file.
+    """Read the points of a file. A last line without an end, of a process that was killed, is left
+    out.
 
     Raises:
         UserError: The file does not exist, or a line is no point; names the line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    found = []
+    lines, found = text.splitlines(), []
+    unfinished = len(lines) if text and not text.endswith("\n") else None
     for number, line in enumerate(lines, 1):
         try:
             data = json.loads(line)
             found.append(Point(**{**data, "rates": tuple(map(float, data["rates"]))}))
         except (KeyError, TypeError, ValueError) as error:
+            if number == unfinished:
+                break
             raise UserError(f"{path}, line {number}: is no measured point ({error})") from error
     return found
 
 
 def append(path: Path, point: Point) -> None:
-    """Append a point to a file; what is in it stays as it is."""
+    """Append a point to a file; complete lines stay as they are, and a last
+    line without an end is ended or, if it is a part of a point, taken away.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(point)) + "\n")
+    line = json.dumps(asdict(point)) + "\n"
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, SEEK_END)
+            if file.read(1) != b"\n":
+                _end_line(file)
+        file.write(line.encode())
+
+
+def _end_line(file: BinaryIO) -> None:
+    """End the last line of a file if it is a point, and take it away if it is a part of one."""
+    file.seek(0)
+    content = file.read()
+    last = content.rpartition(b"\n")[2]
+    try:
+        json.loads(last)
+    except ValueError:
+        file.truncate(len(content) - len(last))
+    else:
+        file.write(b"\n")
 
 
 def alike(points: Iterable[Point], like: Point) -> list[Point]:
@@ -228,20 +253,11 @@ def efficiency(point: Point, base: Point | None) -> float | None:
     return None if base is None else point.middle / point.ranks / (base.middle / base.ranks)
 
 
-def newest(folder: Path, stack: str) -> Path | None:
-    """Return the file of a stack whose last usable point is the newest; None without one.
+def files_of(folder: Path, stack: str) -> list[Path]:
+    """Return the files of points of a stack.
 
     Args:
         folder: Folder of all points.
         stack: Name of the stack.
-
-    Raises:
-        UserError: A file is broken; names the line.
     """
-    times = {
-        file: [point.at for point in read(file) if point.usable]
-        for file in folder.glob(f"{stack}/*/{FILE}")
-    }
-    return max(
-        (file for file in times if times[file]), key=lambda file: max(times[file]), default=None
-    )
+    return sorted(folder.glob(f"{stack}/*/{FILE}"))

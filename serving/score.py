@@ -8,13 +8,14 @@ module that decides how a file becomes pixels. A request is `POST /score` with
     JSON:         {"instances": [{"b64": "..."}]} or {"inputs": {"images": [{"b64": "..."}]}}, as
                   TensorFlow Serving takes it
 
-Whatever is wrong with a request is answered with a 4xx and a sentence. `GET /score` is a page to
-try the model with. The server itself answers `GET /` once `init` has returned.
+Whatever is wrong with a request is answered with a 4xx and a sentence, and one that waits too long
+with 503. `GET /score` is a page to try the model with. The server itself answers `GET /` once
+`init` has returned.
 
 Environment variables: AZUREML_MODEL_DIR is the folder of the export, or one that contains it.
 SCORE_MODEL_NAME and SCORE_MODEL_VERSION replace the run and the step in the headers of an answer.
-SCORE_THREADS, SCORE_TIMEOUT, SCORE_MAX_IMAGES, SCORE_MAX_MB and SCORE_MAX_PIXELS replace the
-numbers below.
+SCORE_THREADS, SCORE_TIMEOUT, SCORE_MAX_IMAGES, SCORE_MAX_MB, SCORE_MAX_PIXELS, SCORE_WAIT_MS,
+SCORE_CALL_IMAGES, SCORE_MAX_WAITING and SCORE_DEADLINE replace the numbers below.
 """
 
 import base64
@@ -22,10 +23,12 @@ import html
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import batching
 import numpy as np
 import segmentation
 import tensorflow as tf
@@ -48,6 +51,17 @@ MAX_PIXELS: Final = min(
 )
 """Largest image, in pixels; the model itself accepts no larger ones than by default."""
 
+WAIT_MS: Final = float(os.environ.get("SCORE_WAIT_MS", "10"))
+"""Longest time that a call of the model waits for other requests that are being read, in
+milliseconds; 0 calls the model for each request alone."""
+LIMITS: Final = batching.Limits(
+    wait=WAIT_MS / 1000,
+    images=int(os.environ.get("SCORE_CALL_IMAGES", "32")),
+    waiting=int(os.environ.get("SCORE_MAX_WAITING", "256")),
+    deadline=float(os.environ.get("SCORE_DEADLINE", "30")),
+)
+"""When requests share a call of the model."""
+
 TOO_LARGE: Final = f"the request has more than {MAX_MB} MB; send fewer images at once"
 
 PIXEL: Final = base64.b64decode(
@@ -56,14 +70,19 @@ PIXEL: Final = base64.b64decode(
 """A PNG of one pixel."""
 
 
+Classify = Callable[[Sequence[bytes]], batching.Values]
+
+
 @dataclass(frozen=True)
 class Model:
     """The loaded model."""
 
     exported: Any
     """What `tf.saved_model.load` returned, which owns the weights."""
-    signature: Any
-    """Its function from encoded images, string [b], to named outputs."""
+    values: Classify
+    """Its function from encoded images, b of them, to named outputs [b, ...]."""
+    batcher: batching.Batcher | None
+    """What lets requests share calls of that function; None if each has its own."""
     headers: dict[str, str]
     """Headers of every answer: the model's name and version."""
     page: str
@@ -117,15 +136,21 @@ def init() -> None:
     facts = json.loads(description.read_text()) if description.is_file() else {}
     name = os.environ.get("SCORE_MODEL_NAME") or str(facts.get("run", "model"))
     version = os.environ.get("SCORE_MODEL_VERSION") or str(facts.get("step", "unknown"))
+
+    def values(images: Sequence[bytes]) -> batching.Values:
+        outputs = signature(images=tf.constant(images, tf.string))
+        return {name: output.numpy() for name, output in outputs.items()}
+
     page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
     _model = Model(
         exported,
-        signature,
+        values,
+        batching.Batcher(values, LIMITS) if LIMITS.wait else None,
         {"X-Model-Name": name, "X-Model-Version": version},
         page.replace("MODEL", html.escape(f"{name}, version {version}")),
         treatment.Levels(*facts["levels"]) if facts.get("levels") else None,
     )
-    answer(signature, Question([PIXEL], ["pixel"], "image"))
+    answer(values, Question([PIXEL], ["pixel"], "image"))
     print(f"ready: {name}, version {version}, from {file.parent}")
 
 
@@ -139,10 +164,13 @@ def run(request: AMLRequest) -> AMLResponse:
             return AMLResponse(_model.page, 200, headers | {"Content-Type": "text/html"})
         if request.method == "OPTIONS":
             return AMLResponse("", 200, headers)
-        question = read(request)
-        return AMLResponse(answer(_model.signature, question), 200, headers, json_str=True)
+        with _model.batcher.arriving() if _model.batcher else nullcontext(_model.values) as values:
+            return AMLResponse(answer(values, read(request)), 200, headers, json_str=True)
     except RefusedError as error:
         status, sentence = error.status, str(error)
+    except batching.BusyError as error:
+        status, sentence = 503, f"the service is busy, {error}; send the request again later"
+        headers = headers | {"Retry-After": "1"}
     except HTTPException as error:
         # Of the framework, while it reads the body.
         status, sentence = error.code or 400, str(error.description)
@@ -218,24 +246,24 @@ def treated(name: str, image: bytes) -> bytes:
         raise RefusedError(status, f"{name}: {error}") from error
 
 
-def answer(signature: Any, question: Question) -> dict[str, Any]:
+def answer(classify: Classify, question: Question) -> dict[str, Any]:
     """Classify the images of a question.
 
     Raises:
         RefusedError: An image cannot be decoded; names all of these.
+        BusyError: The request waited too long, or too many wait.
     """
     try:
-        outputs = signature(images=tf.constant(question.images, tf.string))
+        values = classify(question.images)
     except tf.errors.InvalidArgumentError as error:
         damaged = [
             name
             for name, image in zip(question.names, question.images, strict=True)
-            if not decodes(signature, image)
+            if not decodes(classify, image)
         ]
         raise RefusedError(
             422, f"{', '.join(damaged)}: cannot be decoded; the file is damaged"
         ) from error
-    values = {name: output.numpy() for name, output in outputs.items()}
     values["class_names"] = np.char.decode(values["class_names"].astype("S"), "utf-8")
     if question.form == "outputs":
         return {"outputs": {name: value.tolist() for name, value in values.items()}}
@@ -279,10 +307,10 @@ ANSWERS: Final[Mapping[str, Callable[[dict[str, Any]], list[dict[str, Any]]]]] =
 """What reads the outputs of a model of each task, by the output that only its models have."""
 
 
-def decodes(signature: Any, image: bytes) -> bool:
+def decodes(classify: Classify, image: bytes) -> bool:
     """Return whether the model can decode an image."""
     try:
-        signature(images=tf.constant([image]))
+        classify([image])
     except tf.errors.InvalidArgumentError:
         return False
     return True

@@ -50,10 +50,17 @@ from trainer.cli import main
 END_SECONDS = 60
 """Seconds that libraries may take to shut down; after that the process counts as hung."""
 
-if __name__ == "__main__":
+
+def run() -> None:
+    """Run a command and exit with its status."""
+    global status  # noqa: PLW0603 read at the exit of the process
     try:
         status = main()
         sys.exit(status)
     finally:
         if can_dump:
             faulthandler.dump_traceback_later(END_SECONDS, exit=True)
+
+
+if __name__ == "__main__":
+    run()

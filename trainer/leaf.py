@@ -77,13 +77,13 @@ class Preset:
 
 @dataclass(frozen=True)
 class Exporter:
-    """Writes an exported model in one more format."""
+    """Writes an exported model in other formats."""
 
     options: type
-    """Frozen dataclass with one option, whether to write it."""
+    """Frozen dataclass of options, whose defaults write nothing."""
     write: str
-    """MODULE:FUNCTION that writes it into the folder of an export, which has the SavedModel, and
-    returns what to tell."""
+    """MODULE:FUNCTION that writes what they ask for, given a `trainer.export.exported.Exported`,
+    and returns what to tell."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,8 @@ class Leaf:
     them by the names of this project's variables; None if they are not of a kind that it knows."""
     exporter: Exporter | None = None
     """Writes a model in one more format."""
+    exported: str = ""
+    """MODULE:FUNCTION(run folder, folder of the export) called after the command `export`."""
     workers: Mapping[str, str] = field(default_factory=dict)
     """By a choice of the option `--with`, MODULE:NAME of a `Workers` that does the work of a
     preparation or of scoring in place of processes of this machine."""

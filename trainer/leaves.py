@@ -20,11 +20,13 @@ _ROWS: Final[tuple[str, ...]] = (
     "scheduled_events",
     "mlflow",
     "parquet",
+    "float16",
     "onnx",
     "segmentation",
     "spark",
     "medical",
     "torchvision",
+    "evidence",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(

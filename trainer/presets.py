@@ -293,12 +293,33 @@ def _last(args: Sequence[str], flag: str) -> str | None:
     return found
 
 
+_EXAMPLES = """\
+$ python -m trainer train                                   digits, a first run
+$ python -m trainer train --preset images                   your own images, on a CPU
+$ python -m trainer train --epochs 5 --name first           other options, and a name
+$ python -m trainer train --name first                      resume the run "first"
+$ python -m trainer train --preset images --dry-run         print the configuration alone"""
+
+_BEGINNERS = """\
+--preset NAME                 defaults of all other options
+--name NAME                   name of the run; that of an interrupted one resumes it
+--data.dir DIR                data set that `prepare` has written
+--epochs N                    passes over the training images
+--batch-size N                images per rank and step
+--ranks N                     processes on this machine
+--model.image-size PIXELS     side of the network's input
+--optimizer.learning-rate X   for a global batch of 256; it is scaled to that of the run
+--seed N                      order of images, augmentation and initial weights
+--dry-run                     print the configuration and the numbers derived from it"""
+
+
 def _train_help() -> str:
-    presets = "\n\n".join(
-        f"{name}: {EXPECTATIONS[name].result} ({EXPECTATIONS[name].source})." for name in PRESETS
-    )
+    width = max(map(len, PRESETS)) + 2
+    presets = "\n".join(f"- {name:<{width}}{EXPECTATIONS[name].result}" for name in PRESETS)
     return (
         "Train a network. --preset NAME selects the defaults of all other options (shown: digits,"
-        " or the preset given before --help); --dry-run prints the resolved configuration and the"
-        f" numbers derived from it, and exits.\n\nPresets:\n\n{presets}"
+        " or the preset given before --help).\n\n"
+        f"Examples:\n{_EXAMPLES}\n\nOptions to begin with:\n{_BEGINNERS}\n\n"
+        f"Presets (results of imagenet-* are published: docs/benchmarks.md):\n{presets}\n\n"
+        "All options, by group:"
     )

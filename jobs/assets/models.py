@@ -106,6 +106,16 @@ def locate(manager: ResourceManager, store: Datastore, name: str, version: str) 
     return path.removeprefix(start)
 
 
+def read_properties(manager: ResourceManager, name: str, version: str) -> dict[str, str]:
+    """Return the properties of a registered version, which cannot change.
+
+    Raises:
+        MissingError: It is not registered.
+    """
+    model = manager.get(f"models/{segment(name)}/versions/{segment(version)}")
+    return dict(model["properties"].get("properties") or {})
+
+
 def register(manager: ResourceManager, model: Model) -> None:
     """Register a version whose files have been copied to its folder.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -27,6 +28,7 @@ LIST: Final = "https://prices.azure.com/api/retail/prices"
 overview")."""
 STORED: Final = REPOSITORY / "build" / "prices"
 """Folder of stored answers, one file for each region."""
+ASK_AGAIN: Final = "python -m jobs prices --region REGION"
 RETRIES = 3
 """Retries of a request after transient errors."""
 _PAGES: Final = 20
@@ -38,6 +40,9 @@ def ask(
     sizes: Iterable[str],
     folder: Path = STORED,
     get: Callable[[str], Any] | None = None,
+    *,
+    currency: str = "USD",
+    address: str = LIST,
 ) -> Path:
     """Ask Azure's public price list for the prices of nodes, and store the answer with its date.
 
@@ -46,11 +51,13 @@ def ask(
         sizes: VM sizes.
         folder: Folder of stored answers.
         get: Returns the JSON document of a URL.
+        currency: ISO code of the currency to ask for.
+        address: URL of the list, or of a service that answers in its form.
 
     Raises:
         UserError: The list cannot be read, or has no price of these sizes.
     """
-    get = get or _get
+    get = get or partial(_get, address)
     date = f"{datetime.now(UTC):%Y-%m-%d}"
     prices: dict[NodeKind, Price] = {}
     for size in sizes:
@@ -58,15 +65,19 @@ def ask(
             f"serviceName eq 'Virtual Machines' and armRegionName eq '{region}'"
             f" and armSkuName eq '{size}' and priceType eq 'Consumption'"
         )
+        query = f"{address}?currencyCode='{currency}'&$filter={quote(wanted)}"
         try:
-            pages = _pages(f"{LIST}?$filter={quote(wanted)}", get)
-            prices |= read_retail(pages, region, date)
+            found = read_retail(_pages(query, get, address), region, date)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UserError(
-                f"{LIST}: the answer about {size} is not as documented ({error!r})"
+                f"{address}: the answer about {size} is not as documented ({error!r})"
             ) from error
+        others = {price.currency for price in found.values()} - {currency}
+        if others:
+            raise UserError(f"{address}: answered in {', '.join(others)}, not in {currency}")
+        prices |= found
     if not prices:
-        raise UserError(f"{LIST}: has no price of these sizes in {region}; check --region")
+        raise UserError(f"{address}: has no price of these sizes in {region}; check --region")
     path = stored_file(folder, region)
     write_atomically(path, price_list_json(region, prices))
     return path
@@ -80,7 +91,8 @@ def stored_file(folder: Path, region: str) -> Path:
 def known(
     region: str, workspace: Mapping[NodeKind, Price] | None = None, folder: Path = STORED
 ) -> NodePrices:
-    """Return prices in order of trust: the workspace's, the region's stored ones, the recorded.
+    """Return prices in order of trust: the workspace's, the region's stored ones, the recorded. All
+    are of the region, and in the currency of the first source that has any.
 
     Args:
         region: Azure region.
@@ -88,19 +100,22 @@ def known(
         folder: Folder of stored answers.
 
     Raises:
-        UserError: A stored answer is broken.
+        UserError: A stored answer is broken, or is that of another region.
     """
-    recorded = read_price_list(RECORDED)
-    sources = [recorded.prices]
+    sources: list[Mapping[NodeKind, Price]] = [] if workspace is None else [workspace]
     stored = stored_file(folder, region)
     if stored.exists():
         try:
-            sources.insert(0, read_price_list(stored).prices)
+            found = read_price_list(stored)
         except ValueError as error:
-            raise UserError(f"{error}; delete it, or ask again with --prices live") from error
-    if workspace is not None:
-        sources.insert(0, workspace)
-    return NodePrices(tuple(sources))
+            raise UserError(f"{error}; delete it, or ask again: {ASK_AGAIN}") from error
+        if found.region != region:
+            raise UserError(f"{stored}: has the prices of {found.region}; ask again: {ASK_AGAIN}")
+        sources.append(found.prices)
+    recorded = read_price_list(RECORDED)
+    if recorded.region == region:
+        sources.append(recorded.prices)
+    return NodePrices(tuple(sources), region).in_currency()
 
 
 def of_workspace(outputs: PlatformOutputs, console: Console) -> Mapping[NodeKind, Price] | None:
@@ -116,18 +131,18 @@ def of_workspace(outputs: PlatformOutputs, console: Console) -> Mapping[NodeKind
         return None
 
 
-def _pages(url: str, get: Callable[[str], Any]) -> list[Mapping[str, Any]]:
+def _pages(url: str, get: Callable[[str], Any], address: str) -> list[Mapping[str, Any]]:
     pages: list[Mapping[str, Any]] = []
     following: str | None = url
     while following:
-        if len(pages) == _PAGES or urlsplit(following).hostname != urlsplit(LIST).hostname:
+        if len(pages) == _PAGES or urlsplit(following).hostname != urlsplit(address).hostname:
             raise ValueError(f"unexpected next page {following}")
         pages.append(get(following))
         following = pages[-1].get("NextPageLink")
     return pages
 
 
-def _get(url: str) -> Any:
+def _get(address: str, url: str) -> Any:
     """Read a JSON document, with the retries of Azure's library.
 
     Raises:
@@ -139,12 +154,12 @@ def _get(url: str) -> Any:
     from azure.core.rest import HttpRequest  # noqa: PLC0415
 
     try:
-        with PipelineClient[Any, Any](LIST, retry_total=RETRIES) as client:
+        with PipelineClient[Any, Any](address, retry_total=RETRIES) as client:
             answer = client.send_request(HttpRequest("GET", url))
             answer.raise_for_status()
             return answer.json()
     except AzureError as error:
         raise UserError(
-            f"{LIST}: cannot be read ({str(error).splitlines()[0]}); without --prices live, the"
-            " stored and recorded prices are used"
+            f"{address}: cannot be read ({str(error).splitlines()[0]}); nothing was stored, and"
+            " plans use the stored and recorded prices"
         ) from error

@@ -39,6 +39,11 @@ class PreflightOptions(RunOptions):
     --preset or --kind, check only what all runs need.
     """
 
+    def check(self, program: tuple[str, ...]) -> None:
+        """Check the options together with the trainer's, if they name a run."""
+        if self.preset is not None or self.kind != "train":
+            super().check(program)
+
 
 def run(
     options: PreflightOptions,

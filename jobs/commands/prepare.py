@@ -1,7 +1,8 @@
 """`python -m jobs prepare`: convert raw images into shards, as a job on the preparation cluster."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated
+from typing import Annotated, Final
 
 from common.annotations import Positional
 from common.arguments import parse
@@ -17,7 +18,10 @@ from jobs.spec.job_spec import JobSpec
 from jobs.spec.run_key import RunAttempt
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
 
-_OPTIONS = {"folder": PrepareFolderOptions, "imagenet": PrepareImagenetOptions}
+_OPTIONS: Final[Mapping[str, type[PrepareFolderOptions | PrepareImagenetOptions]]] = {
+    "folder": PrepareFolderOptions,
+    "imagenet": PrepareImagenetOptions,
+}
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Final
 
 from common.annotations import Positional
 from common.errors import ConfigError, UserError
+from common.program import load
 from infra.outputs import PlatformOutputs
 from jobs.assets import models
 from jobs.assets.models import EXPORT, Model
@@ -24,6 +25,7 @@ from jobs.azure.storage import Storage, read_small
 from jobs.azure.workspace import connect
 from jobs.console import SHOWN, Console
 from jobs.errors import MissingError
+from jobs.leaves import LEAVES
 from jobs.options import NAME
 from jobs.spec.job_spec import datastore_uri
 from jobs.spec.run_key import key_problems, run_of
@@ -86,6 +88,8 @@ class TrainedRun:
     """SHA-256 of the export's facts file."""
     written: datetime
     """Time at which the result was written."""
+    stated: Mapping[str, str] = field(default_factory=dict)
+    """Properties of leaves."""
 
 
 def run(options: RegisterOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
@@ -159,7 +163,14 @@ def describe(
         uri=datastore_uri(outputs.datastores.results.name, folder),
         description=f"SavedModel of run {run} after {steps} steps",
         tags={"run": run, **metrics, **versions},
-        properties={"run": run, EXPORT: trained.digest, **metrics, **speed, **versions},
+        properties={
+            "run": run,
+            EXPORT: trained.digest,
+            **metrics,
+            **speed,
+            **versions,
+            **trained.stated,
+        },
     )
 
 
@@ -188,6 +199,7 @@ def _read(storage: Storage, run: str) -> TrainedRun:
             written = blob.get_blob_properties().last_modified
         facts = read_small(client, f"{folder}/{FOLDER}/{FACTS}")
         graph = client.get_blob_client(f"{folder}/{FOLDER}/{SAVED_MODEL}/saved_model.pb").exists()
+        stated = [load(leaf.about_model)(client, folder) for leaf in LEAVES if leaf.about_model]
     if config is None:
         raise MissingError(
             f"run {run}: there is no folder {folder} in container {store.container} of"
@@ -210,6 +222,7 @@ def _read(storage: Storage, run: str) -> TrainedRun:
             facts=json.loads(facts),
             digest=hashlib.sha256(facts).hexdigest(),
             written=written,
+            stated={key: value for one in stated for key, value in one.items()},
         )
     except ValueError as error:
         raise UserError(f"run {run}: a file in its folder is not JSON ({error})") from error

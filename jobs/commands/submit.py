@@ -125,12 +125,9 @@ def _look_without_azure(
     plan = None
     if config is not None and config.data.source != "tfrecords":
         plan = prepared_data.plan(config, spec.ranks, None)
-    unknown = "no sign-in to Azure" if config is not None and plan is None else None
-    console.say(summary.lines(spec, plan, None, unknown))
-    console.note(
-        f"note: {str(error).splitlines()[0]}; the cluster, the data set and the budget were not"
-        " looked up"
-    )
+    console.say(summary.lines(spec, plan, None, "no sign-in to Azure" if config else None))
+    reason = str(error).splitlines()[0]
+    console.note(f"note: {reason}; the cluster, the data set and the budget were not looked up")
     console.answer(summary.document(spec, plan), "nothing was submitted")
     return 0
 

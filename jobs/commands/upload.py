@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from azure.core.exceptions import AzureError
 
-from common.annotations import Bounds, Formerly, Positional
+from common.annotations import Bounds, Formerly, Positional, Required
 from common.errors import INTERRUPTED, ConfigError
 from common.text import duration, plural, size
 from infra.outputs import Datastore, PlatformOutputs
@@ -37,7 +37,7 @@ class UploadOptions:
     are checked against their manifest. Symbolic links are refused, hidden files are skipped.
     """
 
-    folder: Annotated[str, Positional("FOLDER")] = ""
+    folder: Annotated[str, Positional("FOLDER"), Required("upload FOLDER --to DATASTORE/PATH")] = ""
     """Folder or file to upload."""
 
     to: str = ""
@@ -218,10 +218,6 @@ def find_datastore(outputs: PlatformOutputs, name: str) -> Datastore:
 
 def _problems(options: UploadOptions) -> list[str]:
     problems = []
-    if not options.folder:
-        problems.append(
-            "FOLDER is missing; usage: python -m jobs upload FOLDER --to DATASTORE/PATH"
-        )
     if not re.fullmatch(FOLDER, options.path):
         problems.append(
             f"--to: {options.to!r} must be DATASTORE/PATH, such as prepared/imagenet; a path"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,19 +19,20 @@ from azure.core.exceptions import ResourceNotFoundError
 from common.errors import INTERRUPTED, UserError
 from common.files import write_atomically
 from common.page.render import render
-from common.prices import Cost
+from common.prices import Cost, Price, total
 from common.waiting import wait_until
 from infra.outputs import Datastore, PlatformOutputs
 from jobs.azure import costs, node_prices, results
+from jobs.azure.costs import JobCosts
 from jobs.azure.job_records import Job, exit_code
 from jobs.azure.workspace import Workspace, connect
 from jobs.cli import COMMANDS
 from jobs.commission.facts import Fact, Record, State, page_of, rows_of
+from jobs.commission.options import CommissionOptions
 from jobs.commission.steps import (
     CANCEL,
     NOTICES,
     PREEMPTION,
-    CommissionOptions,
     Output,
     Step,
     preempted,
@@ -69,8 +71,9 @@ def run(
     known = steps(options, program, record.tries())
     all_steps = [step for step in known if step.command[0] in COMMANDS]
     due = [step for step in all_steps if record.is_due(step)]
+    spent = _spent(workspace, outputs, options)
     if due:
-        _agree(console, outputs, options, due)
+        _agree(console, outputs, options, due, spent)
     page = folder / "facts.html"
     try:
         Commissioning(options, outputs, workspace, console, record).run(due)
@@ -84,7 +87,10 @@ def run(
     finally:
         rows = rows_of(all_steps, record.facts)
         folder.mkdir(parents=True, exist_ok=True)
-        facts = page_of(outputs.stack, outputs.workspace, rows)
+        # What was spent may have grown, and must not keep the page from being written.
+        with suppress(UserError):
+            spent = _spent(workspace, outputs, options)
+        facts = page_of(outputs.stack, outputs.workspace, rows, str(total([spent])))
         write_atomically(page, render("jobs.commission", "facts.html", page=facts))
     lines = [(row.step.name, row.state, row.verdict or "-", row.found) for row in rows]
     keys = ("step", "state", "guess", "found")
@@ -92,7 +98,9 @@ def run(
         dict(zip(keys, (row.step.name, row.state, row.verdict, row.found), strict=True))
         for row in rows
     ]
-    console.answer({"facts": document, "page": str(page)}, f"{table(keys, lines)}\npage: {page}")
+    text = f"{table(keys, lines)}\nspent so far: {total([spent])}\npage: {page}"
+    answer = {"facts": document, "spent": costs.document(total([spent])), "page": str(page)}
+    console.answer(answer, text)
     return 1 if any(map(record.is_due, all_steps)) else 0
 
 
@@ -149,6 +157,13 @@ class Commissioning:
         running = bool(attempts) and not attempts[-1].ended
         if step.run and attempts and (running or unseen) and step.name != CANCEL:
             return self._follow(step.run)
+        if step.run and step.name == CANCEL and unseen and attempts:
+            # The earlier try may have got to any place.
+            continued = len(attempts) > 1 and any(job.canceled_by_us for job in attempts[:-1])
+            if attempts[-1].status == "Completed" or (running and continued):
+                return self._follow(step.run)
+            if attempts[-1].canceled_by_us:
+                return self._call(*step.command)
         if step.run and step.name == CANCEL:
             problem = self._cancelled_in_the_middle(step.command, step.run, running=running)
             if problem is not None:
@@ -262,24 +277,57 @@ def _platform(stack: str) -> tuple[str, ...]:
     return PLATFORM.get() or (("--outputs", file) if file else ("--stack", stack))
 
 
-def _agree(
-    console: Console, outputs: PlatformOutputs, options: CommissionOptions, due: Sequence[Step]
-) -> None:
-    """Say what the steps cost at most, and ask once.
-
-    Raises:
-        UserError: It is more than the cap, or unknown although there is one, or the user does not
-            agree.
-    """
+def _price(outputs: PlatformOutputs, options: CommissionOptions, console: Console) -> Price | None:
+    """Return the highest price of a node of the cluster."""
     cluster = find_cluster(outputs, options.cluster, "train")
     workspace = node_prices.of_workspace(outputs, console)
-    price = node_prices.known(outputs.region, workspace).highest(cluster.size, cluster.priority)
-    cost = Cost(sum(step.hours for step in due) * 3600, price)
+    return node_prices.known(outputs.region, workspace).highest(cluster.size, cluster.priority)
+
+
+def _spent(workspace: Workspace, outputs: PlatformOutputs, options: CommissionOptions) -> Cost:
+    """Return what the jobs of the commissioning have cost, in all calls so far: their time, the
+    starts of their nodes and the time until these were released, at the highest price.
+    """
+    own = re.compile(options.own_runs)
+    jobs = [job for job in workspace.jobs.newest_first(archived=True) if own.fullmatch(job.run)]
+    if not jobs:
+        return Cost(0.0, None)
+    found = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(jobs).values()
+    price = _price(outputs, options, Console(as_json=True))
+    if any(cost.node_seconds is None for cost in found):
+        return Cost(None, price)
+    nodes = sum(max(cost.starts, cost.evicted) for cost in found)
+    beside = nodes * (options.start_minutes + options.idle_minutes) * 60
+    return Cost(sum(cost.node_seconds or 0.0 for cost in found) + beside, price)
+
+
+def _agree(
+    console: Console,
+    outputs: PlatformOutputs,
+    options: CommissionOptions,
+    due: Sequence[Step],
+    spent: Cost,
+) -> None:
+    """Say what the steps cost at most and what was spent, and ask once.
+
+    Raises:
+        UserError: Both together are more than the cap, or unknown although there is one, or the
+            user does not agree.
+    """
+    price = _price(outputs, options, console)
+    hours = [step.node_hours(options) for step in due]
+    cost = Cost(sum(hours) * 3600, price)
     shown = "?" if cost.amount is None or price is None else f"{cost.amount:,.2f} {price.currency}"
-    console.say(table(("step", "node hours at most", "expected"),
-                      [(step.name, f"{step.hours:g}", step.expected) for step in due]))  # fmt: skip
-    at_most = f"costs at most {shown}; {costs.LEFT_OUT}"
-    if options.cap is not None and (cost.amount is None or cost.amount > options.cap):
+    rows = [(step.name, f"{most:.3g}", step.expected)
+            for step, most in zip(due, hours, strict=True)]  # fmt: skip
+    console.say(table(("step", "node hours at most", "expected"), rows))
+    at_most = (
+        f"costs at most {shown}, with starts and idle minutes of nodes, after {total([spent])} that"
+        " were spent so far; without storage, network and registry, before tax and discounts"
+    )
+    before = spent.amount if spent.node_seconds else 0.0
+    whole = None if cost.amount is None or before is None else cost.amount + before
+    if options.cap is not None and (whole is None or whole > options.cap):
         raise UserError(
             f"{at_most}: more than --cap {options.cap:g}, or unknown; lower --timeout-hours or"
             " --attempts, or raise the cap. Nothing was submitted"

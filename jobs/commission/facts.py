@@ -154,7 +154,7 @@ def rows_of(steps: Sequence[Step], facts: Mapping[str, Fact]) -> list[Row]:
     return [Row.of(step, facts.get(step.name)) for step in (*steps, _TAKEN)]
 
 
-def page_of(stack: str, workspace: str, rows: Sequence[Row]) -> FactsPage:
+def page_of(stack: str, workspace: str, rows: Sequence[Row], spent: str = "?") -> FactsPage:
     """Return the content of the page."""
     different = [row.step.name for row in rows if row.state == "different"]
     wrong = [row.step.name for row in rows if row.verdict == "wrong"]
@@ -165,7 +165,7 @@ def page_of(stack: str, workspace: str, rows: Sequence[Row]) -> FactsPage:
         title=f"Commissioning of {stack}",
         heading=f"What was found on the platform {stack}",
         above=f"Commissioning, workspace {workspace}",
-        lead=f"{seen} of {plural(len(rows), 'step')} seen",
+        lead=f"{seen} of {plural(len(rows), 'step')} seen, {spent} spent",
         notes=notes,
         rows=rows,
     )

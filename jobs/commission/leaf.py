@@ -11,7 +11,7 @@ LEAF: Final = Leaf(
             "platform",
             "run what was never tried on Azure, ascending by cost, and write a page of facts",
             "jobs.commission.command:run",
-            "jobs.commission.steps:CommissionOptions",
+            "jobs.commission.options:CommissionOptions",
             program=True,
             data=True,
         ),

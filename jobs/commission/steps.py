@@ -1,31 +1,22 @@
 """The steps of a commissioning, ascending by cost: what each runs, expects and proves. Pure."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from common import fields
-from common.annotations import Bounds
-from common.errors import ConfigError
 from common.text import plural
+from jobs.commission.options import RUNS, CommissionOptions
 from jobs.evictions import evidence
 from jobs.following.cluster_check_result import ClusterCheckResult
 from jobs.following.resubmit_policy import AttemptResult
-from jobs.options import ASSET
-from jobs.throughput import name_problems
-from trainer.presets import parse_train
 
-FOLDER: Final = "commission"
 KILL: Final = "rank killed"
 """Name of the step that kills a rank."""
 CANCEL: Final = "cancel"
 """Name of the step that cancels a run and continues it."""
 PREEMPTION: Final = "pre-emption"
 """Name of the step that is not run, but seen if Azure takes nodes away."""
-RUNS: Final = ("smoke", "check", "train", "killed", "cancelled")
-"""Ends of the keys of its runs; those that measure have a cluster, nodes and a hash instead."""
 NODES: Final = 2
 NOTICES: Final = "scheduled-events.json"
 """File of a run that says whether it reached the service that announces pre-emptions."""
@@ -37,100 +28,6 @@ _NOTICES: Final[Mapping[bool | None, str]] = {
 }
 _SIGKILL: Final = (137, -9)
 """Exit status of a program that was killed, by Azure's shell and by mpirun."""
-
-
-@dataclass(frozen=True)
-class CommissionOptions:
-    """Run what was never tried on Azure, ascending by cost, and write a page of facts: what was
-    expected, what was found, and whether the guesses of the documents were right. The same command
-    continues: it repeats only steps that were not as expected. Options of the trainer may follow
-    after `--`.
-    """
-
-    name: str = "first"
-    """Name of the commissioning, with which the keys of its runs begin."""
-
-    preset: str = "imagenet-ndv2"
-    """Preset of the trainer for all runs that measure or train."""
-
-    data: str | None = None
-    """NAME:VERSION of a registered data set. Without one, no step trains on data."""
-
-    cluster: str | None = None
-    """Cluster by its name in the stack's settings; None is the usual one. It needs two nodes."""
-
-    steps: Annotated[int, Bounds(at_least=100)] = 2000
-    """Steps of a run on the data set; one is cancelled in the middle."""
-
-    timeout_hours: Annotated[float, Bounds(above=0)] = 0.5
-    """Hours after which a job is cancelled that has not ended; they bound what a step costs."""
-
-    attempts: Annotated[int, Bounds(at_least=2, at_most=99)] = 3
-    """Maximum number of attempts of a run."""
-
-    cap: Annotated[float | None, Bounds(above=0)] = None
-    """Refuse to begin if the steps together may cost more, in the currency of the prices."""
-
-    training: tuple[str, ...] = ()
-    """Further options of the trainer for the runs on the data set alone, each as NAME=VALUE:
-    model.image-size=64."""
-
-    submit: tuple[str, ...] = ()
-    """Further options of every `submit`, each as NAME=VALUE: poll-seconds=1."""
-
-    scaling: tuple[str, ...] = ()
-    """Further options of `scaling`, each as NAME=VALUE: seconds=30."""
-
-    wait_minutes: Annotated[float, Bounds(above=0)] = 60.0
-    """Longest time until the job that is to be cancelled in the middle trains; one that does not is
-    cancelled all the same."""
-
-    yes: bool = False
-    """Do not ask."""
-
-    teardown: bool = False
-    """Delete what the commissioning has made in storage: the folders of its runs, and the outputs
-    of its jobs. The page and the measured points stay."""
-
-    folder: str = FOLDER
-    """Folder of all commissionings."""
-
-    def __post_init__(self) -> None:
-        problems = fields.problems(self) or name_problems(self.name)
-        if self.data is not None and not re.fullmatch(ASSET, self.data):
-            problems.append(f"--data: {self.data!r} must be NAME:VERSION, such as imagenet:3")
-        further = (*self.training, *self.submit, *self.scaling)
-        if not problems and not all("=" in text for text in further):
-            problems.append(
-                "--training, --submit, --scaling: each must be NAME=VALUE, such as poll-seconds=1"
-            )
-        if problems:
-            raise ConfigError(problems)
-
-    def check(self, program: tuple[str, ...]) -> None:
-        """Check the preset together with the trainer's options.
-
-        Raises:
-            ConfigError: They are invalid.
-        """
-        parse_train(["--preset", self.preset, *program])
-
-    @property
-    def own_runs(self) -> str:
-        """Regular expression of the keys of its runs. It fits those of no other commissioning, as
-        the name of a cluster in a stack's settings has no '-'.
-        """
-        return rf"{self.name}-(({'|'.join(RUNS)})(-[0-9]+)?|[a-z0-9_]+-[0-9]+-[0-9a-f]{{8}})"
-
-    @property
-    def save_every(self) -> int:
-        """Steps between two checkpoints of a run on the data set."""
-        return max(self.steps // 20, 1)
-
-    @property
-    def killed_at(self) -> int:
-        """Step after which a rank is killed: some checkpoints are in storage by then."""
-        return 3 * self.save_every
 
 
 @dataclass(frozen=True)
@@ -215,6 +112,14 @@ class Step:
     """Whether nothing that costs more is run if this is not as expected."""
     run: str | None = None
     """Key of the run that it makes, if it makes one."""
+    starts: int = 0
+    """Nodes that it starts, at most, over all attempts."""
+
+    def node_hours(self, options: CommissionOptions) -> float:
+        """Return its node hours at most, with the starts of nodes and the time until they are
+        released.
+        """
+        return self.hours + self.starts * (options.start_minutes + options.idle_minutes) / 60
 
 
 def _flags(texts: Sequence[str]) -> tuple[str, ...]:
@@ -239,6 +144,7 @@ def steps(
     soon = f"{options.timeout_hours / 2:g}"
     short, hours = ("--timeout-hours", soon, *more), options.timeout_hours * options.attempts
     smoke, check, *_ = (f"{options.name}-{end}" for end in RUNS)
+    tried = options.attempts
     found = [
         Step(
             "preflight",
@@ -252,6 +158,7 @@ def steps(
             "quota)",
             needed=True,
         ),
+        *_data_step(options, program, (*two, *cluster)),
         Step(
             "smoke job",
             ("submit", "--kind", "smoke", "--name", smoke, *short,
@@ -264,6 +171,7 @@ def steps(
             " logs)",
             needed=True,
             run=smoke,
+            starts=tried,
         ),
         Step(
             "cluster check",
@@ -274,7 +182,9 @@ def steps(
             _checked,
             "mpirun starts the ranks of all nodes without more options"
             " (docs/when-something-fails.md)",
+            needed=not options.despite_check,
             run=check,
+            starts=NODES * tried,
         ),
         Step(
             "scaling",
@@ -287,6 +197,7 @@ def steps(
             "docs/plan.md, How well this predicts",
             _scaled,
             "published throughput of the GPUs holds on Azure's nodes (docs/plan.md)",
+            starts=(1 + NODES) * tried,
         ),
         Step(
             "plan",
@@ -326,6 +237,7 @@ def steps(
             guess="the identity of the cluster reads and writes what it should (docs/simulator.md,"
             " roles)",
             run=trained,
+            starts=NODES * tried,
         ),
         Step(
             KILL,
@@ -337,6 +249,7 @@ def steps(
             _killed,
             "the exit status of the program is in Azure's message (docs/simulator.md, failure)",
             run=killed,
+            starts=NODES * tried,
         ),
         Step(
             CANCEL,
@@ -348,8 +261,29 @@ def steps(
             "the ranks get SIGTERM and some seconds before they are killed (docs/simulator.md,"
             " cancel)",
             run=cancelled,
+            starts=2 * NODES * tried,
         ),
     ]
+
+
+def _data_step(
+    options: CommissionOptions, program: tuple[str, ...], where: tuple[str, ...]
+) -> list[Step]:
+    """Return the step that reads the data set's manifest, before anything is paid."""
+    if options.data is None:
+        return []
+    return [
+        Step(
+            "data set",
+            ("preflight", "--preset", options.preset, "--data.asset", options.data, *where, "--",
+             "--max-steps", str(options.steps), *program, *_flags(options.training)),
+            0.0,
+            "the data set is registered and complete, and fits the configuration",
+            "docs/train-on-azure.md, Check that a run can start",
+            _preflight,
+            needed=True,
+        )
+    ]  # fmt: skip
 
 
 def _again(tries: int) -> str:

@@ -1,1 +1,1 @@
-"""What a training will take, before anything is rented."""
+"""What a run will take, before anything is rented."""

@@ -8,9 +8,13 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Final
 
+from common.errors import ConfigError
 from common.prices import NodePrices, Price
 from infra.catalog.vm_sizes import Size
-from jobs.estimate.rates import Basis, Ground, limited, rate
+from jobs.estimate.back_test import Score, scores
+from jobs.estimate.grounds import Basis, Ground
+from jobs.estimate.limits import epochs_from_storage, limited
+from jobs.estimate.rates import rate
 from jobs.estimate.workload import EPOCHS_SOURCE, Workload
 from jobs.throughput import Point, Span, ends, words
 
@@ -21,12 +25,16 @@ class Assumptions:
 
     start_minutes: float = 15.0
     """Until the first step: nodes are allocated and pull the image. Also after a pre-emption."""
+    start_source: str = "assumed"
+    """Where that is from: measured on the stack, or assumed."""
     hours_between_losses: float = 4.0
     """Hours that one Spot node is held, on average."""
     other_hours_between_losses: tuple[float, ...] = (1.5, 23.0)
     """Others that are shown as well."""
     account_gbits: float = 50.0
     """What a storage account delivers in all, in Gbit/s."""
+    evaluated_images: int = 50_000
+    """Images of an evaluation, each of which takes a third of a training step's time."""
 
 
 LOSSES_SOURCE: Final = (
@@ -42,6 +50,13 @@ class Choice:
     size: Size
     nodes: int
     priority: str
+    steps: int | None = None
+    """Steps of the run, as the trainer would take them."""
+    epochs: float | None = None
+    """Epochs that these are."""
+    global_batch: int | None = None
+    same_accuracy_epochs: float | None = None
+    """Epochs to the recipe's accuracy at this global batch, by MLPerf; None if that is unknown."""
     images_per_s: Span | None = None
     efficiency: float | None = None
     """Throughput in that of as many single GPUs, in the middle."""
@@ -59,8 +74,13 @@ class Choice:
     """Upper bound, if the price of Spot is not known but the pay-as-you-go price is."""
     binds: str = "?"
     basis: Basis = "?"
+    score: Score | None = None
+    """How past predictions of its class fared; None if there are none."""
+    class_name: str = ""
     reason: str = ""
     """Why something is not known."""
+    advised_against: str | None = None
+    """Why it is never recommended, although everything may be known."""
     notes: tuple[str, ...] = ()
     grounds: tuple[Ground, ...] = ()
 
@@ -71,8 +91,21 @@ class Choice:
 
     @property
     def recommendable(self) -> bool:
-        """Whether throughput, price and end are known."""
-        return self.money is not None and self.money.high < inf
+        """Whether throughput, price and end are known, and nothing speaks against it."""
+        known = self.money is not None and self.money.high < inf
+        return known and self.advised_against is None
+
+    @property
+    def risk(self) -> str:
+        """How often the range of its class held what it had not seen, in words."""
+        if self.basis == "assumed":
+            return "throughput is assumed, so that no past case says anything of it"
+        if self.score is None or self.score.held is None:
+            return f"no range of this class ({self.class_name}) was tested on left-out rows"
+        return (
+            f"of {self.score.rows} past cases of this class ({self.class_name}),"
+            f" {self.score.held} were inside"
+        )
 
     def document(self) -> dict[str, Any]:
         """Return the choice for JSON output; what is not known or infinite is null."""
@@ -80,6 +113,10 @@ class Choice:
             "size": self.size.name,
             "nodes": self.nodes,
             "priority": self.priority,
+            "steps": self.steps,
+            "epochs": self.epochs,
+            "global_batch": self.global_batch,
+            "epochs_to_same_accuracy": self.same_accuracy_epochs,
             "images_per_s": ends(self.images_per_s),
             "efficiency": None if self.efficiency is None else round(self.efficiency, 4),
             "hours": ends(self.hours),
@@ -93,7 +130,11 @@ class Choice:
             "cost_at_most": None if self.money_at_most is None else round(self.money_at_most, 2),
             "binds": self.binds,
             "basis": self.basis,
+            "class": self.class_name or None,
+            "past_cases": self.score.rows if self.score else None,
+            "past_cases_inside": self.score.held if self.score else None,
             "reason": self.reason or None,
+            "advised_against": self.advised_against,
             "notes": list(self.notes),
         }
 
@@ -106,63 +147,116 @@ class Forecaster:
     prices: NodePrices
     assumed: Assumptions
     points: Sequence[Point] = ()
-    """Measured points, which are used instead of published ones for their VM size."""
+    """Measured points, which are used instead of published ones for their GPU."""
 
     def choice(self, size: Size, nodes: int, priority: str) -> Choice:
         """Forecast one choice."""
-        workload, empty = self.workload, Choice(size, nodes, priority)
+        workload, notes = self.workload, self._notes(size)
+        gone = f"the size is {size.status}" if size.status != "deployable" else None
+        empty = Choice(size, nodes, priority, notes=notes, advised_against=gone)
+        try:
+            plan = workload.plan(size.gpus * nodes // workload.config.devices)
+        except ConfigError as error:
+            return replace(empty, reason=error.problems[0])
+        batch, config = plan.global_batch, workload.config
+        same = workload.epochs_to_same_accuracy(batch)
+        planned = replace(
+            empty,
+            steps=plan.last_step,
+            epochs=plan.epoch_of(plan.last_step),
+            global_batch=batch,
+            same_accuracy_epochs=same,
+            advised_against=gone or workload.unpublished_batch(batch),
+        )
         found = rate(workload, size, nodes, self.points)
-        batch = workload.config.batch_size * workload.config.batches(size.gpus * nodes)
-        epochs = workload.epochs_at(batch)
         if isinstance(found, str):
-            return replace(empty, reason=found)
-        if epochs is None:
-            return replace(empty, reason=f"no reference point for a batch of {batch:,} images")
+            return replace(planned, reason=found)
         limits = limited(size, nodes, found, workload, self.assumed.account_gbits)
-        rates = limits.most_epochs
+        steady = limits.steady
+        epochs = plan.epoch_of(plan.last_step)
+        read = epochs_from_storage(epochs, nodes)
+        every = config.evaluation.every_epochs
+        evaluations = max(round(epochs / every), 1) if every else 0
+        tested = evaluations * self.assumed.evaluated_images / 3
         # The slowest throughput gives the longest time.
-        ends_of_both = [*zip(limits.first_epoch.values, rates.values, strict=True)]
         train = Span(
             *(
-                (workload.images / begin + max(epochs - 1, 0) * workload.images / steady) / 3600
-                for begin, steady in reversed(ends_of_both)
+                (read * workload.images / begin
+                 + ((epochs - read) * workload.images + tested) / fast) / 3600
+                for begin, fast in reversed(
+                    [*zip(limits.first_epoch.values, steady.values, strict=True)]
+                )
             )
-        )
-        lost, hours, others = self._with_losses(train, rates, nodes, priority)
+        )  # fmt: skip
+        if config.max_seconds:
+            train = train.capped(config.max_seconds / 3600)
+            notes = (*notes, f"the attempt ends after {config.max_seconds:g} s")
+        lost, hours, others = self._with_losses(train, steady, nodes, priority)
         price = self.prices.find(size.name, priority)
         most = self.prices.highest(size.name, priority)
-        growth = f"{workload.config.epochs:g} of the recipe, more at a global batch of {batch:,}"
-        return Choice(
-            size,
-            nodes,
-            priority,
-            rates,
-            rates.middle / (found.one_gpu * size.gpus * nodes),
-            hours,
-            lost,
-            others,
-            price,
-            _money(hours, nodes, price, most),
-            hours.high * nodes * most.amount if most and not price else None,
-            limits.binds,
-            found.basis,
-            "" if price else f"the price of {priority} is not known",
-            limits.notes,
-            (
+        against = planned.advised_against
+        if found.basis == "assumed":
+            against = against or "its throughput is assumed; measure one GPU first"
+        score = None if found.basis == "assumed" else scores().get(found.key)
+        return replace(
+            planned,
+            images_per_s=steady,
+            efficiency=steady.middle / (found.one_gpu * size.gpus * nodes),
+            hours=hours,
+            lost=lost,
+            hours_by_losses=others,
+            price=price,
+            money=_money(hours, nodes, price, most),
+            money_at_most=hours.high * nodes * most.amount if most and not price else None,
+            binds=limits.binds,
+            basis=found.basis,
+            score=score,
+            class_name=", ".join(found.key),
+            reason="" if price else self._no_price(priority),
+            advised_against=against,
+            notes=(*notes, *limits.notes),
+            grounds=(
                 *found.grounds,
                 *limits.grounds,
-                Ground("epochs", f"{epochs:.1f}", growth, EPOCHS_SOURCE),
+                Ground(
+                    "steps", f"{plan.last_step:,}",
+                    f"{epochs:.4g} epochs of {workload.images:,} images, {batch:,} a step",
+                    "the configuration, as the trainer plans it (trainer/training/plan.py), 2026",
+                ),
+                Ground(
+                    "epochs to the same accuracy",
+                    "?" if same is None else f"{same:.1f}",
+                    f"{config.epochs:g} of the recipe, more at a global batch of {batch:,};"
+                    " not planned, for comparison",
+                    EPOCHS_SOURCE,
+                ),
+                Ground(
+                    "evaluations",
+                    f"{evaluations} of {self.assumed.evaluated_images:,} images",
+                    "an image takes a third of its training step",
+                    "assumed",
+                ),
                 *self._time_grounds(train, lost, hours, priority),
                 *_price_grounds(price, most, hours, empty),
             ),
-        )
+        )  # fmt: skip
+
+    def _no_price(self, priority: str) -> str:
+        return f"the price of {priority} in {self.prices.where} is not known"
+
+    def _notes(self, size: Size) -> tuple[str, ...]:
+        if size.status == "deployable":
+            return ()
+        instead = f"; use {size.replacement}" if size.replacement else ""
+        return (f"{size.name} is {size.status} since {size.since}{instead}",)
 
     def _with_losses(
         self, train: Span, rates: Span, nodes: int, priority: str
     ) -> tuple[Span, Span, dict[float, Span]]:
         """Return the share that pre-emptions take, hours with it, and hours by other assumptions.
 
-        Nodes are lost all at once, or each for itself: that is the range.
+        Nodes are lost all at once, or each for itself: that is the range. The start of a
+        replacement is billed, so that it counts as the time of all nodes.
         """
         start = self.assumed.start_minutes / 60
         if priority == "Dedicated":
@@ -189,10 +283,10 @@ class Forecaster:
             Ground(
                 "training",
                 words(train, "h"),
-                "images of an epoch / images/s, the first epoch from storage",
+                "images of all epochs / images/s, those that no disk holds yet from storage",
                 "the numbers above",
             ),
-            Ground("start", f"{assumed.start_minutes:g} min", "", "assumed"),
+            Ground("start", f"{assumed.start_minutes:g} min", "", assumed.start_source),
         ]
         if priority != "Dedicated":
             grounds.append(

@@ -1,22 +1,13 @@
-"""Published measurements of training throughput, and the two forms that are fitted to them.
+"""Published measurements of training throughput.
 
 `measurements.csv` has one measurement a row, whose columns are the fields of `Measurement`.
-
-`doubling`: a step of g GPUs on each of n nodes takes t1 (1 + a log2 g + b log2 n), where t1 is a
-step of one GPU, a the loss per doubling of GPUs by link and precision, and b the loss per doubling
-of nodes by network. Both are medians of measurements.
-
-`two_point`: once one and two nodes are measured, t(n) = t(1) + (t(2) - t(1)) 2 (n - 1) / n: what a
-ring all-reduce adds, whose share of the bytes that each node sends is (n - 1) / n.
 """
 
 import csv
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import log2
 from pathlib import Path
-from statistics import median
 from typing import Any, Final, Literal
 
 from common.errors import UserError
@@ -25,15 +16,15 @@ SHIPPED: Final = Path(__file__).with_name("measurements.csv")
 RESNETS: Final[Mapping[str, float]] = {"ResNet-50": 4.09, "ResNet-101": 7.80, "ResNet-152": 11.51}
 """Billions of multiply-adds of an image of 224 pixels (ResNet v1.5), of the networks that can be
 predicted."""
-DEPTH_EXPONENT: Final = 0.85
-"""Time grows with multiply-adds to this power. It was chosen on the published pairs of a ResNet-50
-and a deeper ResNet on the same system, whose errors docs/plan.md shows."""
-UNLIKE_OTHERS: Final = "MobileNet"
-"""Network whose exchange is too small beside its steps to say much about links."""
-_PUBLISHERS: Final = 2
-"""Publishers of whom a class needs rows: those of one differ from others as a whole."""
 _NVLINK: Final = {"P100": 1, "V100": 2, "A100": 3, "A30": 3, "H100": 4}
 """Generation of NVLink by GPU."""
+_GENERATIONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("K80", "P40", "P100"), "before Volta"),
+    **dict.fromkeys(("V100", "V100S"), "Volta"),
+    **dict.fromkeys(("T4", "8000"), "Turing"),
+    **dict.fromkeys(("A100", "A30", "A10", "A6000", "A5000"), "Ampere"),
+    **dict.fromkeys(("H100", "H100 NVL", "H200"), "Hopper"),
+}
 _BRANDS: Final = {"NVIDIA", "Tesla", "Quadro", "RTX", "GeForce"}
 _RDMA: Final = ("IB", "InfiniBand", "RoCE", "RDMA")
 _TOO_FAST: Final = 1.06
@@ -42,6 +33,7 @@ _NUMBERS: Final[Mapping[str, type[float]]] = {
     **dict.fromkeys(("image_size", "gpus_per_node", "nodes", "batch_per_gpu"), int),
     **dict.fromkeys(("images_per_s", "efficiency"), float),
 }
+
 
 Network = Literal["InfiniBand", "TCP"]
 """Between nodes. InfiniBand stands for every network with RDMA, also RoCE."""
@@ -105,6 +97,10 @@ class Measurement:
         return gpu_type(self.gpu)
 
     @cached_property
+    def generation(self) -> str:
+        return generation(self.gpu_type)
+
+    @cached_property
     def link(self) -> str:
         """How GPUs of a node reach each other: NVLink 2, NVLink pairs, PCIe or host memory."""
         inside = self.interconnect.partition(";")[0].strip()
@@ -125,7 +121,7 @@ class Measurement:
         """Kind of software, by which throughput of one GPU differs most."""
         for name in ("MXNet", "PyTorch", "TensorFlow"):
             if name.lower() in self.framework.lower():
-                xla = name == "TensorFlow" and "XLA" in f"{self.framework} {self.series}"
+                xla = name == "TensorFlow" and "xla" in f"{self.framework} {self.series}".lower()
                 return f"{name} with XLA" if xla else name
         return "other software"
 
@@ -153,6 +149,11 @@ def gpu_type(name: str) -> str:
     """
     words = [word for word in name.split() if word not in _BRANDS]
     return " ".join(words[:2]) if "NVL" in words[1:2] else words[0]
+
+
+def generation(gpu: str) -> str:
+    """Return the generation of a type of GPU, by which errors and ranges are kept apart."""
+    return _GENERATIONS.get(gpu, "other GPUs")
 
 
 def link_of(gpu: str) -> str:
@@ -191,175 +192,3 @@ def shipped() -> tuple[Measurement, ...]:
 def without(rows: Iterable[Measurement], publisher: str) -> tuple[Measurement, ...]:
     """Return the measurements of all other publishers."""
     return tuple(row for row in rows if row.publisher != publisher)
-
-
-def relative_time(a: float, b: float, gpus: int, nodes: int) -> float:
-    """Return the time of a step in steps of one GPU, by the form `doubling`.
-
-    Args:
-        a: Loss per doubling of GPUs in a node.
-        b: Loss per doubling of nodes.
-        gpus: GPUs of each node.
-        nodes: Nodes.
-    """
-    return 1 + a * log2(gpus) + b * log2(nodes)
-
-
-def two_point(one: float, two: float, nodes: int) -> float:
-    """Return the time of a step on any number of nodes from those on one and on two.
-
-    A second step that is faster than the first counts as equal, so that images/s of a node never
-    rise with nodes.
-    """
-    return one + (max(two, one) - one) * 2 * (nodes - 1) / nodes
-
-
-def work(model: str) -> float:
-    """Return the time of an image in those of ResNet-50.
-
-    Raises:
-        KeyError: Nothing is known of the network.
-    """
-    return float((RESNETS[model] / RESNETS["ResNet-50"]) ** DEPTH_EXPONENT)
-
-
-@dataclass(frozen=True)
-class Value:
-    """A median of measurements."""
-
-    amount: float
-    rows: tuple[Measurement, ...]
-    """What it is the median of."""
-    of: str
-    """What these have in common."""
-
-
-_Samples = list[tuple[Measurement, float]]
-"""Measurements, each with the value that its median is formed of."""
-
-
-class Fit:
-    """The values of both forms for a set of measurements.
-
-    Args:
-        rows: Measurements; those that are not usable are ignored.
-    """
-
-    def __init__(self, rows: Iterable[Measurement]) -> None:
-        self.rows = tuple(row for row in rows if row.usable)
-        self._nodes: dict[tuple[tuple[object, ...], int], list[Measurement]] = {}
-        for row in self.rows:
-            if row.images_per_s:
-                self._nodes.setdefault((row.system, row.nodes), []).append(row)
-        self._losses: dict[tuple[str, str], Value] = {}
-        typical = [
-            (row, row.efficiency)
-            for row in self.rows
-            if row.model != UNLIKE_OTHERS and row.efficiency
-        ]
-        self._inside: _Samples = [
-            (row, (1 / efficiency - 1) / log2(row.gpus))
-            for row, efficiency in typical
-            if row.nodes == 1 and row.gpus > 1
-        ]
-        self._between: _Samples = [
-            (row, (1 / efficiency - inside) / log2(row.nodes))
-            for row, efficiency in typical
-            if row.network and (inside := self._relative_node(row)) is not None
-        ]
-
-    def inside(self, link: str, precision: str) -> Value:
-        """Return the loss per doubling of GPUs in a node, never below 0.
-
-        A class with rows of fewer than two publishers gives way to a wider one: link and precision,
-        NVLink or PCIe and precision, NVLink or PCIe, all.
-
-        Raises:
-            LookupError: There is no measurement of several GPUs.
-        """
-        if (link, precision) not in self._losses:
-            kind = _kind(link)
-            exact, wider = (link, precision), (kind, precision)
-            self._losses[link, precision] = _loss(
-                self._inside,
-                (f"{link}, {precision}", lambda row: (row.link, row.precision) == exact),
-                (f"{kind}, {precision}", lambda row: (_kind(row.link), row.precision) == wider),
-                (kind, lambda row: _kind(row.link) == kind),
-                ("any link", lambda _: True),
-            )
-        return self._losses[link, precision]
-
-    def between(self, network: Network) -> Value:
-        """Return the loss per doubling of nodes, never below 0.
-
-        Raises:
-            LookupError: There is no measurement of this network.
-        """
-        if (network, "") not in self._losses:
-            belongs = network, lambda row: row.network == network
-            self._losses[network, ""] = _loss(self._between, belongs)
-        return self._losses[network, ""]
-
-    def single(self, gpu: str, precision: str, software: str | None) -> Value | None:
-        """Return images/s of one GPU with ResNet-50 at 224 pixels; None if it was not measured.
-
-        Args:
-            gpu: Type of the GPU.
-            precision: fp32, tf32 or amp.
-            software: Kind of software; None accepts every kind.
-        """
-        wanted = 1, "ResNet-50", gpu, precision
-        found = [
-            row
-            for row in self.rows
-            if row.images_per_s
-            and (row.gpus, row.model, row.gpu_type, row.precision) == wanted
-            and software in (None, row.software)
-        ]
-        of = f"one {gpu}, {precision}, {software or 'any software'}"
-        rates = [row.images_per_s for row in found if row.images_per_s]
-        return Value(median(rates), tuple(found), of) if found else None
-
-    def whole_node(self, row: Measurement, nodes: int = 1) -> Measurement | None:
-        """Return the measurement of the same system on one node, or another number of nodes."""
-        found = self._nodes.get((row.system, nodes), ())
-        return next((one for one in found if one.note == row.note), next(iter(found), None))
-
-    def shallow(self, row: Measurement) -> Measurement | None:
-        """Return the measurement of ResNet-50 on the same GPU, with the same software."""
-
-        def kind(one: Measurement) -> tuple[object, ...]:
-            system = one.series, one.precision, one.framework, one.gpu, one.image_size, one.link
-            return *system, one.gpus, one.note
-
-        found = (one for one in self.rows if one.model == "ResNet-50" and kind(one) == kind(row))
-        return next(found, None)
-
-    def _relative_node(self, row: Measurement) -> float | None:
-        """Return the time of a step on one node in steps of one GPU, measured if possible."""
-        node = self.whole_node(row)
-        if node is not None and node.efficiency:
-            return 1 / node.efficiency
-        if row.gpus_per_node == 1:
-            return 1.0
-        try:
-            loss = self.inside(row.link, row.precision).amount
-        except LookupError:
-            return None
-        return relative_time(loss, 0, row.gpus_per_node, 1)
-
-
-def _kind(link: str) -> str:
-    """NVLink for every generation that joins all GPUs of a node; PCIe for whatever crosses it."""
-    return "NVLink" if link.startswith("NVLink") and link != "NVLink pairs" else "PCIe"
-
-
-def _loss(samples: _Samples, *classes: tuple[str, Callable[[Measurement], bool]]) -> Value:
-    """Return the median of the first class with rows of enough publishers, or else of the last."""
-    for name, belongs in classes:
-        found = [(row, amount) for row, amount in samples if belongs(row)]
-        enough = len({row.publisher for row, _ in found}) >= _PUBLISHERS
-        if enough or (found and name == classes[-1][0]):
-            amount = max(median(amount for _, amount in found), 0.0)
-            return Value(amount, tuple(row for row, _ in found), name)
-    raise LookupError(f"nothing was measured of {classes[-1][0]}")

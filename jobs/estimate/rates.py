@@ -1,68 +1,54 @@
-"""Images/s of nodes: of their GPUs and network, and within the limits of the input. Pure.
+"""Images/s of nodes: of their GPUs and network. Pure.
 
 Measured points are used first, then published measurements of the same GPU with the same kind of
-software. Limits of the input only ever lower throughput.
+software, then what can be assumed of GPUs without any.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log2
-from typing import Final, Literal
+from statistics import median
+from typing import Final
 
+from infra.catalog import vm_sizes
 from infra.catalog.vm_sizes import Size
 from jobs import throughput
-from jobs.estimate.back_test import CLASSES, Range, published
-from jobs.estimate.published import (
-    Measurement,
-    Network,
-    Value,
-    gpu_type,
-    link_of,
-    relative_time,
-    two_point,
-    work,
-)
+from jobs.estimate.assumed import assumed
+from jobs.estimate.back_test import CLASSES, Key, Range, published
+from jobs.estimate.fit import Value, at_batch, relative_time, two_point, work
+from jobs.estimate.grounds import Basis, Ground, Rate, median_of, sources
+from jobs.estimate.published import Network, generation, gpu_type, link_of
 from jobs.estimate.workload import Workload
 from jobs.throughput import Point, Span, words
 
-Basis = Literal["measured", "published", "assumed", "?"]
-"""measured: these nodes, by measured points; published: on the same GPU, with this kind of
-software; assumed: beyond what was published; ?: not known."""
-
 MEASURE_TWO: Final = "measure two nodes"
-DECODING_MS: Final = 1.11
-"""CPU time of an image from shard to batch in milliseconds, on one core (docs/benchmarks.md)."""
-NETWORK_BINDS: Final = 0.9
-"""Share of single-node throughput below which the network counts as what binds."""
-_SOURCES: Final = {
-    "account": "egress limit of a general-purpose v2 account (Azure documentation, May 2020); for"
-    " premium block blobs none is published",
-    "NIC": "Azure's page of the series, read in November 2026 (infra/catalog/vm_sizes.py)",
-}
+REAL_DATA: Final = 0.93
+"""Low end of throughput with real data in that with synthetic data: pairs on V100s lost 3 to 7 %.
+The published pairs are of slower GPUs, on which reading limits less."""
 
 
 @dataclass(frozen=True)
-class Ground:
-    """Where a number comes from."""
+class _Losses:
+    """Time of a step in steps of one GPU."""
 
-    name: str
-    value: str
-    formula: str = ""
-    source: str = ""
-    """With its date."""
+    inside: Value | None
+    between: Value | None
+    scale: float
+    """Step of one GPU at the batch of the measurements, in one at the run's batch: the exchange
+    takes its time whatever the batch."""
 
+    def time(self, gpus: int, nodes: int) -> float:
+        a, b = (one.amount * self.scale if one else 0.0 for one in (self.inside, self.between))
+        return relative_time(a, b, gpus, nodes)
 
-@dataclass(frozen=True)
-class Rate:
-    """Throughput before anything of the input limits it."""
-
-    images_per_s: Span
-    single_node: float
-    """Images/s of one node, in the middle."""
-    one_gpu: float
-    """Images/s of one GPU, in the middle."""
-    basis: Basis
-    grounds: tuple[Ground, ...]
+    @property
+    def grounds(self) -> list[Ground]:
+        names = ("loss per doubling of GPUs", "loss per doubling of nodes")
+        pairs = zip(names, (self.inside, self.between), strict=True)
+        return [
+            Ground(name, f"{one.amount:.3f}", median_of(one), sources(one.rows))
+            for name, one in pairs
+            if one
+        ]
 
 
 def rate(workload: Workload, size: Size, nodes: int, points: Sequence[Point] = ()) -> Rate | str:
@@ -72,194 +58,264 @@ def rate(workload: Workload, size: Size, nodes: int, points: Sequence[Point] = (
         workload: The run.
         size: VM size.
         nodes: Number of nodes.
-        points: Measured points, of any configuration.
+        points: Measured points, of any configuration; see `unused`.
     """
-    like = throughput.wanted(workload.config, size.name)
-    own = {point.nodes: point for point in throughput.alike(points, like)}
-    if 1 in own or nodes in own:
-        found = _measured(workload, size, nodes, own)
+    gpu = gpu_type(size.gpu or "")
+    problem = workload.memory_problem(memory_gb(size))
+    if problem:
+        return problem
+    fitting = [point for point in points if _why_not(point, workload) is None]
+    own = {
+        point.nodes: point
+        for point in fitting
+        if point.size.lower() == size.name.lower() and point.ranks == size.gpus * point.nodes
+    }
+    if own:
+        found = _from_nodes(workload, size, nodes, own)
         if found is not None:
             return found
     if nodes > 1 and not size.infiniband:
         return MEASURE_TWO
-    return _published(workload, size, nodes)
+    single = [
+        point for point in fitting if point.nodes == 1 and _gpu_of(point) == gpu and point.rates
+    ]
+    if single and not own:
+        return _from_gpu(workload, size, nodes, min(reversed(single), key=lambda one: one.ranks))
+    return _cold(workload, size, nodes)
 
 
-def _published(workload: Workload, size: Size, nodes: int) -> Rate | str:
+def unused(points: Sequence[Point], workload: Workload) -> list[str]:
+    """Return every point that no line of a plan uses, with the reason."""
+    newest = {(one.size.lower(), one.nodes, one.ranks): one for one in points
+              if _why_not(one, workload) is None}  # fmt: skip
+    found = []
+    for point in points:
+        reason = _why_not(point, workload)
+        if reason is None and newest[point.size.lower(), point.nodes, point.ranks] is not point:
+            reason = "a newer point is used"
+        if reason is not None:
+            name = point.size.removeprefix("Standard_")
+            found.append(f"{name}, {point.nodes} x {point.ranks // point.nodes} ranks"
+                         f"{', ' + point.at if point.at else ''}: {reason}")  # fmt: skip
+    return found
+
+
+def memory_gb(size: Size) -> float:
+    """Return the memory of a GPU of a size, which the catalogue has in its name, in GB."""
+    return float((size.gpu or "0 GB").split()[-2])
+
+
+def _gpu_of(point: Point) -> str | None:
+    size = vm_sizes.find(point.size)
+    return gpu_type(size.gpu) if size and size.gpu else None
+
+
+def _why_not(point: Point, workload: Workload) -> str | None:
+    """Return why a point says nothing of a run; None if it may."""
+    like = throughput.wanted(workload.config, point.size)
+    if not point.usable:
+        return point.problem or "it has no rates"
+    if _gpu_of(point) is None:
+        return "the catalogue has no such size with GPUs"
+    named = {
+        "network": (point.model, like.model),
+        "precision": (point.precision, like.precision),
+        "image size": (point.image_size, like.image_size),
+        "batch of a rank": (point.batch_per_rank, like.batch_per_rank),
+        "micro-batches": (point.accumulation, like.accumulation),
+        "data": (point.data, like.data),
+    }
+    for name, (has, wants) in named.items():
+        if has != wants:
+            return f"{name} {has}, not {wants}"
+    if None not in (point.xla, like.xla) and point.xla != like.xla:
+        return f"{'with' if point.xla else 'without'} XLA"
+    return None
+
+
+def _key(kind: str, workload: Workload, size: Size) -> Key:
+    gpu = gpu_type(size.gpu or "")
+    return kind, generation(gpu), workload.precision_on(gpu)
+
+
+def _losses(workload: Workload, size: Size, *, between: bool, scale: float = 1.0) -> _Losses:
+    fit, precision = published()[0], workload.precision_on(gpu_type(size.gpu or ""))
+    precision = "amp" if precision == "bf16" else precision
+    return _Losses(
+        fit.inside(_link(size), precision) if size.gpus > 1 else None,
+        fit.between("InfiniBand", precision) if between else None,
+        scale,
+    )
+
+
+def _from_nodes(workload: Workload, size: Size, nodes: int, own: dict[int, Point]) -> Rate | None:
+    """Return throughput from measured nodes of this size; None if they do not reach so far."""
+    network: Network = "InfiniBand" if size.infiniband else "TCP"
+    losses = _losses(workload, size, between=size.infiniband)
+    nearest = max((count for count in own if count <= nodes), default=min(own))
+    point = own.get(nodes, own[nearest])
+    first = (
+        own[1].middle
+        if 1 in own
+        else point.middle
+        / point.nodes
+        * (losses.time(size.gpus, point.nodes) / losses.time(size.gpus, 1))
+    )
+    one_gpu = first * losses.time(size.gpus, 1) / size.gpus
+    grounds = [_point_ground(point)]
+    if nodes in own:
+        key = _key("data", workload, size)
+        middle, formula = point.middle, "as measured"
+    elif 1 in own and 2 in own and nodes > 2:
+        key = _key(f"two-{network}", workload, size)
+        middle = nodes / two_point(1 / first, 2 / own[2].middle, nodes)
+        formula = "t(n) = t(1) + (t(2) - t(1)) 2 (n - 1) / n"
+        grounds = [_point_ground(own[1]), _point_ground(own[2])]
+    elif size.infiniband:
+        key = _key(f"node-{network}", workload, size)
+        times = losses.time(size.gpus, point.nodes) / losses.time(size.gpus, nodes)
+        middle = point.middle / point.nodes * nodes * times
+        formula = "t(n) = t(1) + b log2 n steps of one GPU"
+        grounds += losses.grounds
+    else:
+        return None
+    span, ground = _predicted(middle, key, formula, point if nodes in own else None)
+    return Rate(span, first, one_gpu, "measured", key, (*grounds, ground))
+
+
+def _from_gpu(workload: Workload, size: Size, nodes: int, point: Point) -> Rate:
+    """Return throughput from fewer GPUs of the same type, of any size."""
+    losses = _losses(workload, size, between=nodes > 1)
+    one = point.middle / point.ranks * losses.time(point.ranks, 1)
+    count = size.gpus * nodes
+    kind = "data" if count == point.ranks else "gpu-InfiniBand" if nodes > 1 else "gpu-node"
+    key = _key(kind, workload, size)
+    span, ground = _predicted(
+        one * count / losses.time(size.gpus, nodes), key, "g n r / (1 + a log2 g + b log2 n)"
+    )
+    alone = one * size.gpus / losses.time(size.gpus, 1)
+    found = (_point_ground(point), *losses.grounds, ground)
+    return Rate(span, alone, one, "measured", key, found)
+
+
+def _cold(workload: Workload, size: Size, nodes: int) -> Rate | str:
+    """Return throughput by published measurements, or by what can be assumed of the GPU."""
     gpu, (fit, _) = gpu_type(size.gpu or ""), published()
     precision = workload.precision_on(gpu)
+    if precision == "bf16" and generation(gpu) in ("before Volta", "Volta", "Turing"):
+        return f"{gpu} has no unit for bfloat16"
+    batches = fit.batches(gpu, precision) or fit.batches("A100", "amp")
+    micro = workload.micro_batch
+    if batches and not batches[0] / 2 <= micro <= batches[1] * 2:
+        return (
+            f"{micro:,} images at once: measured were {batches[0]:,} to {batches[1]:,} on a {gpu},"
+            " and nothing is said below half and above twice of that"
+        )
     same = fit.single(gpu, precision, workload.software)
-    if same is None:
-        return f"no measurement of one {gpu} with TensorFlow in {precision}"
-    one = same.amount / work(workload.model)
-    value = f"{same.amount:,.0f} images/s with ResNet-50"
-    grounds = [Ground("one GPU", value, _median(same), _sources(same.rows))]
+    if same is not None:
+        basis: Basis = "published"
+        value = f"{same.amount:,.0f} images/s with ResNet-50"
+        bounds, grounds = Span(*[same.amount] * 3), [
+            Ground("one GPU", value, median_of(same), sources(same.rows))
+        ]  # fmt: skip
+        known = [row.batch_per_gpu for row in same.rows if row.batch_per_gpu]
+    else:
+        basis, known = "assumed", []
+        found = assumed(fit, gpu, precision, workload.software)
+        if isinstance(found, str):
+            return found
+        bounds, grounds = found
+    usual = median(known) if known else float(micro)
+    fixed = fit.fixed(precision)
+    ones = bounds.scaled(1 / work(workload.model))
     if workload.model != "ResNet-50":
         grounds.append(
             Ground(
                 f"one GPU, {workload.model}",
-                f"{one:,.0f} images/s",
+                f"{ones.middle:,.0f} images/s",
                 "time grows with multiply-adds to the power of 0.85",
                 "chosen on measurements of 2017 to 2021; errors in docs/plan.md",
             )
         )
-    a = b = 0.0
-    if size.gpus > 1:
-        inside = fit.inside(_link(size), precision)
-        a = inside.amount
-        grounds.append(_loss_ground("loss per doubling of GPUs", inside))
-    if nodes > 1:
-        between = fit.between("InfiniBand")
-        b = between.amount
-        grounds.append(_loss_ground("loss per doubling of nodes", between))
-    alone = one * size.gpus / relative_time(a, b, size.gpus, 1)
-    middle = one * size.gpus * nodes / relative_time(a, b, size.gpus, nodes)
-    single = "node" if size.gpus > 1 else "gpu"
-    span, ground = _predicted(
-        middle,
-        "InfiniBand" if nodes > 1 else single,
-        alone * nodes,
-        single,
-        "g n r / (1 + a log2 g + b log2 n)",
-    )
-    basis: Basis = "assumed" if nodes > 1 else "published"
-    return Rate(span, alone, one, basis, (*grounds, ground))
-
-
-def _measured(workload: Workload, size: Size, nodes: int, own: Mapping[int, Point]) -> Rate | None:
-    """Return throughput from measured points; None if they do not reach so far."""
-    network: Network = "InfiniBand" if size.infiniband else "TCP"
-    fit, precision = published()[0], workload.precision_on(gpu_type(size.gpu or ""))
-    a = fit.inside(_link(size), precision).amount if size.gpus > 1 else 0
-    alone = relative_time(a, 0, size.gpus, 1)
-    first = own[1].middle if 1 in own else own[nodes].middle / nodes
-    one_gpu = first * alone / size.gpus
-    if nodes in own:
-        ground = _point_ground(own[nodes])
-        return Rate(Span.of(own[nodes].rates), first, one_gpu, "measured", (ground,))
-    grounds = [_point_ground(own[1])]
-    if 2 in own:
-        middle = nodes / two_point(1 / first, 2 / own[2].middle, nodes)
-        name, formula = f"two-{network}", "t(n) = t(1) + (t(2) - t(1)) 2 (n - 1) / n"
-        grounds.append(_point_ground(own[2]))
-    elif network == "InfiniBand":
-        loss = fit.between(network)
-        middle = first * nodes * alone / (alone + loss.amount * log2(nodes))
-        name, formula = f"node-{network}", "t(n) = t(1) + b log2 n steps of one GPU"
-        grounds.append(_loss_ground("loss per doubling of nodes", loss))
-    else:
-        return None
-    span, ground = _predicted(middle, name, first * nodes, None, formula)
-    return Rate(span, first, one_gpu, "measured", (*grounds, ground))
+    one = at_batch(ones.middle, usual, micro, fixed.amount)
+    if usual != micro:
+        grounds.append(
+            Ground(
+                f"one GPU, {micro} images at once",
+                f"{one:,.0f} images/s",
+                f"a step has {1000 * fixed.amount:.0f} ms that do not grow with its images, at most"
+                f" half of it; measured at {usual:g}",
+                f"{median_of(fixed)}; {sources(fixed.rows)}",
+            )
+        )
+    # The exchange is once in an update of all micro-batches.
+    step = usual / ones.middle / (workload.batch_per_gpu / one)
+    losses = _losses(workload, size, between=nodes > 1, scale=step)
+    time, count = losses.time(size.gpus, nodes), size.gpus * nodes
+    kind = "InfiniBand" if nodes > 1 else "node" if size.gpus > 1 else "gpu"
+    key, middle = _key(kind, workload, size), one * count / time
+    span, ground = _predicted(middle, key, "g n r / (1 + a log2 g + b log2 n)")
+    if basis == "assumed":
+        span = Span(
+            span.low * bounds.low / bounds.middle,
+            middle,
+            span.high * bounds.high / bounds.middle,
+        )
+        ground = Ground("throughput", words(span, "images/s"), f"{ground.formula}, of the ends"
+                        " that are assumed of one GPU", ground.source)  # fmt: skip
+    alone = one * size.gpus / losses.time(size.gpus, 1)
+    return Rate(span, alone, one, basis, key, (*grounds, *losses.grounds, ground))
 
 
 def _predicted(
-    middle: float, name: str, apart: float, single: str | None, formula: str
+    middle: float, key: Key, formula: str, point: Point | None = None
 ) -> tuple[Span, Ground]:
-    """Return the range around a prediction, whose ends per node never exceed those of one.
+    """Return the range around a prediction: the one that held left-out rows of its class.
 
     Args:
         middle: Predicted images/s.
-        name: Class of the prediction.
-        apart: Images/s of as many nodes without exchange.
-        single: Class by which one node is known; None if it was measured.
+        key: Class of the prediction.
         formula: How the middle was formed.
+        point: The measured point of just these nodes, whose repeats lie in the range.
     """
-    bounds = published()[1][name]
-    alone = published()[1][single] if single else Range(1.0, 1.0, 0)
-    low = min(middle * bounds.low, apart * alone.low, middle)
-    span = Span(low, middle, max(min(middle * bounds.high, apart * alone.high), middle))
-    known, predicted = CLASSES[name]
+    ranges = published()[1]
+    bounds = ranges.of(key) or Range(0.5, 2.0, 0, 0)
+    real = ranges.of(_real(key)) or Range(1.0, 1.0, 0, 0)
+    if key[0] == "data":
+        bounds = Range(min(bounds.low, REAL_DATA), max(bounds.high, 1.0), *_counts(bounds))
+    elif "-" in key[0]:
+        # Points have synthetic data, and runs have real data.
+        gap = Range(min(real.low, REAL_DATA), max(real.high, 1.0), *_counts(real))
+        bounds = bounds.also(gap)
+    rates = point.rates if point else (middle,)
+    low, high = min(bounds.low * middle, *rates), max(bounds.high * middle, *rates)
+    span = Span(low, middle, high)
+    known, predicted = CLASSES[key[0]]
     return span, Ground(
         "throughput",
         words(span, "images/s"),
-        f"{formula}, x {bounds.low:.2f} to {bounds.high:.2f}",
-        f"5th to 95th percentile of {bounds.rows} published measurements, {known} known,"
-        f" {predicted} predicted (docs/plan.md)",
+        f"{formula}, x {low / middle:.2f} to {high / middle:.2f}",
+        f"5th to 95th percentile of {key[1]}, {key[2]}: {known} known, {predicted} predicted;"
+        f" {bounds.rows} published measurements, {bounds.publishers} publishers (docs/plan.md)",
     )
+
+
+def _real(key: Key) -> Key:
+    return "data", key[1], key[2]
+
+
+def _counts(bounds: Range) -> tuple[int, int]:
+    return bounds.rows, bounds.publishers
 
 
 def _link(size: Size) -> str:
     return link_of(gpu_type(size.gpu or "")) if size.link == "NVLink" else "PCIe"
 
 
-def _median(value: Value) -> str:
-    return f"median of {len(value.rows)} measurements: {value.of}"
-
-
-def _sources(rows: Sequence[Measurement], limit: int = 4) -> str:
-    found = list(dict.fromkeys(f"{row.source} ({row.date})" for row in rows))
-    more = f"; and {len(found) - limit} more in jobs/estimate/measurements.csv"
-    return "; ".join(found[:limit]) + (more if len(found) > limit else "")
-
-
-def _loss_ground(name: str, value: Value) -> Ground:
-    return Ground(name, f"{value.amount:.3f}", _median(value), _sources(value.rows))
-
-
 def _point_ground(point: Point) -> Ground:
     return Ground(
-        f"measured on {point.nodes} x {point.size}",
+        f"measured on {point.nodes} x {point.size}, {point.ranks} ranks",
         words(Span.of(point.rates), "images/s"),
         f"median and range of {len(point.rates)}",
-        point.at,
+        point.at or "no time is noted, 2026",
     )
-
-
-@dataclass(frozen=True)
-class Limited:
-    """Throughput within the limits of the input."""
-
-    most_epochs: Span
-    """Images/s once the data is on the nodes' disks, if it fits there."""
-    first_epoch: Span
-    """Images/s while the data is read from storage."""
-    binds: str
-    """GPU, network, CPU or disk; the disk with what limits the reading that it cannot spare."""
-    notes: tuple[str, ...]
-    grounds: tuple[Ground, ...]
-
-
-def limited(
-    size: Size, nodes: int, found: Rate, workload: Workload, account_gbits: float
-) -> Limited:
-    """Apply the limits of CPUs, network cards, storage account and disk to a throughput."""
-    cpu = size.vcpus / 2 / (DECODING_MS / 1000) * nodes
-    per_gbit = 1e9 / 8 / workload.bytes_per_image
-    reading = {"account": account_gbits * per_gbit}
-    if size.network_gbits is not None:
-        reading["NIC"] = size.network_gbits * per_gbit * nodes
-    slowest = min(reading, key=lambda name: reading[name])
-    fits = size.disk_gib is None or workload.gigabytes * 1e9 <= size.disk_gib * 2**30
-    cached = found.images_per_s.capped(cpu)
-    first = cached.capped(reading[slowest])
-    steady, notes = cached, []
-    if not fits:
-        steady = first
-        notes.append(
-            f"{workload.gigabytes:g} GB do not fit on the node's disk of {size.disk_gib} GiB, so"
-            " every epoch is read from storage"
-        )
-    elif first.middle < cached.middle:
-        notes.append(f"the {slowest} limits the first epoch to {first.middle:,.0f} images/s")
-    full = found.images_per_s.middle
-    if steady.middle < cached.middle:
-        binds = f"disk ({slowest})"
-    elif cached.middle < full:
-        binds = "CPU"
-    else:
-        binds = "network" if full < NETWORK_BINDS * found.single_node * nodes else "GPU"
-    each = f"{workload.bytes_per_image / 1000:.0f} KB an image"
-    grounds = [
-        Ground(
-            "limit of the CPUs",
-            f"{cpu:,.0f} images/s",
-            f"half of {size.vcpus * nodes} vCPUs / {DECODING_MS} ms",
-            "docs/benchmarks.md (November 2026); half, as a vCPU may be a hyper-thread",
-        )
-    ]
-    grounds += [
-        Ground(f"limit of the {name}", f"{most:,.0f} images/s", each, _SOURCES[name])
-        for name, most in reading.items()
-    ]
-    return Limited(steady, first, binds, tuple(notes), tuple(grounds))

@@ -177,7 +177,7 @@ def _read(options: BackendOptions, stack: str) -> Prerequisites:
 def _confirm() -> None:
     if not sys.stdin.isatty():
         raise UserError(
-            "backend: cannot ask for confirmation, as stdin is not a terminal; pass --yes True"
+            "backend: cannot ask for confirmation, as stdin is not a terminal; pass --yes"
         )
     print("create them? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -18,13 +18,13 @@ from common.prices import total
 from common.program import load
 from common.text import plural
 from infra.outputs import Cluster, PlatformOutputs
-from jobs.assets import images
+from jobs.assets import images, prepared_data
 from jobs.azure import costs, node_prices, results, submission
 from jobs.azure.workspace import Workspace, connect
 from jobs.commands.follow import make_supervisor
 from jobs.commands.submit import hand_over
 from jobs.console import Console, agree, next_command, table
-from jobs.errors import RequestError
+from jobs.errors import AccessError, RequestError, UnreachableError
 from jobs.following.follower import POLL_SECONDS, FollowSettings
 from jobs.following.resubmit_policy import RESULT_UNKNOWN
 from jobs.following.supervision_policy import mark
@@ -72,7 +72,7 @@ class ScalingOptions:
 
     name: str = "sweep"
     """Name of the measurement. Its points are in scaling/STACK/NAME/points.jsonl, which is only
-    appended to; `plan --stack` uses the newest ones."""
+    appended to; `plan --stack` uses those of all measurements of the stack."""
 
     preset: str = "imagenet-ndv2"
     """Preset of the trainer, whose network, batch of a GPU and precision are measured."""
@@ -157,6 +157,8 @@ def run(
     lead = f"{model_name(config)}, {config.compute.precision}, {config.batch_size} images a rank"
     if len(missing) < len(tasks):
         console.say(f"{file}: {plural(len(tasks) - len(missing), 'point')} measured already")
+    if missing and options.data is not None:
+        check_data(connect(outputs), options.data, console)
     if missing:
         console.say(f"{lead}\n{_preview(missing)}")
         at_most = (
@@ -183,6 +185,20 @@ def run(
     text += [f"points: {file}", f"page: {page}"]
     console.answer({**measured.document(), "page": str(page), "file": str(file)}, "\n".join(text))
     return 1 if due(tasks, found) else 0
+
+
+def check_data(workspace: Workspace, asset: str, console: Console) -> None:
+    """Check that a data set is registered and complete, before any point is paid.
+
+    Raises:
+        UserError: It is not.
+    """
+    uri = prepared_data.find(workspace.manager, asset)
+    try:
+        prepared_data.read_manifest(workspace.storage, DataOptions(asset=asset), uri)
+    except (AccessError, UnreachableError) as error:
+        # The user may lack the role, or the network, to read the data.
+        console.note(f"{asset} was not read from here: {str(error).splitlines()[0]}")
 
 
 def make_tasks(

@@ -52,6 +52,7 @@ def run(options: TrafficOptions, outputs: PlatformOutputs, *, as_json: bool) -> 
     Raises:
         UserError: There is no such endpoint or deployment, or the parts contradict each other.
     """
+    options.check(())
     console, workspace = Console(as_json=as_json), connect(outputs)
     endpoints = Endpoints(workspace.manager, console)
     endpoint = endpoints.get(options.endpoint)

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import scaling
 from benchmarks.scaling import Options, page_of, rows, run
+from common.errors import ConfigError
 from common.page.render import render
 from jobs.throughput import Point, alike, efficiency, read
 
@@ -100,3 +101,12 @@ def test_a_training_that_fails_becomes_a_point_with_the_reason():
     assert failed.rates == ()
     assert "ended with status 2" in failed.problem
     assert not failed.usable
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"name": "../evil"}, "--name"), ({"ranks": ()}, "--ranks: name at least one number")],
+)
+def test_a_measurement_of_nothing_or_outside_of_its_folder_is_refused(options, words):
+    with pytest.raises(ConfigError, match=words):
+        Options(**options)

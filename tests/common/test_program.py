@@ -66,10 +66,16 @@ def test_the_help_lists_the_commands_by_group(capsys):
     assert PROGRAM.run(["prepare", "-h"], lambda *_: 7) == 0
 
 
-@pytest.mark.parametrize("args", [[], ["prepare"]])
-def test_without_a_command_the_help_is_an_error(args, capsys):
-    assert PROGRAM.run(args, lambda *_: 7) == ConfigError.exit_code
+def test_without_a_command_the_help_is_an_error(capsys):
+    assert PROGRAM.run([], lambda *_: 7) == ConfigError.exit_code
     assert capsys.readouterr().err == PROGRAM.usage
+
+
+def test_the_first_of_two_words_alone_lists_the_second(capsys):
+    assert PROGRAM.run(["prepare"], lambda *_: 7) == ConfigError.exit_code
+    listed = capsys.readouterr().err
+    assert "prepare folder  write images" in listed
+    assert "copy" not in listed
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests import ROOT
 from tests.repository.test_import_rules import files, imported
 
 IMAGES = ("cpu", "gpu")
-NOT_IN_IMAGES = {"tf2onnx", "onnx", "onnxruntime", "pyspark", "pandas", "pydicom"}
+NOT_IN_IMAGES = {"tf2onnx", "onnx", "onnxruntime", "pyspark", "pandas", "pydicom", "cryptography"}
 """Packages for ONNX exports and DICOM files, which a user's machine has, and of a Spark cluster."""
 
 COMPUTE_CAPABILITY = {"V100": 70, "T4": 75, "A100": 80, "H100": 90, "H200": 90}

@@ -18,25 +18,39 @@ def write(folder, sweep, at, **changes):
     return file
 
 
-def test_the_newest_sweep_with_a_usable_point_is_used(tmp_path):
-    assert throughput.newest(tmp_path, "dev") is None
-    older = write(tmp_path, "older", "2026-11-20T12:00:00Z")
-    newer = write(tmp_path, "newer", "2026-11-21T12:00:00Z")
-    # A sweep that failed measures nothing, so it does not hide what is known.
-    write(tmp_path, "failed", "2026-11-22T12:00:00Z", rates=(), problem="the job: failed")
-    write(tmp_path, "older", "2026-11-22T13:00:00Z", problem="the network was not InfiniBand")
-    assert throughput.newest(tmp_path, "dev") == newer
-    write(tmp_path, "older", "2026-11-23T12:00:00Z")
-    assert throughput.newest(tmp_path, "dev") == older
-    assert throughput.newest(tmp_path, "prod") is None
+def test_the_files_of_all_sweeps_of_a_stack_are_found(tmp_path):
+    assert throughput.files_of(tmp_path, "dev") == []
+    files = [write(tmp_path, sweep, "2026-11-20T12:00:00Z") for sweep in ("a", "b")]
+    assert throughput.files_of(tmp_path, "dev") == files
+    assert throughput.files_of(tmp_path, "prod") == []
 
 
-def test_a_broken_line_is_named(tmp_path):
+def test_a_last_line_that_was_not_finished_is_left_out_and_does_not_spoil_the_next_point(tmp_path):
     file = write(tmp_path, "sweep", "2026-11-20T12:00:00Z")
     with file.open("a") as added:
         added.write('{"size": "Standard_')
-    with pytest.raises(UserError, match="line 2: is no measured point"):
-        throughput.newest(tmp_path, "dev")
+    assert len(throughput.read(file)) == 1
+    write(tmp_path, "sweep", "2026-11-21T12:00:00Z")
+    assert [one.at[8:10] for one in throughput.read(file)] == ["20", "21"]
+
+
+def test_a_point_without_a_newline_at_its_end_stays_a_point(tmp_path):
+    file = write(tmp_path, "sweep", "2026-11-20T12:00:00Z")
+    file.write_text(file.read_text().rstrip("\n"))
+    assert len(throughput.read(file)) == 1
+    write(tmp_path, "sweep", "2026-11-21T12:00:00Z")
+    assert len(throughput.read(file)) == 2
+
+
+@pytest.mark.parametrize("rate", ["NaN", "Infinity", "-1", "0"])
+def test_a_broken_line_in_the_middle_is_named_and_so_is_a_rate_that_is_no_number(tmp_path, rate):
+    file = write(tmp_path, "sweep", "2026-11-20T12:00:00Z")
+    file.write_text(file.read_text().replace("9000.0", rate))
+    with pytest.raises(UserError, match="line 1: is no measured point"):
+        throughput.read(file)
+    file.write_text('{"size": "Standard_\n' + "\n")
+    with pytest.raises(UserError, match="line 1: is no measured point"):
+        throughput.read(file)
 
 
 def test_a_network_that_is_no_usual_resnet_has_its_options_in_its_name():

@@ -64,11 +64,16 @@ LEAVES = {
             "benchmarks/documents.py",
         ),
     ),
+    "float16": Leaf(
+        r"trainer[./]float16|saved_model_float16|Float16Options|HalfModel",
+        ("trainer/float16",),
+        ("benchmarks/exports.py",),
+    ),
     "ONNX": Leaf(
         r"onnx",
         ("trainer/onnx",),
         # A recorded benchmark compared it with the SavedModel.
-        ("trainer/leaves.py", "benchmarks/tables.py"),
+        ("trainer/leaves.py", "benchmarks/tables.py", "benchmarks/exports.py"),
     ),
     "Parquet": Leaf(
         r"parquet|pyarrow",
@@ -167,6 +172,12 @@ LEAVES = {
         ("trainer/scheduled_events", "rehearsal/machine_learning/metadata.py"),
         # A commissioning notes whether a job reaches the service.
         ("trainer/leaves.py", "jobs/commission/steps.py"),
+    ),
+    "evidence": Leaf(
+        r"(trainer|jobs)[./]evidence|Evidence[A-Z]|evidence_observer|state_export|in-toto|\bDSSE\b"
+        r"|(verify|describe)[-_]model",
+        ("trainer/evidence", "jobs/evidence", "benchmarks/training/evidence.py"),
+        ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/__main__.py"),
     ),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",

@@ -1,6 +1,7 @@
 """Rules of the repository that a reader should not have to check."""
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -60,7 +61,8 @@ def test_help_lists_every_target_that_a_person_may_want():
         (["STACK=dev"], {}, "-m jobs submit --stack dev"),
         (["STACK=prod", "PRESET=digits", "NODES=2", "CLUSTER=t4", "ARGS=--epochs 2"], {},
          "-m jobs submit --stack prod --preset digits --nodes 2 --cluster t4 -- --epochs 2"),
-        (["STACK=dev", "NAME=first", "DATA_SET=imagenet:3", "BUDGET=50", "JOB_ARGS=--no-follow"], {},
+        (["STACK=dev", "NAME=first", "DATA_SET=imagenet:3", "BUDGET=50", "JOB_ARGS=--no-follow"],
+         {},
          "-m jobs submit --stack dev --name first --data.asset imagenet:3 --budget 50 --no-follow"),
         (["NAME=first", "ARGS=--epochs 2"], {}, "-m trainer train --name first --epochs 2"),
         ([], {}, "-m trainer train"),
@@ -132,6 +134,23 @@ def test_a_document_names_only_targets_files_and_sections_that_exist(document):
         target = document.parent / link if link else document
         assert target.exists(), link
         assert not section or section in sections(target), f"{link}#{section}"
+
+
+def test_the_documents_pass_only_variables_that_their_targets_read():
+    line = r'(?:^    |`)make ([a-z-]+(?: [A-Z_]+=(?:"[^"]*"|[^\s`]+))+)'
+    commands = {c for page in DOCUMENTS for c in re.findall(line, page.read_text(), re.MULTILINE)}
+    assert len(commands) > 30
+    for command in commands:
+        target, *given = (word.partition("=")[0] for word in shlex.split(command))
+        asked = {
+            "targets": target,
+            "given": " ".join(set(given) - {"GPU", "PYTHON"}),
+            "stack": "1" if "STACK" in given else "",
+        }
+        options = [word for name, value in asked.items() for word in ("-v", f"{name}={value}")]
+        script = ["awk", *options, "-f", "scripts/unread-variables", "Makefile"]
+        unread = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert unread.stdout == "", f"make {command}: {unread.stdout}"
 
 
 def test_code_names_only_documents_that_exist():
@@ -236,3 +255,15 @@ def test_every_target_for_tests_that_may_be_skipped_must_run_one():
     chosen = [recipe for recipe in recipes if '-m "not' not in recipe]
     assert len(chosen) == 7
     assert all(recipe.startswith("$(MUST_RUN)") for recipe in chosen)
+
+
+@pytest.mark.parametrize("name", ["ml-trainer", "ml-jobs"])
+def test_the_installed_commands_are_those_of_the_modules(name):
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, function = scripts[name].partition(":")
+    code = f"import sys; sys.argv[1:] = ['--help']; from {module} import {function} as run; run()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"usage: python -m {module.removesuffix('.__main__')}" in done.stdout

@@ -32,7 +32,7 @@ score.init()
 image = Path(sys.argv[2]).read_bytes()
 forms = ("image", "images", "predictions", "outputs")
 questions = [score.Question([image] * (1 if form == "image" else 2), "ab", form) for form in forms]
-answers = [score.answer(score._model.signature, question) for question in questions]
+answers = [score.answer(score._model.values, question) for question in questions]
 Path(sys.argv[3]).write_text(json.dumps(dict(zip(forms, answers, strict=True))))
 """
 

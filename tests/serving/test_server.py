@@ -3,17 +3,19 @@
 import base64
 import io
 import json
+import signal
 import socket
 import struct
 import subprocess
 import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from PIL import Image
 
 from tests.serving.client import HOST, Load, ask, instances, multipart
-from tests.serving.conftest import MOST_IMAGES
+from tests.serving.conftest import MOST_IMAGES, READY_SECONDS
 from tests.trainer.support.browser import CHROMIUM, SCHEMES, look, needs_chromium
 
 pytestmark = pytest.mark.slow
@@ -41,7 +43,10 @@ def test_it_is_ready_only_when_a_worker_has_loaded_the_model_and_used_it(server)
 
 def test_all_held_out_digits_have_the_classes_of_predict_in_every_form(server, digits, predicted):
     images = digits.images
-    single = {name: ask(server.port, image).data["classes"] for name, image in images.items()}
+    # At once, so that requests share calls of the model.
+    with ThreadPoolExecutor(32) as clients:
+        answers = clients.map(lambda image: ask(server.port, image).data, images.values())
+        single = {name: found["classes"] for name, found in zip(images, answers, strict=True)}
     together = ask(server.port, *multipart(images)).data["images"]
     rows = ask(server.port, instances(list(images.values())), "application/json").data
     assert [entry["image"] for entry in together] == list(images)
@@ -207,6 +212,24 @@ def test_clients_that_stop_in_the_middle_keep_nobody_waiting(server, digits):
     for connection in (*silent, *begun):
         connection.close()
     assert ask(server.port, image).status == 200
+
+
+def test_a_worker_that_is_told_to_end_answers_what_it_has_accepted(server, digits, predicted):
+    right = {name: found[0]["class_name"] for name, found in predicted.items()}
+    oldest, end = server.master.children()[0], time.monotonic() + READY_SECONDS
+    ready = server.log.read_text().count("ready: ")
+    server.master.send_signal(signal.SIGTTIN)
+    while server.log.read_text().count("ready: ") == ready:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    with Load(server.port, digits.images, right, 16) as load:
+        while load.answered < 100:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        server.master.send_signal(signal.SIGTTOU)
+        oldest.wait(60)
+    assert (load.wrong, load.failed) == ([], [])
+    assert len(server.master.children()) == 2
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,8 @@ def test_dry_run_knows_the_size_of_the_embedded_data(digits_folder):
 def test_usage(run_here, args, status):
     found, out, err = run_here(*args)
     assert found == status
-    assert "python -m trainer COMMAND" in out + err
+    assert "python -m trainer prepare KIND" in out + err
+    assert "\n  prepare webdataset  " in out + err
 
 
 def test_the_help_lists_every_command_once_by_group(run_here):
@@ -115,7 +116,7 @@ def test_a_run_folder_holds_what_the_documents_say(workplace):
     names = {path.name for path in run.iterdir()}
     assert names == {
         *("config.json", "metrics.jsonl", "tblogs", "checkpoints", "result.json", "report.html"),
-        *("predictions.csv", "mistakes"),
+        *("predictions.csv", "mistakes", "evidence"),
     }
     assert (workplace / "runs" / "latest").resolve() == run.resolve()
     assert list((run / "tblogs").rglob("events.out.tfevents.*"))

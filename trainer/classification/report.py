@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, sqrt
 
-from common.page.parts import Block, Cell, Figure, Gallery, Section, Table, Tables, Text
+from common.page.parts import Block, Cell, Figure, Gallery, Plots, Section, Table, Tables, Text
+from common.page.plots import Scale, Series, plot
 from common.text import plural
+from trainer.classification.trust import Bin, bin_of, calibration_error, wilson
 from trainer.report.page import about_predictions, image_file, kept_image, missing, percent
 from trainer.report.run_data import Run, mapping
 
@@ -48,6 +50,8 @@ class PredictionCounts:
     """The most confident mistakes, in descending order of probability."""
     problem: str | None
     """Why an image is missing, if one could not be read when the run ended."""
+    bins: Mapping[int, Bin]
+    """Predictions by the bin of their probability; those without a number are left out."""
 
     def name(self, number: int) -> str:
         return self.names.get(number, str(number))
@@ -102,14 +106,20 @@ def read_predictions(run: Run) -> PredictionCounts | str:
     names: dict[int, str] = {}
     counts: Counter[tuple[int, int]] = Counter()
     wrong = []
+    bins: dict[int, Bin] = {}
     try:
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 label, predicted = int(row["label"]), int(row["predicted"])
                 counts[label, predicted] += 1
                 names[label], names[predicted] = row["label_name"], row["predicted_name"]
+                probabilities = float(row["probability"]), float(row["probability_of_label"])
+                if not isnan(probabilities[0]):
+                    number, right = bin_of(probabilities[0]), label == predicted
+                    bins[number] = bins.get(number, Bin(0, 0, 0.0)).plus(
+                        probabilities[0], right=right
+                    )
                 if label != predicted:
-                    probabilities = float(row["probability"]), float(row["probability_of_label"])
                     wrong.append((int(row["index"]), label, predicted, *probabilities))
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         return f"predictions.csv cannot be read ({type(error).__name__}: {error})."
@@ -125,7 +135,7 @@ def read_predictions(run: Run) -> PredictionCounts | str:
         names = dict(enumerate(map(str, known))) | names
     problem = noted[-1].get("problem")
     return PredictionCounts(
-        noted[-1]["step"], counts, names, chosen, str(problem) if problem else None
+        noted[-1]["step"], counts, names, chosen, str(problem) if problem else None, bins
     )
 
 
@@ -137,7 +147,62 @@ def sections(run: Run) -> list[Section]:
     facts = f"{plural(found.examples, 'held-out image')} after step {found.step:,};"
     confused = [Text(f"{facts} {found.wrong:,} wrong.", hint=True)]
     few = len(found.classes) <= MATRIX
-    return about_predictions([*confused, *(_matrix if few else _listed)(found)], _mistakes(found))
+    shown = about_predictions([*confused, *(_matrix if few else _listed)(found)], _mistakes(found))
+    return [Section("trust", "How far to trust it", _trust(found)), *shown]
+
+
+def _trust(found: PredictionCounts) -> list[Block]:
+    right, of = found.examples - found.wrong, found.examples
+    low, high = wilson(right, of)
+    blocks: list[Block] = [
+        Text(
+            f"{right / of:.2%} of {plural(of, 'held-out image')} are right. Another sample of this"
+            f" size would give {low:.2%} to {high:.2%} in 95 of 100 cases (Wilson's interval), if"
+            " its images were drawn in the same way."
+        )
+    ]
+    if not found.bins:
+        return blocks
+    error = calibration_error(found.bins)
+    ordered = [found.bins[number] for number in sorted(found.bins)]
+    rights = [(round(100 * b.mean), (*wilson(b.right, b.count), b.accuracy)) for b in ordered]
+    ranges = [(mean, (low, accuracy, high)) for mean, (low, high, accuracy) in rights]
+    drawn = plot(
+        "Probability and accuracy",
+        "fraction right, with its 95 % interval, by the mean probability of the predictions",
+        "probability in %",
+        [
+            Series("predictions", ranges),
+            Series(
+                "as probable as right",
+                [(percents, (percents / 100,) * 3) for percents in (0, 100)],
+                marked=False,
+                dashes="4 3",
+            ),
+        ],
+        scale=Scale(from_zero=True, percent=True),
+        from_zero=True,
+    )
+    rows = [
+        [percent(b.mean), percent(b.accuracy), percent(low), percent(high), f"{b.count:,}"]
+        for b in ordered
+        for low, high in [wilson(b.right, b.count)]
+    ]
+    surer = sum(b.probability for b in ordered) > sum(b.right for b in ordered)
+    return [
+        *blocks,
+        Text(
+            f"Its probabilities differ from its accuracy by {error:.2%} on average (expected"
+            f" calibration error): it is {'surer' if surer else 'less sure'} than it is right."
+        ),
+        *([Plots([drawn])] if drawn else []),
+        Table(
+            "Predictions by probability",
+            ("mean probability", "right", "from", "to", "images"),
+            rows,
+            "numbers",
+        ),
+    ]
 
 
 def _matrix(found: PredictionCounts) -> list[Block]:
@@ -180,17 +245,20 @@ def _listed(found: PredictionCounts) -> list[Block]:
                 ),
                 Table(
                     f"The {len(weakest)} classes with the lowest accuracy",
-                    ("class", "right", "images"),
-                    [
-                        [found.name(label), percent(found.accuracy(label)), f"{total:,}"]
-                        for label in weakest
-                        for total in [found.totals[label]]
-                    ],
+                    ("class", "right", "from", "to", "images"),
+                    [_weak(found, label) for label in weakest],
                     "numbers",
                 ),
             ]
         )
     ]
+
+
+def _weak(found: PredictionCounts, label: int) -> list[str | Cell | None]:
+    right, total = found.counts.get((label, label), 0), found.totals[label]
+    low, high = wilson(right, total)
+    shown = map(percent, (found.accuracy(label), low, high))
+    return [found.name(label), *shown, f"{total:,}"]
 
 
 def _mistakes(found: PredictionCounts) -> list[Block]:

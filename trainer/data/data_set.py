@@ -73,7 +73,7 @@ class DataSet:
 
 def write_embedded_if_missing(config: TrainConfig) -> None:
     """Write the embedded data set if the configuration uses it and it does not exist."""
-    folder = _folder(config)
+    folder = manifest_folder(config)
     embedded = EMBEDDED.get(config.data.source)
     if embedded and folder and not (folder / FILE_NAME).exists():
         load(embedded.prepare)(str(folder))
@@ -86,7 +86,7 @@ def load_data_set(config: TrainConfig) -> DataSet:
         DataError: The data are missing, or do not match their manifest.
         ConfigError: The data do not match the configuration.
     """
-    folder = _folder(config)
+    folder = manifest_folder(config)
     if folder is None:
         classes = config.model.classes or SYNTHETIC_CLASSES
         return DataSet(None, None, classes, config.data.synthetic_examples)
@@ -96,7 +96,8 @@ def load_data_set(config: TrainConfig) -> DataSet:
     return DataSet(manifest.folder(folder), manifest, len(manifest.classes), examples)
 
 
-def _folder(config: TrainConfig) -> Path | None:
+def manifest_folder(config: TrainConfig) -> Path | None:
+    """Return the folder of the manifest of a configuration; None for synthetic data."""
     if config.data.source == "synthetic":
         return None
     return Path(config.data.dir or f"data/{config.data.source}")

@@ -107,6 +107,12 @@ class RankData:
         return evaluation_batches(source, world.rank, world.size, size, self._threads)
 
     @property
+    def calibration(self) -> tf.data.Dataset:
+        """Batches of training images as an evaluation would see them."""
+        source, size = self._source("train"), self._config.batch_size
+        return evaluation_batches(source, self._world.rank, self._world.size, size, self._threads)
+
+    @property
     def validation_share(self) -> range:
         """Examples of the validation split in this rank's share."""
         return self._source("validation").share(self._world.rank, self._world.size)

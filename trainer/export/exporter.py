@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
 from common.errors import UserError
 from common.program import load
@@ -20,9 +21,11 @@ from trainer.checkpoints.format import Array, Tensors
 from trainer.checkpoints.snapshot import snapshot
 from trainer.data.data_set import load_data_set
 from trainer.errors import DataError
+from trainer.export.exported import Exported
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 from trainer.export.options import EXPORTERS, SavedModelOptions
 from trainer.export.saved_model import save_model
+from trainer.leaves import LEAVES
 from trainer.model.description import facts as network_facts
 from trainer.model.weights import load_model
 from trainer.own_code.code import CodeChoice, code_of_checkpoint
@@ -87,11 +90,15 @@ def export_run(options: SavedModelOptions) -> Path:
     )
     notes: list[str] = []
 
-    def add(folder: Path) -> None:
+    def add(folder: Path, model: keras.Model, serving: Serving) -> None:
+        exported = Exported(folder, run_folder.path, weights.record, model, serving, options)
         notes.extend(
-            f"; {load(exporter.write)(folder)}"
+            f"; {load(exporter.write)(exported)}"
             for exporter in EXPORTERS
-            if any(getattr(options, option.name, False) for option in fields(exporter.options))
+            if any(
+                getattr(options, option.name, option.default) != option.default
+                for option in fields(exporter.options)
+            )
         )
 
     folder = Path(options.output) if options.output else run_folder.path / FOLDER
@@ -100,6 +107,9 @@ def export_run(options: SavedModelOptions) -> Path:
     except (OSError, tf.errors.OpError) as error:
         raise UserError(f"{folder}: the export cannot be written: {error}") from error
     print(f"{folder}: SavedModel of {checkpoint.path}{''.join(notes)}")
+    for leaf in LEAVES:
+        if leaf.exported:
+            load(leaf.exported)(run_folder.path, folder)
     return folder
 
 
@@ -166,7 +176,7 @@ def write_export(
     weights: TrainedWeights,
     output: Path,
     top: int = TOP,
-    extra: Callable[[Path], None] | None = None,
+    extra: Callable[[Path, keras.Model, Serving], None] | None = None,
 ) -> None:
     """Write an export; an existing one is kept until the new one is complete.
 
@@ -174,7 +184,8 @@ def write_export(
         weights: Weights to export.
         output: Folder of the export.
         top: Number of classes that serving_default returns; at most all of them.
-        extra: Function that adds files to the new folder; if it raises, nothing is kept.
+        extra: Function that adds files to the new folder, given it and what its SavedModel was made
+            of; if it raises, nothing is kept.
 
     Raises:
         DataError: The folder contains something else.
@@ -189,9 +200,9 @@ def write_export(
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
-        same = _save_model(weights, scratch / SAVED_MODEL, top)
+        model, serving, same = _save_model(weights, scratch / SAVED_MODEL, top)
         if extra:
-            extra(scratch)
+            extra(scratch, model, serving)
         text = json.dumps(_facts(weights, top, same=same), indent=1, ensure_ascii=False)
         (scratch / FACTS).write_text(text + "\n", encoding="utf-8")
         _replace(scratch, output)
@@ -199,8 +210,12 @@ def write_export(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _save_model(weights: TrainedWeights, folder: Path, top: int) -> bool:
-    """Write the SavedModel; return whether its network is the one that was evaluated."""
+def _save_model(
+    weights: TrainedWeights, folder: Path, top: int
+) -> tuple[keras.Model, Serving, bool]:
+    """Write the SavedModel; return what it is made of, and whether its network is the one that was
+    evaluated.
+    """
     record = weights.record
     assert record.class_names is not None
     assert record.normalization is not None
@@ -215,7 +230,8 @@ def _save_model(weights: TrainedWeights, folder: Path, top: int) -> bool:
         top,
     )
     save_model(make_task(config, classes), model, folder, serving)
-    return code is None or code.is_of_run(getattr(model, "graph_digest", None))
+    same = code is None or code.is_of_run(getattr(model, "graph_digest", None))
+    return model, serving, same
 
 
 def _facts(weights: TrainedWeights, top: int, *, same: bool) -> dict[str, Any]:

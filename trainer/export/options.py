@@ -3,7 +3,7 @@
 from dataclasses import dataclass, make_dataclass
 from typing import Annotated, Literal
 
-from common.annotations import Positional
+from common.annotations import Bounds, Positional
 from trainer.config import Positive
 from trainer.leaves import LEAVES
 
@@ -26,6 +26,10 @@ class SavedModelOptions:
 
     top: Annotated[int, Positive] = 5
     """Classes that the model returns for each image; all of them if it has fewer."""
+
+    max_accuracy_loss: Annotated[float, Bounds(at_least=0, at_most=1)] = 0.01
+    """Largest difference between the results of the SavedModel and of a model of less precision on
+    the validation split, as a part of all images; with a larger one nothing is exported."""
 
     accept_changed_code: bool = False
     """Build your own network from the files of the builder as they are now, if they have changed;

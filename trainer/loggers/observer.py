@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from common.program import load
 from trainer.config import TrainConfig
@@ -12,6 +12,9 @@ from trainer.distributed.communicator import Communicator
 from trainer.distributed.request_listener import RequestListener
 from trainer.leaf import Exchanges
 from trainer.leaves import LEAVES
+
+if TYPE_CHECKING:
+    from trainer.checkpoints.writer import Saved
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,11 @@ class Observer:
 
     def add(self, event: str, step: int, values: Mapping[str, float]) -> None:
         """Note metrics of a step on rank 0, and return at once."""
+
+    def saved(self, checkpoint: "Saved") -> None:
+        """Note on rank 0 that a checkpoint is on disk, and return at once. It may be deleted again
+        once `CheckpointConfig.keep` newer ones are there.
+        """
 
     def limit_steps(self, step: int, count: int) -> int:
         """Return how many of `count` steps to take in one call, the same on all ranks."""

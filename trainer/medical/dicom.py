@@ -110,6 +110,7 @@ def _values(header: Any, page: int) -> np.ndarray[Any, Any]:
         RejectedError: They cannot be decoded.
     """
     pixels = _pydicom().pixels
+    _check_compression(header)
     with damage("cannot be decoded"):
         stored = pixels.pixel_array(header, index=page)
         if header.PhotometricInterpretation == "PALETTE COLOR":
@@ -117,6 +118,28 @@ def _values(header: Any, page: int) -> np.ndarray[Any, Any]:
         if stored.ndim == 2 and header.PhotometricInterpretation not in _GREY:
             raise RejectedError("has a photometric interpretation that is not supported")
         return np.asarray(pixels.apply_modality_lut(stored, header) if stored.ndim == 2 else stored)
+
+
+def _check_compression(header: Any) -> None:
+    """Check that a decoder for a file is installed: pydicom's plug-ins are those for uncompressed
+    pixels and RLE, and Pillow's for JPEG of 8 bits and JPEG 2000.
+
+    Raises:
+        RejectedError: None is.
+    """
+    with damage("has a damaged header"):
+        syntax = header.file_meta.TransferSyntaxUID
+        try:
+            available = _pydicom().pixels.get_decoder(syntax).is_available
+            words = f"as {syntax.name}"
+        except NotImplementedError:
+            # Not quoted, because it is text of the file.
+            available, words = False, "in an unknown way"
+    if not available:
+        raise RejectedError(
+            f"is compressed {words}, for which no decoder is installed; decompress it before, for"
+            " example by gdcmconv --raw"
+        )
 
 
 def _to_8_bits(

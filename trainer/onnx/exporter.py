@@ -1,4 +1,4 @@
-"""The signature `pixels` of an exported model as ONNX, verified against the SavedModel.
+"""The signature `pixels` of an exported model as ONNX, compared with the SavedModel.
 
 ONNX has no portable way to decode an image, so the input of the model is cropped pixels; it returns
 the probabilities of all classes.
@@ -18,10 +18,13 @@ import tensorflow as tf
 import tf2onnx
 
 from common.errors import UserError
+from trainer.export.exported import Exported, Probabilities
 from trainer.export.layout import SAVED_MODEL
 from trainer.export.saved_model import only_errors
+from trainer.onnx.quantize import BATCHES, quantize
+from trainer.tasks.task import Array
 
-FILE = "model.onnx"
+FILE, INT8_FILE = "model.onnx", "model-int8.onnx"
 OPSET = 17
 TOLERANCE = 1e-5
 """Largest accepted difference in a probability from the SavedModel."""
@@ -29,10 +32,36 @@ _BATCHES = (1, 4)
 """Batch sizes of the random images on which the models are compared."""
 
 
-def export(folder: Path) -> str:
-    """Write model.onnx into the folder of an export; return how it differs, see `write_onnx`."""
-    difference = write_onnx(folder / SAVED_MODEL, folder / FILE)
-    return f"{FILE} differs by at most {difference:.2g} in a probability"
+def export(exported: Exported) -> str:
+    """Write the models that the options ask for; return how they differ.
+
+    Raises:
+        UserError: A model differs too much from the SavedModel.
+    """
+    target = exported.folder / FILE
+    difference = write_onnx(exported.folder / SAVED_MODEL, target)
+    words = [f"{FILE} differs by at most {difference:.2g} in a probability"]
+    if exported.options.int8:
+        small = exported.folder / INT8_FILE
+        quantize(target, small, exported.validation.training_pixels(BATCHES))
+        words.append(exported.check(small, probabilities_of(small)))
+    if not exported.options.onnx:
+        target.unlink()
+        del words[0]
+    return "; ".join(words)
+
+
+def probabilities_of(file: Path, threads: int = 0) -> Probabilities:
+    """Load a model for CPUs; 0 threads are as many as there are cores."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
+
+    def probabilities(pixels: Array) -> Array:
+        (found,) = session.run(["probabilities"], {"pixels": pixels})
+        return np.asarray(found)
+
+    return probabilities
 
 
 def write_onnx(saved_model: Path, target: Path) -> float:
@@ -60,13 +89,12 @@ def write_onnx(saved_model: Path, target: Path) -> float:
 
 
 def _compare(file: Path, signature: Any, shape: tuple[int, ...]) -> float:
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    probabilities = probabilities_of(file)
     noise, largest = np.random.default_rng(0), 0.0
     for size in _BATCHES:
         pixels = noise.integers(0, 256, (size, *shape), np.uint8)
         expected = signature(pixels=tf.constant(pixels))["probabilities"].numpy()
-        (probabilities,) = session.run(["probabilities"], {"pixels": pixels})
-        difference = float(np.abs(probabilities - expected).max())
+        difference = float(np.abs(probabilities(pixels) - expected).max())
         # Written so that NaN fails as well.
         if not difference <= TOLERANCE:
             raise UserError(

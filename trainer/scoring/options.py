@@ -85,3 +85,12 @@ class ServeOptions:
 
     timeout: Annotated[float, Positive] = 30.0
     """Longest pause of a client in the middle of its request, in seconds; then it is refused."""
+
+    wait_ms: Annotated[float, Bounds(at_least=0, at_most=10)] = 10.0
+    """Longest time that a call of the model waits for other requests that are being read, so that
+    they share it, in milliseconds. A request that is alone waits for none. 0 calls the model for
+    each request alone."""
+
+    deadline: Annotated[float, Positive] = 30.0
+    """Longest time that a request waits for its call of the model to begin, in seconds; then it is
+    refused with status 503."""

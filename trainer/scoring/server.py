@@ -19,9 +19,11 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 SCRIPT: Final = _ROOT / "serving" / "score.py"
 PYTHON: Final = _ROOT / ".tools" / "serving" / "bin" / "python"
 """Python of the server's environment, which `make serve` installs."""
-THREADS: Final = "4"
-"""Threads of a worker: a health probe does not wait behind a request, nor a request behind a
-connection that a browser has opened in advance."""
+THREADS: Final = 4
+"""Threads of a worker that read requests or wait for answers: a health probe does not wait behind a
+request, nor a request behind a connection that a browser has opened in advance."""
+SHARING_THREADS: Final = 16
+"""The same if requests share calls of the model: as many can meet in a call."""
 _STUCK_SECONDS: Final = "300"
 """Time after which a worker that loads its model, or that a client keeps waiting before its
 request, is replaced; the default of the server."""
@@ -49,10 +51,11 @@ def serve(options: ServeOptions) -> None:
 
 def command(options: ServeOptions) -> list[str]:
     """Return the command line of the server: its own start-up would listen on all addresses."""
+    threads = SHARING_THREADS if options.wait_ms else THREADS
     return [
         *(str(PYTHON), "-m", "gunicorn", "azureml_inference_server_http.server.entry:app"),
         *("--bind", f"{options.host}:{options.port}"),
-        *("--workers", str(options.workers or cores()), "--threads", THREADS),
+        *("--workers", str(options.workers or cores()), "--threads", str(threads)),
         *("--timeout", _STUCK_SECONDS, "--access-logfile", "-"),
         *("--pythonpath", f"{SCRIPT.parent},{_ROOT}"),
         *("--log-config-json", str(SCRIPT.with_name("logging.json"))),
@@ -66,6 +69,8 @@ def variables(options: ServeOptions, saved_model: Path) -> dict[str, str]:
         "AZUREML_ENTRY_SCRIPT": str(SCRIPT),
         "AZUREML_MODEL_DIR": str(saved_model),
         "SCORE_TIMEOUT": str(options.timeout),
+        "SCORE_WAIT_MS": str(options.wait_ms),
+        "SCORE_DEADLINE": str(options.deadline),
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
 

@@ -110,6 +110,8 @@ class Reporter:
                 "seconds": dict(seconds),
             }
             self._folder.metrics.append("checkpoint", saved.step, values)
+            for observer in self.observers:
+                observer.saved(saved)
 
     def rolled_back(self, step: int, back: int, images: int, number: int) -> None:
         """Print that training was rolled back, and drop what was reported since that step.

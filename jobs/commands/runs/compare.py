@@ -143,10 +143,7 @@ def run(options: CompareOptions, outputs: PlatformOutputs, *, as_json: bool) -> 
     ]
     page = write_page(compared, Path(options.page).absolute(), console)
     differing = differences(compared)
-    known = [load(leaf.about_run) for leaf in LEAVES if leaf.about_run]
-    said = [
-        text for each in compared for about in known if (text := about(each, outputs)) is not None
-    ]
+    said = told_by_leaves(compared, outputs)
     console.answer(
         {
             "runs": [each.document() for each in compared],
@@ -157,6 +154,12 @@ def run(options: CompareOptions, outputs: PlatformOutputs, *, as_json: bool) -> 
         "\n".join(_lines(compared, differing, said, page)),
     )
     return 0
+
+
+def told_by_leaves(runs: Sequence[ComparedRun], outputs: PlatformOutputs) -> list[str]:
+    """Return what leaves know of runs, such as their estimates."""
+    known = [load(leaf.about_run) for leaf in LEAVES if leaf.about_run]
+    return [text for each in runs for about in known if (text := about(each, outputs)) is not None]
 
 
 def read_files(storage: Storage, keys: Sequence[str]) -> dict[str, dict[str, bytes]]:

@@ -14,8 +14,10 @@ from infra.outputs import PlatformOutputs
 from jobs.azure import costs
 from jobs.azure.costs import JobCost, JobCosts
 from jobs.azure.job_records import Job
-from jobs.azure.workspace import connect
+from jobs.azure.workspace import Workspace, connect
+from jobs.commands.runs.compare import ComparedRun, read_files, told_by_leaves
 from jobs.console import Console, table
+from jobs.errors import MissingError
 
 _TAG: Final = "tag:"
 
@@ -31,7 +33,13 @@ class CostOptions:
     days: Annotated[int, Bounds(at_least=1)] = 30
     """Count jobs that were submitted in the last so many days."""
 
+    estimates: bool = False
+    """Also tell what leaves know of the completed runs, such as estimate and outcome; with --by
+    run."""
+
     def __post_init__(self) -> None:
+        if self.estimates and self.by != "run":
+            raise ConfigError(["--estimates: pass it with --by run"])
         if self.by not in ("run", "week") and not self.by.startswith(_TAG):
             raise ConfigError([f"--by: {self.by!r} must be run, week or tag:NAME"])
 
@@ -45,6 +53,7 @@ def run(options: CostOptions, outputs: PlatformOutputs, *, as_json: bool) -> int
     console.note(f"looking up the times of {plural(len(jobs), 'job')}")
     found = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(jobs)
     groups = group(jobs, options.by)
+    said = _told(workspace, outputs, groups, found) if options.estimates else []
     console.answer(
         {
             "by": options.by,
@@ -60,10 +69,29 @@ def run(options: CostOptions, outputs: PlatformOutputs, *, as_json: bool) -> int
             ],
             **costs.document(total(found.values())),
             **costs.starts(found.values()),
+            "about": said,
         },
-        "\n".join(_lines(options, groups, found)),
+        "\n".join([*_lines(options, groups, found), *said]),
     )
     return 0
+
+
+def _told(
+    workspace: Workspace,
+    outputs: PlatformOutputs,
+    groups: Mapping[str, Sequence[Job]],
+    found: Mapping[str, JobCost],
+) -> list[str]:
+    """Return what leaves know of the runs that have files in storage."""
+    runs = []
+    for key, own in groups.items():
+        try:
+            files = read_files(workspace.storage, [key])[key]
+        except MissingError:
+            continue
+        attempts = sorted(own, key=lambda job: job.attempt.number if job.attempt else 0)
+        runs.append(ComparedRun(key, files, attempts, [found[job.name] for job in own]))
+    return told_by_leaves(runs, outputs)
 
 
 def group(jobs: Iterable[Job], by: str) -> dict[str, list[Job]]:

@@ -76,7 +76,7 @@ def test_an_answer_is_stored_with_its_date_and_then_precedes_what_is_recorded(tm
     assert after.find(SIZE, "Dedicated").source.title == "Azure Retail Prices API, eastus"
     assert after.find("Standard_ND96asr_v4", "Dedicated").amount == 27.197
     other = prices.known("westeurope", folder=tmp_path)
-    assert other.find(SIZE, "LowPriority").amount == 2.42352
+    assert other.find(SIZE, "LowPriority") is None
 
 
 def test_a_list_that_an_earlier_version_stored_has_the_price_of_spot(tmp_path):
@@ -143,7 +143,19 @@ def test_a_stored_list_is_read_as_it_was_written(tmp_path):
 
 
 def test_an_unreachable_list_is_named_with_what_happens_without_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(prices, "LIST", "http://127.0.0.1:9/prices")
     monkeypatch.setattr(prices, "RETRIES", 0)
-    with pytest.raises(UserError, match=r"cannot be read.*without --prices live"):
-        prices.ask("eastus", [SIZE], tmp_path)
+    with pytest.raises(UserError, match=r"cannot be read.*stored and recorded prices"):
+        prices.ask("eastus", [SIZE], tmp_path, address="http://127.0.0.1:9/prices")
+
+
+def test_an_answer_in_another_currency_than_was_asked_for_is_refused(tmp_path):
+    with pytest.raises(UserError, match="answered in USD, not in EUR"):
+        prices.ask("eastus", [SIZE], tmp_path, lambda _: ANSWER, currency="EUR")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stored_list_of_another_region_is_refused(tmp_path):
+    path = prices.ask("eastus", [SIZE], tmp_path, lambda _: ANSWER)
+    path.rename(prices.stored_file(tmp_path, "westeurope"))
+    with pytest.raises(UserError, match="has the prices of eastus"):
+        prices.known("westeurope", folder=tmp_path)

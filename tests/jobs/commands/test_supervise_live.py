@@ -210,7 +210,7 @@ def test_a_secret_that_cannot_be_read_ends_the_command_before_anything(live, cap
 
 @pytest.mark.parametrize("options", [[], ["--once", "--watch"]])
 def test_one_of_once_and_watch_is_required(options, capsys):
-    assert main(["supervise", *options]) == 1
+    assert main(["supervise", *options]) == 2
     assert "pass either --once or --watch" in capsys.readouterr().err
 
 

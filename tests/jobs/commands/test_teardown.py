@@ -122,7 +122,7 @@ def test_outputs_of_another_platform_than_pulumis_are_refused(stack):
 
 def test_nobody_who_could_be_asked_means_no(stack, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("dev\n"))
-    with pytest.raises(UserError, match="pass --yes True"):
+    with pytest.raises(UserError, match="pass --yes"):
         stack.tear_down(replace(YES, yes=False))
     assert stack.deletions() == []
 

@@ -324,7 +324,6 @@ def test_storage_that_refuses_names_what_is_needed(live, tmp_path, code, words):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({}, "FOLDER is missing"),
         ({"folder": "x", "to": "raw"}, "must be DATASTORE/PATH"),
         ({"folder": "x", "to": "raw/../up"}, "must be DATASTORE/PATH"),
         ({"folder": "x", "to": "attic/x"}, "unknown datastore 'attic'; choose from raw, prepared"),

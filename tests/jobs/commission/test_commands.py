@@ -6,10 +6,11 @@ import sys
 import pytest
 
 from common.errors import ConfigError
-from jobs.azure.job_records import Details, Job
+from jobs.azure.job_records import CANCELED_BY, Details, Job
 from jobs.commission.command import Commissioning
 from jobs.commission.facts import Fact, Record
-from jobs.commission.steps import CommissionOptions, Output, steps
+from jobs.commission.options import CommissionOptions
+from jobs.commission.steps import Output, steps
 from jobs.console import PLATFORM, Console
 from tests.jobs.support.platform import platform
 
@@ -26,15 +27,24 @@ sys.exit(3)
 class Workspace:
     """A workspace with one attempt of every run, or none, and its events."""
 
-    def __init__(self, status=None, events=()):
-        self.attempt, self.events = status, list(events)
+    def __init__(self, status=None, events=(), cancelled=0):
+        self.attempt, self.events, self.cancelled = status, list(events), cancelled
         self.jobs, self.storage, self.manager = self, self, self
         self.datastores = platform().datastores
 
     def attempts(self, run):
         if self.attempt is None:
             return ()
-        return (Job(f"{run}-r1", self.attempt, "gpu", 2, None, None, {"run": run}),)
+        tags = {"run": run}
+        gone = [
+            Job(f"{run}-r{number}", "Canceled", "gpu", 2, None, None,
+                {**tags, CANCELED_BY: "commission"})
+            for number in range(1, self.cancelled + 1)
+        ]  # fmt: skip
+        if self.attempt == "Canceled":
+            return tuple(gone)
+        last = f"{run}-r{self.cancelled + 1}"
+        return (*gone, Job(last, self.attempt, "gpu", 2, None, None, tags))
 
     def details(self, _):
         return Details(self.attempt)
@@ -138,6 +148,27 @@ def test_a_run_is_cancelled_once_it_trains_and_continued_by_the_same_submit(comm
     events = [{"event": "start", "step": 0}, {"event": "train", "step": 5, "time": 1.0}]
     commissioning(Workspace("Running", events)).run([STEPS["cancel"]])
     assert verbs(called) == ["cancel", "submit"]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "cancelled", "wanted"),
+    [
+        ("Completed", 1, ["follow"]),
+        ("Completed", 0, ["follow"]),
+        ("Running", 1, ["follow"]),
+        ("Canceled", 1, ["submit"]),
+    ],
+    ids=["continued and completed", "completed in one", "continues", "cancelled"],
+)
+def test_an_interrupted_cancel_submits_nothing_that_was_submitted_before(
+    attempt, cancelled, wanted, commissioning, answers, tmp_path
+):
+    found, called = answers
+    found |= {"follow": COMPLETED, "submit": COMPLETED}
+    made = commissioning(Workspace(attempt, cancelled=cancelled))
+    made._record.facts["cancel"] = Fact("begun", "")
+    made.run([STEPS["cancel"]])
+    assert verbs(called) == wanted
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,15 @@ def test_nothing_begins_above_the_cap(live, outputs, tmp_path, capsys):
     assert not list(tmp_path.rglob("facts.json"))
 
 
+def test_the_cap_is_one_over_all_calls_and_counts_what_was_spent(live, outputs, tmp_path, capsys):
+    done = begin(live, "gone-smoke", TRAINED, kind="smoke")
+    wait_for(lambda: status(live, done) == "Completed")
+    assert run(tmp_path, "--cap", "1000000", "--start-minutes", "1e9", "--yes") == 1
+    told = capsys.readouterr().err
+    assert "that were spent so far" in told
+    assert "more than --cap 1e+06" in told
+
+
 def test_only_what_was_different_is_run_again(live, outputs, tmp_path, capsys, monkeypatch):
     called = []
 
@@ -53,10 +62,10 @@ def test_only_what_was_different_is_run_again(live, outputs, tmp_path, capsys, m
 
     monkeypatch.setattr(Commissioning, "_call", call)
     monkeypatch.setattr(Commissioning, "_with_files", lambda _, __, output: output)
-    assert run(tmp_path, "--yes") == 1
+    assert run(tmp_path, "--yes", "--despite-check") == 1
     assert called == ["preflight", "submit", "check", "scaling", "plan"]
-    assert run(tmp_path, "--yes") == 0
+    assert run(tmp_path, "--yes", "--despite-check") == 0
     assert called[5:] == ["check"]
-    assert run(tmp_path, "--yes") == 0
+    assert run(tmp_path, "--yes", "--despite-check") == 0
     assert len(called) == 6
     assert "0.6 GB/s" in (tmp_path / "dev" / "gone" / "facts.html").read_text()

@@ -8,7 +8,8 @@ from common.errors import UserError
 from common.page.render import render
 from jobs.cli import COMMANDS, read_options
 from jobs.commission.facts import NOT_SEEN, Fact, Record, page_of, rows_of
-from jobs.commission.steps import RUNS, CommissionOptions, Output, preempted, steps
+from jobs.commission.options import RUNS, CommissionOptions
+from jobs.commission.steps import Output, preempted, steps
 from jobs.following.cluster_check_result import ClusterCheckResult
 from jobs.following.resubmit_policy import AttemptResult
 from jobs.scaling.measurement import run_key
@@ -36,7 +37,9 @@ def test_steps_cost_more_and_more_but_for_the_plan_of_what_was_measured():
     hours = [step.hours for step in ALL if step.name != "plan"]
     assert hours == sorted(hours)
     assert hours[0] == 0
-    assert [step.name for step in ALL if step.needed] == ["preflight", "smoke job"]
+    assert [step.name for step in ALL if step.needed] == [
+        "preflight", "data set", "smoke job", "cluster check",
+    ]  # fmt: skip
 
 
 def test_the_runs_that_a_teardown_deletes_are_those_of_the_steps():
@@ -76,6 +79,41 @@ def test_each_step_is_a_command_that_exists_with_options_that_it_knows(step):
     assert read_options(verb, own)
     assert COMMANDS[verb].program or "--" not in rest
     assert step.source.startswith("docs/")
+
+
+def test_the_data_set_is_read_before_anything_is_paid():
+    names = [step.name for step in ALL]
+    step = BY_NAME["data set"]
+    assert names.index("data set") < names.index("smoke job")
+    assert step.hours == step.node_hours(OPTIONS) == 0
+    assert step.command[:5] == (
+        "preflight", "--preset", "imagenet-ndv2", "--data.asset", "imagenet:3",
+    )  # fmt: skip
+
+
+def test_the_cost_of_a_step_counts_starts_and_idle_minutes_of_all_attempts():
+    check = BY_NAME["cluster check"]
+    beside = 2 * 3 * (15 + 2) / 60
+    assert check.node_hours(OPTIONS) == pytest.approx(check.hours + beside)
+    assert all(step.starts >= 3 for step in ALL if step.run or step.name == "scaling")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("submit", "timeout-hours=24"), ("submit", "nodes=4"), ("scaling", "attempts=9"),
+     ("scaling", "timeout_hours=24"), ("submit", "resubmit.attempts=9"), ("scaling", "nodes=8")],
+)  # fmt: skip
+def test_no_option_that_raises_the_cost_is_passed_through(option, value):
+    with pytest.raises(UserError, match=f"--{option}: .* decides what a step costs"):
+        CommissionOptions(**{option: (value,)})
+    assert CommissionOptions(**{option: ("poll-seconds=1",)})
+
+
+def test_a_failed_check_stops_what_costs_more_unless_it_is_expected_to_fail():
+    freely = CommissionOptions(despite_check=True)
+    needed = {step.name: step.needed for step in steps(freely, (), {})}
+    assert not needed["cluster check"]
+    assert needed["smoke job"]
 
 
 def test_a_run_ends_as_its_command_says():
@@ -215,5 +253,9 @@ def test_the_page_shows_expected_and_found_and_what_nobody_has_seen():
     assert rows["plan"].verdict == ""
     page = page_of("dev", "ws", list(rows.values()))
     html = render("jobs.commission", "facts.html", page=page)
-    for words in ("&lt;below&gt;", "guesses that were wrong: scaling", "2 of 9 steps seen"):
+    for words in (
+        "&lt;below&gt;",
+        "guesses that were wrong: scaling",
+        "2 of 10 steps seen, ? spent",
+    ):
         assert words in html

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import ConfigError
-from jobs.estimate.advice import ENDS, Wish, hours_of, money_of, pareto, read_deadline
+from jobs.estimate.choosing.advice import ENDS, Wish, hours_of, money_of, pareto, read_deadline
 from jobs.estimate.forecast import Choice
 from jobs.throughput import Span
 from tests.jobs.estimate.support import NDV2
@@ -59,7 +59,9 @@ def test_the_front_is_all_that_nothing_beats(found, end):
         assert beaten == ((hours_of(choice, end), money_of(choice, end)) not in places)
 
 
-@pytest.mark.parametrize(("text", "hours"), [("2h", 2), ("1.5 h", 1.5), ("90min", 1.5)])
+@pytest.mark.parametrize(
+    ("text", "hours"), [("2h", 2), ("1.5 h", 1.5), ("90min", 1.5), ("30d", 720)]
+)
 def test_a_deadline_is_read(text, hours):
     assert read_deadline(text) == hours
 

@@ -38,25 +38,32 @@ def test_node_hours_and_cost_are_compared_with_the_forecast(tmp_path, monkeypatc
     for hours, place in ((0.5, "below"), (node_hours, "inside"), (50.0, "above")):
         line = about_run(completed(hours), STACK)
         assert line.startswith(f"a: estimated: {node_hours:.2f} node hours (")
-        assert f"assumed; was: {hours:.2f} node hours, {place} the range, {hours * 20:,.2f}" in line
+        steps = f"published, {STEPS:,} steps; was: {hours:.2f} node hours, {place} the range"
+        assert f"{steps}, {hours * 20:,.2f}" in line
     file = tmp_path / throughput.FOLDER / "dev" / "new" / throughput.FILE
     throughput.append(file, point(1, 3000.0, at="2026-11-23"))
-    assert ", measured; was: " in about_run(completed(), STACK)
+    assert ", measured, " in about_run(completed(), STACK)
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        completed(config=replace(RECIPE, max_steps=5), steps=5),
         completed(config=parse_train(["--model.depth", "18", "--preset", "imagenet-ndv2"])),
         completed(**{"result.json": None}),
         completed(**{"config.json": {"config": {}}}),
         replace(completed(), jobs=[]),
     ],
-    ids=["part of a run", "network", "not completed", "unreadable", "no jobs"],
+    ids=["network", "not completed", "unreadable", "no jobs"],
 )
 def test_nothing_is_said_of_a_run_without_an_estimate(other):
     assert about_run(other, STACK) is None
+
+
+def test_a_run_that_ended_early_is_compared_with_an_estimate_of_its_own_steps():
+    line = about_run(completed(0.1, replace(RECIPE, max_steps=100), steps=100), STACK)
+    assert "100 steps; was: 0.10 node hours" in line
+    hours = float(line.split("estimated: ")[1].split(" ")[0])
+    assert hours < 0.2
 
 
 def test_a_run_is_compared_only_with_the_stack_that_it_ran_on():
@@ -69,6 +76,7 @@ def test_what_is_expected_of_a_measurement_has_the_limits_of_what_it_reads():
     synthetic, stored = (expected(RECIPE, cluster, 8, data) for data in ("synthetic", "x:1"))
     assert synthetic.one_gpu == stored.one_gpu > 0
     assert stored.images_per_s.high <= synthetic.images_per_s.high
+    assert expected(replace(RECIPE, batch_size=2), cluster, 1, "synthetic").images_per_s is None
     assert "GPUs alone" in expected(RECIPE, STACK.clusters["cpu"], 1, "synthetic").reason
     other = parse_train(["--model.width", "8"])
     assert "does not predict" in expected(other, cluster, 1, "synthetic").reason

@@ -88,7 +88,7 @@ def assigned(azure, principal=None):
 def test_without_a_terminal_nothing_is_created_unless_confirmed(azure, capsys):
     assert main(["backend", "--stack", "dev"]) == UserError.exit_code
     said = capsys.readouterr()
-    assert "--yes True" in said.err
+    assert "--yes" in said.err
     assert "storage account without keys" in said.out
     assert changes(azure) == []
 

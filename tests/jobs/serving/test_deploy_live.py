@@ -208,10 +208,10 @@ def test_a_model_outside_the_default_account_is_refused(live, capsys):
     ("options", "error", "why"),
     [
         ({"model": "none:1"}, MissingError, "none:1: is not registered"),
-        ({"model": "digits"}, SpecError, "must be NAME:VERSION"),
+        ({"model": "digits"}, ConfigError, "must be NAME:VERSION"),
         ({"endpoint": "X"}, SpecError, "--endpoint: 'X'"),
         ({"size": "Standard_X1"}, SpecError, "no Standard_X1"),
-        ({"instances": 2, "max_instances": 1}, SpecError, "less than --instances"),
+        ({"instances": 2, "max_instances": 1}, ConfigError, "less than --instances"),
         ({"instances": 300}, UserError, "Not enough quota"),
         ({"images": ("missing.png",)}, UserError, "cannot be read"),
     ],

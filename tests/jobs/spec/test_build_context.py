@@ -87,7 +87,14 @@ def test_a_second_lock_is_refused(repository):
 
 def test_the_image_of_endpoints_has_the_scoring_script_and_nothing_of_jobs():
     contents = build_context(ROOT, "serving").contents
-    served = {"score.py", "segmentation.py", "page.html", "access_log.py", "logging.json"}
+    served = {
+        "score.py",
+        "batching.py",
+        "segmentation.py",
+        "page.html",
+        "access_log.py",
+        "logging.json",
+    }
     assert set(contents) == {"Dockerfile", LOCK, TREATMENT, *served}
     assert contents[TREATMENT] == (ROOT / TREATMENT).read_bytes()
     assert contents["score.py"] == (ROOT / "serving" / "score.py").read_bytes()

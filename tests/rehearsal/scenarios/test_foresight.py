@@ -82,7 +82,8 @@ def commission(platform, tmp_path_factory):
     uploaded = cloud.jobs("upload", folder, "--to", "prepared/digits", "--json", repository=clone)
     asset = json.loads(uploaded.out)["asset"]
     return (
-        *("commission", "--data", asset, "--steps", "2000", "--cap", "50", "--json"),
+        *("commission", "--data", asset, "--steps", "2000", "--cap", "90", "--json"),
+        "--despite-check",
         *("--training", *SMALL, "--submit", POLL, "resubmit.backoff-seconds=1"),
         *("--scaling", *SWEEP),
     )
@@ -94,7 +95,8 @@ def test_a_plan_rests_on_what_was_measured_even_if_nodes_of_a_point_are_lost(pla
     def plan():
         return bases(cloud.jobs("plan", "--json", *NODES, "--", *PROGRAM, repository=clone))
 
-    assert plan() == {1: "published", 2: "assumed"}
+    # Nothing is said of so small a batch before it is measured.
+    assert plan() == {1: "?", 2: "?"}
     sweep = cloud.start(
         "scaling", "--name", "first", *NODES, "--yes", *flags(SWEEP), "--", *PROGRAM,
         repository=clone,
@@ -103,7 +105,6 @@ def test_a_plan_rests_on_what_was_measured_even_if_nodes_of_a_point_are_lost(pla
     cloud.azure.admin.preempt(job=running_on_two_nodes(cloud))
     assert sweep.wait() == 0, sweep.words
     assert "PreemptionError" in sweep.out
-    assert "below the predicted" in sweep.out
     page = (clone / "scaling" / "dev" / "first" / "scaling.html").read_text()
     assert page.count("<svg") == 2
     assert plan() == {1: "measured", 2: "measured"}
@@ -125,9 +126,10 @@ def test_a_platform_is_commissioned_and_the_page_says_what_was_different(platfor
     assert states == {
         "preflight": ("as expected", "right"),
         "smoke job": ("as expected", "right"),
-        # Nobody has InfiniBand here, and a CPU is slower than what is predicted of a GPU.
+        "data set": ("as expected", ""),
+        # Nobody has InfiniBand here, and of so small a batch nothing is predicted.
         "cluster check": ("different", "right"),
-        "scaling": ("different", "wrong"),
+        "scaling": ("as expected", "not seen"),
         "plan": ("as expected", ""),
         "training": ("as expected", "right"),
         "rank killed": ("as expected", "right"),
@@ -135,7 +137,8 @@ def test_a_platform_is_commissioned_and_the_page_says_what_was_different(platfor
         "pre-emption": ("not seen", "not seen"),
     }, found
     page = (clone / "commission" / "dev" / "first" / "facts.html").read_text()
-    assert "guesses that were wrong: scaling" in page
+    assert "different from what was expected: cluster check" in page
+    assert " USD spent" in page
 
     before = cloud.job_names()
     patiently(cloud.start(*commission, "--yes", "--", *PROGRAM, repository=clone))

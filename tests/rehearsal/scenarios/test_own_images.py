@@ -1,7 +1,7 @@
 """From a folder of images to a registered model on a private stack, as the page has it.
 
-The network is a tiny one, as the nodes of the simulator have no GPUs; the options are in their place
-on the page's own command line.
+The network is a tiny one, as the nodes of the simulator have no GPUs: its options replace those of
+the page's command line.
 """
 
 import json
@@ -27,10 +27,11 @@ pulumi login file://$HOME/pulumi-state
 pulumi stack init dev
 make configure STACK=dev
 pulumi config set --stack dev --path people.scientists {SCIENTISTS}
+pulumi config set --stack dev --path people.publishers {SCIENTISTS}
 pulumi config set --stack dev --path budget.start $(date +%Y-%m-01)
 make up STACK=dev YES=1
 """
-"""What the page asks for: a private stack, and a group of scientists."""
+"""What the page asks for: a private stack, and a group of scientists who publish as well."""
 TINY = (
     "--model.depth 18 --model.width 4 --model.image-size 16 --compute.precision float32"
     " --compute.xla False --exchange.infiniband False --epochs 2 --batch-size 2 --data.streams 4"

@@ -120,6 +120,61 @@ def test_levels_are_those_of_the_modality_and_the_same_for_all(tmp_path):
     assert (clipped == np.clip(inside + 0.5, 0, 255).astype(np.uint8)).all()
 
 
+def compressed(values, syntax):
+    """A DICOM file in a compressed transfer syntax: RLE, or a format that Pillow writes."""
+    from pydicom import dcmread, uid
+    from pydicom.encaps import encapsulate
+
+    file = dcmread(io.BytesIO(dicom(values, bits=8 if values.dtype == np.uint8 else 12)))
+    if syntax == "RLELossless":
+        file.compress(uid.RLELossless, values)
+    else:
+        buffer = io.BytesIO()
+        if syntax == "JPEGBaseline8Bit":
+            file.BitsAllocated = 8
+            Image.fromarray(values).save(buffer, "JPEG", quality=95)
+        else:
+            Image.fromarray(values).save(buffer, "JPEG2000", no_jp2=True)
+        file.PixelData = encapsulate([buffer.getvalue()])
+        file["PixelData"].VR, file["PixelData"].is_undefined_length = "OB", True
+        file.file_meta.TransferSyntaxUID = getattr(uid, syntax)
+    written = io.BytesIO()
+    file.save_as(written)
+    return written.getvalue()
+
+
+@needs_pydicom
+@pytest.mark.parametrize("syntax", ["RLELossless", "JPEG2000Lossless"])
+def test_lossless_compression_changes_no_pixel(tmp_path, syntax):
+    files = {"1.dcm": dicom(ramp()), "2.dcm": compressed(ramp(), syntax)}
+    prepare(folder(tmp_path, files), tmp_path / "out")
+    found = stored(tmp_path / "out")
+    assert (found["a/1.dcm"] == found["a/2.dcm"]).all()
+    assert len(np.unique(found["a/2.dcm"])) == 256
+
+
+@needs_pydicom
+def test_jpeg_of_8_bits_is_read_by_pillow(tmp_path):
+    image = ramp(255, np.uint8)
+    file = compressed(image, "JPEGBaseline8Bit")
+    prepare(folder(tmp_path, {"1.dcm": file, "2.dcm": file}), tmp_path / "out")
+    found = stored(tmp_path / "out")["a/1.dcm"].astype(int)
+    assert np.abs(found - image).max() <= 4
+
+
+@needs_pydicom
+def test_a_compression_without_a_decoder_is_rejected_by_its_name(tmp_path):
+    known = compressed(ramp(), "JPEG2000Lossless")
+    files = {f"plain-{number}.dcm": dicom(ramp()) for number in range(20)}
+    # As long as the syntax that they replace.
+    for name, other in (("3.dcm", b"80"), ("4.dcm", b"99")):
+        files[name] = known.replace(b"1.2.840.10008.1.2.4.90", b"1.2.840.10008.1.2.4." + other)
+    prepare(folder(tmp_path, files), tmp_path / "out", max_rejected="4", held_out=0.3)
+    reasons = {row[1]: row[-1] for row in rejected(tmp_path / "out")}
+    assert "is compressed as JPEG-LS Lossless" in reasons["a/3.dcm"]
+    assert "is compressed in an unknown way" in reasons["a/4.dcm"]
+
+
 @needs_pydicom
 def test_the_window_of_a_file_is_used_if_asked_for(tmp_path):
     source = folder(tmp_path, {"1.dcm": dicom(ramp(), window=(1000, 400)), "2.dcm": dicom(ramp())})

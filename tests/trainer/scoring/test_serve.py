@@ -43,6 +43,9 @@ def test_the_server_listens_on_this_machine_only_and_gets_the_model(executed, ex
 
 def test_a_run_without_an_export_is_told_how_to_make_one(executed, tmp_path, capsys):
     assert cli.main(["serve", "--run", str(tmp_path)]) == 4
+    assert f"{tmp_path} is not a run folder" in capsys.readouterr().err
+    (tmp_path / "config.json").touch()
+    assert cli.main(["serve", "--run", str(tmp_path)]) == 4
     err = capsys.readouterr().err
     assert f"to make it, run: python -m trainer export --run {tmp_path}" in err
     assert executed == []
@@ -70,3 +73,11 @@ def test_all_cores_answer_unless_a_number_is_given(monkeypatch):
     monkeypatch.setattr(server, "cores", lambda: 7)
     command = server.command(ServeOptions())
     assert command[command.index("--workers") + 1] == "7"
+
+
+def test_a_process_has_more_threads_if_requests_share_calls(executed, export):
+    for wait, threads in ((0.0, "4"), (10.0, "16")):
+        options = ServeOptions(wait_ms=wait)
+        command = server.command(options)
+        assert command[command.index("--threads") + 1] == threads
+        assert server.variables(options, export)["SCORE_WAIT_MS"] == str(wait)

@@ -218,7 +218,11 @@ def inject(watched, fault, chance):
         watched.require(watched.trains, RESUME_TIMEOUT_SECONDS, "it trains")
         time.sleep(chance.uniform(0.0, 1.5))
         phase = fault.phase
-        watched.require(lambda: _reached(watched, phase), RESUME_TIMEOUT_SECONDS, f"it reaches the phase {phase}")
+        watched.require(
+            lambda: _reached(watched, phase),
+            RESUME_TIMEOUT_SECONDS,
+            f"it reaches the phase {phase}",
+        )
     pid = watched.target(fault.target)
     if pid is None:
         return None

@@ -1,9 +1,12 @@
 """The segments of a JPEG (ITU-T T.81, annex B)."""
 
 import re
+import struct
+import threading
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainer.data.intake.colour_profile import colours_only
 from trainer.data.intake.segments import (
@@ -24,8 +27,22 @@ from trainer.data.intake.segments import (
 
 _SCAN_END: Final = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 """A marker that is not part of entropy-coded data."""
-_WINDOW: Final = 1 << 16
-"""Bytes of entropy-coded data that are searched at once."""
+_WINDOW: Final = 1 << 17
+"""Bytes of entropy-coded data that are searched at once: they fit into the cache of a core."""
+
+
+class _Scratch(threading.local):
+    """Memory of a thread for a window. If each image got its own, its pages would be returned to
+    the system each time.
+    """
+
+    def __init__(self) -> None:
+        self.marks: NDArray[np.bool_] = np.empty(_WINDOW, bool)
+
+
+_scratch: Final = _Scratch()
+_HEAD: Final = struct.Struct(">BBH")
+"""The head of a segment: 0xFF, the marker, and a length that includes itself."""
 _MARKER: Final = re.compile(rb"\xff[^\x00\xff]")
 _START, _END, _SCAN = 0xD8, 0xD9, 0xDA
 _ALONE: Final = frozenset({0x01, *range(0xD0, 0xD8)})
@@ -57,9 +74,12 @@ def cuts(data: bytes) -> Cuts:
     """
     found, profile, at, size = Cuts(), _Profile(), 2, len(data)
     for _ in range(MAX_SEGMENTS):
-        if at + 4 > size or data[at] != 0xFF or data[at + 1] in (0x00, 0xFF):
+        # One call for all bytes of a head: this loop takes a third of the time of all.
+        first, marker, length = _HEAD.unpack_from(data, at) if at + 4 <= size else (0, 0, 0)
+        if first != 0xFF or marker in (0x00, 0xFF):
             at = _next_marker(data, at, found)
-        marker = data[at + 1]
+            marker = data[at + 1]
+            length = data[at + 2] << 8 | data[at + 3] if at + 4 <= size else 0
         if marker == _END:
             _cut_rest(data, at + 2, found)
             profile.close(found)
@@ -67,7 +87,7 @@ def cuts(data: bytes) -> Cuts:
         if marker in _ALONE:
             at += 2
             continue
-        end = at + 2 + (data[at + 2] << 8 | data[at + 3]) if at + 4 <= size else 0
+        end = at + 2 + length
         if not at + 4 <= end <= size or marker == _START or marker < 0xC0:
             raise BrokenSegmentsError("has a damaged segment")
         if marker == _SCAN:
@@ -100,11 +120,15 @@ def _scan_end(data: bytes, at: int) -> int:
     Raises:
         BrokenSegmentsError: No marker follows.
     """
-    # As NumPy finds it, this takes a third of the time of the regular expression, which is needed
-    # only if there are restart markers.
-    for begin in range(at, len(data) - 1, _WINDOW):
-        codes = np.frombuffer(data, np.uint8, min(_WINDOW + 1, len(data) - begin), begin)
-        marked = (codes[:-1] == 0xFF) & (codes[1:] != 0)
+    # Two passes of NumPy take a fifth of the time of the regular expression, which is needed only
+    # if there are restart markers.
+    codes, last = np.frombuffer(data, np.uint8), len(data) - 1
+    for begin in range(at, last, _WINDOW):
+        end = min(begin + _WINDOW, last)
+        marked = _scratch.marks[: end - begin]
+        np.equal(codes[begin:end], 0xFF, out=marked)
+        # True, which is 1, stays where a byte that is not 0 follows.
+        np.minimum(marked.view(np.uint8), codes[begin + 1 : end + 1], out=marked.view(np.uint8))
         first = int(marked.argmax())
         if marked[first]:
             match = _SCAN_END.search(data, begin + first)

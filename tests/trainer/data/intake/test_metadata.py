@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
 from tests.trainer.support.data_sets.planted import chunk, pixels, planted, profile, saved, segment
+from trainer.data.intake import jpeg
 from trainer.data.intake.colour_profile import colours_only
 from trainer.data.intake.metadata import BrokenSegmentsError, kinds, strip
 
@@ -167,3 +168,13 @@ def test_what_exiftool_reads_has_no_text(tmp_path):
     assert made.found_in(json.dumps(after).encode()) == []
     groups = {key.partition(":")[0] for one in after for key in one}
     assert not {group for group in groups if group.startswith(("IFD", "XMP", "IPTC", "Photoshop"))}
+
+
+@pytest.mark.parametrize("restarts", [b"", b"\xff\xd3"])
+@pytest.mark.parametrize("beyond", [-2, -1, 0, 1])
+def test_the_end_of_a_long_scan_is_found_wherever_windows_meet(beyond, restarts):
+    scan = b"\xff\xda\x00\x03\x00" + restarts
+    codes = b"\x12\xff\x00".ljust(2 * jpeg._WINDOW + beyond - len(restarts), b"\x34")
+    image = b"\xff\xd8" + scan + codes + b"\xff\xd9"
+    stripped = strip(image + b"behind")
+    assert (stripped.data, stripped.removed) == (image, ("bytes after the image",))

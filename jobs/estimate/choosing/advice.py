@@ -13,7 +13,7 @@ End = Literal["middle", "high"]
 """Whether a limit holds by the middle of the range, or even at its slow end."""
 
 ENDS: Final[dict[End, str]] = {"high": "even at the slow end", "middle": "by the middle"}
-_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min)")
+_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min)")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Wish:
 
     def __str__(self) -> str:
         if self.hours is not None:
-            return f"cheapest within {self.hours:g} h"
+            return f"cheapest within {self.hours:.3g} h"
         return "" if self.money is None else f"fastest within {self.money:,.2f}"
 
     def advice(self, choices: Sequence[Choice], end: End) -> "Advice":
@@ -68,15 +68,16 @@ class Advice:
 
 
 def read_deadline(text: str) -> float:
-    """Return the hours of a text such as 2h, 1.5h or 90min.
+    """Return the hours of a text such as 2h, 30d or 90min.
 
     Raises:
         ConfigError: It is no such text, or not above 0.
     """
     found = _TIME.fullmatch(text.strip())
-    hours = float(found[1]) / (60 if found[2] == "min" else 1) if found else 0.0
+    factor = {"d": 24.0, "h": 1.0, "min": 1 / 60}
+    hours = float(found[1]) * factor[found[2]] if found else 0.0
     if hours <= 0:
-        raise ConfigError([f"--deadline: {text!r} must be a time such as 2h, 1.5h or 90min"])
+        raise ConfigError([f"--deadline: {text!r} must be a time such as 2h, 30d or 90min"])
     return hours
 
 

@@ -1,0 +1,1 @@
+"""Which choice to take, for one run or for many."""

@@ -1,0 +1,50 @@
+"""Numbers with their grounds: formula, source and date. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from jobs.estimate.back_test import Key
+from jobs.estimate.fit import Value
+from jobs.estimate.published import Measurement
+from jobs.throughput import Span
+
+Basis = Literal["measured", "published", "assumed", "?"]
+"""measured: by measured points; published: by measurements of this GPU with this kind of software;
+assumed: of this GPU there are none, or with other software alone; ?: not known."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where a number comes from."""
+
+    name: str
+    value: str
+    formula: str = ""
+    source: str = ""
+    """With its date."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Throughput before anything of the input limits it."""
+
+    images_per_s: Span
+    single_node: float
+    """Images/s of one node, in the middle."""
+    one_gpu: float
+    """Images/s of one GPU, in the middle."""
+    basis: Basis
+    key: Key
+    """Class of the prediction."""
+    grounds: tuple[Ground, ...]
+
+
+def median_of(value: Value) -> str:
+    return f"median of {len(value.rows)} measurements: {value.of}"
+
+
+def sources(rows: Sequence[Measurement], limit: int = 4) -> str:
+    found = list(dict.fromkeys(f"{row.source} ({row.date})" for row in rows))
+    more = f"; and {len(found) - limit} more in jobs/estimate/measurements.csv"
+    return "; ".join(found[:limit]) + (more if len(found) > limit else "")

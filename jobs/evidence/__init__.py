@@ -1,0 +1,1 @@
+"""Statements of runs, on models that are registered and deployed."""

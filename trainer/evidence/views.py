@@ -1,0 +1,236 @@
+"""Two views of the statements of a run, for other tools: a machine-learning bill of materials
+(CycloneDX 1.6, https://cyclonedx.org/docs/1.6/json/) and a model card with the metadata of Hugging
+Face (https://huggingface.co/docs/hub/model-cards). Both only repeat what was stated.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from common.files import write_atomically
+from common.text import plural
+from trainer.errors import CheckpointError
+from trainer.evidence.options import DescribeModelOptions
+from trainer.evidence.statements import FOLDER, Statement, read_statements
+from trainer.leaves import metrics_in
+
+BOM, CARD = "bom.cdx.json", "README.md"
+_TASKS: Final = {"classification": "image-classification"}
+"""Names of tasks on the Hub, where they differ from ours by more than the prefix image-."""
+
+
+def describe_model(options: DescribeModelOptions) -> None:
+    """Write both views, and print their paths.
+
+    Raises:
+        CheckpointError: The run has no statement about a start.
+    """
+    run = Path(options.run).resolve()
+    statements = list(read_statements(run / FOLDER))
+    if not any(one.kind == "start" for one in statements):
+        raise CheckpointError(
+            f"{options.run}: has no statements in {FOLDER}/; a run writes them with"
+            " --evidence.chain True"
+        )
+    folder = Path(options.output) if options.output else run / FOLDER / "views"
+    bom = json.dumps(bill_of_materials(run.name, statements), indent=1) + "\n"
+    for name, text in ((BOM, bom), (CARD, model_card(run.name, statements))):
+        write_atomically(folder / name, text)
+        print(folder / name)
+
+
+def bill_of_materials(name: str, statements: Sequence[Statement]) -> dict[str, Any]:
+    """Return a CycloneDX document: the model, its data set, its code and the packages.
+
+    Args:
+        name: Name of the run.
+        statements: Its statements, at least one of them about a start.
+    """
+    start, head = _newest(statements, "start"), statements[-1]
+    assert start is not None
+    stated = start.predicate
+    data = stated["data"]
+    packages = [
+        {
+            "type": "library",
+            "bom-ref": f"pkg:pypi/{package}@{version}",
+            "name": package,
+            "version": version,
+            "purl": f"pkg:pypi/{package}@{version}",
+        }
+        for package, version in sorted(stated["packages"]["versions"].items())
+    ]
+    code = {
+        "type": "application",
+        "bom-ref": "code",
+        "name": "trainer",
+        "version": stated["code"]["version"],
+        "hashes": _hashes(stated["code"]["sha256"]),
+    }
+    data_set = {
+        "type": "data",
+        "bom-ref": "data",
+        "name": _data_name(start),
+        "version": data["version"],
+        "hashes": _hashes(data["sha256"]),
+        "data": [
+            {
+                "type": "dataset",
+                "name": _data_name(start),
+                "contents": {"properties": _properties({"shards": len(data["shards"])})},
+            }
+        ],
+    }
+    # The digest of the newest statement covers all others, so the document has one identity.
+    serial = uuid.uuid5(uuid.NAMESPACE_URL, f"urn:sha256:{head.digest}")
+    return {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{serial}",
+        "version": 1,
+        "metadata": {
+            "timestamp": head.predicate["time"],
+            "component": _model(name, statements, start),
+            "properties": _properties(
+                {
+                    "evidence:statements": len(statements),
+                    "evidence:sha256": head.digest,
+                    "evidence:signed": str(bool(head.signatures)).lower(),
+                }
+            ),
+        },
+        "components": [data_set, code, *packages],
+        "dependencies": [
+            {"ref": "model", "dependsOn": ["data", "code"]},
+            {"ref": "code", "dependsOn": [one["bom-ref"] for one in packages]},
+            {"ref": "data"},
+            *({"ref": one["bom-ref"]} for one in packages),
+        ],
+    }
+
+
+def _model(name: str, statements: Sequence[Statement], start: Statement) -> dict[str, Any]:
+    config = start.predicate["configuration"]["config"]
+    export, checkpoint = _newest(statements, "export"), _newest(statements, "checkpoint")
+    made = export or checkpoint
+    hashed = next(iter(checkpoint.subjects.values())) if checkpoint else None
+    card: dict[str, Any] = {
+        "modelParameters": {
+            "approach": {"type": "supervised"},
+            "task": _task(start),
+            "architectureFamily": "convolutional neural network",
+            "modelArchitecture": str(config["model"].get("builder") or config["model"]["network"]),
+            "datasets": [{"ref": "data"}],
+        }
+    }
+    measured = _metrics(statements)
+    if measured:
+        card["quantitativeAnalysis"] = {
+            "performanceMetrics": [
+                {"type": key, "value": f"{value}", "slice": "validation"}
+                for key, value in measured.items()
+            ]
+        }
+    files = export.subjects if export else {}
+    return {
+        "type": "machine-learning-model",
+        "bom-ref": "model",
+        "name": name,
+        "version": f"step-{made.predicate['step']}" if made else "step-0",
+        "hashes": _hashes(hashed),
+        "modelCard": card,
+        "properties": _properties({f"sha256:{path}": value for path, value in files.items()}),
+    }
+
+
+def model_card(name: str, statements: Sequence[Statement]) -> str:
+    """Return a model card: metadata in YAML, whose values are JSON, which YAML contains; and text.
+
+    Args:
+        name: Name of the run.
+        statements: Its statements, at least one of them about a start.
+    """
+    start, head = _newest(statements, "start"), statements[-1]
+    assert start is not None
+    stated, measured = start.predicate, _metrics(statements)
+    task = _task(start)
+    metadata: dict[str, Any] = {
+        "library_name": "tf-keras",
+        "pipeline_tag": task,
+        "tags": ["horovod", "in-toto"],
+    }
+    if measured:
+        results = {
+            "task": {"type": task},
+            "dataset": {"name": _data_name(start), "type": _data_name(start)},
+            "metrics": [{"type": key, "value": value} for key, value in measured.items()],
+        }
+        metadata["model-index"] = [{"name": name, "results": [results]}]
+    front = "\n".join(f"{key}: {json.dumps(value)}" for key, value in metadata.items())
+    steps = max((one.predicate["step"] for one in statements), default=0)
+    environment = stated["environment"]
+    signed = f"signed by key {head.signatures[0][0][:16]}" if head.signatures else "unsigned"
+    lines = [
+        f"---\n{front}\n---",
+        f"# {name}",
+        f"Made by {plural(len(_all(statements, 'start')), 'attempt')} of one run, in {steps:,}"
+        f" steps of {stated['configuration']['global_batch']:,} images.",
+        "| what | which |\n|---|---|\n"
+        + "\n".join(
+            f"| {what} | {which} |"
+            for what, which in (
+                ("data set", f"{_data_name(start)}, version `{data_version(stated)}`"),
+                ("manifest", f"sha256 `{stated['data']['sha256']}`"),
+                ("code", f"sha256 `{stated['code']['sha256']}`"),
+                ("packages", f"sha256 `{stated['packages']['sha256']}`"),
+                ("machine", f"{environment['processor']}, {environment['system']}"),
+                *((key, value) for key, value in measured.items()),
+                ("statements", f"{len(statements)}, {signed}, sha256 `{head.digest}`"),
+            )
+        ),
+        "Check it with `python -m trainer verify-model RUN`.",
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def data_version(stated: Mapping[str, Any]) -> str:
+    """Return the version of the data set that a start states."""
+    return str(stated["data"]["version"])
+
+
+def _data_name(start: Statement) -> str:
+    data = start.predicate["configuration"]["config"]["data"]
+    return Path(data["dir"]).name if data["dir"] else str(data["source"])
+
+
+def _task(start: Statement) -> str:
+    task = str(start.predicate["configuration"]["config"]["task"])
+    return _TASKS.get(task, f"image-{task}")
+
+
+def _metrics(statements: Sequence[Statement]) -> dict[str, float]:
+    found = _newest(statements, "result")
+    if found is None:
+        return {}
+    result = found.predicate["result"]
+    keys = (metric.key for metric in metrics_in(result))
+    return {key: result[key] for key in keys if result.get(key) is not None}
+
+
+def _hashes(digest: str | None) -> list[dict[str, str]]:
+    return [{"alg": "SHA-256", "content": digest}] if digest else []
+
+
+def _properties(values: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [{"name": name, "value": f"{value}"} for name, value in values.items()]
+
+
+def _all(statements: Sequence[Statement], kind: str) -> list[Statement]:
+    return [one for one in statements if one.kind == kind]
+
+
+def _newest(statements: Sequence[Statement], kind: str) -> Statement | None:
+    return next(iter(_all(statements, kind)[::-1]), None)

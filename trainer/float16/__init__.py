@@ -1,0 +1,1 @@
+"""Export of a model whose weights are stored as float16."""
