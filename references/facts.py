@@ -89,6 +89,13 @@ VARIABLES: Final[Mapping[str, tuple[str, str]]] = {
         "trainer",
         "Key of `prepare --names hashed`, if no `--name-key` is given.",
     ),
+    "SCORE_CALL_IMAGES": ("serving", "Most images in one call of the model; default 32."),
+    "SCORE_DEADLINE": ("serving", "Longest time that a request waits, in seconds; default 30."),
+    "SCORE_MAX_WAITING": ("serving", "Most images that wait for a call; default 256."),
+    "SCORE_WAIT_MS": (
+        "serving",
+        "Wait of a call for other requests, in ms; default 10, 0 is none.",
+    ),
     "SCORE_MAX_IMAGES": ("serving", "Most images in a request; default 64."),
     "SCORE_MAX_MB": ("serving", "Largest request in MB; default 32."),
     "SCORE_MAX_PIXELS": ("serving", "Most pixels of an image; it can only lower the limit."),
