@@ -1,17 +1,25 @@
 """The note "Not tested on Azure", which stands once at the top of each page that needs it."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 START: Final = "> **Not tested on Azure.**"
 NOTE: Final = f"{START} [What was tested, and what was not](tested.md)."
-UNTESTED: Final = (
-    *("access", "commission", "deploy-a-model", "deploy-the-platform", "first-training-on-azure"),
-    *("jobs", "look-into-a-run", "own-images-on-azure", "pipelines", "plan", "platform", "spot"),
-    *("train-on-azure", "transfer", "upgrade"),
-)
-"""Pages about Azure whose commands met only the simulator."""
+_LIST: Final = re.compile(r"^  untested: \[([^\]]*)\]", re.MULTILINE)
+
+
+def untested(configuration: str) -> list[str]:
+    """Return the names of the pages that carry the note, by the content of mkdocs.yml.
+
+    Raises:
+        ValueError: It has no list of them.
+    """
+    found = _LIST.search(configuration)
+    if found is None:
+        raise ValueError("mkdocs.yml: extra.untested is missing")
+    return re.findall(r"[\w-]+", found[1])
 
 
 def noted(text: str) -> str:
@@ -24,5 +32,6 @@ def noted(text: str) -> str:
 
 def badged(folder: Path) -> Mapping[Path, str]:
     """Return the pages that carry the note, with it."""
-    pages = (folder / f"{name}.md" for name in UNTESTED)
+    names = untested((folder.parent / "mkdocs.yml").read_text())
+    pages = (folder / f"{name}.md" for name in names)
     return {page: noted(page.read_text()) for page in pages}

@@ -90,7 +90,7 @@ def described(body: list[ast.stmt]) -> dict[str, str]:
     """Return the texts that follow the assignments of a class or module, by name."""
     found = {}
     for one, after in pairwise(body):
-        target = one.target if isinstance(one, ast.AnnAssign) else None
+        target: ast.expr | None = one.target if isinstance(one, ast.AnnAssign) else None
         if isinstance(one, ast.Assign):
             target = one.targets[0]
         match after:

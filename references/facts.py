@@ -5,7 +5,6 @@ from typing import Final
 
 _IN_USE: Final = "no, once a subnet is in use"
 _REPLACED: Final = "replaces the cluster, which is deleted first"
-_NEVER: Final = "no"
 
 CHANGES: Final[Mapping[str, str]] = {
     "prefix": "no: a stack that is deployed keeps its names",
@@ -27,16 +26,12 @@ CHANGES: Final[Mapping[str, str]] = {
     "storage.existing_data": "yes; data are not moved",
     "storage.default_redundancy": "not tried: Azure may want a conversion of the account",
     "storage.data_redundancy": "not tried: Azure may want a conversion of the account",
-    "registry.zone_redundant": _NEVER,
-    "vault.soft_delete_retention_days": _NEVER,
-    "vault.purge_protection": "may be enabled, never disabled",
     "vault.existing": "no: a workspace keeps its vault",
-    "encryption.customer_managed_keys": _NEVER,
     "access.public_key": "replaces the machine",
-    "access.repository": "replaces the machine",
     "access.revision": "replaces the machine",
 }
-"""What a change of a setting does in a stack that is deployed; all others can be changed."""
+"""What a change of a setting does in a stack that is deployed. Docstrings of others say
+whether they can be changed."""
 
 OUTPUTS: Final[Mapping[str, tuple[str, str]]] = {
     "platform": ("`python -m jobs`", "What jobs know of the platform, as one document: below."),
@@ -94,6 +89,13 @@ VARIABLES: Final[Mapping[str, tuple[str, str]]] = {
         "trainer",
         "Key of `prepare --names hashed`, if no `--name-key` is given.",
     ),
+    "SCORE_CALL_IMAGES": ("serving", "Most images in one call of the model; default 32."),
+    "SCORE_DEADLINE": ("serving", "Longest time that a request waits, in seconds; default 30."),
+    "SCORE_MAX_WAITING": ("serving", "Most images that wait for a call; default 256."),
+    "SCORE_WAIT_MS": (
+        "serving",
+        "Wait of a call for others, in ms; default 10, 0 is none.",
+    ),
     "SCORE_MAX_IMAGES": ("serving", "Most images in a request; default 64."),
     "SCORE_MAX_MB": ("serving", "Largest request in MB; default 32."),
     "SCORE_MAX_PIXELS": ("serving", "Most pixels of an image; it can only lower the limit."),
@@ -120,7 +122,11 @@ FILES: Final[Mapping[str, tuple[str, str, str]]] = {
     "export/saved_model/": ("at the end", "", "The model, as a TensorFlow SavedModel."),
     "predictions.csv": ("at the end", "", "A line for each held-out example."),
     "mistakes/": ("at the end", "", "Thumbnails of the most confident mistakes."),
-    "classes.csv, overlays/": ("at the end", "", "Of a segmentation, instead of `mistakes/`."),
+    "classes.csv, overlays/": (
+        "at the end",
+        "",
+        "Of tasks with a class for each pixel, instead of `mistakes/`.",
+    ),
     "code/": ("at the start", "", "The code of an own network."),
     "tblogs/": ("during the run", "", "Curves for TensorBoard."),
 }

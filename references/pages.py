@@ -44,7 +44,7 @@ def settings() -> str:
     ]
     for group in groups(SETTINGS):
         rows = [
-            (f"`{one.key}`", _type(one), _default(one), one.effect, _change(one.key))
+            (f"`{one.key}`", _type(one), _default(one), one.effect, _change(one))
             for one in group.fields
             if one.key != "stack"
         ]
@@ -100,8 +100,8 @@ def trainer() -> str:
     parts = [
         "# Options of the trainer\n",
         '`python` is `.venv-trainer/bin/python`. `make train ARGS="..."` passes options of '
-        "`train`; on Azure they follow after `--`. A switch may stand alone: `--export.onnx` is "
-        "`--export.onnx True`. `python -m trainer train --preset NAME --dry-run` prints the "
+        "`train`; on Azure they follow after `--`. A switch may stand alone: `--export` is "
+        "`--export True`. `python -m trainer train --preset NAME --dry-run` prints the "
         "resolved configuration. Defaults are those without a [preset](presets.md).\n",
         "## train\n",
     ]
@@ -256,15 +256,15 @@ def switched_on() -> Any:
     """Return settings of a stack in which every switch of a leaf is on."""
     least = read(SETTINGS, {"prefix": "hvd"}).value
     kinds = tuple(kind for leaf in LEAVES for kind in leaf.groups.values())
-    changed = {}
+    changed: dict[str, Any] = {}
     for one in fields(least):
-        group = getattr(least, one.name)
+        group: Any = getattr(least, one.name)
         if is_dataclass(group) and isinstance(group, kinds):
             own = (
                 inner.name for kind in kinds if isinstance(group, kind) for inner in fields(kind)
             )
             on = {name: True for name in own if isinstance(getattr(group, name), bool)}
-            changed[one.name] = replace(group, **on)  # type: ignore[type-var]
+            changed[one.name] = replace(group, **on)
     return replace(least, **changed)
 
 
@@ -354,9 +354,18 @@ def _default(one: Field) -> str:
     return f"`{one.default}`" if one.default else "**required**"
 
 
-def _change(key: str) -> str:
-    kinds = facts.CHANGES.items()
-    return next((text for at, text in kinds if f"{key}.".startswith(f"{at}.")), "yes")
+def _change(one: Field) -> str:
+    """Return whether a setting of a deployed stack can be changed, by facts or docstring."""
+    for at, text in facts.CHANGES.items():
+        if f"{one.key}.".startswith(f"{at}."):
+            return text
+    said = one.effect.lower()
+    if "cannot be disabled later" in said:
+        return "may be enabled, never disabled"
+    replaced = said.partition("a change replaces ")[2].partition(".")[0]
+    if replaced:
+        return f"replaces {replaced}"
+    return "no" if "cannot be changed later" in said else "yes"
 
 
 def _network(config: Any) -> str:

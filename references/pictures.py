@@ -79,7 +79,7 @@ def steps_of_a_rehearsal() -> list[str]:
     """Return the titles of the steps of a rehearsal, without what runs them."""
     tree = ast.parse((ROOT / "rehearsal" / "cycle" / "steps.py").read_text())
     return [
-        node.args[1].value
+        str(node.args[1].value)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and getattr(node.func, "id", "") == "CycleStep"

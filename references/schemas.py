@@ -18,7 +18,7 @@ Schema = dict[str, Any]
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
-def _of(kind: str, text: str, **more: Any) -> Schema:
+def _of(kind: str | list[str], text: str, **more: Any) -> Schema:
     return {"type": kind, "description": text, **more}
 
 
@@ -97,14 +97,14 @@ _SECONDS: Final = _of(
 _MEAN: Final = _numbers("Mean of the training images' pixels in red, green and blue, 0 to 255.")
 _DEVIATION: Final = _numbers("Standard deviation of the same pixels.")
 _BEST: Final = _of(
-    ["object", "null"],  # type: ignore[arg-type]
+    ["object", "null"],
     "Step and first metric of the best evaluation.",
     properties={"step": _whole("Its step.")},
 )
 _RESULT: Final[Mapping[str, Schema]] = {
     "examples": _whole("Held-out images that the metrics are of; 0 if there are none."),
     "training_seconds": _amount("Seconds of all attempts, from their first step on."),
-    "images_per_second": _of(["number", "null"], "Over the last attempt."),  # type: ignore[arg-type]
+    "images_per_second": _of(["number", "null"], "Over the last attempt."),
     "ranks": _whole("Ranks of the last attempt.", 1),
     "steps": _whole("Steps of the whole run."),
     "epochs": _amount("Epochs of the whole run."),
@@ -273,10 +273,10 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 "task": _of("string", "Task of the model."),
                 "model": _of("object", "The network."),
                 "evaluation": _of(
-                    ["object", "null"],  # type: ignore[arg-type]
+                    ["object", "null"],
                     "Metrics of the same weights.",
                 ),
-                "evaluated_in": _of(["string", "null"], "Precision of the evaluation."),  # type: ignore[arg-type]
+                "evaluated_in": _of(["string", "null"], "Precision of the evaluation."),
                 "changed_code": _of("boolean", "Whether an own network's code has changed."),
                 "code_version": _of("string", "Version of the trainer."),
             },
