@@ -16,7 +16,7 @@ RUNS: Final = ("smoke", "check", "train", "killed", "cancelled")
 """Ends of the keys of its runs; those that measure have a cluster, nodes and a hash instead."""
 _BOUNDS: Final = (
     *("timeout-hours", "nodes", "attempts", "resubmit.attempts", "cluster", "series", "kind"),
-    *("name", "yes", "follow", "folder", "repeat"),
+    *("name", "yes", "follow", "folder"),
 )
 """Options that decide what a step costs or is, which cannot be passed through."""
 
