@@ -2,7 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -259,7 +259,7 @@ def switched_on() -> Any:
     changed: dict[str, Any] = {}
     for one in fields(least):
         group: Any = getattr(least, one.name)
-        if is_dataclass(group) and isinstance(group, kinds):
+        if isinstance(group, kinds):
             own = (
                 inner.name for kind in kinds if isinstance(group, kind) for inner in fields(kind)
             )

@@ -1,5 +1,7 @@
 """Every way in which a stack can be switched: overrides of the development stack, by name."""
 
+from typing import Any
+
 from infra.catalog import vm_sizes
 
 THEIRS = "/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/theirs/providers"
@@ -76,7 +78,7 @@ FIREWALL = {
     "managed_network.image_publishers": GROUP_OF_PEOPLE.format(6),
 }
 
-OPTIONS = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "as it is": {},
     "allowlisted": {"profile": "allowlisted", "allowed_addresses": ["52.174.12.7", "40.68.0.0/24"]},
     "managed network": MANAGED,

@@ -101,8 +101,8 @@ def _from_devkit(path: Path) -> GroundTruth:
 def _read_meta(file: IO[bytes], where: object) -> tuple[dict[int, str], dict[str, str]]:
     """Return the synset of each ILSVRC2012_ID, and the words of each synset."""
     import numpy as np  # noqa: PLC0415 not needed by other forms, and slow to import
-    import scipy.io  # type: ignore[import-untyped] # noqa: PLC0415
-    from scipy.io.matlab import MatReadError  # type: ignore[import-untyped] # noqa: PLC0415
+    import scipy.io  # noqa: PLC0415
+    from scipy.io.matlab import MatReadError  # noqa: PLC0415
 
     ids, words = {}, {}
     try:

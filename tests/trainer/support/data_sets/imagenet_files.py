@@ -6,7 +6,7 @@ import tarfile
 from pathlib import Path
 
 import numpy as np
-import scipy.io  # type: ignore[import-untyped]
+import scipy.io
 from PIL import Image
 
 from trainer.data.prepare.input_files import ImageFile
