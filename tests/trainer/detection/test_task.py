@@ -238,8 +238,8 @@ def test_onnx_suppresses_as_the_saved_model_does(exported, tmp_path):
     for score, overlap in ((0.3, 0.6), (0.6, 0.2)):
         inputs = {
             "pixels": pixels,
-            "score_threshold": np.float32(score),
-            "iou_threshold": np.float32(overlap),
+            "score_threshold": np.full((), score, np.float32),
+            "iou_threshold": np.full((), overlap, np.float32),
         }
         wanted = signature(**{name: tf.constant(value) for name, value in inputs.items()})
         boxes, scores, ids = session.run(["boxes", "scores", "class_ids"], inputs)
