@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, cast, Final
 
 from common.fields import read
 from common.program import Program
@@ -264,7 +264,7 @@ def switched_on() -> Any:
                 inner.name for kind in kinds if isinstance(group, kind) for inner in fields(kind)
             )
             on = {name: True for name in own if isinstance(getattr(group, name), bool)}
-            changed[one.name] = replace(group, **on)
+            changed[one.name] = replace(cast("Any", group), **on)
     return replace(least, **changed)
 
 
