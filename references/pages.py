@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, cast, Final
+from typing import Any, Final, cast
 
 from common.fields import read
 from common.program import Program
