@@ -18,8 +18,10 @@ from trainer.errors import DataError
 _USED: Final = {"test": "validation"}
 """What a split of a folder is used as, where a single file describes all of them."""
 _READ: Final = frozenset(
-    ("images", "annotations", "categories", "id", "file_name", "width", "height", "name")
-    + ("image_id", "category_id", "bbox", "area", "iscrowd")
+    (
+        *("images", "annotations", "categories", "id", "file_name", "width", "height", "name"),
+        *("image_id", "category_id", "bbox", "area", "iscrowd"),
+    )
 )
 """Keys that are read; the others, such as the outlines of objects, are most of a file."""
 _ROW: Final = 8
