@@ -1,5 +1,5 @@
 """From the outputs of the network to objects: scores, boxes, and non-maximum suppression. Plain
-TensorFlow, which XLA and ONNX accept.
+TensorFlow, which XLA and exporters accept.
 """
 
 from typing import Final

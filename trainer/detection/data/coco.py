@@ -17,6 +17,13 @@ from trainer.errors import DataError
 
 _USED: Final = {"test": "validation"}
 """What a split of a folder is used as, where a single file describes all of them."""
+_READ: Final = frozenset(
+    (
+        *("images", "annotations", "categories", "id", "file_name", "width", "height", "name"),
+        *("image_id", "category_id", "bbox", "area", "iscrowd"),
+    )
+)
+"""Keys that are read; the others, such as the outlines of objects, are most of a file."""
 _ROW: Final = 8
 """Numbers of an annotation: left, top, width, height, class, crowd, area and id."""
 
@@ -142,8 +149,7 @@ def _load(path: Path) -> dict[str, Any]:
     """
 
     def shorter(entry: dict[str, Any]) -> dict[str, Any]:
-        entry.pop("segmentation", None)
-        return entry
+        return {key: value for key, value in entry.items() if key in _READ}
 
     try:
         content = json.loads(path.read_bytes(), object_hook=shorter)
