@@ -100,7 +100,7 @@ def _asks(criteria: Sequence[Mapping[str, Any]], reviewed: Reviewed, own: AlertS
 
 ALERTS = StackRule(
     "alerts",
-    "Pre-empted nodes, idle nodes, failed jobs, runs that wait for nobody and a quota that is "
+    "Pre-empted nodes, idle nodes, failed jobs, unsupervised runs and a quota that is "
     "nearly used up are reported to the people of the stack's settings.",
     "Restore the alert; to change thresholds or people, change the stack's settings.",
     _alerts,

@@ -255,6 +255,8 @@ def test_rules_about_one_resource_are_checked_before_it_is_created():
         "identity-of-duty",
         "own-services",
         "private-endpoints",
+        "endpoints-approved",
+        "approved-outbound",
         "budget-present",
         "alerts",
         "diagnostics",

@@ -99,7 +99,7 @@ def test_runs_without_files_are_named(live, outputs, capsys):
 @pytest.mark.parametrize(
     ("names", "why"),
     [
-        ([], "RUN... is missing"),
+        ([], "RUN...: is missing"),
         (["one", "a/b"], "'a/b' must be at most 100 letters"),
     ],
 )
