@@ -54,7 +54,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
 def _unsupported() -> Iterator[tuple[tuple[Feature, ...], str]]:
     """Iterate over the features that cannot be used together, and why."""
     for pair in combinations(KINDS[DIVIDED_NETWORK], 2):
-        yield pair, "each divides the network, and they were not built to meet"
+        yield pair, "each divides the network, and combining them is not supported"
     for feature in FEATURES:
         for names, reason in feature.excludes.items():
             for others in product(*map(_like, names)):

@@ -45,7 +45,7 @@ LEAF = Leaf(
             {
                 (
                     DENSE_TASK,
-                ): "what is divided is a dense last layer with one row of logits per image",
+                ): "only a dense last layer with one row of logits per image can be divided",
                 (UPDATES_ALONE,): (
                     "the ranks of a group exchange features in every step, so no step is a rank's"
                     " own"
