@@ -43,6 +43,10 @@ OUTPUTS: Final[Mapping[str, tuple[str, str]]] = {
         "`make configure HUB_OF=`",
         "Id of the resource group of the private DNS zones, if the stack declares them.",
     ),
+    "roles": (
+        "`make roles`",
+        "With `roles: existing`, the role assignments that the owner makes.",
+    ),
     "endpoints_range": ("`make configure HUB_OF=`", "Range of the private endpoints' subnet."),
 }
 """Outputs of a stack: what reads them, and what they are."""

@@ -15,6 +15,7 @@ from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import SIDES, Manifest, Sides, check_trainable, read_manifest
 from trainer.errors import DataError
 from trainer.leaves import TASKS
+from trainer.networks import NETWORKS
 from trainer.presets import PRESETS, to_args
 from trainer.task_descriptions import TaskDescription
 
@@ -77,7 +78,7 @@ def suggest(sides: Sides, examples: int, folder: str, task: TaskDescription) -> 
     short = _median(sides)
     if short is not None and short < _SMALL:
         first = PRESETS[task.suggestion.small]
-        size = max(_SIZES.get(short, short), 16)
+        size = max(_SIZES.get(short, short), 16, NETWORKS[first.model.network].smallest)
         first = replace(first, model=replace(first.model, image_size=size))
     else:
         first = PRESETS[task.suggestion.images]

@@ -66,8 +66,8 @@ class Rates:
         if cluster is None or cluster.priority != "LowPriority":
             return budget
         if budget is not None:
-            submitted = Price(budget.price, budget.currency, "hour", _SUBMITTED)
-            self._told.setdefault(cluster.size, submitted)
+            # A look in between may have been the first, and it had nothing to compare with.
+            self._told[cluster.size] = Price(budget.price, budget.currency, "hour", _SUBMITTED)
         self.look([cluster], again=True)
         if budget is None:
             return None

@@ -61,7 +61,7 @@ def test_a_setting_says_its_values_bounds_and_default():
         "from 30 to 730",
         "30",
     )
-    assert found["profile"].type == "`private`, `allowlisted`"
+    assert found["profile"].type == "`private`, `allowlisted`, `managed`"
     assert found["location"].default == ""
 
 

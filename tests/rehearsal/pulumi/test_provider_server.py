@@ -142,9 +142,10 @@ def test_what_is_gone_is_read_as_nothing_and_deleted_silently(provider, client, 
     provider.Delete(protocol.DeleteRequest(id=made.id, urn=urn(NSG)))
 
 
-def test_what_no_stack_has_made_is_not_taken_over(provider):
-    read = protocol.ReadRequest(id=ACCOUNT, urn=urn("azure-native:storage:StorageAccount"))
-    assert "are not supported here" in refusal(provider.Read, read)
+def test_what_no_stack_has_made_is_looked_up_by_its_id_alone(provider):
+    store = urn("azure-native:storage:StorageAccount")
+    assert provider.Read(protocol.ReadRequest(id=ACCOUNT, urn=store)).id == ACCOUNT
+    assert not provider.Read(protocol.ReadRequest(id=f"{ACCOUNT}x", urn=store)).id
 
 
 def test_diff_says_where_and_whether_it_takes_another_resource(provider, made):

@@ -33,6 +33,10 @@ TOLERANCE = 1e-5
 # What a stranger does: TensorFlow and NumPy, started where this project cannot be imported.
 STRANGER = """
 import base64, importlib.util, json, sys
+# The environment also has the commands of this project, by a finder; a stranger's does not.
+for finder in [*sys.meta_path]:
+    if "__editable__" in str(vars(finder).get("__module__")):
+        sys.meta_path.remove(finder)
 import numpy as np
 import tensorflow as tf
 assert importlib.util.find_spec("trainer") is None

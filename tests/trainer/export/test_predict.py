@@ -169,10 +169,15 @@ def test_no_image_is_refused(predict, run, tmp_path):
 
 
 def test_no_export_is_refused_with_the_command_that_makes_it(predict, images, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text("{}")
     status, _, err = predict(images, "--run", tmp_path / "run")
     assert status == 4
     assert "there is no exported model" in err
     assert f"python -m trainer export --run {tmp_path / 'run'}" in err
+    status, _, err = predict(images, "--run", tmp_path / "none")
+    assert status == 4
+    assert f"{tmp_path / 'none'} is not a run folder" in err
     status, _, err = predict(images, "--model", tmp_path)
     assert status == 4
     assert f"{tmp_path}: there is no exported model; name the folder of an export" in err

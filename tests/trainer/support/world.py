@@ -12,6 +12,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import chdir
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,9 @@ def run_world(
             env |= overrides[rank] if overrides else {}
             prefix = prefixes[rank] if prefixes else ()
             given = (f"{scenario.__module__}:{scenario.__name__}", scratch, str(rank))
+            # The server imports `tests` from the folder that it starts in.
+            with chdir(ROOT):
+                forkserver.ensure_running()
             processes.append(FORKED.Process(target=_begin, args=(env, prefix, given)))
             processes[-1].start()
         try:
