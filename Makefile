@@ -85,7 +85,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render snapshots faults mutations diagram costs test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render snapshots faults mutations diagram costs egress roles test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets

@@ -7,13 +7,13 @@ from rehearsal.blob_storage.azurite import Azurite
 from rehearsal.control_plane.faults import Fault, Faults
 from rehearsal.control_plane.gateway import ADMIN
 from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.registrations import Registrations
 from rehearsal.control_plane.request_log import RequestLog
 from rehearsal.errors import AzureError
 from rehearsal.machine_learning.nodes import Nodes
 from rehearsal.machine_learning.scheduler import Scheduler
 from rehearsal.options import PreemptionManner
 from rehearsal.resources.quotas import Quotas
-from rehearsal.resources.registrations import Registrations
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from rehearsal.control_plane.faults import Faults
 from rehearsal.control_plane.gateway import ADMIN, Gateway
 from rehearsal.control_plane.https_server import make_certificate, open_server
 from rehearsal.control_plane.identity import Identity
+from rehearsal.control_plane.registrations import Registrations
 from rehearsal.control_plane.request_log import LoggedRequest, RequestLog
 from rehearsal.control_plane.resource_manager import Operations, ResourceManager
 from rehearsal.control_plane.store import Document, Store
@@ -28,7 +29,6 @@ from rehearsal.resources import kinds
 from rehearsal.resources.account_operations import AccountOperations
 from rehearsal.resources.computes import COMPUTE, is_low_priority
 from rehearsal.resources.quotas import cores
-from rehearsal.resources.registrations import Registrations
 from rehearsal.resources.roles import Roles, Workers
 from rehearsal.resources.storage import ACCOUNT
 from rehearsal.resources.vaults import Secrets

@@ -77,7 +77,8 @@ def test_a_browser_draws_every_page_and_its_scripts_answer(tmp_path, flags, back
         assert page["overflow"] == 0
         assert name == "few" or page["colour"] == colour
     single = ("Learning rate", "Throughput", "Data wait", "Gradient norm")
-    assert seen["phone"]["plots"] == {"Loss": 2, "Accuracy": 3, **dict.fromkeys(single, 1)}
+    curves = {"Loss": 2, "Accuracy": 3, **dict.fromkeys(single, 1)}
+    assert seen["phone"]["plots"] == {**curves, "Probability and accuracy": 2}
     assert seen["compared"]["plots"] == {"Loss": 4, "Accuracy": 4, **dict.fromkeys(single, 2)}
     assert seen["many"]["plots"] == {"Class balance": 2}
     assert [len(seen[name]["images"]) for name in ("phone", "few")] == [3, 16]
