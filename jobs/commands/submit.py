@@ -110,19 +110,13 @@ def run(
 
     if options.dry_run:
         try:
-            return look(_numbered(options, workspace, spec)).status or 0
+            named = spec if options.name is None else submission.numbered(workspace.jobs, spec)
+            return look(named).status or 0
         except SignInError as error:
             return _look_without_azure(console, spec, config, error)
     lasting = spec.cluster.priority != "LowPriority" and not offers
     resubmits = not lasting and not options.no_supervise
     return launch(options, outputs, workspace, console, spec, software, look, resubmits=resubmits)
-
-
-def _numbered(options: LaunchOptions, workspace: Workspace, spec: JobSpec) -> JobSpec:
-    """Return the job as the first attempt of its run that does not exist yet."""
-    if options.name is None:
-        return spec
-    return spec.for_attempt(submission.free_attempt(workspace.jobs, RunAttempt(spec.run)))
 
 
 def _look_without_azure(
@@ -207,8 +201,7 @@ def launch(
     if resubmits:
         spec = replace(spec, tags={**spec.tags, **mark(options.resubmit)})
     try:
-        spec = _numbered(options, workspace, spec)
-        looked = look(spec)
+        looked = look(spec if options.name is None else submission.numbered(workspace.jobs, spec))
     except KeyboardInterrupt:
         print("\ninterrupted; nothing was submitted", file=sys.stderr)
         return INTERRUPTED
