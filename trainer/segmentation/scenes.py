@@ -18,9 +18,9 @@ from sklearn.datasets import load_sample_image
 
 from trainer.data.builtin.digits import CLASSES as DIGITS
 from trainer.data.builtin.digits import VALIDATION_PER_CLASS, load_records, split
-from trainer.data.builtin.writer import write_data_set
+from trainer.data.builtin.writer import normalization_of, write_data_set
 from trainer.data.example import Record
-from trainer.data.manifest import Manifest, Normalization
+from trainer.data.manifest import Manifest
 from trainer.segmentation.mask_files import features
 from trainer.segmentation.options import PrepareScenesOptions
 
@@ -99,16 +99,6 @@ def _png(pixels: Array) -> bytes:
     return buffer.getvalue()
 
 
-def _normalization(records: Sequence[Record]) -> Normalization:
-    """Return mean and standard deviation of the pixels of all images, by channel."""
-    pixels = np.stack([np.asarray(Image.open(io.BytesIO(record.encoded))) for record in records])
-    mean, std = (
-        tuple(round(float(value), 3) for value in statistic(pixels.astype(np.float64), (0, 1, 2)))
-        for statistic in (np.mean, np.std)
-    )
-    return Normalization(mean, std)  # type: ignore[arg-type]
-
-
 def run(options: PrepareScenesOptions, *_: object) -> None:
     """`python -m trainer prepare scenes`; see `prepare_scenes`."""
     prepare_scenes(options.output)
@@ -124,4 +114,5 @@ def prepare_scenes(output: str) -> Manifest:
     train = scenes(TRAINING_PHOTOGRAPH, kept, TRAINING_IMAGES)
     validation = scenes(VALIDATION_PHOTOGRAPH, held_out, VALIDATION_IMAGES)
     command = f"python -m trainer prepare scenes --output {output}"
-    return write_data_set(Path(output), train, validation, CLASSES, _normalization(train), command)
+    normalization = normalization_of(train)
+    return write_data_set(Path(output), train, validation, CLASSES, normalization, command)

@@ -1,9 +1,13 @@
 """A whole data set on disk: shards of two splits and their manifest, complete or absent."""
 
+import io
 import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
+from PIL import Image
 
 from trainer.data.example import Record
 from trainer.data.formats.tfrecord import write_split
@@ -11,6 +15,16 @@ from trainer.data.manifest import FILE_NAME, Manifest, Normalization, Origin, lo
 from trainer.errors import DataError
 
 TRAIN_SHARDS, VALIDATION_SHARDS = 8, 2
+
+
+def normalization_of(records: Sequence[Record]) -> Normalization:
+    """Return mean and standard deviation of the pixels of RGB images of one size, by channel."""
+    pixels = np.stack([np.asarray(Image.open(io.BytesIO(record.encoded))) for record in records])
+    mean, std = (
+        tuple(round(float(value), 3) for value in statistic(pixels.astype(np.float64), (0, 1, 2)))
+        for statistic in (np.mean, np.std)
+    )
+    return Normalization(mean, std)  # type: ignore[arg-type]
 
 
 def write_data_set(

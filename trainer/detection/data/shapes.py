@@ -15,9 +15,9 @@ import numpy as np
 from PIL import Image, ImageDraw
 from sklearn.datasets import load_sample_image
 
-from trainer.data.builtin.writer import write_data_set
+from trainer.data.builtin.writer import normalization_of, write_data_set
 from trainer.data.example import Record
-from trainer.data.manifest import Manifest, Normalization
+from trainer.data.manifest import Manifest
 from trainer.detection.boxes import Box, main_class, pack
 from trainer.detection.data.options import PrepareShapesOptions
 from trainer.detection.leaf import BOXES
@@ -130,16 +130,6 @@ def _drawn(image: Image.Image, points: Points, chance: random.Random) -> Image.I
     return Image.fromarray((pixels + part * (colour - pixels)).round().astype(np.uint8))
 
 
-def _normalization(records: Sequence[Record]) -> Normalization:
-    """Return mean and standard deviation of the pixels of all images, by channel."""
-    pixels = np.stack([np.asarray(Image.open(io.BytesIO(record.encoded))) for record in records])
-    mean, std = (
-        tuple(round(float(value), 3) for value in statistic(pixels.astype(np.float64), (0, 1, 2)))
-        for statistic in (np.mean, np.std)
-    )
-    return Normalization(mean, std)  # type: ignore[arg-type]
-
-
 def run(options: PrepareShapesOptions, *_: object) -> None:
     """`python -m trainer prepare shapes`; see `prepare_shapes`."""
     prepare_shapes(options.output)
@@ -154,4 +144,5 @@ def prepare_shapes(output: str) -> Manifest:
     train = shapes(TRAINING_PHOTOGRAPH, TRAINING_IMAGES)
     validation = shapes(VALIDATION_PHOTOGRAPH, VALIDATION_IMAGES)
     command = f"python -m trainer prepare shapes --output {output}"
-    return write_data_set(Path(output), train, validation, CLASSES, _normalization(train), command)
+    normalization = normalization_of(train)
+    return write_data_set(Path(output), train, validation, CLASSES, normalization, command)
