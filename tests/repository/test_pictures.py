@@ -12,13 +12,7 @@ from tests import ROOT
 IMAGES = ROOT / "docs" / "images"
 
 
-OLD = pytest.mark.xfail(strict=True, reason="shows 17 of 19 steps: run `make pictures`")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=OLD) if name == "rehearsal.png" else name for name in PICTURES],
-)
+@pytest.mark.parametrize("name", PICTURES)
 def test_a_screenshot_shows_the_headings_and_columns_of_today(name):
     taken = json.loads(TAKEN.read_text())[name]
     assert len(taken) > 3
