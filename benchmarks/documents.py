@@ -17,7 +17,7 @@ from benchmarks.images import damage, decoding, treatment
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from benchmarks.spot import simulation
 from benchmarks.tables import DECIDED
-from benchmarks.training import batches, exchange, loop, train
+from benchmarks.training import batches, evidence, exchange, loop, train, virtual_ranks
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = tuple(
@@ -27,6 +27,8 @@ DOCUMENTS = tuple(
             "benchmarks",
             "export",
             "large-batches",
+            "parallelism",
+            "prove-how-a-model-was-made",
             "scoring",
             "spark",
             "spot",
@@ -54,6 +56,8 @@ SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "exports": exports.show,
     "serve": serve.show,
     "spot": simulation.show,
+    "virtual-ranks": virtual_ranks.show,
+    "evidence": evidence.show,
 }
 """Functions that format results as tables, by the name of the table."""
 OF_PARTS = {"input-default-memory": "input"}
@@ -64,7 +68,8 @@ TABLE = re.compile(r"<!-- (?!end\b)([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 @dataclass(frozen=True)
 class Options:
     """Fill the tables of docs/benchmarks.md, docs/export.md, docs/large-batches.md,
-    docs/scoring.md, docs/spark.md, docs/spot.md and docs/when-something-fails.md from raw rounds.
+    docs/parallelism.md, docs/prove-how-a-model-was-made.md, docs/scoring.md, docs/spark.md,
+    docs/spot.md and docs/when-something-fails.md from raw rounds.
     """
 
 
