@@ -35,7 +35,7 @@ make up STACK=dev YES=1
 TINY = (
     "--model.depth 18 --model.width 4 --model.image-size 16 --compute.precision float32"
     " --compute.xla False --exchange.infiniband False --epochs 2 --batch-size 2 --data.streams 4"
-    " --data.shuffle-window 10 --restarts 0"
+    " --data.shuffle-window 10 --restarts 0 --optimizer.warmup-epochs 1"
 )
 NO_PASSPHRASE = {"PULUMI_CONFIG_PASSPHRASE": ""}
 
