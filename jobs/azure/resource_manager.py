@@ -77,7 +77,8 @@ class ResourceManager:
                     f"{path}: Azure names a page again that was already read, so the list has no "
                     "end; try again later"
                 )
-            read.add(following)
+            if following:
+                read.add(following)
             page = self._requests.send("GET", following) if following else None
 
     def check_workspace(self) -> None:
