@@ -85,7 +85,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env engine images images-gpu images-test render snapshots faults mutations diagram costs egress roles test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults mutations diagram costs egress roles test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -211,6 +211,9 @@ rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) $(SERVING) ## Rehearse fa
 
 rehearse-scoring: $(INFRA) $(TRAINER) $(AZURITE) $(SERVING) ## Train, deploy the model to an endpoint, score, promote, score in batch: without Azure
 	$(INFRA_PYTHON) -m pytest $(MUST_RUN) -m rehearse_all tests/rehearsal/serving $(ARGS)
+
+simulator: $(INFRA) $(AZURITE) ## Start the simulator of Azure alone, and print the variables of its clients: ARGS="--capacity FILE"
+	@$(INFRA_PYTHON) -m rehearsal serve $(ARGS)
 
 # Without prerequisites: the output goes to `eval`, and must not contain messages of an installation.
 rehearse-env: ## Print the variables of the rehearsal that `make rehearse KEEP=1` has left running

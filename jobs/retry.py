@@ -10,6 +10,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
 from azure.core.exceptions import (
@@ -257,10 +258,18 @@ class AzureRetry(Retry):
 
 
 def _retry_after(error: Exception) -> float:
-    """Return the seconds that the service asks the client to wait."""
+    """Return the seconds that the service asks the client to wait; 0 if it does not say.
+
+    Retry-After is a number of seconds or a date (RFC 9110, section 10.2.3).
+    """
     response = getattr(error, "response", None)
     text = str(response.headers.get("Retry-After", "")) if response is not None else ""
-    return float(text) if text.isdecimal() else 0.0
+    if text.isdecimal():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return 0.0
 
 
 def _cause(error: Exception) -> str:

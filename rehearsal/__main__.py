@@ -46,7 +46,11 @@ def _parser() -> argparse.ArgumentParser:
         _serve,
         "start the simulator, print the environment variables for its clients, run until Ctrl-C",
     )
-    serve.add_argument("--state", type=Path, required=True, help="folder for all state")
+    serve.add_argument(
+        "--state",
+        type=Path,
+        help="folder for all state; without it, a temporary one that is deleted at the end",
+    )
     serve.add_argument(
         "--port", type=int, default=0, help="control plane's port (default: 0, any free)"
     )

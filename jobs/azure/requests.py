@@ -240,8 +240,11 @@ class ReportedRetryPolicy(policies.RetryPolicy[Any, Any]):
     """Retries requests, and prints the reason for long pauses."""
 
     def get_retry_after(self, response: Any) -> float | None:
-        """Return the seconds in Retry-After, at most `LONGEST_PAUSE`."""
-        asked = super().get_retry_after(response)
+        """Return the seconds in Retry-After, at most `LONGEST_PAUSE`; None if unreadable."""
+        try:
+            asked = super().get_retry_after(response)
+        except ValueError:
+            return None
         if not asked:
             return asked
         pause = min(asked, LONGEST_PAUSE)

@@ -56,8 +56,13 @@ class ResourceManager:
         self._send("DELETE", path, api_version)
 
     def items(self, path: str, api_version: str = API_VERSION) -> Iterator[Any]:
-        """Iterate over all items of a list, across its pages."""
+        """Iterate over all items of a list, across its pages.
+
+        Raises:
+            RequestError: A page names another host, or a page that was already read, as the next.
+        """
         page: Answer | None = self.get(path, api_version)
+        read: set[str] = set()
         while page is not None:
             items = page["value"]
             if not isinstance(items, list):
@@ -67,6 +72,13 @@ class ResourceManager:
             following = page.get("nextLink")
             if following and urlsplit(following).netloc != urlsplit(self._url).netloc:
                 raise RequestError(f"{path}: refused to follow its next page to another host")
+            if following in read:
+                raise RequestError(
+                    f"{path}: Azure names a page again that was already read, so the list has no "
+                    "end; try again later"
+                )
+            if following:
+                read.add(following)
             page = self._requests.send("GET", following) if following else None
 
     def check_workspace(self) -> None:

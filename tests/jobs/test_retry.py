@@ -2,6 +2,8 @@
 
 import threading
 from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from hashlib import md5
 from io import BytesIO
 from types import SimpleNamespace
@@ -73,6 +75,20 @@ def test_a_busy_service_says_itself_how_long(said, waits):
     busy = answering(503, {"Retry-After": "7"})
     assert StorageRetry(600, said.append).call(scripted(busy, "here")) == "here"
     assert waits == [7]
+
+
+def test_a_busy_service_may_say_until_when(said, waits):
+    until = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
+    busy = answering(503, {"Retry-After": until})
+    assert StorageRetry(600, said.append).call(scripted(busy, "here")) == "here"
+    assert 30 < waits[0] <= 40
+
+
+@pytest.mark.parametrize("asked", ["soon", "-5", "Wed, 21 Oct 2015 07:28:00 GMT"])
+def test_a_pause_that_is_past_or_unreadable_is_replaced_by_the_usual_one(said, waits, asked):
+    busy = answering(503, {"Retry-After": asked})
+    assert StorageRetry(600, said.append).call(scripted(busy, "here")) == "here"
+    assert waits == [0.5]
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 412])

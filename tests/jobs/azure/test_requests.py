@@ -1,5 +1,7 @@
 """Names of requested resources, and parsing of responses."""
 
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from types import SimpleNamespace
 
 import pytest
@@ -59,6 +61,20 @@ def test_a_long_pause_is_told_and_has_an_end(capsys, asked, pause, told):
     assert told in said
     assert bool(told) == bool(said)
     assert LONGEST_PAUSE == 60
+
+
+def test_a_pause_may_be_asked_for_as_a_date():
+    until = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
+    for asked, least, most in ((until, 30, 40), ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0)):
+        headers = {"Retry-After": asked}
+        answer = SimpleNamespace(http_response=SimpleNamespace(status_code=429, headers=headers))
+        assert least <= (ReportedRetryPolicy().get_retry_after(answer) or 0) <= most
+
+
+def test_a_pause_that_cannot_be_read_is_replaced_by_the_usual_one():
+    headers = {"Retry-After": "soon"}
+    answer = SimpleNamespace(http_response=SimpleNamespace(status_code=429, headers=headers))
+    assert ReportedRetryPolicy().get_retry_after(answer) is None
 
 
 def test_a_pause_that_grew_long_is_told(capsys):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
@@ -12,7 +13,7 @@ from jobs.azure.requests import Requests
 from jobs.azure.resource_manager import API_VERSION
 from jobs.azure.workspace import connect
 from jobs.cli import main
-from jobs.errors import AccessError
+from jobs.errors import AccessError, RequestError
 from jobs.spec import from_options
 from tests.jobs.support.manifests import manifest
 from tests.jobs.support.runs import container
@@ -202,6 +203,13 @@ def test_lists_are_read_to_their_last_page(live, monkeypatch):
     pages["/more?page=2"] = {"value": [], "nextLink": "https://elsewhere.example.com/steal"}
     with pytest.raises(Exception, match="another host"):
         list(manager.items("things"))
+    pages["/more?page=2"] = {
+        "value": [{"name": 3}],
+        "nextLink": f"{live.azure.url}/more?page=2",
+    }
+    with pytest.raises(RequestError, match="names a page again that was already read"):
+        # Bounded, so that a list without an end fails instead of hanging.
+        list(islice(manager.items("things"), 10))
 
 
 def test_a_registered_data_set_is_read_before_a_run_is_submitted(live, outputs, capsys, tmp_path):
