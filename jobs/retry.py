@@ -10,7 +10,6 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
 from azure.core.exceptions import (
@@ -21,6 +20,7 @@ from azure.core.exceptions import (
     ServiceRequestError,
     ServiceResponseError,
 )
+from azure.core.pipeline.policies import RetryPolicy
 from azure.storage.blob import ExponentialRetry
 from requests import RequestException
 
@@ -264,10 +264,8 @@ def _retry_after(error: Exception) -> float:
     """
     response = getattr(error, "response", None)
     text = str(response.headers.get("Retry-After", "")) if response is not None else ""
-    if text.isdecimal():
-        return float(text)
     try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+        return RetryPolicy().parse_retry_after(text)
     except ValueError:
         return 0.0
 

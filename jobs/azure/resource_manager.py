@@ -61,25 +61,26 @@ class ResourceManager:
         Raises:
             RequestError: A page names another host, or a page that was already read, as the next.
         """
-        page: Answer | None = self.get(path, api_version)
+        page: Answer = self.get(path, api_version)
         read: set[str] = set()
-        while page is not None:
+        while True:
             items = page["value"]
             if not isinstance(items, list):
                 raise OddAnswerError(f"{path}: the response from Azure is not a list")
             for item in items:
                 yield _checked(item, path)
             following = page.get("nextLink")
-            if following and urlsplit(following).netloc != urlsplit(self._url).netloc:
+            if not following:
+                return
+            if urlsplit(following).netloc != urlsplit(self._url).netloc:
                 raise RequestError(f"{path}: refused to follow its next page to another host")
             if following in read:
                 raise RequestError(
                     f"{path}: Azure names a page again that was already read, so the list has no "
                     "end; try again later"
                 )
-            if following:
-                read.add(following)
-            page = self._requests.send("GET", following) if following else None
+            read.add(following)
+            page = self._requests.send("GET", following)
 
     def check_workspace(self) -> None:
         """Check that the workspace exists, to tell a missing workspace from a missing part of it.

@@ -192,13 +192,13 @@ class Answers(HttpTransport[Any, Any]):
         return RequestsTransportResponse(request, response)
 
     def open(self):
-        pass
+        """Nothing needs to be opened."""
 
     def close(self):
-        pass
+        """Nothing needs to be closed."""
 
     def __exit__(self, *_):
-        pass
+        """Nothing needs to be closed."""
 
 
 def container(answers, policy):

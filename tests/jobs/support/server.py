@@ -39,7 +39,7 @@ SERVER = """\
             self.answer(200, {{"classes": [best]}})
 
         def log_message(self, *_):
-            pass
+            'Prints no line for a request.'
 
     ThreadingHTTPServer((host, int(port)), Handler).serve_forever()
 """
