@@ -4,6 +4,7 @@ A table stands between `<!-- NAME -->` and `<!-- end -->`. `python -m benchmarks
 benchmarks/results/NAME.json` writes NAME.json; the table `summary` combines several of them.
 """
 
+import importlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -11,66 +12,46 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import exports, prepare, serve
 from benchmarks import input as input_
-from benchmarks.images import damage, decoding, treatment
+from benchmarks import prepare
+from benchmarks.__main__ import BENCHMARKS
 from benchmarks.measure import columns, ratio, read_samples, spread, table
-from benchmarks.spot import simulation
 from benchmarks.tables import DECIDED
-from benchmarks.training import batches, evidence, exchange, loop, train, virtual_ranks
+from benchmarks.training import batches, exchange, loop, train
+from common.program import Command
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = tuple(
-    ROOT / "docs" / f"{name}.md"
-    for name in (
-        *(
-            "benchmarks",
-            "export",
-            "large-batches",
-            "parallelism",
-            "prove-how-a-model-was-made",
-            "scoring",
-            "spark",
-            "spot",
-            "when-something-fails",
-        ),
-    )
-)
 RESULTS = ROOT / "benchmarks" / "results"
-SHOW: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+DOCUMENTS = tuple(sorted((ROOT / "docs").glob("*.md")))
+Data = Mapping[str, Any]
+
+
+def _of(row: Command) -> Callable[[Data], str]:
+    """Return what formats the rounds of a benchmark; its module is imported when it is used."""
+    return lambda data: str(importlib.import_module(row.run.partition(":")[0]).show(data))
+
+
+SHOW: Mapping[str, Callable[[Data], str]] = {
     **DECIDED,
-    "loop": loop.show,
-    "exchange": exchange.show,
-    "train": train.show,
-    "input": input_.show,
+    **{row.name: _of(row) for row in BENCHMARKS if (RESULTS / f"{row.name}.json").exists()},
     "input-default-memory": lambda data: table(
         read_samples(data["default_samples"]), "image", [input_.FLOOR, input_.PIPELINE]
     ),
-    "prepare": prepare.show,
     "prepare-removal": prepare.show,
-    "treatment": treatment.show,
-    "decoding": decoding.show,
-    "damage": damage.show,
-    "batches": batches.show,
     "batches-scenes": batches.show,
-    "exports": exports.show,
-    "serve": serve.show,
-    "spot": simulation.show,
-    "virtual-ranks": virtual_ranks.show,
-    "evidence": evidence.show,
 }
 """Functions that format results as tables, by the name of the table."""
 OF_PARTS = {"input-default-memory": "input"}
 """Files of results by the names of tables that are a part of another one's."""
-TABLE = re.compile(r"<!-- (?!end\b)([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
+TABLE = re.compile(
+    rf"<!-- ({'|'.join(map(re.escape, (*SHOW, 'summary')))}) -->\n.*?<!-- end -->", re.DOTALL
+)
+"""Matches a table that this module fills; other commands fill others."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Fill the tables of docs/benchmarks.md, docs/export.md, docs/large-batches.md,
-    docs/parallelism.md, docs/prove-how-a-model-was-made.md, docs/scoring.md, docs/spark.md,
-    docs/spot.md and docs/when-something-fails.md from raw rounds.
-    """
+    """Fill the tables of docs/*.md from raw rounds."""
 
 
 def run(_: Options) -> None:
