@@ -171,7 +171,7 @@ class PeopleSettings:
     """Group that may submit jobs and read their results."""
 
     operators: Guid | None = None
-    """Group that may start, resize and stop computes."""
+    """Group that may create, start, resize, stop and delete computes."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class Settings:
     """Azure region of all resources."""
 
     budget: Contacts
-    """Whom the stack notifies. The key is that of the feature which needed it first."""
+    """Recipients of what the stack sends by e-mail: alerts and messages of the budget."""
 
     subscription: SubscriptionSettings
 

@@ -138,9 +138,8 @@ def _words(hint: Any) -> str:
         return " or ".join(map(_words, parts))
     words = fields.describe(hint).removeprefix("a ").removeprefix("an ")
     # Ids of resources have a long form, of which only the type differs.
-    return words.replace("/subscriptions/.../resourceGroups/.../providers/", "of ").replace(
-        "list, each a", "list of"
-    )
+    words = words.replace("/subscriptions/.../resourceGroups/.../providers/", "of ")
+    return words.replace("list, each an ", "list of ").replace("list, each a ", "list of ")
 
 
 def _nested(hint: Any) -> tuple[type | None, str]:
