@@ -176,7 +176,8 @@ def among(direction: Direction, around: Surroundings) -> Rule:
         (around.own,),
         (around.own,),
         ("*",),
-        "Ranks find each other on arbitrary ports (MPI, NCCL, Gloo).",
+        "The machines of the subnet reach each other; ranks do so on arbitrary ports (MPI, NCCL, "
+        "Gloo).",
     )
 
 

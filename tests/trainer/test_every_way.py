@@ -26,7 +26,7 @@ NETWORKS = {
     ],
     "detection, in two micro-batches": [
         *("--preset", "shapes", "--model.width", "8", "--export", "False", "--epochs", "2"),
-        *("--restarts", "0", "--optimizer.accumulation", "2"),
+        *("--restarts", "0", "--optimizer.accumulation", "2", "--model.image-size", "64"),
     ],
 }
 WAYS = {

@@ -99,7 +99,7 @@ ENCRYPTED = table_rule(
 RECOVERABLE = table_rule(
     "recoverable",
     "What is deleted by mistake can be restored, and logs are kept, for the days of the stack's "
-    "settings; only logs, code and results of jobs age.",
+    "settings; only logs, code and results of jobs are deleted by age.",
     "Restore the retention; to shorten it on purpose, change the stack's settings.",
     {
         BLOBS: {
