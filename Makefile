@@ -103,13 +103,13 @@ setup-platform: $(INFRA) ## Install the platform's environment alone, to deploy 
 	@echo "ready: .venv (Pulumi, Azure SDK)"
 
 # ARGS are options of the trainer here and on Azure; options of the job have variables of their own.
-train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train: Train here: PRESET=digits, NAME=first, ARGS="--epochs 5"; on Azure: STACK=dev, and NODES, CLUSTER, DATA_SET=NAME:VERSION, BUDGET, JOB_ARGS
+train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train: Train here: PRESET=digits, DATA=data/images, NAME=first, ARGS="--epochs 5"; on Azure: STACK=dev, and NODES, CLUSTER, DATA_SET=NAME:VERSION, BUDGET, JOB_ARGS
 ifdef NAMED_STACK
 	$(if $(filter --,$(ARGS)),$(error ARGS: are options of the trainer, without `--`; give options of the job in JOB_ARGS))
 	@$(INFRA_PYTHON) -m jobs submit --stack $(STACK) $(if $(PRESET),--preset $(PRESET)) $(if $(NODES),--nodes $(NODES)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(NAME),--name $(NAME)) $(if $(DATA_SET),--data.asset $(DATA_SET)) $(if $(BUDGET),--budget $(BUDGET)) $(JOB_ARGS) $(if $(ARGS),-- $(ARGS))
 else
 	@cat .venv-trainer/processor.txt
-	@$(TRAINER_PYTHON) -m trainer train $(if $(PRESET),--preset $(PRESET)) $(if $(NAME),--name $(NAME)) $(ARGS)
+	@$(TRAINER_PYTHON) -m trainer train $(if $(PRESET),--preset $(PRESET)) $(if $(filter command,$(firstword $(origin DATA))),--data.source tfrecords --data.dir "$(DATA)") $(if $(NAME),--name $(NAME)) $(ARGS)
 endif
 
 evaluate: $(TRAINER) ## Train: Evaluate a run's newest checkpoint: RUN=runs/NAME (default: the latest run)
@@ -135,13 +135,13 @@ report: $(TRAINER) ## Train: Write the report of a run, or compare several: RUN=
 	@$(TRAINER_PYTHON) -m trainer report $(RUN) $(ARGS)
 
 prepare: $(TRAINER) ## Data: Write a data set from a folder of images: INPUT=photos, DATA=data/images
-	@$(TRAINER_PYTHON) -m trainer prepare folder --input "$(INPUT)" --output $(DATA) $(ARGS)
+	@$(TRAINER_PYTHON) -m trainer prepare folder --input "$(INPUT)" --output "$(DATA)" $(ARGS)
 
 verify: $(TRAINER) ## Data: Compare a data set with its manifest: DATA=data/images, ARGS=--deep
-	@$(TRAINER_PYTHON) -m trainer verify $(DATA) $(ARGS)
+	@$(TRAINER_PYTHON) -m trainer verify "$(DATA)" $(ARGS)
 
 inspect: $(TRAINER) ## Data: Write a page about a data set: DATA=data/images
-	@$(TRAINER_PYTHON) -m trainer inspect $(DATA) $(ARGS)
+	@$(TRAINER_PYTHON) -m trainer inspect "$(DATA)" $(ARGS)
 
 benchmark: $(TRAINER) ## Measure the trainer: WHAT=loop, exchange, train, input
 	@$(TRAINER_PYTHON) -m benchmarks $(WHAT) $(ARGS)
@@ -163,6 +163,10 @@ profile: $(XPROF) ## Serve a page of what --profile.steps recorded: RUN=runs/NAM
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
 
 configure: ## Platform: Pin a stack to the subscription that the Azure CLI is signed in to: STACK=dev, DATA_OF, HUB_OF=another stack
+	@command -v az > /dev/null || { \
+		echo "error: az: not found on the PATH; install the Azure CLI (https://learn.microsoft.com/en-us/cli/azure/install-azure-cli)" >&2; exit 1; }
+	@command -v pulumi > /dev/null || { \
+		echo "error: pulumi: not found on the PATH; install the Pulumi CLI (https://www.pulumi.com/docs/install)" >&2; exit 1; }
 	@id=$$(az account show --query id --output tsv) && tenant=$$(az account show --query tenantId --output tsv) && \
 	$(if $(DATA_OF),data=$$(pulumi stack output data_account --stack $(DATA_OF)) &&) \
 	$(if $(REGISTRY_OF),registry=$$(pulumi stack output registry --stack $(REGISTRY_OF)) &&) \

@@ -10,19 +10,28 @@ import importlib
 import os
 import select
 import shlex
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from common.errors import INTERRUPTED, PIPE_CLOSED, ConfigError, UserError
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+"""Folder of the repository, or of its copy in an image."""
 
 
 class UnknownCommandError(UserError):
     """The command line names no command."""
 
     exit_code = ConfigError.exit_code
+
+
+class MissingPackageError(UserError):
+    """Another Python than that of the program's environment runs it, and lacks a package."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,22 @@ def load(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
+def interpreter() -> str:
+    """Return the word with which a shell in the current folder starts this Python: `python` where
+    its environment is activated, otherwise the path.
+    """
+    on_path = shutil.which("python")
+    if not sys.executable or (on_path and Path(on_path).parent == Path(sys.executable).parent):
+        return "python"
+    return _from_here(Path(sys.executable))
+
+
+def _from_here(path: Path) -> str:
+    """Return a path as it is from the current folder, if that contains it."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
 @dataclass(frozen=True)
 class Program:
     """A program: `python -m NAME COMMAND`."""
@@ -72,6 +97,10 @@ class Program:
     """What follows the program's name in the first line of the help."""
     notes: str
     """The end of the help: options of every command, exit statuses."""
+    environment: str = ""
+    """Folder of the repository that `make` installs the program's packages into."""
+    setup: str = "setup"
+    """Target of make that does it."""
 
     @property
     def usage(self) -> str:
@@ -135,7 +164,31 @@ class Program:
             _flush()
         except REPORTED as error:
             return report(error)
+        except ModuleNotFoundError as error:
+            advice = self._missing(error)
+            if advice is None:
+                raise
+            return report(advice)
         return status
+
+    def _missing(self, error: ModuleNotFoundError) -> MissingPackageError | None:
+        """Return what to do about a missing package if it may be in the program's environment, and
+        another Python is running. None is an error of the code, or an image, which needs no setup.
+        """
+        folder = ROOT / self.environment
+        package = (error.name or "").partition(".")[0]
+        ours = not package or (ROOT / package).is_dir()
+        if not self.environment or ours or not (ROOT / "Makefile").is_file():
+            return None
+        python = folder / "bin" / "python"
+        remedy = f"run the command with {_from_here(python)}"
+        if not python.exists():
+            remedy = f"run `make {self.setup}` once; afterwards {remedy}"
+        elif folder.samefile(sys.prefix):
+            return None
+        return MissingPackageError(
+            f"{sys.executable}: this Python lacks the package {package}; {remedy}"
+        )
 
     def run(self, argv: Sequence[str] | None, run: Callable[[Command, list[str]], int]) -> int:
         """Find and run a command; without one, or with --help, print the help.

@@ -204,6 +204,8 @@ PROGRAM: Final = Program(
     GROUPS,
     "COMMAND [NAME] [options] [-- options of the trainer]",
     _NOTES,
+    environment=".venv",
+    setup="setup-platform",
 )
 
 

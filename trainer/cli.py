@@ -149,6 +149,7 @@ exit status: 0 done; 1 failed; 2 bad configuration; 3 bad data; 4 bad checkpoint
 --max-seconds, after saving the state; 130, 138 or 143 stopped by SIGINT, SIGUSR1 or SIGTERM, after
 saving the state (a second Ctrl-C ends it without saving); 141 stdout was closed
 """,
+    environment=".venv-trainer",
 )
 
 

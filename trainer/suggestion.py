@@ -8,6 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
+from common.program import interpreter
 from common.text import plural
 from trainer.config import TrainConfig
 from trainer.data.example import from_example
@@ -59,7 +60,7 @@ def print_suggestion(folder: Path) -> None:
 
 def command(config: TrainConfig) -> str:
     """Return the command line of a run."""
-    return shlex.join(["python", "-m", "trainer", "train", *to_args(config)])
+    return shlex.join([interpreter(), "-m", "trainer", "train", *to_args(config)])
 
 
 def suggest(sides: Sides, examples: int, folder: str, task: TaskDescription) -> list[TrainConfig]:

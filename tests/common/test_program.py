@@ -2,10 +2,13 @@
 
 import contextlib
 import os
+import sys
 import textwrap
+from dataclasses import replace
 
 import pytest
 
+from common import program
 from common.errors import INTERRUPTED, PIPE_CLOSED, ConfigError, UserError
 from common.program import Command, Program, UnknownCommandError, report
 
@@ -120,3 +123,72 @@ def test_another_pipe_that_breaks_is_an_error(capsys):
 
     assert PROGRAM.main(["copy"], loses_a_peer) == UserError.exit_code
     assert capsys.readouterr().err == "error: [Errno 32] Broken pipe\n"
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository with an environment that another Python than this one would be run in."""
+    (tmp_path / "Makefile").touch()
+    (tmp_path / "tools").mkdir()
+    python = tmp_path / ".venv-tools" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    monkeypatch.setattr(program, "ROOT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def lacks(package):
+    """End a program of this environment, as a command does that imports a package."""
+
+    def run(*_):
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+    own = replace(PROGRAM, environment=".venv-tools", setup="setup-tools")
+    return own.main(["copy"], run)
+
+
+def test_another_python_without_the_packages_is_told_which_one_has_them(repository, capsys):
+    assert lacks("xxhash.core") == UserError.exit_code
+    assert capsys.readouterr().err == (
+        f"error: {sys.executable}: this Python lacks the package xxhash; run the command with"
+        " .venv-tools/bin/python\n"
+    )
+
+
+def test_a_clone_without_an_environment_is_told_how_to_make_it(repository, capsys, monkeypatch):
+    (repository / ".venv-tools" / "bin" / "python").unlink()
+    monkeypatch.chdir("tools")
+    assert lacks("xxhash") == UserError.exit_code
+    assert capsys.readouterr().err.endswith(
+        "lacks the package xxhash; run `make setup-tools` once; afterwards run the command with"
+        f" {repository}/.venv-tools/bin/python\n"
+    )
+
+
+@pytest.mark.parametrize("case", ["own module", "own environment", "image"])
+def test_another_missing_module_is_an_error_of_the_code(repository, monkeypatch, case):
+    if case == "own environment":
+        monkeypatch.setattr(sys, "prefix", str(repository / ".venv-tools"))
+    if case == "image":
+        (repository / "Makefile").unlink()
+    with pytest.raises(ModuleNotFoundError):
+        lacks("tools.copy" if case == "own module" else "xxhash")
+
+
+def test_a_printed_command_names_the_python_that_can_run_it(tmp_path, monkeypatch):
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    for path in (python, tmp_path / "python"):
+        path.touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program.interpreter() == ".venv/bin/python"
+    monkeypatch.chdir(".venv")
+    assert program.interpreter() == "bin/python"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert program.interpreter() == str(python)
+    monkeypatch.setenv("PATH", f"{python.parent}:{tmp_path}")
+    assert program.interpreter() == "python"

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -65,9 +66,11 @@ def test_help_lists_every_target_that_a_person_may_want():
          {},
          "-m jobs submit --stack dev --name first --data.asset imagenet:3 --budget 50 --no-follow"),
         (["NAME=first", "ARGS=--epochs 2"], {}, "-m trainer train --name first --epochs 2"),
+        (["PRESET=images", "DATA=my photos"], {},
+         '-m trainer train --preset images --data.source tfrecords --data.dir "my photos"'),
         ([], {}, "-m trainer train"),
-        # What some shell has exported must not rent a cluster.
-        ([], {"STACK": "prod"}, "-m trainer train"),
+        # What some shell has exported must not rent a cluster, or be trained on.
+        ([], {"STACK": "prod", "DATA": "/data"}, "-m trainer train"),
     ],
 )  # fmt: skip
 def test_a_training_is_sent_away_only_by_a_stack_on_the_command_line(given, shell, program):
@@ -84,6 +87,8 @@ def test_a_training_is_sent_away_only_by_a_stack_on_the_command_line(given, shel
     [
         ("train NAME=first EPOCHS=3 MODEL=resnet101", "EPOCHS, MODEL"),
         ("train NODES=2 BUDGET=50", "BUDGET, NODES"),
+        ("train DATA=data/photos", ""),
+        ("train STACK=dev DATA=data/photos", "DATA"),
         ("train STACK=dev NODES=2 SERIES=gpu", "SERIES"),
         ("evaluate RUN=runs/first PRESET=digits", "PRESET"),
         ("prepare train INPUT=photos PRESET=images GPU=0", ""),
@@ -107,6 +112,33 @@ def test_options_of_the_job_are_not_taken_for_the_trainers():
     )  # fmt: skip
     assert done.returncode != 0
     assert "give options of the job in JOB_ARGS" in done.stderr
+
+
+@pytest.mark.parametrize("target", ["prepare", "verify", "inspect"])
+def test_the_folder_of_a_data_set_may_have_a_space_in_its_name(target):
+    done = subprocess.run(
+        ["make", "-n", target, "DATA=my data"], cwd=ROOT, env=makefile.environment(),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert '"my data"' in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("installed", "told"),
+    [([], "az: not found on the PATH; install"), (["az"], "pulumi: not found on the PATH")],
+)
+def test_pinning_a_stack_names_the_program_that_is_not_installed(tmp_path, installed, told):
+    for program in ("make", "sh", "awk", "nproc"):
+        (tmp_path / program).symlink_to(shutil.which(program) or "missing")
+    for program in installed:
+        (tmp_path / program).touch(mode=0o755)
+    done = subprocess.run(
+        ["make", "configure", "STACK=newcomer"], cwd=ROOT,
+        env={**makefile.environment(), "PATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stderr.startswith(f"error: {told}"), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,20 @@ def test_a_data_set_must_be_named_once(run_here):
         assert "b: unexpected argument" in err
 
 
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["prepare", "folder"], ["(with make: INPUT=DIR)"]),
+        (["predict"], ["(with make: IMAGES=...)"]),
+        (["score"], ["(with make: INPUT=DIR)", "(with make: OUTPUT=DIR)"]),
+    ],
+)
+def test_a_missing_folder_is_named_as_make_takes_it(run_here, args, told):
+    status, _, err = run_here(*args)
+    assert status == 2
+    assert [one for one in told if one not in err] == []
+
+
 def test_a_former_option_is_refused_with_its_new_name(run_here):
     status, _, err = run_here("train", "--checkpoint.roll-backs", "5")
     assert status == 2

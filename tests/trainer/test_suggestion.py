@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 
+from common.program import interpreter
 from tests.trainer.support.data_sets.image_folders import picture, write_images
 from tests.trainer.support.data_sets.imagenet_files import (
     make_train,
@@ -67,7 +68,7 @@ def test_a_batch_is_small_beside_the_images(images, batch):
 def test_the_command_line_gives_the_same_configuration(short, task, folder):
     for config in suggest(sides(short), 500, folder, task):
         words = shlex.split(command(config))
-        assert words[:4] == ["python", "-m", "trainer", "train"]
+        assert words[:4] == [interpreter(), "-m", "trainer", "train"]
         assert parse_train(words[4:]) == config
 
 
@@ -111,7 +112,7 @@ def inputs(tmp_path_factory):
 def commands(text):
     return [
         shlex.split(line)
-        for line in re.findall(r"^    (python -m trainer .*)$", text, re.MULTILINE)
+        for line in re.findall(r"^    (\S*python -m trainer .*)$", text, re.MULTILINE)
     ]
 
 

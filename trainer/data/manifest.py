@@ -231,11 +231,13 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / FILE_NAME
     if not folder.is_dir():
-        raise DataError(f"{folder}: there is no such data folder")
+        raise DataError(
+            f"{folder}: there is no such data folder; `python -m trainer prepare` writes one"
+        )
     if not path.is_file():
         raise DataError(
-            f"{folder}: there is no {FILE_NAME}; write the data set with"
-            " `python -m trainer prepare`"
+            f"{folder}: there is no {FILE_NAME}; name the folder that `python -m trainer prepare`"
+            " has written, not that of the images"
         )
     return parse_manifest(path.read_bytes(), str(path))
 

@@ -44,7 +44,9 @@ def predict(options: PredictOptions) -> None:
         DataError: A folder has no images, or images could not be read; the others are printed.
     """
     if not options.images:
-        raise ConfigError(["IMAGE: name at least one image, or a folder with images"])
+        raise ConfigError(
+            ["IMAGE: name at least one image, or a folder with images (with make: IMAGES=...)"]
+        )
     found = find_images(options.images, DataError)
     paths = found.paths
     saved_model = exported_model(options.run, options.model)

@@ -107,7 +107,7 @@ def _check(options: ScoreOptions) -> Naming:
     """
     naming, problems = make_naming(options.names, options.name_key, os.environ)
     problems += [
-        f"--{name}: is missing; name the folder {what}"
+        f"--{name}: is missing; name the folder {what} (with make: {name.upper()}=DIR)"
         for name, value, what in (
             ("input", options.input, "of the images"),
             ("output", options.output, "to write"),

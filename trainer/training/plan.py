@@ -130,8 +130,9 @@ def make_plan(config: TrainConfig, ranks: int, examples: int, classes: int | Non
     if examples < batch:
         raise ConfigError(
             [
-                f"--batch-size: {batches} ranks x {config.batch_size} make a global batch of"
-                f" {batch}, but the data set has {examples} training images; make the batch smaller"
+                f"--batch-size: {plural(batches, 'rank')} x {config.batch_size} make a global batch"
+                f" of {batch}, but the data set has {examples} training images; make the batch"
+                " smaller"
             ]
         )
     optimizer = config.optimizer

@@ -23,7 +23,7 @@ def providers(page):
     return text.split("for provider in ")[1].split("; do")[0].replace("\\", " ").split()
 
 
-def answers(tenant, user):
+def answers(profile, tenant, user):
     """What the programs answer that are not installed here, by command line."""
     (subscription,) = re.findall(r"export SUBSCRIPTION=(\S+)", blocks(PAGE, "first training")[0])
     az = {
@@ -37,6 +37,10 @@ def answers(tenant, user):
         f"ad group member add --group ml-scientists --member-id {user}": "",
         "ad group show --group ml-scientists --query id --output tsv": SCIENTISTS,
     }
+    if profile == "private":
+        az["feature register --namespace Microsoft.Compute --name EncryptionAtHost"] = ""
+        for one in ("Compute", "DevTestLab"):
+            az[f"provider register --wait --namespace Microsoft.{one}"] = ""
     return {f"az {line}": answer for line, answer in az.items()}
 
 
@@ -48,7 +52,7 @@ def test_each_command_of_the_first_path_works_in_its_order(profile, tmp_path):
     ):
         user = azure.environment["AZURE_CLIENT_ID"]
         azure.identity.join(user, SCIENTISTS)
-        replies = answers(azure.environment["AZURE_TENANT_ID"], user)
+        replies = answers(profile, azure.environment["AZURE_TENANT_ID"], user)
         newcomer = Newcomer(tmp_path, engine, replies)
         parts = ("first training", *(f"first training: {p}" for p in (profile, "deploy", "train")))
         said = newcomer.run("\n".join(one for part in parts for one in blocks(PAGE, part)))

@@ -161,7 +161,7 @@ def test_an_export_elsewhere_is_used_if_it_is_named(predict, run, images, tmp_pa
 def test_no_image_is_refused(predict, run, tmp_path):
     status, _, err = predict("--run", run)
     assert status == 2
-    assert "name at least one image, or a folder with images" in err
+    assert "name at least one image, or a folder with images (with make: IMAGES=...)" in err
     (tmp_path / "empty").mkdir()
     status, _, err = predict(tmp_path / "empty", "--run", run)
     assert status == 3

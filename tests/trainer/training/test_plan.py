@@ -183,6 +183,12 @@ def test_an_end_above_the_peak_is_refused_where_it_counts():
     make_plan(config_of(batch_size=256, optimizer=cosine), 1, 10_000)
 
 
+@pytest.mark.parametrize(("ranks", "told"), [(1, "1 rank x 16"), (2, "2 ranks x 16")])
+def test_a_batch_that_the_data_set_cannot_fill_is_refused(ranks, told):
+    with pytest.raises(ConfigError, match=f"--batch-size: {told} make a global batch of"):
+        make_plan(config_of(batch_size=16), ranks, 15)
+
+
 def test_decays_are_counted_in_steps_of_the_plan():
     decays = {"decay_epochs": (3.0, 6.0), "schedule": "step", "warmup_epochs": 0.0}
     plan = make_plan(config_of(batch_size=25, epochs=8, optimizer=decays), 2, 100)

@@ -25,7 +25,9 @@ def prepare_folder(
         DataError: See `job.prepare`.
     """
     if not options.input:
-        raise ConfigError(["--input: name the folder that has one folder per class"])
+        raise ConfigError(
+            ["--input: name the folder that has one folder per class (with make: INPUT=DIR)"]
+        )
     root, output = Path(options.input), Path(options.output)
     if not root.is_dir():
         raise ConfigError([f"--input: there is no folder {root}"])
