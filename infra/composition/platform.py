@@ -23,7 +23,7 @@ from infra.components.access import (
 )
 from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs, Clusters
-from infra.components.grants import Scope
+from infra.components.grants import OwnRoles, Scope
 from infra.components.monitoring import Monitoring, MonitoringArgs
 from infra.components.nodes import NodeNetwork
 from infra.components.private_link import PrivateEndpoint
@@ -191,7 +191,10 @@ def _context(settings: Settings) -> tuple[StackContext, pulumi.Input[str]]:
         tags=tags,
         protected=settings.protect,
         assigns=settings.roles == "declared",
+        own_roles=settings.own_roles,
     )
+    if context.assigns and context.own_roles:
+        OwnRoles(context, group_id)
     return context, group_id
 
 

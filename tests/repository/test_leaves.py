@@ -148,6 +148,12 @@ LEAVES = {
         ("infra/alerts",),
         (PLATFORM, SIMULATED),
     ),
+    "role of scientists": Leaf(
+        r"scientist_role|ScientistSettings|existing_clusters_only",
+        ("infra/scientist_role",),
+        # The snapshots of stacks.
+        (PLATFORM, "infra/render/snapshot.py"),
+    ),
     "head groups": Leaf(
         r"head.groups|HeadOptions|DividedHead|DividedClassification",
         ("trainer/head",),
