@@ -33,6 +33,8 @@ LEAVES = {
     "endpoints": Leaf(
         r"undeploy|EndpointState|jobs[./]serving|onlineEndpoints",
         ("jobs/serving", "rehearsal/serving"),
+        # A role of people excludes them.
+        ("infra/scientist_role/leaf.py", "infra/scientist_role/security.py"),
     ),
     "batch scoring": Leaf(
         r"score.?batch|BatchOptions|jobs[./]batch|scor\w+ in batch", ("jobs/batch",)
@@ -125,6 +127,9 @@ LEAVES = {
             "infra/render/diagram.py",
             "infra/render/snapshot.py",
             "rehearsal/resources/account_operations.py",
+            # A role of people excludes its rules.
+            "infra/scientist_role/leaf.py",
+            "infra/scientist_role/security.py",
             SIMULATED,
         ),
     ),
