@@ -122,7 +122,7 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     )
     added = (load(leaf.declare)(trunk) for leaf in settings.leaves if leaf.declare is not None)
     declared: list[Declared] = [one for one in added if one is not None]
-    observability.declare(trunk, declared, opened)
+    observability.declare(trunk, declared, [*opened, *ready])
     return {
         "platform": stack_outputs.export(
             settings,
