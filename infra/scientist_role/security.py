@@ -69,7 +69,7 @@ FACTS = Facts(
         ),
         ResourceRule(
             "scientists-limited",
-            "With people.existing_clusters_only nobody has Azure's own role for scientists.",
+            "With people.existing_clusters_only no group has the role AzureML Data Scientist.",
             "Assign the role that the stack defines.",
             _wider,
         ),
