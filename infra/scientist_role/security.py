@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from infra.policies.expected import ANYTHING, as_set, table_rule
+from infra.policies.expected import ANYTHING, PRESENT, as_set, table_rule
 from infra.policies.facts import Facts
 from infra.policies.rule import ResourceRule
 from infra.resources import ASSIGNMENT, DEFINITION, Resource, input_at
@@ -60,7 +60,8 @@ FACTS = Facts(
             {
                 DEFINITION: {
                     "permissions": as_set(_permissions),
-                    "assignableScopes": ANYTHING,
+                    "assignableScopes": PRESENT,
+                    "assignableScopes[]": ANYTHING,
                     "scope": ANYTHING,
                     "roleDefinitionId": as_set(lambda s: next(iter(_own(s)), None)),
                     "roleName": as_set(lambda s: NAME(s.names)),
