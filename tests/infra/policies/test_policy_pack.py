@@ -162,7 +162,7 @@ def test_a_resource_that_breaks_a_rule_is_stopped_before_it_is_created(
 
 
 def test_what_a_deployment_ignores_reaches_the_rules(engine):
-    [vault] = [one for one in STACK if one.name == "vault"]
+    [vault] = [one for one in STACK if one.kind == "keyvault:Vault"]
     blind = {**vault.options, "ignoreChanges": ["vaultName", "properties"]}
     said = analyze(engine, [dataclasses.replace(vault, options=blind)])
     assert shown(said) == [("nothing-ignored", "vault")]
