@@ -12,6 +12,7 @@ from typing import Any
 
 from infra.catalog.dns_zones import Endpoint
 from infra.catalog.network_rules import Rule, Surroundings
+from infra.catalog.roles import OwnRole
 from infra.naming import Name
 
 
@@ -111,6 +112,8 @@ class Leaf:
     """Returns the roles of the identities that it needs besides those of clusters."""
     assigned: Callable[[Any], Mapping[str, str | None]] = lambda _: {}
     """Returns ids of existing resources that it assigns roles on, by their settings."""
+    own_roles: Callable[[Any], Mapping[str, OwnRole]] = lambda _: {}
+    """Returns roles that the stack defines, by the GUID of the one of Azure that each replaces."""
     endpoints: Callable[[Any], Mapping[str, Endpoint]] = lambda _: {}
     """Returns the kinds of its private endpoints, whose zones the network must resolve."""
     beginnings: Callable[[Any], tuple[Beginning, ...]] = lambda _: ()

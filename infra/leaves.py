@@ -18,6 +18,7 @@ ROWS: Final[tuple[str, ...]] = (
     "customer_keys",
     "budget",
     "alerts",
+    "scientist_role",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(

@@ -295,6 +295,10 @@ class Names:
         parts = [*self._parts, scope, principal, role]
         return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(parts)))
 
+    def role_definition(self, label: str) -> str:
+        """Return the GUID of a role that the stack defines, by its short name."""
+        return self.role_assignment(self.subscription.lower(), "definition", label)
+
     @property
     def _plain(self) -> str:
         return f"{self.prefix}{self.stack.replace('-', '')}"

@@ -141,5 +141,5 @@ def of(settings: Settings) -> Prerequisites:
         existing=needs.of(settings),
         prefix=settings.prefix,
         tags=dict(settings.tags),
-        roles=tuple(sorted(roles.NAMES)),
+        roles=tuple(sorted([*roles.NAMES, *(one.id for one in settings.own_roles.values())])),
     )

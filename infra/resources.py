@@ -23,6 +23,7 @@ LOGS = "operationalinsights:Workspace"
 INSIGHTS = "applicationinsights:Component"
 IDENTITY = "managedidentity:UserAssignedIdentity"
 ASSIGNMENT = "authorization:RoleAssignment"
+DEFINITION = "authorization:RoleDefinition"
 NETWORK = "network:VirtualNetwork"
 GROUP = "resources:ResourceGroup"
 

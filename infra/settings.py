@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeVar
 from common.annotations import Bounds, Formerly
 from infra import subnets
 from infra.catalog.dns_zones import ENDPOINTS, Endpoint
+from infra.catalog.roles import OwnRole
 from infra.leaf import Leaf, Nodes, Subnet
 from infra.naming import DUTY_SUBNETS, Names, SubnetRole
 from infra.network_settings import NetworkSettings
@@ -341,6 +342,11 @@ class Settings:
             role: name or self.names.subnet(role)
             for role, name in (dict.fromkeys(own, "") | more).items()
         }
+
+    @property
+    def own_roles(self) -> dict[str, OwnRole]:
+        """The roles that the stack defines, by the GUID of the one of Azure that each replaces."""
+        return {role: one for leaf in self.leaves for role, one in leaf.own_roles(self).items()}
 
     @property
     def endpoint_kinds(self) -> dict[str, Endpoint]:

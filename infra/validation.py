@@ -34,6 +34,10 @@ RESERVED_TAGS = ("azure", "microsoft", "windows")
 """Beginnings of tag names that Azure reserves (Azure Resource Manager, "Use tags")."""
 
 
+OTHER_CLOUDS = ("china", "usgov", "usdod", "ussec", "usnat")
+"""Beginnings of the regions of Azure's other clouds, whose services have other addresses."""
+
+
 def load(values: Mapping[str, object]) -> Settings:
     """Read the configuration of a stack.
 
@@ -77,6 +81,14 @@ def _names(settings: Settings) -> Iterator[str]:
         settings.name_seed,
         [name for leaf in LEAVES for name in leaf.names],
     )
+
+
+def _location(settings: Settings) -> Iterator[str]:
+    if settings.location.startswith(OTHER_CLOUDS):
+        yield (
+            f"location: {settings.location} is in another cloud, whose services have other"
+            " addresses; choose a region of Azure's public cloud"
+        )
 
 
 def _cluster_keys(settings: Settings) -> Iterator[str]:
@@ -318,6 +330,15 @@ def _tags(settings: Settings) -> Iterator[str]:
             )
 
 
+def _ignored_tags(settings: Settings) -> Iterator[str]:
+    own = {name.lower() for name in (*settings.tags, *OWN_TAGS)}
+    for name in settings.ignored_tags:
+        if name.lower() in own:
+            yield f"ignored_tags: contains {name}, which the stack sets; remove one of the two"
+    for names in _repeated(settings.ignored_tags).values():
+        yield f"ignored_tags: contains {names[0]} twice; remove one"
+
+
 def _cluster_checks(clusters: Collection[str]) -> Iterator[Check]:
     """Return the checks of the clusters, by their names in the settings."""
     for key in clusters:
@@ -332,6 +353,7 @@ def _cluster_checks(clusters: Collection[str]) -> Iterator[Check]:
 
 CHECKS = (
     Check(("prefix", "stack", "location", "name_seed"), _names),
+    Check(("location",), _location),
     Check((), _cluster_keys),
     Check(("clusters", "profile"), _build_cluster),
     Check(("clusters", "subscription"), _cores),
@@ -349,5 +371,6 @@ CHECKS = (
     Check(("storage.existing_default", "storage.existing_data"), _storage),
     Check(("vault", "protect"), _purge_protection),
     Check(("tags",), _tags),
+    Check(("tags", "ignored_tags"), _ignored_tags),
     *(check for leaf in LEAVES for check in leaf.checks),
 )

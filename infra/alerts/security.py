@@ -10,7 +10,7 @@ from infra.alerts.leaf import AlertSettings
 from infra.catalog import resource_ids
 from infra.policies.expected import PRESENT, UNSET, exactly, one_of, optional, table_rule
 from infra.policies.facts import Facts
-from infra.policies.rule import StackRule
+from infra.policies.rule import StackRule, named
 from infra.policies.rules.data import by_name, log_workspace
 from infra.resources import Resource, entries_at, input_at, of_kind
 from infra.settings import Settings
@@ -43,6 +43,7 @@ ALERTS_REVIEWED: Final[Mapping[str, Reviewed]] = {
 """The alerts of a stack, by the end of their names; `ended` only if the settings ask for it."""
 
 _MINUTES: Final = re.compile(r"ago\((\d+)m\)")
+_OF: Final = re.compile(r'_ResourceId =~ "([^"]+)"')
 
 
 def _alerts(
@@ -62,7 +63,7 @@ def _alerts(
         str(input_at(alert, "ruleName")).rpartition("-alert-")[2]: alert
         for alert in of_kind(resources, ALERT)
     }
-    own = settings.of(AlertSettings)
+    own, workspace = settings.of(AlertSettings), settings.names.workspace
     for name, reviewed in ALERTS_REVIEWED.items():
         alert = declared.get(name)
         if alert is None:
@@ -74,8 +75,12 @@ def _alerts(
         ]
         if not {str(input_at(group, "actionGroupName")) for group in people} & set(notified):
             yield alert, "notifies no action group of the stack"
-        if not _asks(entries_at(alert, "criteria.allOf"), reviewed, own):
+        criteria = entries_at(alert, "criteria.allOf")
+        if not _asks(criteria, reviewed, own):
             yield alert, "does not ask what was reviewed"
+        for id_ in _OF.findall(str([one.get("query") for one in criteria])):
+            if not named(id_, "Microsoft.MachineLearningServices/workspaces", workspace):
+                yield alert, f"asks about {id_}, which is not the stack's workspace"
 
 
 def _asks(criteria: Sequence[Mapping[str, Any]], reviewed: Reviewed, own: AlertSettings) -> bool:
@@ -88,7 +93,7 @@ def _asks(criteria: Sequence[Mapping[str, Any]], reviewed: Reviewed, own: AlertS
     }
     query = str(criteria[0].get("query")) if criteria else ""
     minutes = [reviewed.minutes(own)] if reviewed.minutes else []
-    text = re.sub(r'_ResourceId =~ "[^"]+"', '_ResourceId =~ "WORKSPACE"', query, count=1)
+    text = _OF.sub('_ResourceId =~ "WORKSPACE"', query, count=1)
     digest = hashlib.sha256(_MINUTES.sub("ago(MINUTES)", text).encode()).hexdigest()
     return (
         len(criteria) == 1

@@ -11,6 +11,8 @@ from infra.settings import Settings
 
 MOST_NOTIFICATIONS: Final = 5
 """Notifications per budget (Azure Cost Management)."""
+MOST_EMAILS: Final = 50
+"""Addresses per notification (Azure Resource Manager, Microsoft.Consumption/budgets)."""
 BUDGET: Final = Name("budget", lambda names: f"{names.base}-budget", Limit(r"[\w-]+", 1, 63))
 
 
@@ -54,6 +56,14 @@ def _percentages(settings: Settings) -> Iterator[str]:
         )
 
 
+def _emails(settings: Settings) -> Iterator[str]:
+    if (count := len(settings.budget.emails)) > MOST_EMAILS:
+        yield (
+            f"budget.emails: {count} addresses, but a notification of a budget accepts at most "
+            f"{MOST_EMAILS}; use the address of a group"
+        )
+
+
 def _beginnings(settings: Settings) -> tuple[Beginning, ...]:
     own = settings.of(BudgetSettings)
     if not own.offered:
@@ -63,7 +73,10 @@ def _beginnings(settings: Settings) -> tuple[Beginning, ...]:
 
 LEAF: Final = Leaf(
     groups={"budget": BudgetSettings},
-    checks=(Check(("budget.actual_percent", "budget.forecast_percent"), _percentages),),
+    checks=(
+        Check(("budget.actual_percent", "budget.forecast_percent"), _percentages),
+        Check(("budget.emails",), _emails),
+    ),
     names=(BUDGET,),
     beginnings=_beginnings,
     declare="infra.budget.component:declare",

@@ -5,7 +5,9 @@ GUIDs as in Azure's list of built-in roles. Owner is not assigned, and nobody ge
 the account of the training data.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 CONTRIBUTOR: Final = "b24988ac-6180-42a0-ab88-20f7382dd24c"
 READER: Final = "acdd72a7-3385-48ef-bd42-f606fba81ae7"
@@ -75,4 +77,62 @@ def definition_id(subscription: str, role: str) -> str:
     """
     if role not in NAMES:
         raise KeyError(role)
+    return _path(subscription, role)
+
+
+@dataclass(frozen=True)
+class OwnRole:
+    """A role that a stack defines, in place of one of Azure's."""
+
+    id: str
+    """GUID of its definition."""
+    label: str
+    """Short and stable name, for the names of its assignments."""
+    name: str
+    """Name in Azure, unique in the tenant."""
+    actions: tuple[str, ...]
+    not_actions: tuple[str, ...]
+
+    def properties(self, group: str) -> dict[str, Any]:
+        """Return the properties of its definition in Resource Manager.
+
+        Args:
+            group: Id of the resource group in which it can be assigned.
+        """
+        permissions = {"actions": list(self.actions), "notActions": list(self.not_actions)}
+        return {
+            "roleName": self.name,
+            "type": "CustomRole",
+            "permissions": [permissions],
+            "assignableScopes": [group],
+        }
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role as assignments name it."""
+
+    id: str
+    """GUID."""
+    label: str
+    name: str
+    definition_id: str
+
+
+def resolve(role: str, own: Mapping[str, OwnRole], subscription: str) -> Role:
+    """Return a role, or the one that the stack defines in its place.
+
+    Args:
+        role: one of the GUIDs above.
+        own: the stack's own roles by the GUIDs that they replace.
+        subscription: GUID of the subscription that the scope is in.
+    """
+    defined = own.get(role)
+    if defined is not None:
+        return Role(defined.id, defined.label, defined.name, _path(subscription, defined.id))
+    label = NAMES[role].lower().replace(" ", "-")
+    return Role(role, label, NAMES[role], definition_id(subscription, role))
+
+
+def _path(subscription: str, role: str) -> str:
     return f"/subscriptions/{subscription}/providers/Microsoft.Authorization/roleDefinitions/{role}"

@@ -3,6 +3,7 @@
 Each check is a generator of problems; `infra.validation` runs them.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
@@ -22,6 +23,8 @@ EXISTING_SERVICES: Final[Mapping[str, str]] = {
     "vault": "vault.existing",
 }
 """Services that may have endpoints already, with the settings that name them."""
+MOST_DNS_SERVERS: Final = 20
+"""DNS servers per virtual network (Azure, "Networking limits")."""
 
 
 def address_space(settings: Settings) -> Iterator[str]:
@@ -119,6 +122,14 @@ def connections(settings: Settings) -> Iterator[str]:
             f"network.remote_gateway: {network.remote_gateway!r} is not in network.peer_with; only "
             "a peered network's gateway can be used"
         )
+    if len(network.dns_servers) > MOST_DNS_SERVERS:
+        yield (
+            f"network.dns_servers: {len(network.dns_servers)} addresses, but a network accepts at"
+            f" most {MOST_DNS_SERVERS}; list fewer"
+        )
+    for server, count in Counter(network.dns_servers).items():
+        if count > 1:
+            yield f"network.dns_servers: contains {server} twice; remove one"
     for i, server in enumerate(network.dns_servers):
         try:
             IPv4Address(server)

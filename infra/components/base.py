@@ -6,6 +6,7 @@ from typing import Any
 
 import pulumi
 
+from infra.catalog.roles import OwnRole
 from infra.naming import Names
 
 
@@ -26,6 +27,10 @@ class StackContext:
     replacement."""
     assigns: bool = True
     """Whether the stack assigns roles; if not, the owner of the subscription does."""
+    own_roles: Mapping[str, OwnRole] = field(default_factory=dict)
+    """Roles that the stack defines, by the GUID of the one of Azure that each replaces."""
+    definitions: dict[str, pulumi.Resource] = field(default_factory=dict)
+    """Their declared definitions, by GUID."""
     roles: list[Mapping[str, pulumi.Input[Any]]] = field(default_factory=list)
     """Roles that the owner of the subscription assigns; `access.grant` adds them."""
 

@@ -1,5 +1,6 @@
 """Role assignments: to whom, on what, and whether the stack makes them or the owner."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,7 +8,8 @@ import pulumi
 from pulumi_azure_native import authorization
 
 from infra.catalog import resource_ids, role_conditions, roles
-from infra.components.base import StackContext
+from infra.catalog.roles import Role
+from infra.components.base import Component, StackContext
 
 
 @dataclass(frozen=True)
@@ -80,24 +82,54 @@ def grant(
             for role in role_ids
             for found in _await_assignment(context, principal, scope, role, opts, condition)
         ]
-    options = pulumi.ResourceOptions.merge(
-        opts,
-        pulumi.ResourceOptions(delete_before_replace=True, depends_on=list(scope.ready) or None),
-    )
+    granted = [roles.resolve(role, context.own_roles, subscription) for role in role_ids]
     return [
         authorization.RoleAssignment(
             _label(principal, scope, role),
             role_assignment_name=_name(context, principal, scope, role),
             principal_id=principal.id,
             principal_type=principal.type,
-            role_definition_id=roles.definition_id(subscription, role),
+            role_definition_id=role.definition_id,
             scope=scope.id,
             condition=condition,
             condition_version=role_conditions.VERSION if condition else None,
-            opts=options,
+            opts=pulumi.ResourceOptions.merge(
+                opts,
+                pulumi.ResourceOptions(
+                    delete_before_replace=True,
+                    depends_on=[*scope.ready, *_defined(context, role)] or None,
+                ),
+            ),
         )
-        for role in role_ids
+        for role in granted
     ]
+
+
+class OwnRoles(Component):
+    """The roles that a stack defines, which are assigned in its resource group only."""
+
+    def __init__(
+        self,
+        context: StackContext,
+        group_id: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("own-roles", opts)
+        for role in context.own_roles.values():
+            context.definitions[role.id] = authorization.RoleDefinition(
+                f"role-{role.label}",
+                role_definition_id=role.id,
+                role_name=role.name,
+                permissions=[
+                    authorization.PermissionArgs(
+                        actions=list(role.actions), not_actions=list(role.not_actions)
+                    )
+                ],
+                assignable_scopes=[group_id],
+                scope=group_id,
+                opts=self.child_options(),
+            )
+        self.register_outputs({})
 
 
 def entra_group(label: str, group: str) -> Principal:
@@ -109,7 +141,7 @@ def _await_assignment(
     context: StackContext,
     principal: Principal,
     scope: Scope,
-    role: str,
+    guid: str,
     opts: pulumi.ResourceOptions,
     condition: str | None,
 ) -> list[pulumi.Resource]:
@@ -119,6 +151,9 @@ def _await_assignment(
     Reading fails while the assignment is missing, which ends the deployment before the first
     resource that needs it.
     """
+    own = context.own_roles.get(guid)
+    group = resource_ids.group(context.subscription, context.names.resource_group)
+    role = roles.resolve(guid, context.own_roles, scope.subscription or context.subscription)
     name = _name(context, principal, scope, role)
     context.roles.append(
         {
@@ -127,8 +162,9 @@ def _await_assignment(
             "principal_id": principal.id,
             "principal_type": principal.type.value,
             "identity": principal.identity,
-            "role": roles.NAMES[role],
-            "role_id": role,
+            "role": role.name,
+            "role_id": role.id,
+            "definition": json.dumps({"properties": own.properties(group)}) if own else "",
             "scope": scope.id,
             "condition": condition or "",
         }
@@ -146,11 +182,16 @@ def _await_assignment(
     ]
 
 
-def _label(principal: Principal, scope: Scope, role: str) -> str:
-    return f"{principal.label}-{scope.label}-{roles.NAMES[role].lower().replace(' ', '-')}"
+def _defined(context: StackContext, role: Role) -> list[pulumi.Resource]:
+    """Return the definition that must exist before a role is assigned: none for one of Azure."""
+    return [context.definitions[role.id]] if role.id in context.definitions else []
 
 
-def _name(context: StackContext, principal: Principal, scope: Scope, role: str) -> str:
+def _label(principal: Principal, scope: Scope, role: Role) -> str:
+    return f"{principal.label}-{scope.label}-{role.label}"
+
+
+def _name(context: StackContext, principal: Principal, scope: Scope, role: Role) -> str:
     return context.names.role_assignment(
-        f"{context.subscription}/{scope.label}", principal.label, role
+        f"{context.subscription}/{scope.label}", principal.label, role.id
     )

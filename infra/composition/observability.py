@@ -20,7 +20,7 @@ from infra.composition.services import Services
 
 
 def declare(
-    platform: Platform, declared: Sequence[Declared], opened: Sequence[pulumi.Resource]
+    platform: Platform, declared: Sequence[Declared], changes: Sequence[pulumi.Resource]
 ) -> None:
     """Declare the diagnostic settings of all services, of the trunk and of the leaves.
 
@@ -29,7 +29,9 @@ def declare(
     Args:
         platform: Trunk of the stack.
         declared: What the leaves have declared.
-        opened: What lets nodes reach the accounts, which changes them as a setting does.
+        changes: What else changes the accounts, as a setting does. It is named although the
+            workspace waits for it: a teardown purges the workspace first, and what remains must
+            still go one after the other.
     """
     settings, workspace = platform.settings, platform.workspace
     sources = [
@@ -40,7 +42,7 @@ def declare(
         *_logs(platform.monitoring),
     ]
     # The creation of a workspace changes its default account.
-    Diagnostics(platform.context, sources, platform.monitoring.log_id, [workspace, *opened])
+    Diagnostics(platform.context, sources, platform.monitoring.log_id, [workspace, *changes])
 
 
 def _services(services: Services, *, reads: bool) -> list[LogSource]:

@@ -23,7 +23,7 @@ from infra.components.access import (
 )
 from infra.components.base import StackContext
 from infra.components.compute import ClusterArgs, Clusters
-from infra.components.grants import Scope
+from infra.components.grants import OwnRoles, Scope
 from infra.components.monitoring import Monitoring, MonitoringArgs
 from infra.components.nodes import NodeNetwork
 from infra.components.private_link import PrivateEndpoint
@@ -122,7 +122,7 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     )
     added = (load(leaf.declare)(trunk) for leaf in settings.leaves if leaf.declare is not None)
     declared: list[Declared] = [one for one in added if one is not None]
-    observability.declare(trunk, declared, opened)
+    observability.declare(trunk, declared, [*opened, *ready])
     return {
         "platform": stack_outputs.export(
             settings,
@@ -191,7 +191,10 @@ def _context(settings: Settings) -> tuple[StackContext, pulumi.Input[str]]:
         tags=tags,
         protected=settings.protect,
         assigns=settings.roles == "declared",
+        own_roles=settings.own_roles,
     )
+    if context.assigns and context.own_roles:
+        OwnRoles(context, group_id)
     return context, group_id
 
 

@@ -82,6 +82,8 @@ class Facts:
     """Groups of people, by what they may do."""
     grants: Mapping[str, Grants] = field(default_factory=dict)
     """Roles that its identities and groups of people may have."""
+    roles: Callable[[Settings], Mapping[str, str]] = lambda _: {}
+    """Returns names of the roles that the stack defines, by GUID."""
     subnets: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """Path of the subnet's id, and the subnet's role, by kind and name of a resource."""
     claims: Callable[[Settings], Mapping[str, str]] = lambda _: {}

@@ -176,7 +176,7 @@ def _one(
     rule: ResourceRule, settings: Callable[[str], Settings]
 ) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-        options = {"protect": args.opts.protect}
+        options = {"protect": args.opts.protect, "ignoreChanges": args.opts.ignore_changes}
         resource = Resource(args.resource_type, args.name, args.props, options, "")
         for violation in rule.check([resource], settings(_stack(args.urn))):
             report(violation.message, None)

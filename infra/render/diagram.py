@@ -17,6 +17,7 @@ from infra.render.render import show
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
+    DEFINITION,
     GROUP,
     IDENTITY,
     NETWORK,
@@ -90,6 +91,10 @@ def mermaid(resources: Sequence[Resource]) -> str:
 def table(resources: Sequence[Resource]) -> str:
     """Return the roles of each identity and each group of people, as a Markdown table."""
     identities = {one.key: resource_ids.name(one.id) for one in of_kind(resources, IDENTITY)}
+    names = roles.NAMES | {
+        str(input_at(one, "roleDefinitionId")): str(input_at(one, "roleName"))
+        for one in of_kind(resources, DEFINITION)
+    }
     held: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for assignment in of_kind(resources, ASSIGNMENT):
         needed = assignment.options.get("dependsOn", ())
@@ -98,7 +103,7 @@ def table(resources: Sequence[Resource]) -> str:
         role = resource_ids.name(str(input_at(assignment, "roleDefinitionId")))
         scope = GUID.sub("", resource_ids.name(str(input_at(assignment, "scope"))))
         limited = " (with a condition)" if input_at(assignment, "condition") else ""
-        held[holder][roles.NAMES.get(role, role)].add(f"`{scope}`{limited}")
+        held[holder][names.get(role, role)].add(f"`{scope}`{limited}")
     rows = [
         f"| {holder} | {role} | {', '.join(sorted(scopes))} |"
         for holder, by_role in sorted(held.items())

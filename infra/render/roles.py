@@ -36,6 +36,12 @@ principal_of() {{
   az identity show --ids "$1" --query principalId --output tsv 2>/dev/null || true
 }}
 
+# GROUP GUID DEFINITION
+define() {{
+  az rest --method put --body "$3" --output none --url \
+    "https://management.azure.com$1/providers/Microsoft.Authorization/roleDefinitions/$2?api-version=2022-04-01"
+}}
+
 # NAME PRINCIPAL TYPE ROLE SCOPE [CONDITION]
 assign() {{
   if [ -z "$2" ] || ! az resource show --ids "$5" --output none 2>/dev/null; then
@@ -108,12 +114,17 @@ def _lines(assignments: Sequence[Mapping[str, str]]) -> Iterator[str]:
     identities = dict.fromkeys(one["identity"] for one in assignments if one["identity"])
     for number, identity in enumerate(identities, 1):
         yield f"principal_{number}=$(principal_of {shlex.quote(identity)})"
+    own = {one["role_id"]: one["definition"] for one in assignments if one["definition"]}
+    for guid, definition in own.items():
+        [group] = json.loads(definition)["properties"]["assignableScopes"]
+        yield f"define {shlex.quote(group)} {guid} {shlex.quote(definition)}"
     numbers = {identity: number for number, identity in enumerate(identities, 1)}
     for one in assignments:
         principal = (
             f'"$principal_{numbers[one["identity"]]}"' if one["identity"] else one["principal_id"]
         )
-        words = [one["name"], principal, one["principal_type"], shlex.quote(one["role"])]
+        role = one["role_id"] if one["definition"] else shlex.quote(one["role"])
+        words = [one["name"], principal, one["principal_type"], role]
         words.append(f'"{one["scope"]}"'.replace(GUID, "$workspace_guid"))
         words += [shlex.quote(one["condition"])] if one["condition"] else []
         yield f"assign {' '.join(words)}"

@@ -30,6 +30,8 @@ STACKS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
             "managed_network.accept_one_way": True,
             "managed_network.image_publishers": "33333333-3333-3333-3333-333333333336",
             "clusters.build": None,
+            "people.scientists": "33333333-3333-3333-3333-333333333332",
+            "people.existing_clusters_only": True,
         },
     ),
 }

@@ -6,6 +6,7 @@ from typing import Any, Final
 from rehearsal.blob_storage.blobs import Blobs
 from rehearsal.control_plane.arm_path import ArmPath
 from rehearsal.control_plane.http_messages import Request
+from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.resources import (
@@ -21,7 +22,7 @@ from rehearsal.resources import (
     workspaces,
 )
 from rehearsal.resources.quotas import Quotas
-from rehearsal.resources.roles import ASSIGNMENT, RoleAssignment, Roles
+from rehearsal.resources.roles import ASSIGNMENT, DEFINITION, RoleAssignment, Roles
 
 ZONES: Final = {
     "westeurope": 3,
@@ -57,7 +58,7 @@ def register(
         machines.kinds(resources),
         managed_networks.kinds(resources, roles),
         networks.kinds(resources),
-        {ASSIGNMENT: RoleAssignment()},
+        {ASSIGNMENT: RoleAssignment(), DEFINITION: ResourceKind()},
         global_names.kinds(resources),
         simple_kinds.kinds(resources),
         storage.kinds(resources, blobs),

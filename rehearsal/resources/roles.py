@@ -1,8 +1,10 @@
 """Role assignments: decide who may access blobs, and who may work in a workspace."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from typing import Final
 
 from typing_extensions import override
@@ -20,6 +22,7 @@ from rehearsal.resources.storage import ACCOUNT
 
 IDENTITY: Final = "Microsoft.ManagedIdentity/userAssignedIdentities"
 ASSIGNMENT: Final = "Microsoft.Authorization/roleAssignments"
+DEFINITION: Final = "Microsoft.Authorization/roleDefinitions"
 CONTRIBUTOR: Final = "b24988ac-6180-42a0-ab88-20f7382dd24c"
 ROLE_ADMINISTRATOR: Final = "f58310d9-a9f6-439a-9e8d-f62e7b41a168"
 _SUBMITTERS: Final = (
@@ -120,14 +123,26 @@ class Roles:
             kind: Collection of what it would change, such as jobs.
         """
         members = {principal.lower()} | self.identity.groups(principal)
+        action = f"Microsoft.MachineLearningServices/workspaces/{kind}/write"
+        allowing = {*_SUBMITTERS, *self._defined(action)}
         if self.required and not any(
             one.principal in members
-            and one.role in _SUBMITTERS
+            and one.role in allowing
             and f"{workspace.lower()}/".startswith(f"{one.scope}/")
             for one in self._effective()
         ):
-            action = f"Microsoft.MachineLearningServices/workspaces/{kind}/write"
             raise _unauthorized(principal, action, workspace)
+
+    def _defined(self, action: str) -> Iterator[str]:
+        """Yield the GUIDs of the roles that users have defined and that allow an action."""
+        for one in self.resources.of_kind(DEFINITION):
+            for permission in one["properties"].get("permissions", ()):
+                given, excluded = (
+                    any(fnmatchcase(action.lower(), pattern.lower()) for pattern in patterns)
+                    for patterns in (permission["actions"], permission.get("notActions", ()))
+                )
+                if given and not excluded:
+                    yield one["name"].lower()
 
     def check_change(self, request: Request) -> None:
         """Raise an AzureError if a user-assigned identity changes what none of its roles allows.

@@ -160,6 +160,7 @@ def test_whatever_is_written_under_a_key_is_taken_or_refused_with_a_key(key, val
     assert {re.match(r"\w+", text)[0] for text in told} <= tops
 
 
+NOBODY = "99999999-0000-4000-8000-000000000000"
 WRONG = [
     ("prefix", "abcdefghijkl", "use a prefix of at most 10"),
     ("stack", "My_Stack", "must be lower-case letters, digits and single hyphens"),
@@ -222,6 +223,21 @@ WRONG = [
     ("budget.amount", float("nan"), "nan is not a number"),
     ("clusters.gpu.max_nodes", 2.5, "2.5 is not a whole number"),
     ("vault.soft_delete_retention_days", True, "True is not a whole number"),
+    ("location", "chinaeast2", "is in another cloud, whose services have other addresses"),
+    ("location", "usgovvirginia", "choose a region of Azure's public cloud"),
+    ("ignored_tags", ["Owner"], "contains Owner, which the stack sets"),
+    ("ignored_tags", ["managed-by"], "contains managed-by, which the stack sets"),
+    ("ignored_tags", ["CostCentre", "costcentre"], "contains CostCentre twice"),
+    ("budget.emails", [f"{i}@example.com" for i in range(51)], "51 addresses, but a notification"),
+    ("storage.data_redundancy", "GRS", "'GRS' is not one of LRS, ZRS"),
+    ("clusters.gpu.priority", "spot", "'spot' is not one of low, dedicated"),
+    ("registry.untagged_retention_days", 400, "must be from 0 to 365"),
+    ("monitoring.daily_cap_gb", 0, "must be at least 0.023"),
+    ("storage.soft_delete_retention_days", 0, "must be from 1 to 365"),
+    ("access.users", NOBODY, "access.users: has no effect; set access.jump_machine to true"),
+    ("access.public_key", "-----BEGIN OPENSSH PRIVATE KEY-----", "must be an SSH public key"),
+    ("network.flow_logs_to", VAULT, "must be a resource id"),
+    ("serving", "yes", "'yes' is not true or false"),
 ]
 
 

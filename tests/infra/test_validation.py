@@ -215,6 +215,11 @@ CONNECTIONS = [
         (*HUB, ZONES, PRESENT, REGISTRY, ("network.existing_endpoints", {"registry": "hub"})),
         "network.existing_endpoints.registry: 'hub' is not a range like 10.0.0.0/27",
     ),
+    (
+        (*HUB, ZONES, ("network.dns_servers", [f"10.0.0.{i}" for i in range(4, 25)])),
+        "network.dns_servers: 21 addresses, but a network accepts at most 20",
+    ),
+    ((*HUB, ZONES, ("network.dns_servers", ["10.0.0.4"] * 2)), "contains 10.0.0.4 twice"),
     ((*HUB, ("network.dns_servers", ["hub"])), "'hub' is not an IPv4 address, such as 10.0.0.4"),
     ((*HUB, ("network.dns_servers", ["10.9.0.4"])), "10.9.0.4 is in none of network.peer_addres"),
     ((("network.remote_gateway", NETWORK),), "network.remote_gateway: '/subscriptions/"),

@@ -33,6 +33,8 @@ LEAVES = {
     "endpoints": Leaf(
         r"undeploy|EndpointState|jobs[./]serving|onlineEndpoints",
         ("jobs/serving", "rehearsal/serving"),
+        # A role of people excludes them.
+        ("infra/scientist_role/leaf.py", "infra/scientist_role/security.py"),
     ),
     "batch scoring": Leaf(
         r"score.?batch|BatchOptions|jobs[./]batch|scor\w+ in batch", ("jobs/batch",)
@@ -125,6 +127,9 @@ LEAVES = {
             "infra/render/diagram.py",
             "infra/render/snapshot.py",
             "rehearsal/resources/account_operations.py",
+            # A role of people excludes its rules.
+            "infra/scientist_role/leaf.py",
+            "infra/scientist_role/security.py",
             SIMULATED,
         ),
     ),
@@ -147,6 +152,12 @@ LEAVES = {
         r"alert_rules|AlertSettings|ScheduledQueryRule|preempted_nodes|infra.alerts",
         ("infra/alerts",),
         (PLATFORM, SIMULATED),
+    ),
+    "role of scientists": Leaf(
+        r"scientist_role|ScientistSettings|existing_clusters_only",
+        ("infra/scientist_role",),
+        # The snapshots of stacks.
+        (PLATFORM, "infra/render/snapshot.py"),
     ),
     "head groups": Leaf(
         r"head.groups|HeadOptions|DividedHead|DividedClassification",

@@ -166,6 +166,11 @@ def grants() -> dict[str, Grants]:
     return merged
 
 
+def roles(settings: Settings) -> dict[str, str]:
+    """Return the names of Azure's roles and of those that the stack defines, by GUID."""
+    return {**ROLES, **{k: v for one in of_leaves() for k, v in one.roles(settings).items()}}
+
+
 JOB_CONTAINERS: Final = re.compile(
     r"([0-9a-f-]{36}-)?azureml(?P<outputs>-blobstore)?(-[0-9a-f-]{36})?"
 )
@@ -183,7 +188,7 @@ PRINCIPAL_TYPES = table_rule(
 def _unlisted(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind == ASSIGNMENT and settings.roles == "existing":
         yield "is declared, though the owner of the subscription assigns the roles of this stack"
-    elif resource.kind == ASSIGNMENT and _guid(resource) not in ROLES:
+    elif resource.kind == ASSIGNMENT and _guid(resource) not in roles(settings):
         yield f"assigns the role {_guid(resource)}, which infra/policies/literals.py does not list"
 
 
@@ -202,11 +207,12 @@ def _assignments(
 ) -> Iterator[tuple[Resource | None, str]]:
     holders = _holders(resources, settings)
     principals, services = _principals(resources, holders), targets(resources, settings)
-    granted = grants()
+    granted, names = grants(), roles(settings)
     duties = {cluster.duty for cluster in settings.clusters.values()}
     unused = {role for duty, role in IDENTITY_OF_DUTY.items() if duty not in duties}
     for assignment in of_kind(resources, ASSIGNMENT):
-        principal, role = str(input_at(assignment, "principalId")), _role(assignment)
+        guid = _guid(assignment)
+        principal, role = str(input_at(assignment, "principalId")), names.get(guid, guid)
         holder = holders[assignment.key]
         gives = f"gives {holder or principal} {role}"
         if holder is None:
@@ -331,11 +337,6 @@ DUTY_OF_EACH_IDENTITY = StackRule(
 def _identities(resource: Resource) -> list[object]:
     """Return the ids of a resource's identities; a state lists them as the keys of a mapping."""
     return list(input_at(resource, "identity.userAssignedIdentities") or ())
-
-
-def _role(assignment: Resource) -> str:
-    """Return the name of the role that an assignment gives; its GUID if it has no name here."""
-    return ROLES.get(_guid(assignment), _guid(assignment))
 
 
 def _guid(assignment: Resource) -> str:

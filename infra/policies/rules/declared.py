@@ -1,5 +1,6 @@
 """What each input of the trunk is, where each resource is, and which ids it may refer to."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -268,6 +269,34 @@ IN_PLACE = ResourceRule(
 )
 
 
+IGNORED: Final[Mapping[str, str]] = {
+    STORAGE: "accountName",
+    REGISTRY: "registryName",
+    VAULT: "vaultName",
+    "network:PrivateEndpoint": "customDnsConfigs",
+}
+"""Inputs that keep the value that they have: names that hold data, and what Azure derives."""
+
+
+def _ignored(resource: Resource, settings: Settings) -> Iterator[str]:
+    allowed = {
+        IGNORED.get(resource.kind),
+        *(f"tags[{json.dumps(tag)}]" for tag in settings.ignored_tags),
+    }
+    for path in resource.options.get("ignoreChanges") or ():
+        if path not in allowed:
+            yield f"Pulumi's ignoreChanges option has {path}: a deployment would leave any value"
+
+
+NOTHING_IGNORED = ResourceRule(
+    "nothing-ignored",
+    "A deployment restores each input that was changed in Azure, but for names that hold data, "
+    "what Azure derives, and the tags that the settings leave to others.",
+    "Remove the input from ignoreChanges.",
+    _ignored,
+)
+
+
 def _ids(resource: Resource, settings: Settings) -> Iterator[str]:
     if not resource.type.startswith("azure-native:"):
         return
@@ -329,4 +358,4 @@ def _texts(tree: Any, at: str = "") -> Iterator[tuple[str, str]]:
         yield at, tree
 
 
-RULES: Final = (AS_DECLARED, IN_PLACE, OWN_IDS)
+RULES: Final = (AS_DECLARED, IN_PLACE, NOTHING_IGNORED, OWN_IDS)

@@ -56,6 +56,12 @@ _ROWS: Final = (
         fixed=_words("principalId principalType roleDefinitionId"),
         name_form=r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
     ),
+    ResourceType(
+        "authorization:RoleDefinition",
+        "Microsoft.Authorization/roleDefinitions/{roleDefinitionId}",
+        required=_words("assignableScopes permissions roleName"),
+        name_form=r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+    ),
     ResourceType("authorization:ManagementLockByScope", "Microsoft.Authorization/locks/{lockName}"),
     ResourceType(
         "machinelearningservices:Workspace",

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 from infra.alerts.alert_rules import alert_rules
 from infra.alerts.leaf import AlertSettings
+from infra.policies import pack
 from infra.resources import of_kind
-from tests.infra.support.stacks import only, rendered
+from tests.infra.support.production import changed
+from tests.infra.support.stacks import only, rendered, settings_of
 from tests.infra.support.variants import LOGS, OPTIONS
 
 ALERTS = AlertSettings(preempted_nodes=3, idle_minutes=45, failed_jobs=2, quota_percent=80)
@@ -29,6 +31,18 @@ def test_alerts_ask_about_this_workspace_alone_and_tell_the_budgets_people():
         assert f'_ResourceId =~ "{workspace.id}"' in condition["query"]
         assert condition["operator"] == "GreaterThanOrEqual"
         assert rule.inputs["actions"]["actionGroups"] == [people.id]
+
+
+def test_an_alert_about_another_workspace_is_a_fault():
+    stack = rendered("dev")
+    [alert] = [one for one in stack if one.name == "alert-failed"]
+    criteria = alert.inputs["criteria"]
+    [condition] = criteria["allOf"]
+    other = condition | {"query": condition["query"].replace("hvd-dev-ml-", "other-ml-")}
+    mutated = changed("alert-failed", "criteria", criteria | {"allOf": [other]}, stack)
+    said = [one.message for one in pack.check(mutated, settings_of("dev"))]
+    assert len(said) == 1
+    assert "which is not the stack's workspace" in said[0]
 
 
 def test_alerts_have_the_thresholds_of_the_settings():

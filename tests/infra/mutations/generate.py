@@ -86,6 +86,9 @@ def mutations(resources: Sequence[Resource]) -> Iterator[Mutation]:
     for resource in {one.kind: one for one in resources if one.type.startswith("azure-")}.values():
         other = replace(resource, inputs={**resource.inputs, "newInThisVersion": True})
         yield _with(resources, resource, other, "newInThisVersion", "newInThisVersion = True")
+        ignoring = {**resource.options, "ignoreChanges": ["location"]}
+        other = replace(resource, options=ignoring)
+        yield _with(resources, resource, other, "option ignoreChanges", "ignoreChanges = location")
     seen: dict[tuple[str, str, str], int] = {}
     for resource in resources:
         if not resource.type.startswith("azure-native:"):

@@ -43,6 +43,7 @@ OVERRIDES: Final[Mapping[str, object]] = {
     "people.publishers": STRANGER[:-1] + "1",
     "people.scientists": STRANGER[:-1] + "2",
     "people.operators": STRANGER[:-1] + "3",
+    "people.existing_clusters_only": True,
     "serving": True,
     "vault.purge_protection": True,
 }

@@ -1,6 +1,7 @@
 """The policy pack, started as Pulumi's CLI starts it and asked as its engine asks."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import subprocess
@@ -98,7 +99,8 @@ def analyze(engine, resources, stack="prod"):
                 name=resource.name,
                 properties=properties(resource.inputs),
                 options=analyzer_pb2.AnalyzerResourceOptions(
-                    protect=bool(resource.options.get("protect"))
+                    protect=bool(resource.options.get("protect")),
+                    ignoreChanges=resource.options.get("ignoreChanges", ()),
                 ),
             )
         ).diagnostics
@@ -157,6 +159,13 @@ def test_a_resource_that_breaks_a_rule_is_stopped_before_it_is_created(
     engine, rule, name, path, setting
 ):
     assert shown(analyze(engine, changed(name, path, setting))) == [(rule, name)]
+
+
+def test_what_a_deployment_ignores_reaches_the_rules(engine):
+    [vault] = [one for one in STACK if one.kind == "keyvault:Vault"]
+    blind = {**vault.options, "ignoreChanges": ["vaultName", "properties"]}
+    said = analyze(engine, [dataclasses.replace(vault, options=blind)])
+    assert shown(said) == [("nothing-ignored", "vault")]
 
 
 def test_protect_reaches_the_rules(engine):

@@ -143,6 +143,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "people.scientists": GROUP_OF_PEOPLE.format(2),
         "people.operators": GROUP_OF_PEOPLE.format(3),
     },
+    "scientists limited to the clusters": {
+        "people.scientists": GROUP_OF_PEOPLE.format(2),
+        "people.existing_clusters_only": True,
+    },
     "their network": NETWORK,
     "their network and zones": NETWORK | {"network.existing_dns_zones": ZONES},
     "their network, links declared": NETWORK
@@ -162,6 +166,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     | {"network.existing_dns_zones": ZONES},
     "their group": {"resource_group.existing": OWN_GROUP},
     "roles of the owner": {"roles": "existing"},
+    "roles of the owner, one of them new": {
+        "roles": "existing",
+        "people.scientists": GROUP_OF_PEOPLE.format(2),
+        "people.existing_clusters_only": True,
+    },
     "their group, their services, roles of the owner": {
         "resource_group.existing": OWN_GROUP,
         "roles": "existing",

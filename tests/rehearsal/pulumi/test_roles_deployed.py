@@ -45,6 +45,7 @@ def deployed(azure, tmp_path_factory):
     with Deployment(azure, folder) as deployment:
         deployment.configure("people.publishers", PUBLISHERS)
         deployment.configure("people.scientists", SCIENTISTS)
+        deployment.configure("people.existing_clusters_only", "true")
         ran(deployment, "up", "--yes", "--skip-preview")
         text = ran(deployment, "stack", "output", "platform", "--json")
     file = folder / "platform.json"

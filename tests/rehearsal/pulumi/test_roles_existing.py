@@ -13,6 +13,7 @@ from infra.resources import ASSIGNMENT
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import SUBSCRIPTION
 from rehearsal.resources.roles import ASSIGNMENT as KIND
+from rehearsal.resources.roles import DEFINITION
 from rehearsal.simulator import Simulator
 from tests.infra.support.stacks import rendered
 from tests.rehearsal.scenarios.cloud import stack_in
@@ -21,6 +22,11 @@ from tests.rehearsal.support import azure_cli
 pytestmark = pytest.mark.rehearse_all
 
 UP = ("up", "--yes", "True")
+LIMITED = {
+    "roles": "existing",
+    "people.scientists": "33333333-3333-3333-3333-333333333332",
+    "people.existing_clusters_only": True,
+}
 WAITS = "the owner of the subscription has not assigned this role yet"
 
 
@@ -31,8 +37,9 @@ def world(tmp_path_factory):
     with Simulator(folder / "azure", Options()) as azure, stack_in(azure, folder) as cloud:
         deployer = azure.environment["AZURE_CLIENT_ID"]
         azure.admin.forbid(deployer, r"^(PUT|DELETE) .*/roleAssignments/")
-        cloud.deployment.configure("roles", "existing")
-        settings = {"roles": "existing", "subscription.id": SUBSCRIPTION}
+        for key, value in LIMITED.items():
+            cloud.deployment.configure(key, str(value).lower())
+        settings = LIMITED | {"subscription.id": SUBSCRIPTION}
         settings["subscription.tenant"] = azure.options.tenant_id
         needed = owner.needed("dev", settings)
         script = folder / "assign.sh"
@@ -75,11 +82,21 @@ def test_a_deployment_goes_from_role_to_role_and_assigns_none(world):
     assert "unchanged" in world.cloud.pulumi("preview", "--expect-no-changes")
 
 
+def test_the_script_defines_the_role_that_scientists_get(world):
+    [defined] = world.azure.resources.of_kind(DEFINITION)
+    [excluded] = [one["notActions"] for one in defined["properties"]["permissions"]]
+    assert "Microsoft.MachineLearningServices/workspaces/computes/write" in excluded
+    given = [one["properties"]["roleDefinitionId"] for one in world.azure.resources.of_kind(KIND)]
+    assert [one for one in given if one.endswith(defined["name"])] == [
+        f"/subscriptions/{SUBSCRIPTION}/providers/{DEFINITION}/{defined['name']}"
+    ]
+
+
 def test_the_roles_are_those_that_the_stack_would_have_declared(world):
     declared = {
         (one.inputs["roleAssignmentName"], one.inputs["roleDefinitionId"].rpartition("/")[2],
          one.inputs.get("condition"))
-        for one in rendered("dev", subscription__id=SUBSCRIPTION)
+        for one in rendered("dev", **LIMITED | {"roles": "declared"}, subscription__id=SUBSCRIPTION)
         if one.kind == ASSIGNMENT
     }  # fmt: skip
     made = {

@@ -354,6 +354,25 @@ def test_only_who_has_a_role_on_a_workspace_changes_its_jobs_and_assets(guarded,
     assert client.job("mine", "true").status_code == 201
 
 
+def test_a_role_that_someone_defined_allows_what_it_does_not_exclude(guarded, grant):
+    client, guid = Client(guarded), str(uuid.uuid4())
+    client_id, secret = guarded.identity.add_client()
+    own = Client(guarded)
+    token = own.token(client_id=client_id, client_secret=secret).json()["access_token"]
+    own.session.headers["Authorization"] = f"Bearer {token}"
+    action = "Microsoft.MachineLearningServices/workspaces"
+    grant(client_id, guid, WORKSPACE)
+    for excluded, status in ((["jobs/write"], 403), (["computes/*/write", "computes/write"], 201)):
+        permission = {
+            "actions": [f"{action}/*/write"],
+            "notActions": [f"{action}/{one}" for one in excluded],
+        }
+        body = {"roleName": "mine", "permissions": [permission], "assignableScopes": [SUBSCRIPTION]}
+        at = f"{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/{guid}"
+        assert client.put(at, {"properties": body}).status_code in {200, 201}
+        assert own.job("defined", "true").status_code == status
+
+
 def test_an_output_without_an_address_is_in_the_workspaces_container(guarded, grant, training):
     client = Client(guarded)
     grant(training["principalId"], BLOB_DATA_CONTRIBUTOR)

@@ -3,13 +3,16 @@
 import json
 import re
 import threading
-import time
+from contextlib import contextmanager
 
 import pytest
 
 from rehearsal.pulumi.deployment import SUBSCRIPTION
+from rehearsal.resources.account_operations import AccountOperations
+from rehearsal.resources.roles import Roles
 from tests.rehearsal.scenarios.cloud import cloud_in
 from tests.rehearsal.support.small_platform import Client
+from tests.rehearsal.support.waiting import SECONDS
 
 pytestmark = pytest.mark.rehearse_all
 
@@ -43,8 +46,16 @@ def test_the_first_up_succeeds_where_accounts_allow_one_operation_at_a_time(tmp_
         assert is_complete(cloud)
 
 
-def test_the_first_up_waits_for_its_roles(tmp_path):
-    with cloud_in(tmp_path, account_seconds=0.1, role_seconds=15.0) as cloud:
+def test_the_first_up_waits_for_its_roles(tmp_path, monkeypatch):
+    check, refused = Roles.check_contributor, threading.Event()
+
+    def refuses_once(self, principal, resource):
+        if not refused.is_set():
+            refused.set()
+            check(self, principal, resource)
+
+    monkeypatch.setattr(Roles, "check_contributor", refuses_once)
+    with cloud_in(tmp_path, account_seconds=0.1, role_seconds=3600.0) as cloud:
         said = cloud.jobs(*UP).words
         assert REFUSED in said
         assert "Workspace workspace: roles assigned by this deployment have no effect yet" in said
@@ -52,19 +63,36 @@ def test_the_first_up_waits_for_its_roles(tmp_path):
 
 
 def test_an_endpoint_that_lost_a_race_is_finished_by_the_same_command(tmp_path, monkeypatch):
-    with cloud_in(tmp_path, account_seconds=2.0) as cloud:
+    reserve, begun, refused = AccountOperations._reserved, threading.Event(), threading.Event()
+    races, account_of_race = [], set()
+
+    @contextmanager
+    def held(self, accounts):
+        """Somebody's operation, which ends when that of the deployment was refused."""
+        with reserve(self, accounts):
+            theirs = accounts == account_of_race and not begun.is_set()
+            if theirs:
+                begun.set()
+            yield
+            assert not theirs or refused.wait(SECONDS)
+
+    monkeypatch.setattr(AccountOperations, "_reserved", held)
+    with cloud_in(tmp_path, account_seconds=0.1) as cloud:
         somebody, passes = Client(cloud.azure), cloud.azure.faults.respond
-        races = []
 
         def races_once(request, service):
-            if ENDPOINT in request.path and request.method == "PUT" and not races:
-                (account,) = ACCOUNT.findall(request.body.decode())
-                other = f"{account}/managementPolicies/theirs"
-                races.append(threading.Thread(target=somebody.put, args=(other, {})))
-                races[0].start()
-                # Until the other operation has begun.
-                time.sleep(1.0)
-            return passes(request, service)
+            if ENDPOINT not in request.path or request.method != "PUT" or races:
+                return passes(request, service)
+            (account,) = ACCOUNT.findall(request.body.decode())
+            account_of_race.add(account.lower())
+            other = f"{account}/managementPolicies/theirs"
+            races.append(threading.Thread(target=somebody.put, args=(other, {})))
+            races[0].start()
+            assert begun.wait(SECONDS)
+            try:
+                return passes(request, service)
+            finally:
+                refused.set()
 
         monkeypatch.setattr(cloud.azure.faults, "respond", races_once)
         command = cloud.jobs(*UP)

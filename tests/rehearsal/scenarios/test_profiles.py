@@ -105,15 +105,19 @@ def test_a_network_of_somebody_else_is_used_and_left_as_it_was(tmp_path):
         assert after == before
 
 
+SCIENTISTS = "0d6b1f6e-0000-4000-8000-000000000002"
 MANAGED = {
     "profile": "managed",
     "managed_network.accept_one_way": "true",
     "clusters.build": "null",
+    "people.scientists": SCIENTISTS,
+    "people.existing_clusters_only": "true",
 }
 
 
 def test_a_managed_network_goes_through_its_whole_life(tmp_path):
     with cloud_in(tmp_path, roles=True, account_seconds=0.05) as cloud:
+        cloud.azure.identity.join(cloud.azure.environment["AZURE_CLIENT_ID"], SCIENTISTS)
         for key, value in MANAGED.items():
             cloud.deployment.configure(key, value)
         cloud.jobs("up", "--yes", "True")

@@ -7,7 +7,7 @@ from textwrap import dedent
 PROGRAM = dedent(
     '''\
     #!{python}
-    """az identity show, az resource show, az role assignment create."""
+    """az identity show, az resource show, az role assignment create, az rest."""
 
     import json
     import os
@@ -46,6 +46,10 @@ PROGRAM = dedent(
         found = send("GET", given["--ids"] + API, token=token)
         wanted = given.get("--query", "").removeprefix("properties.")
         print(found["properties"].get(wanted, "") if wanted else json.dumps(found))
+    elif words[0] == "rest":
+        assert given["--method"] == "put", words
+        at = given["--url"].removeprefix("https://management.azure.com")
+        send("PUT", at, json.loads(given["--body"]), token=token)
     else:
         assert words[:3] == ["role", "assignment", "create"], words
         names = json.loads({roles!r})
@@ -55,7 +59,7 @@ PROGRAM = dedent(
         body = {{
             "principalId": given["--assignee-object-id"],
             "principalType": given["--assignee-principal-type"],
-            "roleDefinitionId": f"{{definitions}}/{{names[given['--role']]}}",
+            "roleDefinitionId": f"{{definitions}}/{{names.get(given['--role'], given['--role'])}}",
         }}
         if "--condition" in given:
             body["condition"] = given["--condition"]

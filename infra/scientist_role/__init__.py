@@ -1,0 +1,1 @@
+"""A role for scientists who use the stack's clusters and create none."""
