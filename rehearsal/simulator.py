@@ -20,6 +20,7 @@ from rehearsal.control_plane.registrations import Registrations
 from rehearsal.control_plane.request_log import LoggedRequest, RequestLog
 from rehearsal.control_plane.resource_manager import Operations, ResourceManager
 from rehearsal.control_plane.store import Document, Store
+from rehearsal.control_plane.throttling import Throttling
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import Reaper, owned
 from rehearsal.machine_learning.container import JobImage, open_image
@@ -145,7 +146,9 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
             }
         )
         workers = Workers(self.resources.respond, roles)
-        operations_on_accounts = AccountOperations(workers.respond, options.account_seconds)
+        manager = AccountOperations(workers.respond, options.account_seconds).respond
+        if options.throttle:
+            manager = Throttling(manager).respond
         self.admin = Admin(
             self.faults,
             self._log,
@@ -167,7 +170,7 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
                 "/history/": machine_learning.run_history.respond,
                 "/mlflow/": self.mlflow.respond,
                 "/secrets/": Secrets(self.resources).respond,
-                "/subscriptions": operations_on_accounts.respond,
+                "/subscriptions": manager,
             },
             public={"/discovery": machine_learning.discover},
         )
