@@ -20,10 +20,12 @@ class Tables:
     """The tables of some commands; processes of pytest take classes, and each has its own world."""
 
     COMMANDS: tuple[str, ...] = ()
+    EVERY = 3
+    """One of how many faults is tried in each row."""
 
     @pytest.mark.slow
-    def test_a_third_of_the_cells_is_as_the_page_says(self, world, command):
-        cells = list(world.cells(command, every=3))
+    def test_a_part_of_the_cells_is_as_the_page_says(self, world, command):
+        cells = list(world.cells(command, every=self.EVERY))
         wrong = [cell for cell in cells if cell.outcome == matrix.WRONG]
         assert [f"{cell.kind}, {cell.fault}: {cell.why}" for cell in wrong] == []
         page = table.on_page(command)
@@ -42,6 +44,17 @@ class TestFollow(Tables):
 
 class TestTransfersAndEndpoints(Tables):
     COMMANDS = ("upload", "download", "deploy", "teardown")
+
+
+class TestPipelines(Tables):
+    COMMANDS = ("comment",)
+    EVERY = 1
+
+
+class TestOnAPlatform(Tables):
+    COMMANDS = ("backend", "scaling", "commission")
+    # Of many rows, so that every fault is among them.
+    EVERY = 7
 
     def test_every_command_of_the_matrix_is_tested(self, world):
         tested = [command for one in Tables.__subclasses__() for command in one.COMMANDS]
