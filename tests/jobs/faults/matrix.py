@@ -106,6 +106,14 @@ class Matrix:
             found.append(self._judged(Cell(command, CLOCK, CLOCK, NONE), ran, trial, before))
         yield max(found, key=_weight)
 
+    def run(self, command: str, state: str) -> tuple[Ran, Trial]:
+        """Run a command whose job is in another state for a while once it runs."""
+        self._azure.reset()
+        trial = self._scenarios.all[command]()
+        *_, job = self._azure.resources.below(self._scenarios.live.workspace, f"/jobs/{command}")
+        self._azure.clock.after(25.0, lambda: self._azure.runs.change(job["id"], status=state))
+        return self._run(trial.run), trial
+
     def _judged(self, cell: Cell, ran: Ran, trial: Trial, before: Ran) -> Cell:
         outcome, why, said = UNAFFECTED, "", ran.err
         clear = "error: " in ran.err or "could not be read" in ran.out or trial.told(ran.err)

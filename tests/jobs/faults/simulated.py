@@ -66,7 +66,7 @@ class InProcess(Simulator):
             self.runs.change(job, status="Failed", error=run_error("UserError", PREEMPTED))
             return
         tags = (self.resources.get(job) or {"properties": {}})["properties"].get("tags") or {}
-        if "run" in tags and self.runs.get(job)["status"] == "Running":
+        if "run" in tags and not self.runs.get(job)["status"].startswith("Cancel"):
             run = tags["run"]
             for name, content in self.left.items():
                 self._put(f"runs/{run}/{run}/{name}", content, "results")

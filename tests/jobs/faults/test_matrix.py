@@ -41,6 +41,13 @@ class TestSubmit(Tables):
 class TestFollow(Tables):
     COMMANDS = ("follow", "follow --supervise", "cancel")
 
+    @pytest.mark.parametrize("word", ["Rebalancing", "CompletedWithWarnings"])
+    def test_a_state_that_no_document_names_is_shown_and_waited_for(self, world, word):
+        ran, trial = world.run("follow", word)
+        assert (ran.status, trial.damage()) == (0, None), ran.err
+        shown = [line.partition("-r1: ")[2].split(" ")[0] for line in ran.out.splitlines()]
+        assert [line for line in shown if line][:4] == ["queued,", "running", word, "completed"]
+
 
 class TestTransfersAndEndpoints(Tables):
     COMMANDS = ("upload", "download", "deploy", "teardown")
