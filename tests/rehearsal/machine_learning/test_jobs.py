@@ -10,7 +10,7 @@ import jwt
 import pytest
 
 from tests import ROOT
-from tests.rehearsal.support.small_platform import CLUSTER, RESULTS, WORKSPACE, compute
+from tests.rehearsal.support.small_platform import CLUSTER, RESULTS, WORKSPACE, compute, error
 from tests.rehearsal.support.waiting import until
 
 
