@@ -59,6 +59,7 @@ COMMANDS: Final[Sequence[tuple[str, ...]]] = (
 REASONS: Final[Mapping[str, str]] = {
     "az ad group create": "groups are made by Microsoft Graph, which the simulator does not have;"
     " `Simulator.identity` has groups in Python",
+    "az role assignment list": "it asks Microsoft Graph for names, which the simulator does not have",
     "az ml job list": "the extension ml is not in a package registry; the package azure-ai-ml, on"
     " which it is based, is the judge `job-files`",
 }
@@ -77,9 +78,7 @@ def judge(workspace: Path) -> Verdict:
     )
     refused: list[str] = json.loads(said.splitlines()[-1])
     (packages,) = (workspace / "lib").glob("python*/site-packages")
-    (version,) = (
-        one.version for one in distributions(name="azure-cli", path=[str(packages)])
-    )
+    (version,) = (one.version for one in distributions(name="azure-cli", path=[str(packages)]))
     return Verdict(
         "azure-cli",
         version,

@@ -180,7 +180,7 @@ class Identity:
                 "audiences": [f"{self._url}/"],
                 "tenant": self.tenant_id,
             },
-            "suffixes": {"storage": "localhost"},
+            "suffixes": {"storage": "localhost", "keyVaultDns": "vault.azure.net"},
         }
 
     def _openid(self, tenant: str) -> dict[str, Any]:

@@ -192,7 +192,7 @@ class ResourceManager:
             case "PUT":
                 created = self.get(path.id) is None
                 document = self.put(path.id, request.json(), request.caller)
-                return Response(201 if created else 200, document)
+                return Response(self._rules(path.kind).created_status if created else 200, document)
             case "PATCH":
                 patched = merged(self._existing(path), request.json())
                 return Response(200, self.put(path.id, patched, request.caller))

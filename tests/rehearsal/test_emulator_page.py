@@ -94,18 +94,19 @@ def test_the_command_finds_resources_quota_and_denials_and_its_status_is_kept(tm
     ("arguments", "error"),
     [
         (("--quota", "24"), "'24' must be REGION:NAME=CORES"),
-        (("--deny", "(", "--", "true"), "--deny: '(': missing )"),
+        (("--deny", "("), "--deny: '(': missing )"),
         (("--resources", "none.json"), "--resources: none.json: "),
         (("--resources", "list.json"), "list.json: must be a JSON object of bodies by their ids"),
-        (("--resources", "wrong.json"), "--resources: /subscriptions/s/providers/x: "),
-        (("--", "no-such-program"), "no-such-program: cannot be run (No such file or directory)"),
+        (("--resources", "wrong.json"), "vaults/x: Resource group 'none' could not be found."),
+        ((), "no-such-program: cannot be run (No such file or directory)"),
     ],
 )
 def test_what_cannot_be_used_is_named(tmp_path, monkeypatch, capsys, arguments, error):
     (tmp_path / "list.json").write_text("[]")
-    (tmp_path / "wrong.json").write_text('{"/subscriptions/s/providers/x": {}}')
+    vault = "/subscriptions/s/resourceGroups/none/providers/Microsoft.KeyVault/vaults/x"
+    (tmp_path / "wrong.json").write_text(json.dumps({vault: {}}))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
-        sys.exit(main(["serve", *arguments]))
+        sys.exit(main(["serve", *arguments, "--", "no-such-program"]))
     assert ended.value.code in {1, 2}
     assert error in capsys.readouterr().err
