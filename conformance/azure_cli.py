@@ -59,7 +59,7 @@ COMMANDS: Final[Sequence[tuple[str, ...]]] = (
 REASONS: Final[Mapping[str, str]] = {
     "az ad group create": "groups are made by Microsoft Graph, which the simulator does not have;"
     " `Simulator.identity` has groups in Python",
-    "az role assignment list": "it asks Microsoft Graph for names, which the simulator does not have",
+    "az role assignment list": "it asks Microsoft Graph for names, and the simulator has none",
     "az ml job list": "the extension ml is not in a package registry; the package azure-ai-ml, on"
     " which it is based, is the judge `job-files`",
 }
