@@ -13,8 +13,8 @@ from typing import Final
 from conformance.installation import ROOT, run_program
 from conformance.verdict import Verdict, explained
 
-FILES: Final = ROOT / "conformance" / "job_files"
-WORKSPACE: Final = ROOT / "conformance" / "workspace.json"
+FILES: Final = ROOT / "conformance" / "examples"
+WORKSPACE: Final = FILES / "workspace.json"
 REASONS: Final[Mapping[str, str]] = {
     "pipeline.yml": "the simulator runs command jobs only, and says so",
     "pytorch.yml": "the simulator starts ranks by MPI only, and says so",
