@@ -216,7 +216,7 @@ rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) $(SERVING) ## Rehearse fa
 rehearse-scoring: $(INFRA) $(TRAINER) $(AZURITE) $(SERVING) ## Train, deploy the model to an endpoint, score, promote, score in batch: without Azure
 	$(INFRA_PYTHON) -m pytest $(MUST_RUN) -m rehearse_all tests/rehearsal/serving $(ARGS)
 
-simulator: $(INFRA) $(AZURITE) ## Start the simulator of Azure alone, and print the variables of its clients: ARGS="--capacity FILE"
+simulator: $(INFRA) $(AZURITE) ## Start the simulator of Azure alone, and print the variables of its clients: ARGS="--spot-trace FILE"
 	@$(INFRA_PYTHON) -m rehearsal serve $(ARGS)
 
 # Without prerequisites: the output goes to `eval`, and must not contain messages of an installation.

@@ -51,6 +51,22 @@ class Python:
 
 
 @dataclass(frozen=True)
+class Platform:
+    """A module of the platform's own environment, .venv."""
+
+    module: str
+
+    @property
+    def files(self) -> Sequence[Path]:
+        return (ROOT / "locks" / "infra.txt",)
+
+    def install(self, folder: Path) -> None:
+        """Check that it is installed; `folder` stays empty."""
+        del folder
+        run_program([str(ROOT / ".venv" / "bin" / "python"), "-c", f"import {self.module}"])
+
+
+@dataclass(frozen=True)
 class Go:
     """Programs of the Go module programs/NAME, built into FOLDER/bin."""
 

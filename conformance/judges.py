@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from common.program import load
-from conformance.installation import Source
+from conformance.installation import Platform, Source
 from conformance.verdict import Verdict
 
 
@@ -28,5 +28,11 @@ class Judge:
         return function(workspace)
 
 
-JUDGES: Final[Mapping[str, Judge]] = {}
+JUDGES: Final[Mapping[str, Judge]] = {
+    "job-files": Judge(
+        "the job service of the simulator",
+        Platform("azure.ai.ml"),
+        "conformance.job_files:judge",
+    ),
+}
 """By name, which is that of the folder in .tools/conformance/ as well."""

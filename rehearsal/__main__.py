@@ -1,21 +1,17 @@
 """`python -m rehearsal`: the simulator of Azure, and a rehearsal of a platform's life cycle."""
 
 import argparse
-import contextlib
 import os
-import shlex
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rehearsal import serve
 from rehearsal.cycle import environment_file, runner
 from rehearsal.errors import RehearsalError
-from rehearsal.lifetime import StopError, stop_signals
-from rehearsal.options import Options
 from rehearsal.page.cycle_page import write_page_of
-from rehearsal.simulator import Simulator, without_proxy
+from rehearsal.simulator import without_proxy
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,50 +37,13 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         return added
 
-    serve = command(
-        "serve",
-        _serve,
-        "start the simulator, print the environment variables for its clients, run until Ctrl-C",
-    )
-    serve.add_argument(
-        "--state",
-        type=Path,
-        help="folder for all state; without it, a temporary one that is deleted at the end",
-    )
-    serve.add_argument(
-        "--port", type=int, default=0, help="control plane's port (default: 0, any free)"
-    )
-    serve.add_argument("--program-folder", type=Path, help="folder to put first on jobs' PATH")
-    serve.add_argument("--image", help="image to run jobs in; without it, jobs are local processes")
-    serve.add_argument(
-        "--max-processes-per-node",
-        type=int,
-        help="most processes of a job per node, for machines with few cores",
-    )
-    serve.add_argument(
-        "--mean-node-seconds",
-        type=_positive_seconds,
-        help="mean time until a Spot node is pre-empted at random; without it, none is",
-    )
-    serve.add_argument(
-        "--notice-seconds",
-        type=float,
-        default=0.0,
-        help="time from the notice of such a pre-emption to its end, 30 on Azure; 0 for no notice",
-    )
-    serve.add_argument(
-        "--capacity",
-        type=Path,
-        help="CSV file with the Spot nodes that there are: hours, nodes, price",
-    )
-    serve.add_argument(
-        "--hours-per-second",
-        type=_positive_seconds,
-        default=1.0,
-        help="hours of that file that pass in a second (default: 1)",
-    )
-    serve.add_argument(
-        "--seed", type=int, default=0, help="seed of the random pre-emptions (default: 0)"
+    serve.add_options(
+        command(
+            "serve",
+            serve.run,
+            "start the simulator, and run a command with it, or print the environment variables for"
+            " its clients and run until Ctrl-C",
+        )
     )
     cycle = command(
         "cycle",
@@ -119,13 +78,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _positive_seconds(text: str) -> float:
-    seconds = float(text)
-    if not seconds > 0:
-        raise argparse.ArgumentTypeError(f"{text}: must be greater than 0")
-    return seconds
-
-
 def _cycle(options: argparse.Namespace) -> int:
     return runner.run(
         runner.CycleOptions(
@@ -141,33 +93,6 @@ def _environment(options: argparse.Namespace) -> int:
 
 def _page(options: argparse.Namespace) -> int:
     print(write_page_of(options.record, options.to))
-    return 0
-
-
-def _serve(options: argparse.Namespace) -> int:
-    if options.program_folder and not options.program_folder.is_dir():
-        raise RehearsalError(f"--program-folder: {options.program_folder} is not a folder")
-    azure_options = Options(
-        program_folder=options.program_folder and options.program_folder.absolute(),
-        image=options.image,
-        max_processes_per_node=options.max_processes_per_node,
-        mean_node_seconds=options.mean_node_seconds,
-        notice_seconds=options.notice_seconds,
-        capacity=options.capacity,
-        hours_per_second=options.hours_per_second,
-        seed=options.seed,
-    )
-    with (
-        stop_signals(),
-        contextlib.suppress(StopError),
-        Simulator(options.state, azure_options, options.port) as azure,
-    ):
-        for name, value in azure.environment.items():
-            print(f"export {name}={shlex.quote(value)}")
-        sys.stdout.flush()
-        print(f"Simulator of Azure: {azure.url}; press Ctrl-C to stop", file=sys.stderr)
-        while True:
-            signal.pause()
     return 0
 
 

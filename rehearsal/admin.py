@@ -34,9 +34,12 @@ class Admin:
         """Make requests fail; see `Fault` for the values."""
         self.faults.add(Fault(match, **values))
 
-    def forbid(self, client_id: str, match: str = "") -> None:
-        """Refuse a program's requests with 403, as if it lacked a role, until `clear_faults`."""
-        text = f"The client '{client_id}' does not have authorization to perform the action."
+    def forbid(self, client_id: str | None, match: str = "") -> None:
+        """Refuse requests of a program, or of all if it is None, with 403, as if it lacked a role,
+        until `clear_faults`.
+        """
+        who = "The client" if client_id is None else f"The client '{client_id}'"
+        text = f"{who} does not have authorization to perform the action."
         self.fault(
             match,
             caller=client_id,

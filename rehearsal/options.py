@@ -73,3 +73,5 @@ class Options:
     """Whether access to blobs, and changes of a workspace's jobs and assets, need a role that is
     assigned to a client or to one of its groups; jobs need roles for their inputs and outputs.
     Otherwise all clients may do everything."""
+    throttle: bool = False
+    """Whether requests of a client beyond the rates of Resource Manager get 429."""

@@ -12,14 +12,16 @@ from rehearsal.blob_storage.azurite import Azurite
 from rehearsal.blob_storage.blob_gateway import BlobGateway
 from rehearsal.blob_storage.blobs import Blobs
 from rehearsal.capacity import Market, Trace
+from rehearsal.control_plane.arm_path import PROVIDER
 from rehearsal.control_plane.faults import Faults
 from rehearsal.control_plane.gateway import ADMIN, Gateway
 from rehearsal.control_plane.https_server import make_certificate, open_server
 from rehearsal.control_plane.identity import Identity
-from rehearsal.control_plane.registrations import Registrations
+from rehearsal.control_plane.registrations import Provider, Registrations
 from rehearsal.control_plane.request_log import LoggedRequest, RequestLog
 from rehearsal.control_plane.resource_manager import Operations, ResourceManager
 from rehearsal.control_plane.store import Document, Store
+from rehearsal.control_plane.throttling import Throttling
 from rehearsal.errors import RehearsalError
 from rehearsal.lifetime import Reaper, owned
 from rehearsal.machine_learning.container import JobImage, open_image
@@ -133,6 +135,7 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         stack.callback(self.scheduler.close)
         registrations = Registrations()
         self.resources.register_computed(registrations.computed)
+        self.resources.register({PROVIDER: Provider(registrations)})
         quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url, roles)
         self.servers = Servers(
             options, self.folder / "servers", self.resources, self.blobs, self._reaper
@@ -145,7 +148,9 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
             }
         )
         workers = Workers(self.resources.respond, roles)
-        operations_on_accounts = AccountOperations(workers.respond, options.account_seconds)
+        manager = AccountOperations(workers.respond, options.account_seconds).respond
+        if options.throttle:
+            manager = Throttling(manager).respond
         self.admin = Admin(
             self.faults,
             self._log,
@@ -167,7 +172,7 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
                 "/history/": machine_learning.run_history.respond,
                 "/mlflow/": self.mlflow.respond,
                 "/secrets/": Secrets(self.resources).respond,
-                "/subscriptions": operations_on_accounts.respond,
+                "/subscriptions": manager,
             },
             public={"/discovery": machine_learning.discover},
         )

@@ -79,7 +79,7 @@ def _send(method: str, url: str, body: object = None) -> Any:
     )
     try:
         with urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
-            return json.load(answer)
+            document = json.load(answer)
     except HTTPError as error:
         raise RequestError(
             f"{method} {url}: GitHub refuses this with status {error.code}; the job needs the"
@@ -88,6 +88,9 @@ def _send(method: str, url: str, body: object = None) -> Any:
         ) from error
     except (OSError, HTTPException, ValueError) as error:
         raise RequestError(f"{method} {url}: no usable response from GitHub ({error})") from error
+    if not isinstance(document, list if method == "GET" else dict):
+        raise RequestError(f"{method} {url}: no usable response from GitHub ({document!r:.200})")
+    return document
 
 
 def _variable(name: str) -> str:

@@ -54,6 +54,9 @@ def parse(path: str) -> ArmPath:
     tail = parts[-1] if len(parts) % 2 else ""
     kind = "/".join([namespace, *resource_parts[::2]])
     identifier = "/".join([before, "providers", namespace, *resource_parts])
+    if not resource_parts and tail.lower() == "register":
+        provider = f"{before}/providers/{namespace}"
+        return ArmPath(provider, subscription, group, PROVIDER, namespace, before, tail)
     if not resource_parts:
         # A collection directly below a scope: /…/providers/Namespace/types.
         return ArmPath(before, subscription, group, namespace, "", before, tail)

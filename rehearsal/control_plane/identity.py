@@ -75,7 +75,9 @@ class Identity:
         """Respond to a request for a token or for token metadata; None for any other request."""
         parts = request.path.strip("/").split("/")
         if request.path.startswith("/metadata/endpoints"):
-            return Response(body=[self._cloud()])
+            # A list of all clouds until 2019, and since then this cloud alone.
+            cloud, version = self._cloud(), request.query.get("api-version", "")
+            return Response(body=cloud if version >= "2020" else [cloud])
         if request.path.endswith("/.well-known/openid-configuration"):
             return Response(body=self._openid(parts[0]))
         if request.path.endswith("/discovery/instance"):
@@ -178,7 +180,7 @@ class Identity:
                 "audiences": [f"{self._url}/"],
                 "tenant": self.tenant_id,
             },
-            "suffixes": {"storage": "localhost"},
+            "suffixes": {"storage": "localhost", "keyVaultDns": "vault.azure.net"},
         }
 
     def _openid(self, tenant: str) -> dict[str, Any]:

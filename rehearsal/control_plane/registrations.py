@@ -3,10 +3,32 @@
 import threading
 from typing import Final
 
+from typing_extensions import override
+
 from rehearsal.control_plane.arm_path import PROVIDER, ArmPath
+from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import Compute
+from rehearsal.control_plane.store import Document
 
 _FEATURE: Final = "Microsoft.Compute/features"
+
+
+class Provider(ResourceKind):
+    """A resource provider, which a subscription can register."""
+
+    def __init__(self, registrations: "Registrations") -> None:
+        """Apply the rules to these registrations."""
+        self._registrations = registrations
+
+    @override
+    def act(
+        self, path: ArmPath, document: Document, action: str, request: Request
+    ) -> Response | None:
+        if action.lower() != "register":
+            return None
+        self._registrations.register(path.name)
+        return Response(200, self._registrations.computed[PROVIDER](path))
 
 
 class Registrations:
@@ -24,6 +46,11 @@ class Registrations:
         with self._lock:
             self._missing.add(name.lower())
 
+    def register(self, name: str) -> None:
+        """Register a provider."""
+        with self._lock:
+            self._missing.discard(name.lower())
+
     def restore(self) -> None:
         """Register everything again."""
         with self._lock:
@@ -33,11 +60,19 @@ class Registrations:
     def computed(self) -> dict[str, Compute]:
         """The documents of these kinds, which are not stored."""
         return {
-            PROVIDER: lambda path: {"namespace": path.name, "registrationState": self._state(path)},
+            PROVIDER: self._provider,
             _FEATURE: lambda path: {
                 "name": f"Microsoft.Compute/{path.name}",
                 "properties": {"state": self._state(path)},
             },
+        }
+
+    def _provider(self, path: ArmPath) -> Document:
+        return {
+            "id": path.id,
+            "namespace": path.name,
+            "registrationState": self._state(path),
+            "resourceTypes": [],
         }
 
     def _state(self, path: ArmPath) -> str:

@@ -14,6 +14,8 @@ class ResourceKind:
     """Whether a list below a missing parent is empty instead of a 404."""
     deleted_later = False
     """Whether a deletion continues after it was accepted, if deletions take time."""
+    created_status = 201
+    """Status of the response to a PUT that has created the resource."""
     has_own_state = False
     """Whether the kind has its own state property instead of `provisioningState`."""
 

@@ -92,7 +92,8 @@ class ResourceManager:
     tenant_id: str = ""
     """Id of the tenant of all subscriptions."""
     subscriptions: Sequence[str] | None = None
-    """Ids of the subscriptions that exist; None if every one does."""
+    """Ids of the subscriptions that exist; None if every one does, of which those with a resource
+    group are listed."""
     _kinds: dict[str, ResourceKind] = field(default_factory=dict, init=False)
     _lists: dict[str, ListResources] = field(default_factory=dict, init=False)
     _computed: dict[str, Compute] = field(default_factory=dict, init=False)
@@ -171,7 +172,9 @@ class ResourceManager:
         """
         self.operations.finish_due()
         if request.path.rstrip("/") == "/subscriptions":
-            known = self.subscriptions or ()
+            groups = self.of_kind("Microsoft.Resources/resourceGroups")
+            used = dict.fromkeys(str(one["id"]).split("/")[2] for one in groups)
+            known = used if self.subscriptions is None else self.subscriptions
             return Response(body={"value": [self._subscription(name) for name in known]})
         return self.operations.response(request.path) or self._respond(request)
 
@@ -189,7 +192,7 @@ class ResourceManager:
             case "PUT":
                 created = self.get(path.id) is None
                 document = self.put(path.id, request.json(), request.caller)
-                return Response(201 if created else 200, document)
+                return Response(self._rules(path.kind).created_status if created else 200, document)
             case "PATCH":
                 patched = merged(self._existing(path), request.json())
                 return Response(200, self.put(path.id, patched, request.caller))
@@ -296,6 +299,7 @@ class ResourceManager:
         return {
             "id": f"/subscriptions/{name}",
             "subscriptionId": name,
+            "displayName": name,
             "tenantId": self.tenant_id,
             "state": "Enabled",
         }

@@ -38,7 +38,10 @@ class CommandJob(ResourceKind):
             _refuse_change(path.name, before["properties"], properties)
             return
         if properties.get("jobType") != "Command":
-            raise user_error(f"Jobs of type {properties.get('jobType')!r} are not supported here.")
+            raise user_error(
+                f"Jobs of type {properties.get('jobType')!r} are not supported here: the simulator"
+                " runs command jobs. Submit their commands as jobs."
+            )
         if not properties.get("command"):
             raise user_error("The Command field is required.")
         workspace = workspace_of(path.id)
@@ -152,7 +155,11 @@ class CommandJob(ResourceKind):
 
 
 def _check_numbers(properties: dict[str, Any]) -> None:
-    processes = (properties.get("distribution") or {}).get("processCountPerInstance")
+    distribution = properties.get("distribution") or {}
+    kind = distribution.get("distributionType", "Mpi")
+    if kind != "Mpi":
+        raise user_error(f"Distributions of type {kind!r} are not supported here, but Mpi is.")
+    processes = distribution.get("processCountPerInstance")
     if processes is not None and (not isinstance(processes, int) or processes < 1):
         raise user_error(f"processCountPerInstance is {processes!r}, but must be at least 1.")
     timeout = (properties.get("limits") or {}).get("timeout")

@@ -136,11 +136,27 @@ class AssetVersion(ResourceKind):
         )
 
 
+class ComponentVersion(ResourceKind):
+    """A step of a pipeline, which is refused: the SDK registers it before it submits a pipeline."""
+
+    needs_parent = False
+
+    @override
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        raise user_error(
+            "Components, and so pipelines, are not supported here: the simulator runs command jobs."
+            " Submit their commands as jobs."
+        )
+
+
 def kinds(resources: ResourceManager, blobs: Blobs) -> dict[str, ResourceKind]:
-    """Return the rules for versions of all families."""
+    """Return the rules for versions of all families, and of components."""
     return {
-        f"{WORKSPACE}/{family}/versions": AssetVersion(resources, blobs, family)
-        for family in FAMILIES
+        f"{WORKSPACE}/components/versions": ComponentVersion(),
+        **{
+            f"{WORKSPACE}/{family}/versions": AssetVersion(resources, blobs, family)
+            for family in FAMILIES
+        },
     }
 
 

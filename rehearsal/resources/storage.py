@@ -24,6 +24,8 @@ _CONTAINER_NAME = re.compile(r"[a-z0-9](?:-?[a-z0-9]){2,62}")
 class StorageAccount(ResourceKind):
     """A storage account, served by the blob server."""
 
+    created_status = 200
+
     def __init__(self, resources: ResourceManager, blobs: Blobs) -> None:
         """Apply the rules to these resources."""
         self._resources = resources

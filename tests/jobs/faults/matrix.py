@@ -12,10 +12,10 @@ from typing import Final
 from unittest.mock import patch
 
 from jobs.errors import RequestError
-from tests.jobs.faults.clock import Clock
 from tests.jobs.faults.network import HTML, Fault, Network
-from tests.jobs.faults.scenarios import Scenarios, Trial
+from tests.jobs.faults.scenarios import Scenarios
 from tests.jobs.faults.simulated import opened
+from tests.jobs.faults.trial import Trial
 
 FAULTS: Final = (
     *(Fault(str(status), status=status) for status in (400, 401, 403, 404, 409, 412)),
@@ -106,10 +106,18 @@ class Matrix:
             found.append(self._judged(Cell(command, CLOCK, CLOCK, NONE), ran, trial, before))
         yield max(found, key=_weight)
 
+    def run(self, command: str, state: str) -> tuple[Ran, Trial]:
+        """Run a command whose job is in another state for a while once it runs."""
+        self._azure.reset()
+        trial = self._scenarios.all[command]()
+        *_, job = self._azure.resources.below(self._scenarios.live.workspace, f"/jobs/{command}")
+        self._azure.clock.after(25.0, lambda: self._azure.runs.change(job["id"], status=state))
+        return self._run(trial.run), trial
+
     def _judged(self, cell: Cell, ran: Ran, trial: Trial, before: Ran) -> Cell:
         outcome, why, said = UNAFFECTED, "", ran.err
         clear = "error: " in ran.err or "could not be read" in ran.out
-        if ran.status is None:
+        if ran.status is None or "Traceback" in ran.err:
             why = "a traceback"
         elif trial.damage():
             why = str(trial.damage())
@@ -136,7 +144,7 @@ class Matrix:
         number: int = 1,
         ahead: float = 0.0,
     ) -> tuple[Network, Ran, Trial]:
-        self._azure.clock = Clock()
+        self._azure.reset()
         trial = self._scenarios.all[command]()
         network = Network(self._azure, self._azure.clock, fault, kind, number)
         return network, self._run(trial.run, network, ahead), trial

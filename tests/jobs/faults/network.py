@@ -5,9 +5,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
+from http.client import HTTPException, IncompleteRead
 from io import BytesIO
 from typing import Any
 from unittest.mock import patch
+from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import requests
@@ -15,10 +18,12 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 from urllib3.exceptions import ProtocolError
 
+from jobs.pipelines import comment
 from rehearsal.control_plane.http_messages import Request, Respond, Response
 from rehearsal.page.request_kinds import classify
-from rehearsal.simulator import Simulator
 from tests.jobs.faults.clock import Clock
+from tests.jobs.faults.github import COMMENTS, HOST
+from tests.jobs.faults.simulated import InProcess
 
 HTML = b"<html><head><title>Sign in to the guest network</title></head></html>"
 _CODES = {
@@ -58,7 +63,7 @@ class Fault:
 class Network:
     """Carries requests to the services of a simulator, and records their kinds."""
 
-    azure: Simulator
+    azure: InProcess
     clock: Clock
     fault: Fault | None = None
     kind: str = ""
@@ -76,6 +81,7 @@ class Network:
         self._services: Mapping[str, Respond] = {
             urlsplit(self.azure.url).netloc: self.azure._gateway.respond,
             urlsplit(self.azure.blobs.address("x")).netloc: self.azure._blob_gateway.respond,
+            HOST: self.azure.github.respond,
         }
 
     _since: float | None = field(default=None, init=False)
@@ -91,7 +97,23 @@ class Network:
                 return real(adapter, request, **options)
             return adapter.build_response(request, self._send(request, service))
 
-        with patch.object(HTTPAdapter, "send", send):
+        def urlopen(sent: Any, timeout: float) -> BytesIO:
+            del timeout
+            headers = {**sent.headers, **sent.unredirected_hdrs}
+            request = requests.Request(sent.get_method(), sent.full_url, headers, data=sent.data)
+            try:
+                answer = self._send(request.prepare(), self._services[HOST])
+                body = answer.read()
+            except requests.ConnectionError as error:
+                raise URLError(str(error)) from error
+            except (ProtocolError, HTTPException) as error:
+                # http.client tells it when the body is read.
+                return _Incomplete(str(error).encode())
+            if answer.status >= 400:
+                raise HTTPError(sent.full_url, answer.status, "refused", Message(), None)
+            return BytesIO(body)
+
+        with patch.object(HTTPAdapter, "send", send), patch.object(comment, "urlopen", urlopen):
             yield
 
     def _send(self, sent: requests.PreparedRequest, service: Respond) -> HTTPResponse:
@@ -131,8 +153,17 @@ class Network:
             return self.fault
 
 
+class _Incomplete(BytesIO):
+    """A body whose connection is closed in its middle."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        raise IncompleteRead(super().read(size))
+
+
 def kind_of(request: Request) -> str:
     """Return the kind of a request, without names."""
+    if COMMENTS.search(request.path):
+        return f"{request.method} GitHub: comments"
     service, resource = classify(request.method, request.path, request.query_string)
     if service == "blob storage" and "std_log" in request.path:
         resource = "blob: log"

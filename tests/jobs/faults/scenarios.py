@@ -23,8 +23,10 @@ from jobs.spec import from_options
 from jobs.transfer import blob_upload
 from rehearsal.control_plane.http_messages import Request
 from tests import ROOT
+from tests.jobs.faults import leaf_scenarios
 from tests.jobs.faults.network import Network
 from tests.jobs.faults.simulated import LINES, InProcess
+from tests.jobs.faults.trial import Trial
 from tests.jobs.support.folders import write_shards
 from tests.jobs.support.live import Live, declare
 from tests.jobs.support.platform import platform
@@ -37,22 +39,6 @@ POLL: Final = ["--poll-seconds", "10"]
 DEPLOY: Final = ["--endpoint", "x", *POLL]
 _BLOCK: Final = 16 << 10
 _IMAGE: Final = "environments/trainer-cpu"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One command, ready to run."""
-
-    run: Callable[[], int]
-    """Runs the command, and returns its exit status; 0 if nothing disturbs it."""
-    problem: Callable[[], str | None]
-    """Return what is wrong after the command ended with 0, or None."""
-    damage: Callable[[], str | None] = lambda: None
-    """Return what is wrong however the command ended, or None."""
-    again: Callable[[], int] | None = None
-    """Continues after an error; None runs the same command."""
-    output: bytes = b""
-    """Lines that the command must show, or say that it could not read them."""
 
 
 @dataclass
@@ -78,6 +64,7 @@ class Scenarios:
             "cancel": self.cancel,
             "deploy": self.deploy,
             "teardown": self.teardown,
+            **{name: partial(of, self) for name, of in leaf_scenarios.ALL.items()},
         }
 
     @property
@@ -115,7 +102,7 @@ class Scenarios:
 
     def follow(self) -> Trial:
         """Follow a training to its end."""
-        key = self._key("follow")
+        key = self.key("follow")
         begin(self.live, key, "train")
         return Trial(
             self._follow(key),
@@ -126,11 +113,11 @@ class Scenarios:
 
     def supervise(self) -> Trial:
         """Follow a run whose first attempt is pre-empted."""
-        key = self._key("supervise")
+        key = self.key("supervise")
         self.azure.pre_empted = lambda job: job == f"{key}-r1"
         begin(self.live, key, "train", cluster=self.live.outputs.clusters["gpu"])
         return Trial(
-            self._command("follow", "x", *SUPERVISE, *POLL, *RETRY, name=key),
+            self.command("follow", "x", *SUPERVISE, *POLL, *RETRY, name=key),
             lambda: None if self._status(f"{key}-r2") == "Completed" else "not submitted again",
             lambda: self._attempts(key, 2),
             output=LINES,
@@ -138,7 +125,7 @@ class Scenarios:
 
     def submit(self) -> Trial:
         """Submit a training whose image and code are not registered."""
-        key = self._key("submit")
+        key = self.key("submit")
         workspace, resources = self.live.workspace, self.azure.resources
         for kind in ("environments", "codes"):
             for document in resources.below(workspace, f"/{kind}/"):
@@ -148,38 +135,38 @@ class Scenarios:
             if name.endswith("/Dockerfile"):
                 contexts.delete_blob(name)
 
-        run = self._command("submit", "--kind", "smoke", "--no-follow", *RETRY, name=key)
+        run = self.command("submit", "--kind", "smoke", "--no-follow", *RETRY, name=key)
         follow = self._follow(key)
 
         def again() -> int:
-            return follow() if self._job(f"{key}-r1") else run()
+            return follow() if self.job(f"{key}-r1") else run()
 
         def problem() -> str | None:
-            return None if self._job(f"{key}-r1") else "no job"
+            return None if self.job(f"{key}-r1") else "no job"
 
         return Trial(run, problem, lambda: self._attempts(key, 1), again)
 
     def score_batch(self) -> Trial:
         """Score a folder in batch with a registered model; the image and code are registered."""
-        key = self._key("score")
+        key = self.key("score")
         model = register_version(
             self.live, "scored", "1", self.live.outputs.datastores.results.name
         )
         where = ("--input", "raw/photos", "--output", "scores/photos")
-        run = self._command("score-batch", model, *where, "--no-follow", *RETRY, name=key)
+        run = self.command("score-batch", model, *where, "--no-follow", *RETRY, name=key)
         follow = self._follow(key)
 
         def again() -> int:
-            return follow() if self._job(f"{key}-r1") else run()
+            return follow() if self.job(f"{key}-r1") else run()
 
         def problem() -> str | None:
-            return None if self._job(f"{key}-r1") else "no job"
+            return None if self.job(f"{key}-r1") else "no job"
 
         return Trial(run, problem, lambda: self._attempts(key, 1), again)
 
     def upload(self) -> Trial:
         """Upload a data set with a manifest, and register it."""
-        name = self._key("upload")
+        name = self.key("upload")
         store = self.live.outputs.datastores.prepared
         container = self.azure.blobs.container(store.account, store.container)
         expected = {path.name: path.read_bytes() for path in self._source.iterdir()}
@@ -201,11 +188,11 @@ class Scenarios:
             return "a manifest without its files" if broken or early else None
 
         args = [str(self._source), "--to", "prepared/x", "--threads", "1", *RETRY]
-        return Trial(self._command("upload", *args, to=f"prepared/{name}"), problem, damage)
+        return Trial(self.command("upload", *args, to=f"prepared/{name}"), problem, damage)
 
     def download(self) -> Trial:
         """Download the results of a run of one attempt."""
-        key = self._key("download")
+        key = self.key("download")
         results = self.azure.blobs.container(self.azure.account, "results")
         artifacts = self.azure.blobs.container(self.azure.account, "azureml")
         begin(self.live, key, "train")
@@ -230,31 +217,29 @@ class Scenarios:
 
         args = ["x", "--threads", "1", *RETRY]
         return Trial(
-            self._command("download", *args, name=key, to=str(target)),
+            self.command("download", *args, name=key, to=str(target)),
             lambda: None if there() == expected else "files are missing",
             damage,
         )
 
     def cancel(self) -> Trial:
         """Cancel a run."""
-        key = self._key("cancel")
+        key = self.key("cancel")
         job = begin(self.live, key, "train")
         self.azure.runs.change(job, status="Running")
         self.azure.clock.clear()
 
         def problem() -> str | None:
-            tags = (self._job(f"{key}-r1") or {}).get("tags") or {}
+            tags = (self.job(f"{key}-r1") or {}).get("tags") or {}
             if "canceled_by" not in tags:
                 return "not marked"
             return None if self._status(f"{key}-r1") == "Canceled" else "not cancelled"
 
-        return Trial(
-            self._command("cancel", "x", name=key), problem, lambda: self._attempts(key, 1)
-        )
+        return Trial(self.command("cancel", "x", name=key), problem, lambda: self._attempts(key, 1))
 
     def deploy(self) -> Trial:
         """Deploy a second version of a model, which gets a part of the requests."""
-        key = self._key("deploy")
+        key = self.key("deploy")
         kinds, endpoint = "onlineEndpoints", f"{self.live.workspace}/onlineEndpoints/{key}"
         for kind in ("environments", kinds):
             for document in self.azure.resources.below(self.live.workspace, f"/{kind}/"):
@@ -262,7 +247,7 @@ class Scenarios:
         store = self.live.outputs.datastores.results.name
         for version in ("1", "2"):
             register_version(self.live, key, version, store)
-        first = self._command("deploy", "x:1", *DEPLOY, model=f"{key}:1", endpoint=key)
+        first = self.command("deploy", "x:1", *DEPLOY, model=f"{key}:1", endpoint=key)
         said = io.StringIO()
         with (
             self.azure.clock.patched(),
@@ -279,14 +264,14 @@ class Scenarios:
             )
 
         return Trial(
-            self._command("deploy", "x:2", *DEPLOY, **more),
+            self.command("deploy", "x:2", *DEPLOY, **more),
             lambda: None if traffic() == {"blue": 90, "green": 10} else f"traffic {traffic()}",
             lambda: None if (traffic() or {}).get("blue", 0) >= 90 else "blue lost its requests",
         )
 
     def teardown(self) -> Trial:
         """Delete a platform."""
-        tag = self._key("t")
+        tag = self.key("t")
         base = platform(max_nodes=2)
         described = replace(
             base,
@@ -321,9 +306,9 @@ class Scenarios:
         return Trial(run, problem)
 
     def _follow(self, key: str) -> Callable[[], int]:
-        return self._command("follow", "x", *POLL, *RETRY, name=key)
+        return self.command("follow", "x", *POLL, *RETRY, name=key)
 
-    def _command(self, called: str, /, *args: str, **changes: Any) -> Callable[[], int]:
+    def command(self, called: str, /, *args: str, **changes: Any) -> Callable[[], int]:
         """Return a function that runs a command; its arguments are parsed only once."""
         kind = " ".join((called, *args))
         known = self._options.get(kind) or cli.read_options(called, args)
@@ -339,11 +324,13 @@ class Scenarios:
 
         return run
 
-    def _key(self, name: str) -> str:
+    def key(self, name: str) -> str:
+        """Return a key that no run has."""
         self._numbers += 1
         return f"{name}{self._numbers}"
 
-    def _job(self, name: str) -> dict[str, Any] | None:
+    def job(self, name: str) -> dict[str, Any] | None:
+        """Return the properties of a job, if it exists."""
         document = self.azure.resources.get(f"{self.live.workspace}/jobs/{name}")
         return None if document is None else document["properties"]
 
@@ -351,7 +338,7 @@ class Scenarios:
         return str(self.azure.runs.get(f"{self.live.workspace}/jobs/{name}")["status"])
 
     def _attempts(self, key: str, most: int) -> str | None:
-        return "a second job" if self._job(f"{key}-r{most + 1}") else None
+        return "a second job" if self.job(f"{key}-r{most + 1}") else None
 
 
 class _Pulumi:

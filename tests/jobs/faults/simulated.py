@@ -11,6 +11,7 @@ from rehearsal.machine_learning.preemption_policy import PREEMPTED
 from rehearsal.options import Options
 from rehearsal.simulator import Simulator
 from tests.jobs.faults.clock import Clock
+from tests.jobs.faults.github import GitHub
 from tests.jobs.support.live import Live, declare
 from tests.jobs.support.platform import platform
 
@@ -23,8 +24,18 @@ class InProcess(Simulator):
 
     clock: Clock
     """Clock of the present command."""
-    pre_empted: Callable[[str], bool] = staticmethod(lambda job: False)
+    pre_empted: Callable[[str], bool]
     """Tells by its name whether a job is pre-empted."""
+    left: dict[str, bytes]
+    """Files that a job of a run has written when it completes."""
+    github: GitHub
+    """GitHub, with the comments of the present command."""
+
+    def reset(self) -> None:
+        """Begin another command: forget the time, and what was told of jobs."""
+        self.clock, self.github = Clock(), GitHub()
+        self.pre_empted = lambda _: False
+        self.left = {"result.json": b'{"steps": 1}'}
 
     def _start(self, stack: Any) -> None:
         del stack
@@ -55,9 +66,10 @@ class InProcess(Simulator):
             self.runs.change(job, status="Failed", error=run_error("UserError", PREEMPTED))
             return
         tags = (self.resources.get(job) or {"properties": {}})["properties"].get("tags") or {}
-        if "run" in tags and self.runs.get(job)["status"] == "Running":
+        if "run" in tags and not self.runs.get(job)["status"].startswith("Cancel"):
             run = tags["run"]
-            self._put(f"runs/{run}/{run}/result.json", b'{"steps": 1}', "results")
+            for name, content in self.left.items():
+                self._put(f"runs/{run}/{run}/{name}", content, "results")
         self.runs.change(job, status="Completed")
 
     def _write(self, folder: str, job: str, name: str, content: bytes) -> None:
@@ -77,7 +89,7 @@ def opened(folder: Path) -> Iterator[Live]:
     """Open a simulator with a platform."""
     azure = InProcess(folder / "azure", Options())
     with azure:
-        azure.clock = Clock()
+        azure.reset()
         live = declare(azure, folder)
         azure.blobs.container(azure.account, "results").exists()
         yield live

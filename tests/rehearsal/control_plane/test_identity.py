@@ -2,7 +2,7 @@
 
 import requests
 
-from tests.rehearsal.support.small_platform import API, WORKSPACE, error
+from tests.rehearsal.support.small_platform import WORKSPACE, error
 
 
 def test_a_wrong_secret_is_refused(client):
@@ -37,5 +37,11 @@ def test_metadata_needs_no_token(azure):
     session = requests.Session()
     session.trust_env = False
     session.verify = str(azure.certificate.bundle)
-    cloud = session.get(f"{azure.url}/metadata/endpoints", params=API).json()[0]
-    assert cloud["resourceManager"] == f"{azure.url}/"
+
+    def clouds(version):
+        query = {"api-version": version}
+        return session.get(f"{azure.url}/metadata/endpoints", params=query).json()
+
+    # The SDK for Python asks as in 2019, az and the SDK for Go as since then.
+    assert clouds("2019-05-01") == [clouds("2022-09-01")]
+    assert clouds("2022-09-01")["resourceManager"] == f"{azure.url}/"

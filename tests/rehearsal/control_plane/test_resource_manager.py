@@ -89,7 +89,8 @@ def test_a_group_takes_all_that_is_in_it_with_it(client):
     workspace = WORKSPACE.replace("/rg/", "/short/")
     body = {"location": "westeurope", "properties": {"storageAccount": account}}
     assert client.put(group, {"location": "westeurope"}).status_code == 201
-    assert client.put(account, {"location": "westeurope"}).status_code == 201
+    # Clients of storage know no 201.
+    assert client.put(account, {"location": "westeurope"}).status_code == 200
     assert client.put(workspace, body).status_code == 201
     assert client.ask("HEAD", group).status_code == 204
     assert client.ask("DELETE", group).status_code == 200
@@ -144,3 +145,14 @@ def test_a_deletion_goes_on_after_it_was_accepted_and_comes_to_its_end(tmp_path)
         until(lambda: client.get(operation).status_code == 200)
         assert client.get(operation).json() == {"status": "Succeeded"}
         assert client.get(CLUSTER).status_code == 404
+
+
+def test_the_subscriptions_with_a_group_are_listed_and_providers_can_be_registered(client):
+    listed = client.get("/subscriptions").json()["value"]
+    assert SUBSCRIPTION in [one["id"] for one in listed]
+    client.azure.admin.unregister("Microsoft.KeyVault")
+    provider = f"{SUBSCRIPTION}/providers/Microsoft.KeyVault"
+    assert client.get(provider).json()["registrationState"] == "NotRegistered"
+    answer = client.ask("POST", f"{provider}/register")
+    assert answer.json()["registrationState"] == "Registered"
+    assert client.get(provider).json()["registrationState"] == "Registered"

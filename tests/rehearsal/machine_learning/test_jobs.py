@@ -10,7 +10,7 @@ import jwt
 import pytest
 
 from tests import ROOT
-from tests.rehearsal.support.small_platform import CLUSTER, RESULTS, WORKSPACE, compute
+from tests.rehearsal.support.small_platform import CLUSTER, RESULTS, WORKSPACE, compute, error
 from tests.rehearsal.support.waiting import until
 
 
@@ -78,6 +78,18 @@ def test_a_data_asset_is_an_input(client, results):
     client.job("asset", "cat ${{inputs.d}}/label.txt", inputs={"d": given})
     client.wait("asset")
     assert client.log("asset") == "seven"
+
+
+def test_what_the_simulator_does_not_run_is_refused_with_a_sentence(client):
+    component = f"{WORKSPACE}/components/step/versions/1"
+    ranks = {"distributionType": "PyTorch", "processCountPerInstance": 2}
+    for answer, words in (
+        (client.job("swept", "true", jobType="Sweep"), "Jobs of type 'Sweep' are not supported"),
+        (client.job("torch", "true", distribution=ranks), "'PyTorch' are not supported here"),
+        (client.put(component, {"properties": {}}), "pipelines, are not supported here"),
+    ):
+        assert error(answer) == (400, "UserError")
+        assert words in answer.json()["error"]["message"]
 
 
 def test_ranks_know_their_place_and_carry_no_secret(client):
