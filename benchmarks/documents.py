@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks import input as input_
 from benchmarks import prepare
-from benchmarks.__main__ import BENCHMARKS
+from benchmarks.commands import BENCHMARKS
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from benchmarks.tables import DECIDED
 from benchmarks.training import batches, exchange, loop, train

@@ -4,7 +4,8 @@ from dataclasses import is_dataclass
 
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS, PROGRAM, main
+from benchmarks.__main__ import PROGRAM, main
+from benchmarks.commands import BENCHMARKS
 from benchmarks.photos import Options as PhotoOptions
 from benchmarks.training.digits import Options as DigitsOptions
 from common.arguments import parse

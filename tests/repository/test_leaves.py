@@ -177,7 +177,7 @@ LEAVES = {
     "virtual ranks": Leaf(
         r"virtual.?ranks?",
         ("trainer/virtual_ranks", "benchmarks/training/virtual_ranks.py"),
-        ("trainer/leaves.py", "benchmarks/__main__.py"),
+        ("trainer/leaves.py", "benchmarks/commands.py"),
     ),
     "sharded state": Leaf(
         r"sharded[._](state|optimizer)|ShardedO|ShardedState",
@@ -207,7 +207,7 @@ LEAVES = {
         r"(trainer|jobs)[./]evidence|Evidence[A-Z]|evidence_observer|state_export|in-toto|\bDSSE\b"
         r"|(verify|describe)[-_]model",
         ("trainer/evidence", "jobs/evidence", "benchmarks/training/evidence.py"),
-        ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/__main__.py"),
+        ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/commands.py"),
     ),
     "conformance": Leaf(r"conformance", ("conformance",)),
     "profiler": Leaf(
