@@ -28,6 +28,8 @@ _ROWS: Final[tuple[str, ...]] = (
     "medical",
     "torchvision",
     "evidence",
+    "calibration",
+    "duplicates",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(
