@@ -30,6 +30,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "evidence",
     "calibration",
     "duplicates",
+    "slices",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(
