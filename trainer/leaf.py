@@ -130,6 +130,10 @@ class Leaf:
     of a `Manifest`."""
     observer: str = ""
     """MODULE:NAME of what makes its `Observer` of an `Observed` run; used in every run."""
+    training_task: str = ""
+    """MODULE:FUNCTION(task, config, data set) that returns the task to train with."""
+    choice: str = ""
+    """MODULE:FUNCTION that returns the `trainer.data.reader.Choice` of a `Source`, or None."""
     predicted: str = ""
     """MODULE:FUNCTION that every rank of a run that uses the leaf calls with the
     `trainer.training.predicted.Predicted` of its final evaluation."""

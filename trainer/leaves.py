@@ -31,6 +31,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "calibration",
     "duplicates",
     "slices",
+    "imbalance",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(

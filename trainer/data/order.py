@@ -47,6 +47,8 @@ class Window:
 
     segments: tuple[Segment, ...]
     shuffle: tuple[int, ...]
+    key: str = ""
+    """Names the whole window, of which this may be a part: what it is shuffled by."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,10 @@ class Order:
         blocks, ends = _layout(self.counts, self.seed, epoch)
         for number, size, own in self._window_parts(epoch, stream, record):
             shuffle = list(range(size))
-            _shuffle(shuffle, f"{self.seed}/{epoch}/{stream}/{number}")
+            key = f"{self.seed}/{epoch}/{stream}/{number}"
+            _shuffle(shuffle, key)
             segments = consecutive(self.counts, blocks, ends, begin + number * self.window, size)
-            yield Window(tuple(segments), tuple(shuffle[own.start :: own.step]))
+            yield Window(tuple(segments), tuple(shuffle[own.start :: own.step]), key)
 
     def _window_parts(
         self, epoch: int, stream: int, record: int
