@@ -198,6 +198,27 @@ LEAVES = {
         ("trainer/evidence", "jobs/evidence", "benchmarks/training/evidence.py"),
         ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/__main__.py"),
     ),
+    "calibration": Leaf(
+        r"calibration\.temperature|CalibrationOptions|calibrate_run|trainer[./]calibration"
+        r"|temperature scaling",
+        ("trainer/calibration",),
+        ("trainer/leaves.py",),
+    ),
+    "near-duplicates": Leaf(
+        r"near.?duplicates?|DuplicateOptions|trainer[./]duplicates|perceptual",
+        ("trainer/duplicates",),
+        ("trainer/leaves.py", "benchmarks/prepare.py"),
+    ),
+    "slices": Leaf(
+        r"slices\.(pattern|table|column)|SlicesOptions|slices\.csv|trainer[./]slices",
+        ("trainer/slices",),
+        ("trainer/leaves.py",),
+    ),
+    "class imbalance": Leaf(
+        r"imbalance|class.?(weights|sampling)\b|WeightedTask",
+        ("trainer/imbalance",),
+        ("trainer/leaves.py",),
+    ),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",
         ("trainer/profiler", "jobs/inspection"),

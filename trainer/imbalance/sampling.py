@@ -1,5 +1,5 @@
 """Which records of a window are shown, and how often: a pure function of the window and of the
-classes of its records. No TensorFlow.
+classes of its records.
 
 The number of records that a window shows stays the same, so every position of the order still has
 one record, and a run resumes in the middle of a window as without sampling.
