@@ -15,7 +15,7 @@ from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import record_format
 from trainer.data.order import Begun
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
-from trainer.data.reader import unreadable
+from trainer.data.reader import locator, unreadable
 from trainer.data.source import CHUNK, Source, decoded_at_once
 from trainer.data.targets import target_decoder
 from trainer.distributed.communicator import Communicator
@@ -174,7 +174,7 @@ class RankData:
         ahead = config.rank_batch(world.size) * (config.data.prefetch_batches + 3) + chunks * CHUNK
         first = position + (world.rank - position) % world.size
         positions = range(first, first + ahead * world.size, world.size)
-        damage = find_damage(source, order.locate, positions)
+        damage = find_damage(source, locator(source, order), positions)
         self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
 
     def explain_validation(self, error: Exception) -> None:

@@ -16,6 +16,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import cycle
 from pathlib import Path
@@ -54,11 +55,34 @@ def training_records(source: Source, order: Order, rank: int, position: int) -> 
     It fails with tensorflow.errors.InvalidArgumentError where no attempt to read succeeded;
     `unreadable` finds the record in that error.
     """
-    found = (load(leaf.choice)(source) for leaf in LEAVES if leaf.choice)
-    choose = next((choice for choice in found if choice), None)
-    readings = order.readings(rank, position)
+    choose, readings = _choice(source), order.readings(rank, position)
     first, *others = (_records(source, streams, choose) for streams in readings)
     return reduce(tf.data.Dataset.concatenate, others, first)
+
+
+def locator(source: Source, order: Order) -> Callable[[int], tuple[int, int]]:
+    """Return the function from a position of training to the block, and the record in it, that is
+    read there. It raises `BrokenRecordError` or OSError if a window cannot be read.
+    """
+    choose = _choice(source)
+    if choose is None:
+        return order.locate
+    known: dict[str, Sequence[int]] = {}
+
+    def locate(position: int) -> tuple[int, int]:
+        window = order.window_at(position)
+        if window.key not in known:
+            parts = (source.records(one, source.path(one.block)) for one in window.segments)
+            records = [record for part in parts for record in part]
+            known[window.key] = choose(records, replace(window, shuffle=tuple(range(len(records)))))
+        return window.locate(known[window.key][window.shuffle[0]])
+
+    return locate
+
+
+def _choice(source: Source) -> Choice | None:
+    found = (load(leaf.choice)(source) for leaf in LEAVES if leaf.choice)
+    return next((choice for choice in found if choice), None)
 
 
 def read_segments(source: Source, segments: Iterable[Segment]) -> tf.data.Dataset:

@@ -39,11 +39,6 @@ def _problems(config: Any) -> list[str]:
         problems.append(f"{option}: is for one class per image, not for a {config.task}")
     if config.data.source == "synthetic":
         problems.append(f"{option}: synthetic data have no classes of different sizes")
-    if options.by == "sampling" and config.data.on_corrupt == "skip":
-        problems.append(
-            f"{option}: an image that --data.on-corrupt skip leaves out could not be named; use"
-            " --imbalance.by weights"
-        )
     return problems
 
 

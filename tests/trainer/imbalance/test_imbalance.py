@@ -15,7 +15,9 @@ from tests.trainer.support.data_sets.image_folders import prepare
 from tests.trainer.support.scenarios import tiny_config
 from trainer.classification.task import Classification
 from trainer.data.manifest import load_manifest
-from trainer.data.pipeline import training_batches
+from trainer.data.order import Segment
+from trainer.data.pipeline import make_order, training_batches
+from trainer.data.reader import locator
 from trainer.data.source import Source
 from trainer.imbalance.effective import factors
 from trainer.imbalance.leaf import ImbalanceOptions
@@ -86,18 +88,20 @@ def folder(tmp_path_factory):
     return root / "out"
 
 
-def read(folder, by, steps, position=0, ranks=1, rank=0, begun=None):
-    """Labels and first pixels of a rank's batches of the training split."""
+def source_of(folder, by):
     config = tiny_config(str(folder))
     config = replace(
         config,
         data=replace(config.data, source="tfrecords", augment="none", streams=2, shuffle_window=60),
         imbalance=ImbalanceOptions(by),
     )
-    manifest = load_manifest(folder)
-    source = Source(
-        folder, manifest.splits["train"], 3, 8, config.data, 0, options=config, begun=begun
-    )
+    train = load_manifest(folder).splits["train"]
+    return Source(folder, train, 3, 8, config.data, 0, options=config)
+
+
+def read(folder, by, steps, position=0, ranks=1, rank=0):
+    """Labels and one pixel of each image of a rank's batches."""
+    source = source_of(folder, by)
     batches = training_batches(source, rank, ranks, 12 // ranks, position, 1)
     return [
         (batch["target"].numpy(), batch["image"].numpy()[:, 4, 4].copy())
@@ -144,12 +148,26 @@ def test_other_epochs_show_other_images_of_the_common_class(folder):
     assert len(epochs[2]) > 1.4 * len(epochs[0])
 
 
+def test_the_record_of_a_position_is_the_one_that_is_read_there(folder):
+    source = source_of(folder, "sampling")
+    order = make_order(source, 1)
+    at = locator(source, order)
+    shown = [label for labels, _ in read(folder, "sampling", 10) for label in labels.tolist()]
+    found = []
+    for position in range(120):
+        block, record = at(position)
+        values = next(source.records(Segment(block, record, 1), source.path(block)))
+        found.append(source.format.record(values).label)
+    assert found == shown
+    plain = locator(source_of(folder, "none"), order)
+    assert [plain(position) for position in range(9)] == [order.locate(p) for p in range(9)]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["--preset", "scenes"], "is for one class per image, not for a segmentation"),
         (["--preset", "synthetic"], "synthetic data have no classes"),
-        (["--data.on-corrupt", "skip"], "use --imbalance.by weights"),
     ],
 )
 def test_what_cannot_be_sampled_is_refused(words, expected):
