@@ -198,6 +198,7 @@ LEAVES = {
         ("trainer/evidence", "jobs/evidence", "benchmarks/training/evidence.py"),
         ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/__main__.py"),
     ),
+    "conformance": Leaf(r"conformance", ("conformance",)),
     "calibration": Leaf(
         r"calibration\.temperature|CalibrationOptions|calibrate_run|trainer[./]calibration"
         r"|temperature scaling",
@@ -215,7 +216,8 @@ LEAVES = {
         ("trainer/leaves.py",),
     ),
     "class imbalance": Leaf(
-        r"imbalance|class.?(weights|sampling)\b|WeightedTask",
+        r"imbalance\.(by|beta)|ImbalanceOptions|trainer[./]imbalance|class.?(weights|sampling)\b"
+        r"|WeightedTask",
         ("trainer/imbalance",),
         ("trainer/leaves.py",),
     ),
