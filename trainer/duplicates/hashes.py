@@ -72,10 +72,10 @@ def find_matches(training: Array, held_out: Array, distance: int) -> Matches:
     nearest = np.full(len(held_out), -1, np.int64)
     bounds = [BITS * number // (distance + 1) for number in range(distance + 2)]
     for low, high in pairwise(bounds):
-        lowest = np.uint64((1 << (high - low)) - 1)
-        keys = (training >> np.uint64(low)) & lowest
+        ones = np.uint64((1 << (high - low)) - 1)
+        keys = (training >> np.uint64(low)) & ones
         order = np.argsort(keys, kind="stable")
-        wanted = (held_out >> np.uint64(low)) & lowest
+        wanted = (held_out >> np.uint64(low)) & ones
         begins, ends = (np.searchsorted(keys[order], wanted, side) for side in ("left", "right"))
         for rows, places in _candidates(begins, ends):
             others = order[places]
