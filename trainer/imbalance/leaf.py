@@ -17,7 +17,7 @@ class ImbalanceOptions:
     """weights: the loss of an image is multiplied by a factor of its class, which is larger for
     rare classes and 1 on average over the training images; sampling: images of rare classes are
     shown more often, and of others less, so that a window of `data.shuffle_window` images shows its
-    classes equally often. What is not in a window cannot be shown in its place: for few images, use
+    classes equally often. A class that is not in a window is not shown by it: for few images, use
     fewer `data.streams`."""
 
     beta: Annotated[float, Bounds(at_least=0, at_most=1)] = 1.0
