@@ -47,12 +47,12 @@ def overconfident(count, factor, seed=0, classes=5):
 
 @pytest.mark.parametrize("factor", [0.3, 1.0, 4.0])
 def test_the_temperature_is_the_best_of_a_grid_and_the_one_by_which_logits_were_multiplied(factor):
-    logits, labels = overconfident(6000, factor)
+    logits, labels = overconfident(2000, factor)
     found = fit(lambda inverse: sums(logits, labels, inverse))
-    grid = np.geomspace(LEAST, MOST, 2000)
+    grid = np.geomspace(LEAST, MOST, 400)
     losses = [sums(logits, labels, 1 / one)[0] for one in grid]
-    assert found == pytest.approx(grid[int(np.argmin(losses))], rel=0.005)
-    assert found == pytest.approx(factor, rel=0.1)
+    assert found == pytest.approx(grid[int(np.argmin(losses))], rel=0.02)
+    assert found == pytest.approx(factor, rel=0.15)
 
 
 def test_the_sums_are_the_loss_and_its_derivatives():
