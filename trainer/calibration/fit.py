@@ -67,7 +67,7 @@ def calibration(
     """
     parts = list(outputs)
     logits, labels = (np.concatenate(column) for column in zip(*parts, strict=True))
-    halves = (np.arange(first, first + len(labels)) % 2).astype(bool)
+    halves: Array = (np.arange(first, first + len(labels)) % 2).astype(bool)
 
     def fitted(chosen: Array) -> float | None:
         own = logits[chosen], labels[chosen]

@@ -34,7 +34,7 @@ def sums(logits: Array, labels: Array, inverse: float) -> Array:
     """
     total = np.zeros(3)
     for begin in range(0, len(logits), _ROWS):
-        part = logits[begin : begin + _ROWS].astype(np.float64)
+        part: Array = logits[begin : begin + _ROWS].astype(np.float64)
         own = np.take_along_axis(part, labels[begin : begin + _ROWS, None], 1)[:, 0]
         probabilities, logs = _softmax(part * inverse)
         mean = (probabilities * part).sum(1)

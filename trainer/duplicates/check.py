@@ -171,7 +171,8 @@ def _joined(
 ) -> tuple[Array, Array]:
     """Return the places in a split and the hashes of its images."""
     shards, before = manifest.splits[split].shards, 0
-    places, hashes = [], []
+    places: list[Array] = []
+    hashes: list[Array] = []
     for number, shard in enumerate(shards):
         own, values = hashed[split, number]
         places.append(own + before)

@@ -68,15 +68,17 @@ def find_matches(training: Array, held_out: Array, distance: int) -> Matches:
         held_out: Hashes, uint64 [m].
         distance: Most bits in which near-duplicates differ.
     """
-    best = np.full(len(held_out), BITS + 1, np.int64)
-    nearest = np.full(len(held_out), -1, np.int64)
+    best: Array = np.full(len(held_out), BITS + 1, np.int64)
+    nearest: Array = np.full(len(held_out), -1, np.int64)
     bounds = [BITS * number // (distance + 1) for number in range(distance + 2)]
     for low, high in pairwise(bounds):
         ones = np.uint64((1 << (high - low)) - 1)
-        keys = (training >> np.uint64(low)) & ones
+        keys: Array = (training >> np.uint64(low)) & ones
         order = np.argsort(keys, kind="stable")
-        wanted = (held_out >> np.uint64(low)) & ones
-        begins, ends = (np.searchsorted(keys[order], wanted, side) for side in ("left", "right"))
+        wanted: Array = (held_out >> np.uint64(low)) & ones
+        ordered = keys[order]
+        begins: Array = np.searchsorted(ordered, wanted, "left")
+        ends: Array = np.searchsorted(ordered, wanted, "right")
         for rows, places in _candidates(begins, ends):
             others = order[places]
             differ = np.bitwise_count(training[others] ^ held_out[rows]).astype(np.int64)
@@ -103,7 +105,7 @@ def _candidates(begins: Array, ends: Array) -> Iterator[tuple[Array, Array]]:
         before = total[row - 1] if row else 0
         end = max(row + 1, int(np.searchsorted(total, before + _PAIRS, "right")))
         part = counts[row:end]
-        rows = np.repeat(np.arange(row, end), part)
+        rows: Array = np.repeat(np.arange(row, end), part)
         within = np.arange(part.sum()) - np.repeat(np.cumsum(part) - part, part)
         yield rows, np.repeat(begins[row:end], part) + within
         row = end
