@@ -77,8 +77,8 @@ def find_matches(training: Array, held_out: Array, distance: int) -> Matches:
         order = np.argsort(keys, kind="stable")
         wanted: Array = (held_out >> np.uint64(low)) & ones
         ordered = keys[order]
-        begins: Array = np.searchsorted(ordered, wanted, "left")
-        ends: Array = np.searchsorted(ordered, wanted, "right")
+        begins = np.asarray(np.searchsorted(ordered, wanted, "left"))
+        ends = np.asarray(np.searchsorted(ordered, wanted, "right"))
         for rows, places in _candidates(begins, ends):
             others = order[places]
             differ = np.bitwise_count(training[others] ^ held_out[rows]).astype(np.int64)
