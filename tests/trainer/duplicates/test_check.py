@@ -55,7 +55,7 @@ def test_pairs_are_reported_and_nothing_is_removed(folder, tmp_path, capsys):
     }
     assert files.items() <= content(tmp_path / "two").items()
     page = write_inspection(tmp_path / "two", InspectOptions()).read_text()
-    assert "They were not looked for" in page
+    assert "Near-duplicates" not in page
 
 
 def test_refused_ends_without_a_manifest_and_the_same_command_without_it_continues(
