@@ -14,6 +14,7 @@ from tests.trainer.duplicates.test_hashes import encode, scene
 from tests.trainer.support.data_sets.image_folders import prepare
 from tests.trainer.support.scenarios import tiny_config
 from trainer.classification.task import Classification
+from trainer.data.data_set import load_data_set
 from trainer.data.manifest import load_manifest
 from trainer.data.order import Segment
 from trainer.data.pipeline import make_order, training_batches
@@ -24,6 +25,7 @@ from trainer.imbalance.leaf import ImbalanceOptions
 from trainer.imbalance.sampling import resampled
 from trainer.imbalance.weights import WeightedTask
 from trainer.presets import parse_train
+from trainer.tasks.task import training_task
 
 COUNTS = {"common": 180, "some": 36, "rare": 24}
 
@@ -56,6 +58,18 @@ def test_only_the_loss_of_training_is_weighted_and_its_gradient_with_it():
     gradients = [tape.gradient(each[0], logits) for each in (one, other)]
     assert np.allclose(gradients[1], gradients[0] * factor[:, None])
     assert np.array_equal(task.evaluated(logits, target)[0], plain.evaluated(logits, target)[0])
+
+
+def test_the_weights_of_a_run_come_from_its_manifest(folder):
+    config, plain = source_of(folder, "weights").options, Classification(3)
+    data_set = load_data_set(config)
+    task = training_task(plain, config, data_set)
+    target = tf.constant([0, 1, 2])
+    logits = tf.zeros([3, 3])
+    losses = task.training(logits, target)[0] / plain.training(logits, target)[0]
+    counts = data_set.manifest.splits["train"].class_counts
+    assert np.allclose(losses, [240 / (3 * count) for count in counts])
+    assert training_task(plain, source_of(folder, "sampling").options, data_set) is plain
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=60), st.text(max_size=4))

@@ -1,7 +1,10 @@
 """Slices of held-out images: which image is in which, what is counted, and what a page shows."""
 
 import csv
+from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -12,9 +15,11 @@ from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.made_run import STEP, make_run
 from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
+from trainer.calibration.leaf import CalibrationOptions
+from trainer.calibration.record import read_calibration
 from trainer.classification.files import write_predictions
-from trainer.classification.task import COLUMNS
-from trainer.classification.trust import wilson
+from trainer.classification.task import COLUMNS, Classification
+from trainer.classification.trust import bin_of, wilson
 from trainer.cli import main
 from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
@@ -25,7 +30,10 @@ from trainer.report.run_data import read_run
 from trainer.report.run_page import run_page
 from trainer.slices.counts import REST, count, read, slicer
 from trainer.slices.leaf import SlicesOptions
-from trainer.tasks.task import Predictions
+from trainer.tasks.task import Predictions, training_task
+from trainer.training.evaluator import Evaluator
+from trainer.training.metrics import PhaseTimer
+from trainer.training.validation import Validation
 
 
 @pytest.mark.parametrize(
@@ -152,6 +160,42 @@ def test_a_damaged_file_is_a_sentence_on_the_page(run):
     assert "Slices</h2>" not in run_page(read_run(run.path))
     (run.path / "slices.csv").write_text("slice,images\na,b\n")
     assert "slices.csv cannot be read" in run_page(read_run(run.path))
+
+
+def test_the_final_evaluation_calibrates_and_slices_if_that_is_asked_for(run, capsys):
+    config = run.read().config
+    config = replace(
+        config,
+        calibration=CalibrationOptions(temperature=True),
+        slices=SlicesOptions(pattern="([0-9]).png"),
+    )
+    data_set = load_data_set(config)
+    data, model = RankData(config, data_set, Alone(), 1), small_model(config.model, 10)
+    task = training_task(Classification(10), config, data_set)
+    evaluator = Evaluator(task, model, Alone(), data_set.normalization, xla=False)
+    setup = SimpleNamespace(config=config, folder=run, data_set=data_set)
+    reporter = MagicMock()
+    validation = Validation(
+        task, evaluator, data, setup, Alone(), reporter, PhaseTimer(), lambda: None, shown=False
+    )
+    validation.evaluate(STEP)
+    validation.write_predictions(STEP)
+    with (run.path / "predictions.csv").open(newline="") as file:
+        predictions = list(csv.DictReader(file))
+    rows = read(run.path)
+    assert sum(row.images for row in rows) == len(predictions) == 360
+    assert sum(row.right for row in rows) == sum(p["label"] == p["predicted"] for p in predictions)
+    found = read_calibration(run.path)
+    assert found.step == STEP
+    bins = Counter(bin_of(float(row["probability"])) for row in predictions)
+    assert {number: one.count for number, one in found.before.bins.items()} == bins
+    said = [call.args[0] for call in reporter.console.say.call_args_list]
+    assert any("10 slices of held-out images" in text for text in said)
+
+    config = replace(config, slices=SlicesOptions(table="missing.csv", column="x"))
+    setup.config = config
+    validation.write_predictions(STEP)
+    assert "missing.csv: cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.slow
