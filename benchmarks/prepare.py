@@ -39,6 +39,7 @@ TIMES = (10, 20)
 """Number of names of each photograph in the two folders."""
 OURS, ALONE = "prepare folder", "the same by 1 process"
 KEPT = "the same with --metadata keep"
+NEAR = "the same with --near-duplicates report"
 COPY, USUAL = "copy of the bytes", "usual converter"
 FASTER, COPIES, STRIPPED = 6, 2.0, 1.05
 """Goals: least factor by which the CPU time is below that of the usual converter, and largest ratio
@@ -129,6 +130,11 @@ def kept_command(folder: Path, output: Path) -> list[str]:
     return [*alone_command(folder, output), "--metadata", "keep"]
 
 
+def near_command(folder: Path, output: Path) -> list[str]:
+    """Return our command line with the search for near-duplicates."""
+    return [*alone_command(folder, output), "--near-duplicates", "report"]
+
+
 def copy_command(folder: Path, output: Path) -> list[str]:
     """Return a command of plain Python that reads each file and writes it."""
     return [sys.executable, "-I", "-S", "-c", COPYING, str(folder), str(output)]
@@ -172,6 +178,7 @@ def measure_times(photos: Path, scratch: Path, rounds: int) -> dict[str, Any]:
         OURS: prepare_command,
         ALONE: alone_command,
         KEPT: kept_command,
+        NEAR: near_command,
         COPY: copy_command,
     }
     samples: Samples = {name: [] for name in (*commands, USUAL)}
@@ -226,6 +233,8 @@ def goals(data: Mapping[str, Any]) -> str:
             f"removing metadata / keeping them {stripping}, of the larger command's CPU time; the"
             f" goal is at most {STRIPPED}"
         )
+    if NEAR in data["seconds"]:
+        lines.append(f"{NEAR} / {ALONE} {ratio(samples, NEAR, ALONE).text()}")
     for name, rounds in data["seconds"].items():
         fixed = spread([_fixed(seconds) for seconds in rounds]).text()
         lines.append(f"{name}: {fixed} fixed CPU seconds")

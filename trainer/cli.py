@@ -6,6 +6,7 @@ TensorFlow is not imported before the options have been validated.
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 from common import fields
 from common.arguments import parse
 from common.program import Command, Program
-from trainer.data.prepare.options import NAME_FILES
+from trainer.data.prepare.options import NAME_FILES, PREPARATIONS
 from trainer.leaves import LEAVES, with_workers
 
 _DATA: Final = "data"
@@ -196,7 +197,8 @@ def _recorded(name: str, options: Any) -> str:
     folder or on what does the work, and tells no path if records do not have the names of files.
     """
     default = type(options)()
-    left_out = {"output", "processes", "max_rejected", "with_", *NAME_FILES}
+    of_leaves = {one.name for kind in PREPARATIONS for one in dataclass_fields(kind)}
+    left_out = {"output", "processes", "max_rejected", "with_", *NAME_FILES, *of_leaves}
     if getattr(options, "names", "kept") != "kept":
         left_out.update(options.paths)
     left_out &= vars(default).keys()

@@ -130,6 +130,25 @@ class Leaf:
     of a `Manifest`."""
     observer: str = ""
     """MODULE:NAME of what makes its `Observer` of an `Observed` run; used in every run."""
+    training_task: str = ""
+    """MODULE:FUNCTION(task, config, data set) that returns the task to train with."""
+    choice: str = ""
+    """MODULE:FUNCTION that returns the `trainer.data.reader.Choice` of a `Source`, or None."""
+    predicted: str = ""
+    """MODULE:FUNCTION that every rank of a run that uses the leaf calls with the
+    `trainer.training.predicted.Predicted` of its final evaluation."""
+    sections: str = ""
+    """MODULE:FUNCTION that returns sections of the page of a `trainer.report.run_data.Run`."""
+    network: str = ""
+    """MODULE:FUNCTION(run folder, step, network) that returns what to export in its place and facts
+    for export.json, or None to export it as it is."""
+    preparation: type | None = None
+    """Frozen dataclass of options of the commands that write data sets; they change no record."""
+    prepared: str = ""
+    """MODULE:FUNCTION(folder, manifest, options, work_through) called when the shards of a data set
+    are written, and its manifest is not."""
+    data_sections: str = ""
+    """MODULE:FUNCTION(folder, manifest) that returns sections of the page of a data set."""
     paged_formats: tuple[str, ...] = ()
     """MODULE:NAME of each `PagedFormat`, without arguments, that preparations read."""
     foreign_weights: str = ""

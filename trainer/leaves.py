@@ -28,6 +28,10 @@ _ROWS: Final[tuple[str, ...]] = (
     "medical",
     "torchvision",
     "evidence",
+    "calibration",
+    "duplicates",
+    "slices",
+    "imbalance",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(

@@ -210,6 +210,28 @@ LEAVES = {
         ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/commands.py"),
     ),
     "conformance": Leaf(r"conformance", ("conformance",)),
+    "calibration": Leaf(
+        r"calibration\.temperature|CalibrationOptions|calibrate_run|trainer[./]calibration"
+        r"|temperature scaling",
+        ("trainer/calibration",),
+        ("trainer/leaves.py",),
+    ),
+    "near-duplicates": Leaf(
+        r"near.?duplicates?|DuplicateOptions|trainer[./]duplicates|perceptual",
+        ("trainer/duplicates",),
+        ("trainer/leaves.py", "benchmarks/prepare.py"),
+    ),
+    "slices": Leaf(
+        r"slices\.(pattern|table|column)|SlicesOptions|slices\.csv|trainer[./]slices",
+        ("trainer/slices",),
+        ("trainer/leaves.py",),
+    ),
+    "class imbalance": Leaf(
+        r"imbalance\.(by|beta)|ImbalanceOptions|trainer[./]imbalance|class.?(weights|sampling)\b"
+        r"|WeightedTask",
+        ("trainer/imbalance",),
+        ("trainer/leaves.py",),
+    ),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",
         ("trainer/profiler", "jobs/inspection"),

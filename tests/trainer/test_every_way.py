@@ -35,11 +35,15 @@ WAYS = {
     "averages": ["--averaging.every", "4", "--averaging.together-until", "0"],
     "sharded": ["--sharded.state", "True"],
     "virtual ranks": ["--virtual-ranks.count", "2"],
+    "class weights": ["--imbalance.by", "weights", "--virtual-ranks.count", "2"],
+    "class sampling": ["--imbalance.by", "sampling"],
 }
+ONE_CLASS = ("head groups", "class weights", "class sampling")
+"""Ways that are for one class per image."""
 PAIRS = [
     (network, way)
     for network, way in product(NETWORKS, WAYS)
-    if way != "head groups" or not network.startswith(("segmentation", "detection"))
+    if way not in ONE_CLASS or not network.startswith(("segmentation", "detection"))
 ]
 # The others are continued to the bit in tests of their own, with a network that is built sooner.
 ALWAYS = {

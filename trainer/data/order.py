@@ -47,6 +47,16 @@ class Window:
 
     segments: tuple[Segment, ...]
     shuffle: tuple[int, ...]
+    key: str = ""
+    """Names the whole window, of which this may be a part: what it is shuffled by."""
+
+    def locate(self, index: int) -> tuple[int, int]:
+        """Return the block, and the record in it, of a record of the window."""
+        for segment in self.segments:
+            if index < segment.count:
+                return segment.block, segment.first + index
+            index -= segment.count
+        raise IndexError(f"record {index} is in no segment")
 
 
 @dataclass(frozen=True)
@@ -126,9 +136,10 @@ class Order:
         blocks, ends = _layout(self.counts, self.seed, epoch)
         for number, size, own in self._window_parts(epoch, stream, record):
             shuffle = list(range(size))
-            _shuffle(shuffle, f"{self.seed}/{epoch}/{stream}/{number}")
+            key = f"{self.seed}/{epoch}/{stream}/{number}"
+            _shuffle(shuffle, key)
             segments = consecutive(self.counts, blocks, ends, begin + number * self.window, size)
-            yield Window(tuple(segments), tuple(shuffle[own.start :: own.step]))
+            yield Window(tuple(segments), tuple(shuffle[own.start :: own.step]), key)
 
     def _window_parts(
         self, epoch: int, stream: int, record: int
@@ -204,15 +215,14 @@ class Order:
 
     def locate(self, position: int) -> tuple[int, int]:
         """Return the block, and the record in it, at a position of the endless sequence."""
+        window = self.window_at(position)
+        return window.locate(window.shuffle[0])
+
+    def window_at(self, position: int) -> Window:
+        """Return the rest of a window whose first record is that of a position."""
         epoch, within = divmod(position, self.examples)
         record, stream = divmod(within, self.streams_in(epoch))
-        window = next(self.windows(epoch, stream, record))
-        index = window.shuffle[0]
-        for segment in window.segments:
-            if index < segment.count:
-                return segment.block, segment.first + index
-            index -= segment.count
-        raise IndexError(f"position {position} is in no segment")
+        return next(self.windows(epoch, stream, record))
 
 
 def consecutive(

@@ -18,7 +18,7 @@ from trainer.data import images
 from trainer.data.corruption import find_damage
 from trainer.data.formats.record_format import Values
 from trainer.data.order import Order
-from trainer.data.reader import read_segments, training_records
+from trainer.data.reader import locator, read_segments, training_records
 from trainer.data.source import CHUNK, Source, decoded_at_once
 from trainer.data.targets import target_decoder
 
@@ -65,7 +65,7 @@ def training_batches(
         image, target = targets.training(encoded, stored, source, own)
         return _example(image, target, images.flips(source, own))
 
-    decoded = _decode(examples, decode, source, make_order(source, ranks).locate, threads)
+    decoded = _decode(examples, decode, source, locator(source, make_order(source, ranks)), threads)
     batches = decoded.rebatch(batch_size, drop_remainder=True)
     if source.config.on_corrupt == "skip":
         batches = batches.map(fill_places)

@@ -1,6 +1,6 @@
 """The data of a rank: batches from a position on, and the diagnosis of unreadable records."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,11 @@ from trainer.config import TrainConfig
 from trainer.data.cache import ShardCache, open_cache
 from trainer.data.corruption import as_tensors, find_damage, read_image, read_record
 from trainer.data.data_set import DataSet
+from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import record_format
 from trainer.data.order import Begun
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
-from trainer.data.reader import unreadable
+from trainer.data.reader import locator, unreadable
 from trainer.data.source import CHUNK, Source, decoded_at_once
 from trainer.data.targets import target_decoder
 from trainer.distributed.communicator import Communicator
@@ -125,6 +126,21 @@ class RankData:
         """
         return read_image(self._source("validation"), example)
 
+    def validation_names(self) -> Iterator[str]:
+        """Read the names of all records of the validation split, in its order.
+
+        Raises:
+            DataError: A record cannot be read.
+        """
+        source = self._source("validation")
+        for segment in source.segments(0, source.split.examples):
+            try:
+                for values in source.records(segment, source.path(segment.block)):
+                    yield source.format.record(values).filename
+            except (BrokenRecordError, OSError) as error:
+                where = source.where(segment.block, segment.first)
+                raise DataError(f"{source.folder / where}: cannot be read ({error})") from error
+
     def validation_example(self, example: int) -> tuple[Array, Array]:
         """Return an example of the validation split as the network sees it: its image, uint8
         [size, size, 3], and its target.
@@ -158,7 +174,7 @@ class RankData:
         ahead = config.rank_batch(world.size) * (config.data.prefetch_batches + 3) + chunks * CHUNK
         first = position + (world.rank - position) % world.size
         positions = range(first, first + ahead * world.size, world.size)
-        damage = find_damage(source, order.locate, positions)
+        damage = find_damage(source, locator(source, order), positions)
         self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
 
     def explain_validation(self, error: Exception) -> None:

@@ -16,23 +16,29 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
+from common.program import load
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import Values
 from trainer.data.manifest import INDEX_EVERY
 from trainer.data.order import Order, Segment, Window
 from trainer.data.source import CHUNK, READS, Source
+from trainer.leaves import LEAVES
 
 PAUSES = (1.0, 5.0)
 """Seconds before the second and the third attempt. A server that is busy or has moved responds
 again within seconds; otherwise the data are probably damaged, and the other ranks are waiting."""
+
+Choice: TypeAlias = Callable[[Sequence[Values], Window], Sequence[int]]
+"""From all records of a window to those to show in place of its `shuffle`, as many; pure."""
 
 _UNREADABLE = "unreadable"
 """Start of the message of an error that names a record."""
@@ -49,8 +55,34 @@ def training_records(source: Source, order: Order, rank: int, position: int) -> 
     It fails with tensorflow.errors.InvalidArgumentError where no attempt to read succeeded;
     `unreadable` finds the record in that error.
     """
-    first, *others = (_records(source, streams) for streams in order.readings(rank, position))
+    choose, readings = _choice(source), order.readings(rank, position)
+    first, *others = (_records(source, streams, choose) for streams in readings)
     return reduce(tf.data.Dataset.concatenate, others, first)
+
+
+def locator(source: Source, order: Order) -> Callable[[int], tuple[int, int]]:
+    """Return the function from a position of training to the block, and the record in it, that is
+    read there. It raises `BrokenRecordError` or OSError if a window cannot be read.
+    """
+    choose = _choice(source)
+    if choose is None:
+        return order.locate
+    known: dict[str, Sequence[int]] = {}
+
+    def locate(position: int) -> tuple[int, int]:
+        window = order.window_at(position)
+        if window.key not in known:
+            parts = (source.records(one, source.path(one.block)) for one in window.segments)
+            records = [record for part in parts for record in part]
+            known[window.key] = choose(records, replace(window, shuffle=tuple(range(len(records)))))
+        return window.locate(known[window.key][window.shuffle[0]])
+
+    return locate
+
+
+def _choice(source: Source) -> Choice | None:
+    found = (load(leaf.choice)(source) for leaf in LEAVES if leaf.choice)
+    return next((choice for choice in found if choice), None)
 
 
 def read_segments(source: Source, segments: Iterable[Segment]) -> tf.data.Dataset:
@@ -75,13 +107,18 @@ def unreadable(error: Exception) -> str | None:
     return match[1] if match else None
 
 
-def _records(source: Source, streams: Sequence[Callable[[], Iterator[Window]]]) -> tf.data.Dataset:
+def _records(
+    source: Source,
+    streams: Sequence[Callable[[], Iterator[Window]]],
+    choose: Choice | None = None,
+) -> tf.data.Dataset:
     """Return a data set of chunks of records, one from each stream of windows in turn.
 
     Args:
         source: Split to read.
         streams: Functions that return windows. What is read ends with the first of them that has no
             record when its turn comes.
+        choose: Which records of each window are read; None is all.
     """
 
     def checked(records: Values, fault: tf.Tensor) -> Values:
@@ -89,8 +126,12 @@ def _records(source: Source, streams: Sequence[Callable[[], Iterator[Window]]]) 
         with tf.control_dependencies([raised]):
             return tuple(map(tf.identity, records))
 
+    def read() -> Iterator[tuple[tuple[np.ndarray[Any, Any], ...], str]]:
+        reader = _WindowReader(source, len(streams), choose)
+        return reader.chunks([windows() for windows in streams])
+
     chunks = tf.data.Dataset.from_generator(
-        lambda: _WindowReader(source, len(streams)).chunks([windows() for windows in streams]),
+        read,
         # Records, and in place of the last ones the fault of a record; "" if there is none.
         output_signature=(
             tuple(tf.TensorSpec([None], field) for field in source.format.fields),
@@ -103,12 +144,13 @@ def _records(source: Source, streams: Sequence[Callable[[], Iterator[Window]]]) 
 class _WindowReader:
     """Reads windows by threads; after a permanent failure no more are begun."""
 
-    def __init__(self, source: Source, streams: int) -> None:
+    def __init__(self, source: Source, streams: int, choose: Choice | None = None) -> None:
         """Args:
         source: Split to read.
         streams: Streams whose windows are read in turn.
+        choose: Which records of each window are read; None is all.
         """
-        self._source = source
+        self._source, self._choose = source, choose
         self._reader = source.format.reader(streams)
         self._pool = ThreadPoolExecutor(min(streams, READS), "reader")
         self._ended = threading.Event()
@@ -163,7 +205,8 @@ class _WindowReader:
         for number, pause in enumerate((*PAUSES, None), 1):
             try:
                 records = self._read(segments, source.path if number == 1 else source.origin)
-                return [records[index] for index in reversed(window.shuffle)]
+                shown = self._choose(records, window) if self._choose else window.shuffle
+                return [records[index] for index in reversed(shown)]
             except (BrokenRecordError, OSError) as error:
                 if pause is not None:
                     _warn(source, segments, number, pause, error)

@@ -50,6 +50,8 @@ class TrainedWeights:
     """Tensors of a checkpoint, by name."""
     origin: Path
     """Path that the tensors come from, for errors."""
+    run: Path
+    """Folder of the run."""
     code: CodeChoice | None = None
     """Code of an own network; None takes it as it is loaded already."""
 
@@ -81,6 +83,7 @@ def export_run(options: SavedModelOptions) -> Path:
         checkpoint.meta["evaluation"],
         checkpoint.load(),
         checkpoint.path,
+        run_folder.path,
         code_of_checkpoint(
             record.config.model.builder,
             run_folder.path,
@@ -152,7 +155,7 @@ def export_model(
     Raises:
         UserError: The export cannot be written; the run itself is complete.
     """
-    trained = TrainedWeights(record, step, evaluation, snapshot(weights), run.path)
+    trained = TrainedWeights(record, step, evaluation, snapshot(weights), run.path, run.path)
     try:
         write_export(trained, run.path / FOLDER)
     except (OSError, UserError, tf.errors.OpError) as error:
@@ -200,10 +203,10 @@ def write_export(
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
-        model, serving, same = _save_model(weights, scratch / SAVED_MODEL, top)
+        model, serving, same, more = _save_model(weights, scratch / SAVED_MODEL, top)
         if extra:
             extra(scratch, model, serving)
-        text = json.dumps(_facts(weights, top, same=same), indent=1, ensure_ascii=False)
+        text = json.dumps({**_facts(weights, top, same=same), **more}, indent=1, ensure_ascii=False)
         (scratch / FACTS).write_text(text + "\n", encoding="utf-8")
         _replace(scratch, output)
     finally:
@@ -212,9 +215,9 @@ def write_export(
 
 def _save_model(
     weights: TrainedWeights, folder: Path, top: int
-) -> tuple[keras.Model, Serving, bool]:
-    """Write the SavedModel; return what it is made of, and whether its network is the one that was
-    evaluated.
+) -> tuple[keras.Model, Serving, bool, Mapping[str, Any]]:
+    """Write the SavedModel; return what it is made of, whether its network is the one that was
+    evaluated, and what leaves say of it.
     """
     record = weights.record
     assert record.class_names is not None
@@ -229,9 +232,15 @@ def _save_model(
         config.data.eval_crop,
         top,
     )
-    save_model(make_task(config, classes), model, folder, serving)
     same = code is None or code.is_of_run(getattr(model, "graph_digest", None))
-    return model, serving, same
+    facts: dict[str, Any] = {}
+    for leaf in LEAVES if same else ():
+        changed = load(leaf.network)(weights.run, weights.step, model) if leaf.network else None
+        if changed:
+            model, more = changed
+            facts |= more
+    save_model(make_task(config, classes), model, folder, serving)
+    return model, serving, same, facts
 
 
 def _facts(weights: TrainedWeights, top: int, *, same: bool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from common.program import load
 from common.text import duration as in_words
 from common.text import plural
 from trainer.config import TrainConfig
+from trainer.leaves import LEAVES
 from trainer.model.description import describe as describe_network
 from trainer.presets import PRESETS, to_args
 from trainer.report.curves import curves_section, plot_run
@@ -41,6 +42,7 @@ def run_page(run: Run) -> str:
     sections = [
         curves_section(plot_run(run), _hint(run)),
         *load(run.task.report)(run),
+        *(one for leaf in LEAVES if leaf.sections for one in load(leaf.sections)(run)),
         Section("configuration", "Configuration", _configuration(run)),
         Section("environment", "Environment", [_environment(run.attempts)]),
     ]

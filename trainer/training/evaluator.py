@@ -1,8 +1,8 @@
 """An evaluation over a whole split: all ranks take part and every example counts exactly once."""
 
 import json
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from trainer.checkpoints.format import Checkpoint
 from trainer.data.data_set import load_data_set
 from trainer.data.images import flip_and_normalize
 from trainer.data.manifest import Normalization
@@ -23,7 +24,7 @@ from trainer.model.weights import load_model
 from trainer.own_code.code import code_of_checkpoint
 from trainer.run_folder import RunFolder
 from trainer.tasks.task import Array, Evaluation, Predictions, Task, make_task
-from trainer.training.options import EvaluateOptions
+from trainer.training.options import CheckpointOptions, EvaluateOptions
 
 
 def gather(mine: Predictions, begin: int, world: Communicator) -> Predictions:
@@ -58,6 +59,7 @@ class Evaluator:
         self._task, self._model = task, model
         self._communicator, self._normalization = communicator, normalization
         self._graph = tf.function(self._counts, autograph=False, jit_compile=xla)
+        self._outputs = tf.function(self._forward, autograph=False, jit_compile=xla)
         self.predictions: Predictions | None = None
         """Predictions for this rank's share in the last evaluation; `index` counts from the first
         example of the share."""
@@ -87,6 +89,13 @@ class Evaluator:
         everything = chain(*self._communicator.gather(mine.tolist()))
         return self._task.evaluation(np.asarray(list(everything)))
 
+    def outputs(self, batches: Iterable[dict[str, Any]]) -> Iterator[tuple[Array, Array]]:
+        """Yield the logits, float32, and the targets of the examples of each batch that count."""
+        for batch in batches:
+            logits, target = self._outputs(batch)
+            counted = batch["weight"].numpy() > 0
+            yield logits.numpy()[counted], target.numpy()[counted]
+
     def logits(self, images: Array) -> Array:
         """Apply the network to images, uint8 [b, size, size, 3]."""
         flip = tf.zeros([len(images)], tf.bool)
@@ -98,15 +107,27 @@ class Evaluator:
         self, batch: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
         """Return per example what the task counts, the weight and the predictions."""
+        per_example, columns = self._task.evaluated(*self._forward(batch))
+        return per_example, batch["weight"], columns
+
+    def _forward(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the logits and the targets of a batch."""
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
-        logits = self._model(image, training=False)
-        target, weight = batch["target"], batch["weight"]
-        per_example, columns = self._task.evaluated(logits, target)
-        return per_example, weight, columns
+        return self._model(image, training=False), batch["target"]
 
 
-def evaluate_run(options: EvaluateOptions) -> Evaluation:
-    """`python -m trainer evaluate`: evaluate a checkpoint in this process and print the result.
+@dataclass(frozen=True)
+class OpenCheckpoint:
+    """A checkpoint whose network and data set are loaded."""
+
+    checkpoint: Checkpoint
+    task: Task
+    evaluator: Evaluator
+    data: RankData
+
+
+def open_checkpoint(options: CheckpointOptions) -> OpenCheckpoint:
+    """Load a checkpoint and its data set, for this process alone.
 
     Raises:
         CheckpointError: The folder is not a run folder, has no valid checkpoint, or does not have
@@ -138,10 +159,22 @@ def evaluate_run(options: EvaluateOptions) -> Evaluation:
     )
     model = load_model(config, data_set.classes, precision, tensors, checkpoint.path, code)
     evaluator = Evaluator(task, model, world, data_set.normalization, xla=config.compute.xla)
-    result = evaluator.run(rank_data.validation)
-    words = ", ".join(task.description.words(result.metrics))
+    return OpenCheckpoint(checkpoint, task, evaluator, rank_data)
+
+
+def evaluate_run(options: EvaluateOptions) -> Evaluation:
+    """`python -m trainer evaluate`: evaluate a checkpoint in this process and print the result.
+
+    Raises:
+        CheckpointError: See `open_checkpoint`.
+        DataError: See `open_checkpoint`.
+    """
+    opened = open_checkpoint(options)
+    result = opened.evaluator.run(opened.data.validation)
+    words = ", ".join(opened.task.description.words(result.metrics))
     sentence = (
-        f"{checkpoint.path}: {words}, loss {result.loss:.4f} on {result.examples:,} held-out images"
+        f"{opened.checkpoint.path}: {words}, loss {result.loss:.4f} on {result.examples:,} held-out"
+        " images"
     )
     print(json.dumps(result.to_json()) if options.json else sentence)
     return result

@@ -1,12 +1,12 @@
-"""Options of `trainer evaluate`. Standard library only."""
+"""Options of commands that evaluate a checkpoint. Standard library only."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
-    """Evaluate a checkpoint of a run."""
+class CheckpointOptions:
+    """A checkpoint of a run, and the data set that it is evaluated on."""
 
     run: str = "runs/latest"
     """Folder of the run."""
@@ -20,6 +20,11 @@ class EvaluateOptions:
     accept_changed_code: bool = False
     """Build your own network from the files of the builder as they are now, if they have changed;
     otherwise it is built from those that the run keeps."""
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(CheckpointOptions):
+    """Evaluate a checkpoint of a run."""
 
     json: bool = False
     """Print one JSON object: the loss, the metrics and the number of images."""

@@ -24,7 +24,7 @@ from trainer.leaves import in_use
 from trainer.model.flops import training_flops_per_image
 from trainer.model.initial_weights import load_initial_weights
 from trainer.model.weights import variables_by_name
-from trainer.tasks.task import Task
+from trainer.tasks.task import Task, training_task
 from trainer.training.loop import Loop, LoopReport
 from trainer.training.metrics import Interval, Phase, Totals
 from trainer.training.setup import RunSetup
@@ -74,7 +74,7 @@ class Stepper:
         self._killed = KilledRank(os.environ, communicator.rank)
         division = divide(config, setup.data_set.classes, communicator)
         self.model = division.model
-        self.task = division.task(task)
+        self.task = training_task(division.task(task), config, setup.data_set)
         """What is trained, by this network."""
         # Rank 0's variables are sent to the others in any case.
         file = config.model.weights if communicator.rank == 0 else None

@@ -4,11 +4,15 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from common.errors import UserError
+from common.program import load
 from trainer.data.rank_data import DATA_ERRORS, RankData
 from trainer.distributed.communicator import Communicator
-from trainer.tasks.task import Array, Evaluation, HeldOut, Task
+from trainer.leaves import in_use
+from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Task
 from trainer.training.evaluator import Evaluator, gather
 from trainer.training.metrics import PhaseTimer
+from trainer.training.predicted import Predicted
 from trainer.training.reporter import Reporter
 from trainer.training.setup import RunSetup
 
@@ -100,8 +104,30 @@ class Validation:
         predictions, first = self._evaluator.predictions, self._rank_data.validation_share.start
         assert predictions is not None
         predictions = gather(predictions, first, self._world)
-        if self._world.rank:
-            return
+        if not self._world.rank:
+            self._write(step, predictions)
+        self._tell_leaves(Predicted(
+            self._setup.config,
+            self._setup.folder.path,
+            step,
+            self._world,
+            predictions,
+            self._setup.data_set.class_names,
+            first,
+            lambda: self._evaluator.outputs(self._batches()),
+            self._rank_data.validation_names,
+            self._reporter.console.say,
+        ))  # fmt: skip
+
+    def _tell_leaves(self, predicted: Predicted) -> None:
+        for leaf in in_use(predicted.config):
+            if leaf.predicted:
+                try:
+                    load(leaf.predicted)(predicted)
+                except (OSError, UserError) as error:
+                    print(f"warning: {predicted.folder}: {error}", file=sys.stderr, flush=True)
+
+    def _write(self, step: int, predictions: Predictions) -> None:
         held_out = HeldOut(
             self._setup.data_set.class_names,
             self._rank_data.validation_image,

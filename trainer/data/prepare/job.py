@@ -22,6 +22,7 @@ from pathlib import Path
 
 import PIL
 
+from common.program import load
 from common.text import plural
 from trainer.data.formats.tfrecord import FRAME, shard_name
 from trainer.data.intake.levels import Values, store_levels, stored_levels
@@ -57,6 +58,7 @@ from trainer.data.prepare.shards import (
 )
 from trainer.data.prepare.statistics import IMAGES, Survey
 from trainer.errors import DataError
+from trainer.leaves import LEAVES
 
 _FIELDS = 300
 """Approximate bytes of a record besides its image: the names and numbers of its Example."""
@@ -138,6 +140,9 @@ def prepare(
         rejections.save(output)
         origin = Origin(command, identity)
         manifest = _manifest(preparation, shards, survey, origin, rejections)
+        for leaf in LEAVES:
+            if leaf.prepared:
+                load(leaf.prepared)(output, manifest, options, work_through)
         manifest.save(output)
         listing.close()
     shutil.rmtree(output / PARTS, ignore_errors=True)

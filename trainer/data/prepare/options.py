@@ -1,18 +1,23 @@
 """Options of the commands that write, describe and check data sets. Standard library only."""
 
-from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from dataclasses import dataclass, make_dataclass
+from typing import Annotated, Any, Final, Literal
 
 from common.annotations import Bounds, Positional
 from trainer.config import NotNegative, Positive
-from trainer.leaves import WorkersName
+from trainer.leaves import LEAVES, WorkersName
 
 NAME_FILES: Final = ("name_key", "name_table")
 """Options about names that are files, of which no output tells."""
 
 
+PREPARATIONS: Final = tuple(leaf.preparation for leaf in LEAVES if leaf.preparation)
+"""Options of leaves, which change no record."""
+_OfLeaves: Any = make_dataclass("_OfLeaves", [], bases=PREPARATIONS, frozen=True)
+
+
 @dataclass(frozen=True)
-class WriteOptions:
+class WriteOptions(_OfLeaves):  # type: ignore[misc] # made of the leaves
     """How images become shards; the same for every source of files."""
 
     reencode: str | None = None

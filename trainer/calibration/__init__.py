@@ -1,0 +1,1 @@
+"""Temperature scaling: probabilities that are as often right as they say."""

@@ -1,0 +1,58 @@
+"""Options of calibration, and what they can be combined with. Standard library only."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from common.program import Command
+from trainer.leaf import Feature, Leaf
+
+
+@dataclass(frozen=True)
+class CalibrationOptions:
+    """Probabilities that are as often right as they say."""
+
+    temperature: bool = False
+    """After the last step, find the number by which all logits are divided so that the held-out
+    images' classes become most probable (temperature scaling, Guo et al. 2017), write it to
+    calibration.json, and export the model with it. No prediction changes, only how sure it is."""
+
+
+def _wanted(config: Any) -> bool:
+    return config.of(CalibrationOptions).temperature  # type: ignore[no-any-return]
+
+
+def _problems(config: Any) -> list[str]:
+    if not _wanted(config):
+        return []
+    problems, option = [], "--calibration.temperature"
+    if config.data.source == "synthetic":
+        problems.append(f"{option}: synthetic data have no held-out images to fit it on")
+    if config.task != "classification":
+        problems.append(f"{option}: it is fitted on one class per image, not on a {config.task}")
+    if config.neighbours > 1 or config.devices > 1:
+        problems.append(
+            f"{option}: a rank of a divided network has a part of the logits; run python -m trainer"
+            " calibrate when the run is finished"
+        )
+    return problems
+
+
+LEAF: Final = Leaf(
+    key="calibration",
+    options=CalibrationOptions,
+    on_resume="free",
+    features=(Feature("calibration", "--calibration.temperature True", _wanted),),
+    problems=_problems,
+    predicted="trainer.calibration.fit:calibrate_run",
+    sections="trainer.calibration.section:sections",
+    network="trainer.calibration.network:calibrated",
+    commands=(
+        Command(
+            "calibrate",
+            "use a model",
+            "fit the temperature of a finished run's probabilities on its held-out images",
+            "trainer.calibration.fit:calibrate",
+            "trainer.calibration.options:CalibrateOptions",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Near-duplicates: held-out images of which the training split has nearly the same."""

@@ -1,0 +1,39 @@
+"""The leaf of near-duplicates. Standard library only."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from common.annotations import Bounds
+from common.program import Command
+from trainer.leaf import Leaf
+
+
+@dataclass(frozen=True)
+class DuplicateOptions:
+    """What to do about held-out images of which the training split has nearly the same."""
+
+    near_duplicates: Literal["off", "report", "refuse"] = "off"
+    """Look for held-out images of which the training split has nearly the same, which makes every
+    metric too good: report counts them and lists pairs in near-duplicates.csv and on the page of
+    `inspect`; refuse also ends without a data set if there are any. Nothing is removed. It decodes
+    every image, which `prepare` otherwise does not, so it is off by default."""
+
+    near_distance: Annotated[int, Bounds(at_least=0, at_most=6)] = 4
+    """Most bits, of the 64 of a perceptual hash, in which near-duplicates differ; 0 finds what was
+    only scaled or encoded again."""
+
+
+LEAF: Final = Leaf(
+    preparation=DuplicateOptions,
+    prepared="trainer.duplicates.check:check_prepared",
+    data_sections="trainer.duplicates.section:sections",
+    commands=(
+        Command(
+            "near-duplicates",
+            "data",
+            "find held-out images that the training split has nearly the same of",
+            "trainer.duplicates.check:run",
+            "trainer.duplicates.options:NearDuplicatesOptions",
+        ),
+    ),
+)

@@ -1,0 +1,78 @@
+"""Options of slices. Standard library only."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from common.program import Command
+from trainer.leaf import Feature, Leaf
+
+
+@dataclass(frozen=True)
+class SlicesOptions:
+    """Parts of the held-out images that the page of the run has metrics of."""
+
+    pattern: str | None = None
+    """Regular expression that finds the slice of an image in its name in the data set, such as
+    site([0-9]+)/: its first group, or all that matches. Names that were hashed or numbered have
+    nothing to find; use `table`."""
+
+    table: str | None = None
+    """CSV file with a column `name`, the names of records, and `column`."""
+
+    column: str | None = None
+    """Column of `table` whose values are the slices."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether any are asked for."""
+        return self.pattern is not None or self.table is not None or self.column is not None
+
+    def problems(self, prefix: str) -> list[str]:
+        """Return what is wrong with the options.
+
+        Args:
+            prefix: What precedes their names on the command line, such as "--".
+        """
+        problems = []
+        try:
+            re.compile(self.pattern or "")
+        except re.error as error:
+            problems.append(f"{prefix}pattern: is not a regular expression ({error})")
+        if (self.table is None) != (self.column is None):
+            problems.append(f"{prefix}table and {prefix}column: give both, or neither")
+        if self.pattern is not None and self.table is not None:
+            problems.append(f"{prefix}pattern: slices are of names or of a table, not of both")
+        return problems
+
+
+def _problems(config: Any) -> list[str]:
+    options = config.of(SlicesOptions)
+    problems: list[str] = options.problems("--slices.")
+    if options.asked and config.task != "classification":
+        problems.append(f"--slices: are counted of one class per image, not of a {config.task}")
+    if options.asked and config.data.source == "synthetic":
+        problems.append("--slices: synthetic data have no held-out images")
+    return problems
+
+
+LEAF: Final = Leaf(
+    key="slices",
+    options=SlicesOptions,
+    on_resume="free",
+    features=(
+        Feature("slices", "--slices.pattern (.)", lambda config: config.of(SlicesOptions).asked),
+    ),
+    problems=_problems,
+    predicted="trainer.slices.measure:measure_run",
+    sections="trainer.slices.section:sections",
+    commands=(
+        Command(
+            "slices",
+            "look at runs",
+            "count the right predictions of a finished run in parts of the held-out images",
+            "trainer.slices.measure:run",
+            "trainer.slices.options:SlicesCommandOptions",
+        ),
+    ),
+)
