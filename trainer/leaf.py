@@ -5,7 +5,7 @@ else names it. Standard library only: what computes is named as MODULE:NAME, and
 uses it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -64,6 +64,8 @@ class Expectation:
     source: str
     global_batch: int | None = None
     """Images per step that the preset is for; None if it fits every number of ranks."""
+    needs: tuple[str, ...] = ()
+    """Flags of options that the preset cannot give a value, and is not meant to be used without."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,10 @@ class Leaf:
     """Key of the option that says how many consecutive ranks exchange among themselves."""
     exchanges: Callable[[Any, int], Exchanges] | None = None
     """Returns the `Exchanges` of a `TrainConfig`, given the steps of the whole run."""
+    ending: Callable[[Any, Sequence[float]], str] | None = None
+    """Says why a run ends before its last step, given its `TrainConfig` and the scores of all its
+    evaluations in order; "" while it continues. Pure: every rank asks it. The result of such a run
+    is that of its best weights."""
     step_rule: str = ""
     """MODULE:NAME of what makes its `StepRule` of a `StepContext`."""
     division: str = ""

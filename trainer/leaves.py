@@ -14,6 +14,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "head",
     "stages",
     "averaging",
+    "early_stop",
     "sharded",
     "virtual_ranks",
     "profiler",
@@ -28,6 +29,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "medical",
     "torchvision",
     "evidence",
+    "own_images",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(

@@ -163,6 +163,18 @@ LEAVES = {
         ("trainer/averaging",),
         ("trainer/leaves.py",),
     ),
+    "early stopping": Leaf(
+        r"early.?stop|least_gain|\bpatience\s*=\s*\d",
+        ("trainer/early_stop",),
+        # Presets give it a value.
+        ("trainer/leaves.py", "trainer/own_images/presets.py"),
+    ),
+    "own images at 224 pixels": Leaf(
+        r"own_images|images.224",
+        ("trainer/own_images",),
+        # The default task suggests its presets.
+        ("trainer/leaves.py", "trainer/classification/leaf.py"),
+    ),
     "virtual ranks": Leaf(
         r"virtual.?ranks?",
         ("trainer/virtual_ranks", "benchmarks/training/virtual_ranks.py"),

@@ -168,6 +168,10 @@ class Reporter:
         )
         self.console.say(f"{cause}: saving step {step:,}; {there}")
 
+    def ending(self, step: int, why: str) -> None:
+        """Print why a run ends before its last step."""
+        self.console.say(f"the run ends after step {step:,} of {self._plan.last_step:,}: {why}")
+
     def stopped(self, step: int) -> None:
         """Print how to continue after a requested stop."""
         if not self._chief:

@@ -129,7 +129,8 @@ class Attempt:
         nccl: Log of this rank's NCCL, if it writes one.
         begun: Start of the attempt by the monotonic clock, in seconds; None is now.
         """
-        self._begun, self._out_of_time = time.monotonic() if begun is None else begun, False
+        self._begun = time.monotonic() if begun is None else begun
+        self._out_of_time = self._stopped = False
         self._world, self._watchdog, self._nccl = communicator, watchdog, nccl
         self._chief = communicator.rank == 0
         self._setup = setup = set_up_ranks(
@@ -201,61 +202,83 @@ class Attempt:
         return status
 
     def _run(self, stop: signals.StopRequest) -> int:
-        step, plan, reporter = self._restore(), self._plan, self._reporter
-        if step >= plan.last_step:
+        step, reporter = self._restore(), self._reporter
+        if step >= self._plan.last_step or self._validation.ended:
             return self._already_done(step)
         # The data continue at the position of that step.
         self._rank_data.open(self._totals.position(step))
         stop.attach(self._stepper.loop.request_stop)
-        epoch, stopped = int(plan.epoch_of(step)), False
         with reporter.console:
             reporter.headline(step, self._startup.lines())
             self._warn(self._startup.warning())
             wait_for_debugger(self._world, os.environ, self._watchdog.alive, stop)
-            # The first step traces and compiles, so it is taken and timed on its own.
-            report = self._compile(step)
-            self._open(step, self._tell_transport())
-            self._saver.begin()
-            while True:
-                step += report.steps
-                if report.bad_step is not None:
-                    step = self._roll_back(step)
-                    epoch = int(plan.epoch_of(step))
-                    report = self._take_steps(step, epoch)
-                    continue
-                stopped = report.stopped
-                done = step >= plan.last_step or stopped
-                if stopped:
-                    # Before anything else, because only a second may be left.
-                    reporter.stopping(step, self._saver.newest, out_of_time=self._out_of_time)
-                    self._save_now(step)
-                if passed(self._config.log.every_steps, step, report.steps) or done:
-                    reporter.training(step, self._stepper.summary(step))
-                if done:
-                    break
-                ended = None
-                while plan.epoch_end(epoch + 1) <= step:
-                    ended = epoch = epoch + 1
-                    self._end_epoch(epoch, step)
-                self._save_if_due(step, ended, report.steps)
-                self._observe(step, paused=report.paused)
-                report = self._take_steps(step, epoch)
+            of = step = self._take_all(step)
             self._observe(step, last=True)
-            if not stopped:
+            if not self._stopped:
                 self._validation.evaluate(step)
                 self._save_now(step)
-                self._validation.write_predictions(step)
-        self._saver.close()
-        self._stepper.loop.close()
-        self._rank_data.close()
-        reporter.close()
-        if stopped:
+                of = self._restore_result(step)
+                self._validation.write_predictions(of)
+        for part in (self._saver, self._stepper.loop, self._rank_data, reporter):
+            part.close()
+        if self._stopped:
             reporter.stopped(step)
             number = max(number or 0 for number in self._world.gather(stop.signal))
             return 128 + number if number else TIME_LIMIT_STATUS
         reporter.finished(step, self._result(step))
-        self._export(step)
+        self._export(of)
         return 0
+
+    def _take_all(self, step: int) -> int:
+        """Take steps until the last one, a request to stop, or an evaluation that ends the run;
+        return the steps done.
+        """
+        plan, reporter, epoch = self._plan, self._reporter, int(self._plan.epoch_of(step))
+        report = self._take_first(step, epoch)
+        while report is not None:
+            step += report.steps
+            if report.bad_step is not None:
+                step = self._roll_back(step)
+                epoch = int(plan.epoch_of(step))
+                report = self._take_steps(step, epoch)
+                continue
+            self._stopped = report.stopped
+            done = step >= plan.last_step or self._stopped
+            if self._stopped:
+                # Before anything else, because only a second may be left.
+                reporter.stopping(step, self._saver.newest, out_of_time=self._out_of_time)
+                self._save_now(step)
+            if passed(self._config.log.every_steps, step, report.steps) or done:
+                reporter.training(step, self._stepper.summary(step))
+            if done:
+                break
+            over, ended = None, False
+            while plan.epoch_end(epoch + 1) <= step:
+                over = epoch = epoch + 1
+                ended = self._validation.end_epoch(epoch, step)
+            self._save_if_due(step, over, report.steps)
+            self._observe(step, paused=report.paused)
+            report = None if ended else self._take_steps(step, epoch)
+        return step
+
+    def _take_first(self, step: int, epoch: int) -> LoopReport | None:
+        """Take the first step, and open the run; return None if an evaluation ends it instead: that
+        after the epoch's last step, if the attempt before was stopped there.
+        """
+        missed = 0 < step == self._plan.epoch_end(epoch) and self._validation.is_due(epoch, step)
+        if missed:
+            self._open(step)
+            self._saver.begin()
+            ended = self._validation.end_epoch(epoch, step)
+            self._save_now(step)
+            if ended:
+                return None
+        # The first step traces and compiles, so it is taken and timed on its own.
+        report, transport = self._compile(step), self._tell_transport()
+        if not missed:
+            self._open(step, transport)
+            self._saver.begin()
+        return report
 
     def _observe(self, step: int, *, paused: bool = False, last: bool = False) -> None:
         for observer in self._observers:
@@ -275,19 +298,30 @@ class Attempt:
 
     def _already_done(self, step: int) -> int:
         """Finish a run that has taken all its steps but may have been killed before its result."""
-        if self._world.broadcast(self._folder.finished_at(step)):
+        finished = self._world.broadcast(self._folder.finished_at(step))
+        if not finished:
+            self._open(step)
+            self._validation.evaluate(step)
+        of = self._restore_result(step)
+        if finished:
             self._reporter.console.say(f"{self._folder.path}: is finished already, see result.json")
-            if self._chief and exported_step(self._folder.path) != step:
+            if self._chief and exported_step(self._folder.path) != of:
                 # Killed before it was exported, or not wanted then.
-                self._export(step)
+                self._export(of)
             return 0
-        self._open(step)
-        self._validation.evaluate(step)
-        self._validation.write_predictions(step)
+        self._validation.write_predictions(of)
         self._reporter.close()
         self._reporter.finished(step, self._result(step))
-        self._export(step)
+        self._export(of)
         return 0
+
+    def _restore_result(self, step: int) -> int:
+        """Restore the weights that the result is of; return their step. All ranks call it."""
+        best = self._config.result_of == "best"
+        meta = self._saver.restore("best") if best else None
+        if meta is not None:
+            self._validation.restore(meta)
+        return int(meta["step"]) if meta else step
 
     def _open(self, step: int, transport: Transport | None = None) -> None:
         self._reporter.open(step, self._startup.record(transport))
@@ -381,11 +415,6 @@ class Attempt:
             f"step {bad_step}: the loss or a gradient of {where} is not finite; {good}. A lower"
             " --optimizer.learning-rate or a longer --optimizer.warmup-epochs usually helps"
         )
-
-    def _end_epoch(self, epoch: int, step: int) -> None:
-        every = self._config.evaluation.every_epochs
-        if every and epoch % every == 0:
-            self._validation.evaluate(step)
 
     def _save_if_due(self, step: int, epoch: int | None, taken: int) -> None:
         """Save in the background if a save is due."""
