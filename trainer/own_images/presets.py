@@ -4,10 +4,10 @@ one GPU, on one node of 8, or on several nodes.
 Small data sets: Inception's crop (Szegedy et al. 2014) and mirrored images, label smoothing of 0.1
 (Szegedy et al. 2015), weight decay of 0.0001 (He et al. 2015), and an end by held-out images
 (Prechelt 1998). The rate of 0.1 per 256 images is that of He et al. 2015, with the linear rule and
-the warm-up of Goyal et al. 2017; fine-tuning begins with 0.01, momentum 0.9 and weight decay 0.0001,
-the usual values by Li et al. 2020 ("Rethinking the Hyperparameters for Fine-tuning"), who show that
-the best rate depends on how similar the images are: vary it. Epochs, batches and patience are
-starting points that nothing was measured with.
+the warm-up of Goyal et al. 2017; fine-tuning begins with 0.01, momentum 0.9 and weight decay
+0.0001, the usual values by Li et al. 2020 ("Rethinking the Hyperparameters for Fine-tuning"), who
+show that the best rate depends on how similar the images are: vary it. Epochs, batches and patience
+are starting points that nothing was measured with.
 """
 
 from dataclasses import replace

@@ -36,7 +36,7 @@ from trainer.distributed.launcher import end_with_launcher, keep_freed_memory
 from trainer.distributed.rank import launched_as
 from trainer.distributed.request_listener import RequestListener
 from trainer.distributed.watchdog import Watchdog
-from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS, NonFiniteError
+from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS
 from trainer.export.exporter import export_model, exported_step
 from trainer.loggers.observer import Observed, around, observers
 from trainer.tasks.task import make_task
@@ -46,7 +46,7 @@ from trainer.training.loop import LoopReport
 from trainer.training.lost_peers import naming_lost_peers
 from trainer.training.metrics import PhaseTimer, Totals
 from trainer.training.plan import passed
-from trainer.training.reporter import Reporter
+from trainer.training.reporter import Reporter, not_finite
 from trainer.training.setup import set_up_ranks
 from trainer.training.stepper import Stepper
 from trainer.training.validation import Validation
@@ -401,20 +401,10 @@ class Attempt:
         return back
 
     def _give_up(self, bad_step: int) -> NoReturn:
-        ranks = self._stepper.loop.bad_ranks()
-        where = f"rank {', '.join(map(str, ranks))}" if ranks else "the sum over ranks"
-        if len(ranks) == self._world.size > 1:
-            # A single weight that is not finite affects the next loss of every rank.
-            where = "every rank, of this step or the one before,"
+        ranks, rollbacks = self._stepper.loop.bad_ranks(), self._totals.rollbacks
         checkpoint = self._folder.checkpoints.newest() if self._chief else None
         path = self._world.broadcast(str(checkpoint.path) if checkpoint else None)
-        good = f"the last good checkpoint is {path}" if path else "nothing is saved yet"
-        if self._totals.rollbacks:
-            good += f"; rolled back {self._totals.rollbacks} times already"
-        raise NonFiniteError(
-            f"step {bad_step}: the loss or a gradient of {where} is not finite; {good}. A lower"
-            " --optimizer.learning-rate or a longer --optimizer.warmup-epochs usually helps"
-        )
+        raise not_finite(bad_step, ranks, self._world.size, path, rollbacks)
 
     def _save_if_due(self, step: int, epoch: int | None, taken: int) -> None:
         """Save in the background if a save is due."""

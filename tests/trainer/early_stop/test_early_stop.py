@@ -2,7 +2,6 @@
 
 import json
 import signal
-from dataclasses import replace
 
 import pytest
 
@@ -32,25 +31,20 @@ def test_evaluations_are_counted_since_the_last_one_that_was_better(scores, leas
     assert waited(scores, least_gain) == expected
 
 
-def config(**changes):
-    return replace(parse_train(["--early-stop.patience", "2"]), **changes)
+SOURCE = parse_train([]).data
+TWO = CheckpointConfig(every_epochs=2)
 
 
 def test_what_would_lose_the_best_checkpoint_is_refused():
-    keep = replace(TrainConfig().checkpoint, keep_best=True)
-    with pytest.raises(ConfigError, match="--checkpoint.keep-best: --early-stop.patience needs it"):
+    with pytest.raises(ConfigError, match=r"keep-best: --early-stop.patience needs it"):
         parse_train(["--preset", "images", "--early-stop.patience", "2"])
     for changes, option in (
-        ({"evaluation": EvaluationConfig(every_epochs=3), "checkpoint": replace(keep, every_epochs=2)},
-         "--checkpoint.every-epochs"),
+        ({"evaluation": EvaluationConfig(3), "checkpoint": TWO}, "--checkpoint.every-epochs"),
         ({"checkpoint": CheckpointConfig(every_epochs=0)}, "--checkpoint.every-epochs"),
         ({"checkpoint": CheckpointConfig(when_busy="skip")}, "--checkpoint.when-busy"),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=option):
             TrainConfig(data=SOURCE, early_stop=EarlyStopOptions(2), **changes)
-
-
-SOURCE = parse_train([]).data
 
 
 def test_a_run_without_evaluations_has_nothing_that_ends_it():
