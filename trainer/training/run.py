@@ -147,8 +147,7 @@ class Attempt:
         data_set = setup.data_set
         self._rank_data = RankData(setup.config, data_set, communicator, threads)
         self._stepper = Stepper(setup, task, communicator, self._rank_data, self._totals, watchdog)
-        graph = getattr(self._stepper.model, "graph_digest", None)
-        self._setup = setup = setup.built(graph)
+        self._setup = setup = setup.built(getattr(self._stepper.model, "graph_digest", None))
         self._startup = StartupReport.gather(communicator, setup.folder.path)
         self._reporter = reporter = Reporter(setup, chief=self._chief)
         self._observers = reporter.observers = observers(
@@ -193,9 +192,8 @@ class Attempt:
             with naming_lost_peers(self._world.rank):
                 status = self._run(stop)
         except BaseException as error:
-            failure = getattr(error, "exit_code", UserError.exit_code)
             for observer in self._observers:
-                observer.end(failure, failed=True)
+                observer.end(getattr(error, "exit_code", UserError.exit_code), failed=True)
             raise
         for observer in self._observers:
             observer.end(status, failed=False)
@@ -230,9 +228,7 @@ class Attempt:
         return 0
 
     def _take_all(self, step: int) -> int:
-        """Take steps until the last one, a request to stop, or an evaluation that ends the run;
-        return the steps done.
-        """
+        """Take steps until the run ends, or is asked to stop; return the steps done."""
         plan, reporter, epoch = self._plan, self._reporter, int(self._plan.epoch_of(step))
         report = self._take_first(step, epoch)
         while report is not None:
@@ -262,9 +258,8 @@ class Attempt:
         return step
 
     def _take_first(self, step: int, epoch: int) -> LoopReport | None:
-        """Take the first step, and open the run; return None if an evaluation ends it instead: that
-        after the epoch's last step, if the attempt before was stopped there.
-        """
+        """Take the first step, and open the run; return None if an evaluation ends it before."""
+        # An attempt that was stopped after the last step of an epoch did not evaluate it.
         missed = 0 < step == self._plan.epoch_end(epoch) and self._validation.is_due(epoch, step)
         if missed:
             self._open(step)
