@@ -28,6 +28,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "spark",
     "medical",
     "torchvision",
+    "keras3",
     "evidence",
     "own_images",
 )

@@ -80,6 +80,7 @@ _RESHAPES_THE_REST = (
     "optimizer.epsilon",
     "optimizer.label_smoothing",
     "optimizer.rates",
+    "optimizer.layer_decay",
     *_keys("changes the rest"),
 )
 """Keys that may change for the rest of a run, but then change its result."""

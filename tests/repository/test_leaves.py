@@ -193,6 +193,9 @@ LEAVES = {
     "weights of torchvision": Leaf(
         r"torchvision|\btimm\b", ("trainer/torchvision",), ("trainer/leaves.py",)
     ),
+    "weights of Keras 3": Leaf(
+        r"keras.?3\b|snake_case", ("trainer/keras3",), ("trainer/leaves.py",)
+    ),
     "MLflow": Leaf(
         r"MlflowLogger|MlflowClient|mlflow_logger|trainer\.mlflow",
         ("trainer/mlflow",),

@@ -61,6 +61,8 @@ def test_a_run_without_evaluations_has_nothing_that_ends_it():
 OPTIONS = [
     *("--early-stop.patience", "2", "--checkpoint.keep-best", "True", "--export", "True"),
     *("--epochs", "12", "--optimizer.schedule", "step", "--optimizer.learning-rate", "4"),
+    # Calls of one step, so that a stop comes after the step that is asked for.
+    *("--log.every-steps", "1"),
 ]
 
 
