@@ -36,6 +36,8 @@ class Feature:
     excludes: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     """By the names or kinds of other features, why it cannot be combined with all of them. Kinds
     are those above, so that no leaf names another."""
+    same_steps: bool = False
+    """Whether a step computes the same without it, so that no speed depends on it."""
 
 
 class Exchanges:

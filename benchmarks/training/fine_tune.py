@@ -52,7 +52,7 @@ class Options(BenchmarkOptions):
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds of the runs and of the choice of images; each has weights of its own."""
 
-    images: Annotated[tuple[int, ...], Bounds(at_least=2, at_most=100)] = (10, 40)
+    images: Annotated[tuple[int, ...], Bounds(at_least=2, at_most=100)] = (10,)
     """Training images of each class."""
 
 

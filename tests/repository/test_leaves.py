@@ -29,6 +29,9 @@ PLATFORM = "infra/leaves.py"
 SIMULATED = "rehearsal/pulumi/provider/types.py"
 """Azure's own types of resource, in the simulator."""
 
+SWEEP = "jobs/sweep/command.py"
+"""Its example is a search for the rate of fine-tuning."""
+
 LEAVES = {
     "endpoints": Leaf(
         r"undeploy|EndpointState|jobs[./]serving|onlineEndpoints",
@@ -173,7 +176,7 @@ LEAVES = {
         r"own_images|images.224",
         ("trainer/own_images",),
         # The default task suggests its presets.
-        ("trainer/leaves.py", "trainer/classification/leaf.py"),
+        ("trainer/leaves.py", "trainer/classification/leaf.py", "jobs/sweep/leaf.py", SWEEP),
     ),
     "virtual ranks": Leaf(
         r"virtual.?ranks?",

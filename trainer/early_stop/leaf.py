@@ -87,6 +87,7 @@ LEAF: Final = Leaf(
             "early stopping",
             "--early-stop.patience above 0",
             _wanted,
+            same_steps=True,
         ),
     ),
     problems=_problems,
