@@ -12,9 +12,8 @@ from typing import Any, Final
 from common import fields
 from trainer.leaf import DENSE_TASK, DIVIDED_NETWORK, OWN_SUMS, UPDATES_ALONE, Feature, Leaf
 from trainer.leaves import EMBEDDED, LEAVES, TASKS
-from trainer.model.resnet_stages import stage_problems
 from trainer.model_config import rate_problems
-from trainer.networks import network_problems
+from trainer.networks import network_problems, stage_problems
 
 
 def _asks_for(task: str) -> Feature:

@@ -32,13 +32,12 @@ FIRST: Final = tuple("01234")
 SECOND: Final = tuple("56789")
 """Classes of the runs that are compared."""
 EPOCHS: Final = 40
+_LONGER, _WEIGHTS = ("--epochs", str(4 * EPOCHS)), ("--model.weights", "{weights}")
 WAYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "random weights": (),
-    "random weights, four times the epochs": ("--epochs", str(4 * EPOCHS)),
-    "fine-tuned": ("--model.weights", "{weights}"),
-    "fine-tuned, only the last layer is trained": (
-        *("--model.weights", "{weights}", "--model.frozen", "conv", "norm"),
-    ),
+    f"random weights, {EPOCHS} epochs": (),
+    f"random weights, {4 * EPOCHS} epochs": _LONGER,
+    f"weights of 0 to 4, {EPOCHS} epochs": _WEIGHTS,
+    f"weights of 0 to 4, {4 * EPOCHS} epochs": (*_WEIGHTS, *_LONGER),
 }
 """Options of the trainer, by the words for what a run begins with."""
 
@@ -52,7 +51,7 @@ class Options(BenchmarkOptions):
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds of the runs and of the choice of images; each has weights of its own."""
 
-    images: Annotated[tuple[int, ...], Bounds(at_least=2, at_most=100)] = (10,)
+    images: Annotated[tuple[int, ...], Bounds(at_least=2, at_most=100)] = (5,)
     """Training images of each class."""
 
 

@@ -173,7 +173,7 @@ LEAVES = {
         ("trainer/leaves.py", "trainer/own_images/presets.py"),
     ),
     "own images at 224 pixels": Leaf(
-        r"own_images|images.224",
+        r"trainer[./]own_images|images.224",
         ("trainer/own_images",),
         # The default task suggests its presets.
         ("trainer/leaves.py", "trainer/classification/leaf.py", "jobs/sweep/leaf.py", SWEEP),
@@ -197,7 +197,7 @@ LEAVES = {
         r"torchvision|\btimm\b", ("trainer/torchvision",), ("trainer/leaves.py",)
     ),
     "weights of Keras 3": Leaf(
-        r"keras.?3\b|snake_case", ("trainer/keras3",), ("trainer/leaves.py",)
+        r"trainer[./]keras3|snake_case", ("trainer/keras3",), ("trainer/leaves.py",)
     ),
     "MLflow": Leaf(
         r"MlflowLogger|MlflowClient|mlflow_logger|trainer\.mlflow",

@@ -9,8 +9,7 @@ from trainer.leaves import TASKS
 from trainer.model.layers import freeze
 from trainer.model.own_builder import build_own
 from trainer.model.randomness import use_keys
-from trainer.model.resnet_stages import stage_of
-from trainer.networks import NETWORKS, find_network
+from trainer.networks import NETWORKS, find_network, stage_of
 
 
 def build_model(

@@ -10,7 +10,7 @@ from typing import Any
 import tf_keras as keras
 
 from trainer.config import ModelConfig
-from trainer.model.resnet_stages import BLOCKS, BOTTLENECK_FROM
+from trainer.networks import BLOCKS, BOTTLENECK_FROM
 
 Symbolic = Any
 """A symbolic tensor of Keras's functional API, of shape [b, height, width, channels]."""

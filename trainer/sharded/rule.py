@@ -17,7 +17,7 @@ from trainer.checkpoints.divided import DividedState
 from trainer.checkpoints.format import Array, Tensors
 from trainer.config import OptimizerConfig
 from trainer.distributed.communicator import Communicator
-from trainer.model.resnet_stages import layer_factor
+from trainer.networks import layer_factor
 from trainer.updates.optimizer import Parameter, optimizer_of, parameters
 from trainer.updates.step_rule import StepContext, StepRule, Summed
 

@@ -13,7 +13,7 @@ from trainer.config import TrainConfig
 from trainer.distributed.communicator import Communicator
 from trainer.leaf import Exchanges
 from trainer.model.layers import moving_statistics
-from trainer.model.resnet_stages import layer_factor
+from trainer.networks import layer_factor
 from trainer.updates.division import Division
 from trainer.updates.loss_scale import LossScale
 from trainer.updates.optimizer import Optimizer, build_optimizer

@@ -9,7 +9,7 @@ from common.errors import ConfigError
 from trainer.config import ModelConfig
 from trainer.model.build import build_model
 from trainer.model.layers import moving_statistics
-from trainer.model.resnet_stages import BLOCKS, LAST, layer_factor, stage_of
+from trainer.networks import BLOCKS, LAST, layer_factor, stage_of
 from trainer.presets import parse_train
 from trainer.updates.optimizer import parameters
 
