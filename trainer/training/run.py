@@ -260,7 +260,8 @@ class Attempt:
     def _take_first(self, step: int, epoch: int) -> LoopReport | None:
         """Take the first step, and open the run; return None if an evaluation ends it before."""
         # An attempt that was stopped after the last step of an epoch did not evaluate it.
-        missed = 0 < step == self._plan.epoch_end(epoch) and self._validation.is_due(epoch, step)
+        end = self._plan.exchanges.next(self._plan.epoch_end(epoch))
+        missed = 0 < step == end and self._validation.is_due(epoch, step)
         if missed:
             self._open(step)
             self._saver.begin()
@@ -355,8 +356,7 @@ class Attempt:
             count = observer.limit_steps(step, count)
         self._pause_if_urgent()
         context = around(self._observers, step)
-        report, _ = self._stepper.take(step, count, "train", self._tick, context)
-        return report
+        return self._stepper.take(step, count, "train", self._tick, context)[0]
 
     def _tick(self, step: int) -> None:
         self._watchdog.beat(step, arrived=self._stepper.loop.arrived)
