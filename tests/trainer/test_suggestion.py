@@ -150,6 +150,18 @@ def test_what_every_preparation_prints_is_a_training_that_can_start(
         assert float(told["steps per epoch"]) > 1
 
 
+def test_large_images_are_told_rate_epochs_and_the_command_of_their_cost(
+    inputs, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").symlink_to(inputs)
+    assert main(["prepare", "folder", *KINDS["folder"], "--processes", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "from resnet50.safetensors, any file of --model.weights: learning rate 0.01 per" in said
+    assert "from random weights: learning rate 0.1 per 256 images, at most 120 epochs:" in said
+    assert "make plan PRESET=images-224 'ARGS=--data out'" in said
+
+
 @pytest.mark.slow
 def test_the_first_printed_training_trains(inputs, tmp_path, capsys, monkeypatch):
     first, *_ = prepare("folder", inputs, tmp_path, capsys, monkeypatch)
