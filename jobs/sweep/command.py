@@ -46,6 +46,7 @@ class SweepOptions(SubmitOptions):
             ConfigError: It is invalid.
             SpecError: The job does not train.
         """
+        super().check(program)
         config = from_options.read_config(self, program)
         if config is None:
             raise SpecError(["--kind: a check has no options to vary"])

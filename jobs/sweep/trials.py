@@ -1,5 +1,7 @@
 """The trials of a sweep as runs of their own, which survive Spot nodes as every run does."""
 
+import sys
+from contextlib import redirect_stdout
 from dataclasses import fields, replace
 from typing import Any, Final
 
@@ -57,12 +59,10 @@ def submit_trials(
         if found[name] or status:
             continue
         console.say(f"{name}: {' '.join(trial.flags)}")
-        status = submit.run(
-            trial_options(options, name, len(named)),
-            outputs,
-            as_json=False,
-            program=(*program, *trial.flags),
-        )
+        one, of_it = trial_options(options, name, len(named)), (*program, *trial.flags)
+        # The answer of a trial is progress of the sweep.
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):
+            status = submit.run(one, outputs, as_json=False, program=of_it)
         found[name] = () if options.dry_run else jobs.attempts(name)
     rows = [_row(name, trial, found[name]) for name, trial in named.items()]
     after = [
