@@ -100,7 +100,7 @@ def suggest(sides: Sides, examples: int, folder: str, task: TaskDescription) -> 
         model = replace(first.model, network=task.suggestion.network)
         first = replace(first, task=task.name, model=model)
     found = [first]
-    full = max((size for size in _FULL_SIZES if size <= (short or 0)), default=None)
+    full = max((size for size in _FULL_SIZES if size <= (short or 0)), default=0)
     names = [names for least, names in task.suggestion.large if examples >= least]
     for name in names[-1] if full and names else ():
         gpu = PRESETS[name]

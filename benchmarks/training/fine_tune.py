@@ -115,15 +115,14 @@ def _write(
     classes: tuple[str, ...],
     normal: Normalization,
 ) -> None:
-    splits = (
-        [
-            replace(record, label=classes.index(record.text))
-            for record in part
-            if record.text in classes
-        ]
+    """Write the records of some classes, whose labels are counted from 0."""
+    labels = {name: label for label, name in enumerate(classes)}
+    learned, evaluated = (
+        [replace(one, label=labels[one.text]) for one in part if one.text in labels]
         for part in (train, held_out)
     )
-    write_data_set(folder, *splits, classes, normal, "python -m benchmarks fine-tune")
+    command = "python -m benchmarks fine-tune"
+    write_data_set(folder, learned, evaluated, classes, normal, command)
 
 
 def _train(data: Path, seed: int, arguments: Sequence[str]) -> dict[str, Any]:

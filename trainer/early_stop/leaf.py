@@ -55,7 +55,7 @@ def _ending(config: Any, scores: Sequence[float]) -> str:
 def _wanted(config: Any) -> bool:
     # A run that only measures has neither images to evaluate nor evaluations.
     evaluates = config.evaluation.every_epochs > 0 and config.data.source != "synthetic"
-    return config.of(EarlyStopOptions).patience > 0 and evaluates
+    return bool(config.of(EarlyStopOptions).patience > 0 and evaluates)
 
 
 def _problems(config: Any) -> list[str]:
