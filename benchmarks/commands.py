@@ -27,6 +27,7 @@ BENCHMARKS: Final = (
     ),
     _row("batches", "train", "epochs to an accuracy on digits, by global batch"),
     _row("digits", "train", "accuracy and time of the first run, over several seeds"),
+    _row("fine-tune", "train", "accuracy on few images, with weights of others", "fine_tune"),
     _row("input", "data", "CPU time of an image from shard to batch, and of decoding alone"),
     _row("prepare", "data", "CPU time of an image from file to shard, and of a plain copy"),
     _row("damage", "data", "damaged JPEGs that decoders notice, and their cost", "images.damage"),

@@ -180,7 +180,8 @@ def model_name(config: TrainConfig) -> str:
     model = config.model
     # Ways to divide a network or to exchange updates change its throughput as well.
     given = fields.to_flags(config, PRESETS["digits"])
-    flags = [feature.words.partition(" ")[0] for feature in config.features]
+    features = (feature for feature in config.features if not feature.same_steps)
+    flags = [feature.words.partition(" ")[0] for feature in features]
     changed = [word for flag in flags for word in (flag, given[given.index(flag) + 1])]
     resnet = config.task == "classification" and not model.builder and model.network == "resnet"
     plain = (model.width, model.stem, model.image_size) == _PLAIN and model.depth in _DEPTHS

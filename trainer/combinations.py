@@ -13,7 +13,7 @@ from common import fields
 from trainer.leaf import DENSE_TASK, DIVIDED_NETWORK, OWN_SUMS, UPDATES_ALONE, Feature, Leaf
 from trainer.leaves import EMBEDDED, LEAVES, TASKS
 from trainer.model_config import rate_problems
-from trainer.networks import network_problems
+from trainer.networks import network_problems, stage_problems
 
 
 def _asks_for(task: str) -> Feature:
@@ -146,6 +146,7 @@ def _model_problems(config: Any) -> list[str]:
     )
     if not all(model.frozen):
         problems.append("--model.frozen: an empty text begins every name; name a layer")
+    problems += stage_problems(config)
     if model.weights == "":
         problems.append("--model.weights: an empty text is not a file; leave the option out")
     return problems

@@ -5,6 +5,7 @@ Standard library only, so that the side that submits jobs builds the very same o
 and every problem is reported at once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -219,8 +220,8 @@ class CheckpointConfig:
     """Newest checkpoints that stay."""
 
     keep_best: bool = True
-    """Keep the best one by the task's first metric, such as top-1, as well. The result is always of
-    the final weights."""
+    """Keep the best one by the task's first metric, such as top-1, as well. The result is of the
+    final weights all the same, unless evaluations end the run."""
 
     keep_every_steps: Annotated[int, NotNegative] = 0
     """Also keep the first one in each interval of so many steps, as history; 0 keeps none."""
@@ -372,6 +373,16 @@ class TrainConfig(WithLeaves):
         """Return after which of the steps of the whole run all ranks are equal."""
         found = [leaf.exchanges for leaf in in_use(self) if leaf.exchanges]
         return found[0](self, total_steps) if found else Exchanges()
+
+    @property
+    def result_of(self) -> Literal["last", "best"]:
+        """The weights that the result of the run is of."""
+        return "best" if any(leaf.ending for leaf in in_use(self)) else "last"
+
+    def ended(self, scores: Sequence[float]) -> str:
+        """Return why a run ends after evaluations with these scores; "" if it continues."""
+        found = (leaf.ending(self, scores) for leaf in in_use(self) if leaf.ending)
+        return next(filter(None, found), "")
 
     def misfits(self, ranks: int, classes: int | None = None) -> list[str]:
         """List why a number of ranks, and of classes, does not fit, with the options to change."""

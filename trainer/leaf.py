@@ -5,7 +5,7 @@ else names it. Standard library only: what computes is named as MODULE:NAME, and
 uses it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -36,6 +36,8 @@ class Feature:
     excludes: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     """By the names or kinds of other features, why it cannot be combined with all of them. Kinds
     are those above, so that no leaf names another."""
+    same_steps: bool = False
+    """Whether a step computes the same without it, so that no speed depends on it."""
 
 
 class Exchanges:
@@ -64,6 +66,8 @@ class Expectation:
     source: str
     global_batch: int | None = None
     """Images per step that the preset is for; None if it fits every number of ranks."""
+    needs: tuple[str, ...] = ()
+    """Flags of options that the preset cannot give a value, and is not meant to be used without."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,10 @@ class Leaf:
     """Key of the option that says how many consecutive ranks exchange among themselves."""
     exchanges: Callable[[Any, int], Exchanges] | None = None
     """Returns the `Exchanges` of a `TrainConfig`, given the steps of the whole run."""
+    ending: Callable[[Any, Sequence[float]], str] | None = None
+    """Says why a run ends before its last step, given its `TrainConfig` and the scores of all its
+    evaluations in order; "" while it continues. Pure: every rank asks it. The result of such a run
+    is that of its best weights."""
     step_rule: str = ""
     """MODULE:NAME of what makes its `StepRule` of a `StepContext`."""
     division: str = ""
@@ -154,6 +162,10 @@ class Leaf:
     foreign_weights: str = ""
     """MODULE:FUNCTION that takes the tensors of a safetensors file of another project, and returns
     them by the names of this project's variables; None if they are not of a kind that it knows."""
+    weight_files: str = ""
+    """MODULE:FUNCTION that takes a file of another project and a network, and returns the arrays of
+    the file by the names of the network's variables, and what has no place in it by other names;
+    None if the file is not of a kind that it knows."""
     exporter: Exporter | None = None
     """Writes a model in one more format."""
     exported: str = ""

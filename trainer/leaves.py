@@ -14,6 +14,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "head",
     "stages",
     "averaging",
+    "early_stop",
     "sharded",
     "virtual_ranks",
     "profiler",
@@ -27,11 +28,13 @@ _ROWS: Final[tuple[str, ...]] = (
     "spark",
     "medical",
     "torchvision",
+    "keras3",
     "evidence",
     "calibration",
     "duplicates",
     "slices",
     "imbalance",
+    "own_images",
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(

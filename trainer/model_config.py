@@ -46,6 +46,10 @@ class ModelConfig:
     """Beginnings of the names of layers that are not trained. Their batch norms normalise with
     their moving statistics, and do not change these."""
 
+    frozen_stages: Annotated[int, Bounds(at_least=0, at_most=4)] = 0
+    """Stages of a ResNet that are not trained, like `frozen`: its stem and this many of the four
+    stages that follow; 0 trains all of it. Ranks exchange no gradients of them."""
+
     image_size: Annotated[int, Bounds(at_least=8)] = 224
     """Height and width of the input, in pixels."""
 
@@ -114,6 +118,11 @@ class OptimizerConfig:
     rates: tuple[str, ...] = ()
     """Factors of the rate for parts of the network, each as PREFIX=FACTOR: of all layers whose
     names begin with the prefix; the longest prefix counts. For fine-tuning, such as conv=0.1."""
+
+    layer_decay: Annotated[float, Bounds(above=0, at_most=1)] = 1.0
+    """Factor of the rate from each stage of a ResNet to the one before it (Howard and Ruder 2018),
+    for fine-tuning: the last layer has the full rate, the last of four stages this factor, and the
+    stem its fifth power. It multiplies the factors of `rates`; 1 is the same rate everywhere."""
 
     label_smoothing: Annotated[float, Bounds(at_least=0, below=1)] = 0.1
     """Fraction of the target that is spread evenly over all classes (Szegedy et al. 2015: 0.1)."""

@@ -223,24 +223,31 @@ EXPECTATIONS: dict[str, Expectation] = {
 }
 
 
-def batch_warning(config: TrainConfig, ranks: int) -> str | None:
-    """Return a warning if a preset is for another global batch than that of a run.
+def preset_warnings(config: TrainConfig, ranks: int) -> list[str]:
+    """Return warnings if a preset is for another global batch than that of a run, or for options
+    that the run does not give.
 
     Args:
         config: Configuration of the run.
         ranks: World size.
     """
-    wanted, found = (
-        EXPECTATIONS[config.preset].global_batch,
-        config.batch_size * config.batches(ranks),
-    )
-    if wanted in (None, found):
-        return None
-    return (
-        f"--preset: {config.preset} is for a global batch of {wanted:,} images, but"
-        f" {plural(ranks, 'rank')} x --batch-size {config.batch_size} make {found:,}, for which its"
-        " learning rate was not chosen; change one of them, or choose a rate for this batch"
-    )
+    expected, found = EXPECTATIONS[config.preset], config.batch_size * config.batches(ranks)
+    preset = PRESETS[config.preset]
+    warnings = [
+        f"{leaf.flag}: is missing, without which --preset {config.preset} is not meant to be used;"
+        " add it, or choose another preset"
+        for leaf in fields.leaves(TrainConfig)
+        if leaf.flag in expected.needs
+        and fields.get(config, leaf.key) == fields.get(preset, leaf.key)
+    ]
+    if expected.global_batch not in (None, found):
+        warnings.append(
+            f"--preset: {config.preset} is for a global batch of {expected.global_batch:,} images,"
+            f" but {plural(ranks, 'rank')} x --batch-size {config.batch_size} make {found:,}, for"
+            " which its learning rate was not chosen; change one of them, or choose a rate for this"
+            " batch"
+        )
+    return warnings
 
 
 def to_args(config: TrainConfig) -> list[str]:

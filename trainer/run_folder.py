@@ -80,6 +80,7 @@ _RESHAPES_THE_REST = (
     "optimizer.epsilon",
     "optimizer.label_smoothing",
     "optimizer.rates",
+    "optimizer.layer_decay",
     *_keys("changes the rest"),
 )
 """Keys that may change for the rest of a run, but then change its result."""
@@ -222,12 +223,13 @@ class RunFolder:
         except ConfigError as error:
             raise CheckpointError(f"{self.path}: config.json cannot be used: {error}") from error
 
-    def find_checkpoint(self, which: Which) -> Checkpoint:
-        """Return the last or the best checkpoint.
+    def find_checkpoint(self, which: Which | None) -> Checkpoint:
+        """Return the last or the best checkpoint; for None, the one that the result is of.
 
         Raises:
             CheckpointError: There is no valid checkpoint, or for `best` none that was evaluated.
         """
+        which = which or self.read().config.result_of
         checkpoint = self.checkpoints.best() if which == "best" else self.checkpoints.newest()
         if checkpoint is None:
             kind = "valid, evaluated checkpoint" if which == "best" else "valid checkpoint"

@@ -17,7 +17,7 @@ from trainer.data.manifest import SIDES, Manifest, Sides, check_trainable, read_
 from trainer.errors import DataError
 from trainer.leaves import TASKS
 from trainer.networks import NETWORKS
-from trainer.presets import PRESETS, to_args
+from trainer.presets import EXPECTATIONS, PRESETS, to_args
 from trainer.task_descriptions import TaskDescription
 
 _SMALL: Final = 64
@@ -28,6 +28,8 @@ _SIZES: Final = {1: 16, 16: 32}
 bound. Images of 28 pixels are enlarged to 32 rather than shrunk to 16."""
 _FULL_SIZES: Final = (128, 160, 192, 224)
 """Input sizes, in pixels, of runs on a GPU; 224 is ImageNet's."""
+_WEIGHTS: Final = "resnet50.safetensors"
+"""File of initial weights, to be had by the user."""
 _STEPS: Final = 8
 """Steps that an epoch should have at least; the batch is halved until it has."""
 _SMALLEST_BATCH: Final = 4
@@ -55,7 +57,20 @@ def print_suggestion(folder: Path) -> None:
         f" {small.model.image_size} pixels:\n    {command(small)}"
     )
     for config in large:
-        print(f"with a GPU, at {config.model.image_size} pixels:\n    {command(config)}")
+        start = "random weights"
+        if config.model.weights is not None:
+            start = f"{config.model.weights}, any file of --model.weights"
+        print(
+            f"with GPUs, at {config.model.image_size} pixels from {start}: learning rate"
+            f" {config.optimizer.learning_rate:g} per 256 images, at most"
+            f" {plural(config.epochs, 'epoch')}:\n    {command(config)}"
+        )
+    if large:
+        plan = shlex.join(["make", "plan", f"PRESET={large[-1].preset}", f"ARGS=--data {folder}"])
+        print(
+            "the accuracy depends on the images, and no run has shown it yet; hours and cost on"
+            f" Azure:\n    {plan}"
+        )
 
 
 def command(config: TrainConfig) -> str:
@@ -64,8 +79,8 @@ def command(config: TrainConfig) -> str:
 
 
 def suggest(sides: Sides, examples: int, folder: str, task: TaskDescription) -> list[TrainConfig]:
-    """Return a run that is a first look on a CPU and, if images are large enough, one of all
-    their detail on a GPU.
+    """Return a run that is a first look on a CPU and, if images are large enough, those of all
+    their detail on GPUs.
 
     Small images are trained on as the preset of the task's embedded data set does: whole and moved
     by some pixels. Larger ones are trained on as the preset of its suggestion does.
@@ -86,10 +101,12 @@ def suggest(sides: Sides, examples: int, folder: str, task: TaskDescription) -> 
         model = replace(first.model, network=task.suggestion.network)
         first = replace(first, task=task.name, model=model)
     found = [first]
-    full = max((size for size in _FULL_SIZES if size <= (short or 0)), default=None)
-    if full and task.suggestion.large:
-        gpu = PRESETS[task.suggestion.large]
-        found.append(replace(gpu, model=replace(gpu.model, image_size=full)))
+    full = max((size for size in _FULL_SIZES if size <= (short or 0)), default=0)
+    names = [names for least, names in task.suggestion.large if examples >= least]
+    for name in names[-1] if full and names else ():
+        gpu = PRESETS[name]
+        file = _WEIGHTS if "--model.weights" in EXPECTATIONS[name].needs else None
+        found.append(replace(gpu, model=replace(gpu.model, image_size=full, weights=file)))
     return [_fitted(config, examples, folder) for config in found]
 
 

@@ -52,8 +52,9 @@ class Suggestion:
     """Preset for images below 64 pixels."""
     network: str
     """Network for larger images on a CPU."""
-    large: str | None = None
-    """Preset for large images on a GPU."""
+    large: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """For large images on GPUs: number of training images from which presets are suggested, in
+    increasing order, and those presets."""
     images: str = "images"
     """Preset of which a run on larger images takes everything else."""
 

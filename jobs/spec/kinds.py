@@ -17,7 +17,7 @@ from jobs.spec.job_spec import TENSORBOARD_DIR, UPLOADED, Folder, JobSpec, datas
 from jobs.spec.run_key import RunAttempt
 from trainer.config import TrainConfig
 from trainer.options import PrepareFolderOptions, PrepareImagenetOptions
-from trainer.presets import PRESETS, batch_warning, to_args
+from trainer.presets import PRESETS, preset_warnings, to_args
 
 RUN_OUTPUT: Final = "run"
 RAW_INPUT: Final = "raw"
@@ -175,9 +175,7 @@ def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
     _check(builder, config, builder.cluster)
     ranks = builder.options.nodes * builder.processes
     builder.problems += config.misfits(ranks)
-    warning = batch_warning(config, ranks)
-    if warning is not None:
-        builder.notes.append(warning)
+    builder.notes += preset_warnings(config, ranks)
     results = datastore_uri(builder.outputs.datastores.results.name, builder.attempt.folder)
     builder.written[RUN_OUTPUT] = Folder(results, "rw_mount")
     builder.tags["preset"] = config.preset

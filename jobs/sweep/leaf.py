@@ -9,8 +9,8 @@ LEAF: Final = Leaf(
         JobCommand(
             "sweep",
             "train",
-            "print a sweep as YAML for `az ml job create`: sweep"
-            " optimizer.learning-rate=0.1,0.2 --preset imagenet-ndv2",
+            "train all combinations of values of options, each on one GPU: sweep"
+            " optimizer.learning-rate=0.003,0.01 --preset images-224-finetune --submit",
             "jobs.sweep.command:run",
             "jobs.sweep.command:SweepOptions",
             former={"spec --sweep": ()},

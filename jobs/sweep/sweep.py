@@ -6,6 +6,8 @@ line only, so the number of nodes cannot vary.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import product
 from math import prod
 from typing import Final
 
@@ -24,6 +26,22 @@ _FIXED: Final = (
 
 
 @dataclass(frozen=True)
+class Trial:
+    """One combination of values."""
+
+    number: int
+    """Number among all trials, from 1."""
+    flags: tuple[str, ...]
+    """Options of the trainer, with their values."""
+
+    def name_in(self, sweep: str) -> str:
+        """Return the key of the trial as a run. It depends on the values, so that a sweep of other
+        values has other runs, and the same sweep finds those that it has.
+        """
+        return f"{sweep}-{self.number}-{sha256(' '.join(self.flags).encode()).hexdigest()[:4]}"
+
+
+@dataclass(frozen=True)
 class Sweep:
     """The options that a sweep varies."""
 
@@ -36,6 +54,15 @@ class Sweep:
     def trials(self) -> int:
         """Number of combinations."""
         return prod(map(len, self.values.values()))
+
+    @property
+    def all_trials(self) -> list[Trial]:
+        """All combinations, the values of the last option changing first."""
+        pairs = [[(flag, value) for value in values] for flag, values in self.values.items()]
+        return [
+            Trial(number, tuple(text for pair in chosen for text in pair))
+            for number, chosen in enumerate(product(*pairs), 1)
+        ]
 
     @property
     def space(self) -> dict[str, tuple[str, ...]]:

@@ -29,6 +29,9 @@ PLATFORM = "infra/leaves.py"
 SIMULATED = "rehearsal/pulumi/provider/types.py"
 """Azure's own types of resource, in the simulator."""
 
+SWEEP = "jobs/sweep/command.py"
+"""Its example is a search for the rate of fine-tuning."""
+
 LEAVES = {
     "endpoints": Leaf(
         r"undeploy|EndpointState|jobs[./]serving|onlineEndpoints",
@@ -174,6 +177,18 @@ LEAVES = {
         ("trainer/averaging",),
         ("trainer/leaves.py",),
     ),
+    "early stopping": Leaf(
+        r"early.?stop|least_gain|\bpatience\s*=\s*\d",
+        ("trainer/early_stop",),
+        # Presets give it a value.
+        ("trainer/leaves.py", "trainer/own_images/presets.py"),
+    ),
+    "own images at 224 pixels": Leaf(
+        r"trainer[./]own_images|images.224",
+        ("trainer/own_images",),
+        # The default task suggests its presets.
+        ("trainer/leaves.py", "trainer/classification/leaf.py", "jobs/sweep/leaf.py", SWEEP),
+    ),
     "virtual ranks": Leaf(
         r"virtual.?ranks?",
         ("trainer/virtual_ranks", "benchmarks/training/virtual_ranks.py"),
@@ -191,6 +206,9 @@ LEAVES = {
     ),
     "weights of torchvision": Leaf(
         r"torchvision|\btimm\b", ("trainer/torchvision",), ("trainer/leaves.py",)
+    ),
+    "weights of Keras 3": Leaf(
+        r"trainer[./]keras3|snake_case", ("trainer/keras3",), ("trainer/leaves.py",)
     ),
     "MLflow": Leaf(
         r"MlflowLogger|MlflowClient|mlflow_logger|trainer\.mlflow",

@@ -15,7 +15,7 @@ BASE = ["--preset", "imagenet-1gpu", "--compute.precision", "float32", "--comput
 def config_with(features):
     """A configuration that asks for these features."""
     options = [word for feature in features for word in feature.words.split()]
-    args = " ".join(options).replace("above 1", "2").split()
+    args = " ".join(options).replace("above 1", "2").replace("above 0", "2").split()
     if "segmentation" in args:
         args += ["--model.network", "unet"]
     if "detection" in args:

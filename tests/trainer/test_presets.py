@@ -3,7 +3,7 @@
 import pytest
 
 from tests.trainer.support.random_configs import changed
-from trainer.presets import PRESETS, batch_warning
+from trainer.presets import PRESETS, preset_warnings
 from trainer.training.plan import make_plan
 
 IMAGENET = 1_281_167
@@ -40,16 +40,15 @@ def test_a_preset_carries_its_row_of_mlperf(batch):
 
 def test_another_global_batch_than_that_of_the_preset_is_said():
     config = PRESETS["imagenet-lars-8192"]
-    assert batch_warning(config, 32) is None
-    warning = batch_warning(config, 8)
-    assert warning is not None
+    assert preset_warnings(config, 32) == []
+    (warning,) = preset_warnings(config, 8)
     assert (
         "is for a global batch of 8,192 images, but 8 ranks x --batch-size 256 make 2,048"
         in warning
     )
-    assert batch_warning(changed(config, {"batch_size": 1024}), 8) is None
+    assert preset_warnings(changed(config, {"batch_size": 1024}), 8) == []
 
 
 @pytest.mark.parametrize("name", ["digits", "imagenet-1gpu", "imagenet-ndv2"])
 def test_presets_whose_rate_follows_the_batch_fit_every_number_of_ranks(name):
-    assert all(batch_warning(PRESETS[name], ranks) is None for ranks in (1, 3, 64))
+    assert all(preset_warnings(PRESETS[name], ranks) == [] for ranks in (1, 3, 64))

@@ -38,8 +38,8 @@ FITTING = {
     48: [("digits", 48)],
     64: [("images", 64)],
     100: [("images", 64)],
-    150: [("images", 64), ("imagenet-1gpu", 128)],
-    375: [("images", 64), ("imagenet-1gpu", 224)],
+    150: [("images", 64), ("images-224-finetune", 128), ("images-224", 128)],
+    375: [("images", 64), ("images-224-finetune", 224), ("images-224", 224)],
 }
 
 
@@ -49,6 +49,13 @@ def test_preset_and_size_follow_from_the_median_short_side(short):
     assert [(config.preset, config.model.image_size) for config in found] == FITTING[short]
     stems = {config.model.stem for config in found}
     assert stems == ({"3x3"} if short < 64 else {"7x7"})
+
+
+@pytest.mark.parametrize(("images", "end"), [(99_999, ""), (100_000, "-node"), (10**6, "-nodes")])
+def test_many_images_are_for_many_gpus(images, end):
+    _, *large = suggest(sides(375), images, "d", CLASSIFICATION)
+    assert [config.preset for config in large] == [f"images-224-finetune{end}", f"images-224{end}"]
+    assert [config.model.weights is None for config in large] == [False, True]
 
 
 def test_images_that_were_not_measured_are_taken_for_photographs():
@@ -135,13 +142,25 @@ def test_what_every_preparation_prints_is_a_training_that_can_start(
     kind, inputs, tmp_path, capsys, monkeypatch
 ):
     found = prepare(kind, inputs, tmp_path, capsys, monkeypatch)
-    assert len(found) == (2 if kind in ("folder", "tfrecords", "synthetic") else 1)
+    assert len(found) == (3 if kind in ("folder", "tfrecords", "synthetic") else 1)
     for words in found:
         assert main([*words[3:], "--dry-run"]) == 0
         told = dict(re.findall(r"^(\S.*?)  +(.*)$", capsys.readouterr().out, re.MULTILINE))
         assert told["data.dir"] == ("in/parquet" if kind == "parquet" else "out")
         assert int(told["training images"].replace(",", "")) > 0
         assert float(told["steps per epoch"]) > 1
+
+
+def test_large_images_are_told_rate_epochs_and_the_command_of_their_cost(
+    inputs, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").symlink_to(inputs)
+    assert main(["prepare", "folder", *KINDS["folder"], "--processes", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "from resnet50.safetensors, any file of --model.weights: learning rate 0.01 per" in said
+    assert "from random weights: learning rate 0.1 per 256 images, at most 120 epochs:" in said
+    assert "make plan PRESET=images-224 'ARGS=--data out'" in said
 
 
 @pytest.mark.slow

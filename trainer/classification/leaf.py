@@ -28,7 +28,15 @@ CLASSIFICATION: Final = TaskDescription(
         tabular=True,
     ),
     embedded=EmbeddedDataSet("digits", "trainer.data.builtin.digits:prepare_digits", 1437),
-    suggestion=Suggestion("digits", "resnet", "imagenet-1gpu"),
+    suggestion=Suggestion(
+        "digits",
+        "resnet",
+        (
+            (0, ("images-224-finetune", "images-224")),
+            (100_000, ("images-224-finetune-node", "images-224-node")),
+            (1_000_000, ("images-224-finetune-nodes", "images-224-nodes")),
+        ),
+    ),
 )
 
 LEAF: Final = Leaf(task=CLASSIFICATION)

@@ -18,8 +18,9 @@ class SavedModelOptions:
     run: str = "runs/latest"
     """Folder of the run; its data set need not be there."""
 
-    checkpoint: Literal["last", "best"] = "last"
-    """last: the newest valid checkpoint; best: the best kept checkpoint by its evaluation."""
+    checkpoint: Literal["last", "best"] | None = None
+    """last: the newest valid checkpoint; best: the best kept checkpoint by its evaluation. None is
+    last; if evaluations end the run, best."""
 
     output: str | None = None
     """Folder to write, by default `export` in the run folder. An existing export is replaced."""

@@ -9,7 +9,7 @@ from trainer.leaves import TASKS
 from trainer.model.layers import freeze
 from trainer.model.own_builder import build_own
 from trainer.model.randomness import use_keys
-from trainer.networks import NETWORKS, find_network
+from trainer.networks import NETWORKS, find_network, stage_of
 
 
 def build_model(
@@ -46,8 +46,9 @@ def build_model(
         build = load(NETWORKS[str(find_network(config.network))].builder)
         model = build(config, outputs, precision, seed)
         use_keys(model)
+    still = config.frozen_stages or -1
     try:
-        freeze(model, config.frozen)
+        freeze(model, config.frozen, lambda name: stage_of(name, config.depth) <= still)
     except ValueError as error:
         raise ConfigError([f"--model.frozen: {error}"]) from error
     return model

@@ -43,8 +43,8 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
         model: Model to change.
         file: state.safetensors of a checkpoint, or safetensors of another project whose names a
             leaf knows; `.h5` of Keras, such as the files of
-            tf_keras.applications, which name layers; or `.weights.h5` of Keras, which fits only the
-            very same network, the last layer included.
+            tf_keras.applications, which name layers; a file that a leaf reads; or `.weights.h5` of
+            tf_keras, which fits only the very same network, the last layer included.
         keep_head: Whether the last layer keeps its own weights in any case.
 
     Returns:
@@ -53,20 +53,22 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
     Raises:
         CheckpointError: The file cannot be read, or belongs to another network; names the variable.
     """
-    if keep_head and file.name.endswith(".weights.h5"):
-        raise CheckpointError(
-            f"--model.weights: {file} fits only a network whose last layer is whole; give"
-            " state.safetensors of a checkpoint, or do not divide the last layer"
-        )
+    head = [layer for layer in model.layers if layer.weights][-1]
     try:
-        if file.name.endswith(".weights.h5"):
+        arrays = _of_another_project(model, file)
+        if arrays is None and keep_head and file.name.endswith(".weights.h5"):
+            raise CheckpointError(
+                f"--model.weights: {file} fits only a network whose last layer is whole; give"
+                " state.safetensors of a checkpoint, or do not divide the last layer"
+            )
+        if arrays is None and file.name.endswith(".weights.h5"):
             model.load_weights(str(file))
             return f"{file}: initial weights of all layers"
-        source = _read_h5(file) if file.suffix in (".h5", ".hdf5") else _read_state(file)
+        if arrays is None:
+            source = _read_h5(file) if file.suffix in (".h5", ".hdf5") else _read_state(file)
+            arrays = _by_name(model, source, head)
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"--model.weights: {file} cannot be loaded: {error}") from error
-    head = [layer for layer in model.layers if layer.weights][-1]
-    arrays = _by_name(model, source, head)
     layers = [model.get_layer(name) for name in getattr(model, "heads", ())] or [head]
     heads = {layer.name: {id(variable) for variable in layer.weights} for layer in layers}
     own = {variable for variables in heads.values() for variable in variables}
@@ -90,7 +92,22 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
     differs = "is divided and keeps its own" if keep_head else "differs and keeps its own"
     differs = differs if len(keeping) == 1 else "differ and keep their own"
     kept = f"; {', '.join(keeping)} {differs}" if keeping else ""
-    return f"{file}: initial weights{kept}"
+    left = sorted(arrays.keys() - {stored_name(variable) for variable in model.variables})
+    more = f" and {len(left) - 3:,} more" if len(left) > 3 else ""
+    unused = f"; without a place in the network: {', '.join(left[:3])}{more}" if left else ""
+    return f"{file}: initial weights{kept}{unused}"
+
+
+def _of_another_project(model: keras.Model, file: Path) -> Mapping[str, Array] | None:
+    """Return the arrays of a file that a leaf can read, by the names of the model's variables."""
+    if file.suffix not in (".h5", ".keras"):
+        return None
+    readers = (load(leaf.weight_files) for leaf in LEAVES if leaf.weight_files)
+    found = (reader(file, model) for reader in readers)
+    arrays: Mapping[str, Array] | None = next((one for one in found if one is not None), None)
+    if arrays is None and file.suffix == ".keras":
+        raise ValueError("it is no file of a Keras that can be read here; give its .weights.h5")
+    return arrays
 
 
 def _read_state(file: Path) -> _Source:

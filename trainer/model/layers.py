@@ -1,6 +1,6 @@
 """The layers of a network, wherever they are inside one another."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 import tf_keras as keras
@@ -11,9 +11,16 @@ def all_layers(model: keras.Model) -> Iterator[keras.layers.Layer]:
     yield from model._flatten_layers(include_self=False)  # noqa: SLF001 no public equal with an order
 
 
-def freeze(model: keras.Model, prefixes: tuple[str, ...]) -> None:
-    """Exclude layers from training, by the beginnings of their names; their batch norms then
-    normalise with their moving statistics, and do not change them.
+def freeze(
+    model: keras.Model, prefixes: tuple[str, ...], still: Callable[[str], bool] = lambda _: False
+) -> None:
+    """Exclude layers from training; their batch norms then normalise with their moving statistics,
+    and do not change them.
+
+    Args:
+        model: Model to change.
+        prefixes: Beginnings of the names of layers.
+        still: Whether a layer of a name is excluded as well.
 
     Raises:
         ValueError: A prefix begins no layer's name, or nothing is left to train; says which.
@@ -24,6 +31,9 @@ def freeze(model: keras.Model, prefixes: tuple[str, ...]) -> None:
             names = ", ".join(layer.name for layer in all_layers(model) if layer.weights)
             raise ValueError(f"{prefix!r} begins no layer's name; layers with weights: {names}")
         for layer in found:
+            layer.trainable = False
+    for layer in all_layers(model):
+        if still(layer.name):
             layer.trainable = False
     if prefixes and not model.trainable_variables:
         raise ValueError(f"{' '.join(prefixes)}: leaves nothing to train")

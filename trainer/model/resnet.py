@@ -10,19 +10,11 @@ from typing import Any
 import tf_keras as keras
 
 from trainer.config import ModelConfig
+from trainer.networks import BLOCKS, BOTTLENECK_FROM
 
 Symbolic = Any
 """A symbolic tensor of Keras's functional API, of shape [b, height, width, channels]."""
 
-BLOCKS = {
-    18: (2, 2, 2, 2),
-    34: (3, 4, 6, 3),
-    50: (3, 4, 6, 3),
-    101: (3, 4, 23, 3),
-    152: (3, 8, 36, 3),
-}
-BOTTLENECK_FROM = 50
-"""Smallest depth whose blocks are bottlenecks of three convolutions."""
 EXPANSION = 4
 """Output channels of a bottleneck for each of its inner channels."""
 BATCH_NORM_EPSILON = 1e-5

@@ -6,7 +6,7 @@ with its part of the state, and all parts are put together again (all-gather). A
 several ranks, and a rank usually has a part of several variables.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -17,6 +17,7 @@ from trainer.checkpoints.divided import DividedState
 from trainer.checkpoints.format import Array, Tensors
 from trainer.config import OptimizerConfig
 from trainer.distributed.communicator import Communicator
+from trainer.networks import layer_factor
 from trainer.updates.optimizer import Parameter, optimizer_of, parameters
 from trainer.updates.step_rule import StepContext, StepRule, Summed
 
@@ -73,17 +74,19 @@ class ShardedOptimizer:
         variables: Sequence[tf.Variable],
         config: OptimizerConfig,
         communicator: Communicator,
+        factor: Callable[[str], float] = lambda _: 1.0,
     ) -> None:
         """Args:
         variables: Variables to train, whole on every rank.
         config: Which optimizer, and its settings.
         communicator: World of ranks.
+        factor: See `parameters`.
 
         Raises:
             ConfigError: `rates` names no layer.
         """
         self._group = communicator.everyone
-        self._parameters = parameters(variables, config.rates)
+        self._parameters = parameters(variables, config.rates, factor)
         sizes = [int(np.prod(variable.shape)) for variable in variables]
         self._part = part_size(sizes, self._group.size)
         self._sizes = sizes
@@ -215,7 +218,12 @@ class ShardedState(Summed):
         self, context: StepContext, variables: Sequence[tf.Variable]
     ) -> ShardedOptimizer:
         self._everyone = context.communicator.everyone
-        optimizer = ShardedOptimizer(variables, context.config.optimizer, context.communicator)
+        optimizer = ShardedOptimizer(
+            variables,
+            context.config.optimizer,
+            context.communicator,
+            layer_factor(context.config),
+        )
         self._sharded = optimizer
         return optimizer
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import tensorflow as tf
 
@@ -59,8 +59,9 @@ class Saver:
         if self._world.rank == 0 and self._attempt is None:
             self._attempt = self._folder.claim()
 
-    def restore(self) -> dict[str, Any] | None:
-        """Set all ranks' variables to those of the newest valid checkpoint. The order matters:
+    def restore(self, which: Literal["last", "best"] = "last") -> dict[str, Any] | None:
+        """Set all ranks' variables to those of a checkpoint: the newest valid one, or the best one
+        by its evaluation. The order matters:
 
         1. Every rank has built the same variables, from the seed.
         2. Only rank 0 reads the folder, so that ranks cannot disagree.
@@ -72,7 +73,8 @@ class Saver:
         """
         if self._writer is not None:
             self._writer.wait()
-        checkpoint = self._folder.newest() if self._world.rank == 0 else None
+        find = self._folder.best if which == "best" else self._folder.newest
+        checkpoint = find() if self._world.rank == 0 else None
         tensors: Tensors = {}
         if checkpoint:
             tensors = checkpoint.load()

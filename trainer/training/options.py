@@ -11,8 +11,9 @@ class CheckpointOptions:
     run: str = "runs/latest"
     """Folder of the run."""
 
-    checkpoint: Literal["last", "best"] = "last"
-    """last: the newest valid checkpoint; best: the best kept checkpoint by its evaluation."""
+    checkpoint: Literal["last", "best"] | None = None
+    """last: the newest valid checkpoint; best: the best kept checkpoint by its evaluation. None is
+    last; if evaluations end the run, best."""
 
     data_dir: str | None = None
     """Folder of the data set, if it has moved since the training."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from common.text import plural
 from trainer.checkpoints.writer import Saved
+from trainer.errors import NonFiniteError
 from trainer.leaves import TASKS
 from trainer.loggers.console import Console
 from trainer.loggers.observer import Observer
@@ -168,6 +169,10 @@ class Reporter:
         )
         self.console.say(f"{cause}: saving step {step:,}; {there}")
 
+    def ending(self, step: int, why: str) -> None:
+        """Print why a run ends before its last step."""
+        self.console.say(f"the run ends after step {step:,} of {self._plan.last_step:,}: {why}")
+
     def stopped(self, step: int) -> None:
         """Print how to continue after a requested stop."""
         if not self._chief:
@@ -232,3 +237,28 @@ class Reporter:
         self._curves.add(event, step, values)
         for observer in self.observers:
             observer.add(event, step, values)
+
+
+def not_finite(
+    step: int, ranks: Sequence[int], size: int, good: str | None, rollbacks: int
+) -> NonFiniteError:
+    """Return the error of a run that a loss or a gradient ends.
+
+    Args:
+        step: The step, counted from 0.
+        ranks: Ranks whose part of it was not finite.
+        size: World size.
+        good: Newest checkpoint; None if nothing is saved yet.
+        rollbacks: Rollbacks of the run so far.
+    """
+    where = f"rank {', '.join(map(str, ranks))}" if ranks else "the sum over ranks"
+    if len(ranks) == size > 1:
+        # A single weight that is not finite affects the next loss of every rank.
+        where = "every rank, of this step or the one before,"
+    saved = f"the last good checkpoint is {good}" if good else "nothing is saved yet"
+    if rollbacks:
+        saved += f"; rolled back {rollbacks} times already"
+    return NonFiniteError(
+        f"step {step}: the loss or a gradient of {where} is not finite; {saved}. A lower"
+        " --optimizer.learning-rate or a longer --optimizer.warmup-epochs usually helps"
+    )

@@ -37,7 +37,7 @@ from trainer.distributed.launcher import end_with_launcher, keep_freed_memory
 from trainer.distributed.rank import launched_as
 from trainer.distributed.request_listener import RequestListener
 from trainer.distributed.watchdog import Watchdog
-from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS, NonFiniteError
+from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS
 from trainer.export.exporter import export_model, exported_step
 from trainer.loggers.observer import Observed, around, observers
 from trainer.tasks.task import make_task
@@ -47,7 +47,7 @@ from trainer.training.loop import LoopReport
 from trainer.training.lost_peers import naming_lost_peers
 from trainer.training.metrics import PhaseTimer, Totals
 from trainer.training.plan import passed
-from trainer.training.reporter import Reporter
+from trainer.training.reporter import Reporter, not_finite
 from trainer.training.setup import set_up_ranks
 from trainer.training.stepper import Stepper
 from trainer.training.validation import Validation
@@ -130,7 +130,8 @@ class Attempt:
         nccl: Log of this rank's NCCL, if it writes one.
         begun: Start of the attempt by the monotonic clock, in seconds; None is now.
         """
-        self._begun, self._out_of_time = time.monotonic() if begun is None else begun, False
+        self._begun = time.monotonic() if begun is None else begun
+        self._out_of_time = self._stopped = False
         self._world, self._watchdog, self._nccl = communicator, watchdog, nccl
         self._chief = communicator.rank == 0
         self._setup = setup = set_up_ranks(
@@ -147,8 +148,7 @@ class Attempt:
         data_set = setup.data_set
         self._rank_data = RankData(setup.config, data_set, communicator, threads)
         self._stepper = Stepper(setup, task, communicator, self._rank_data, self._totals, watchdog)
-        graph = getattr(self._stepper.model, "graph_digest", None)
-        self._setup = setup = setup.built(graph)
+        self._setup = setup = setup.built(getattr(self._stepper.model, "graph_digest", None))
         self._startup = StartupReport.gather(communicator, setup.folder.path)
         self._reporter = reporter = Reporter(setup, chief=self._chief)
         self._observers = reporter.observers = observers(
@@ -193,70 +193,89 @@ class Attempt:
             with naming_lost_peers(self._world.rank):
                 status = self._run(stop)
         except BaseException as error:
-            failure = getattr(error, "exit_code", UserError.exit_code)
             for observer in self._observers:
-                observer.end(failure, failed=True)
+                observer.end(getattr(error, "exit_code", UserError.exit_code), failed=True)
             raise
         for observer in self._observers:
             observer.end(status, failed=False)
         return status
 
     def _run(self, stop: signals.StopRequest) -> int:
-        step, plan, reporter = self._restore(), self._plan, self._reporter
-        if step >= plan.last_step:
+        step, reporter = self._restore(), self._reporter
+        if step >= self._plan.last_step or self._validation.ended:
             return self._already_done(step)
         # The data continue at the position of that step.
         self._rank_data.open(self._totals.position(step))
         stop.attach(self._stepper.loop.request_stop)
-        epoch, stopped = int(plan.epoch_of(step)), False
         with reporter.console:
             reporter.headline(step, self._startup.lines())
             self._warn(self._startup.warning())
             wait_for_debugger(self._world, os.environ, self._watchdog.alive, stop)
-            # The first step traces and compiles, so it is taken and timed on its own.
-            report = self._compile(step)
-            self._open(step, self._tell_transport())
-            self._saver.begin()
-            while True:
-                step += report.steps
-                if report.bad_step is not None:
-                    step = self._roll_back(step)
-                    epoch = int(plan.epoch_of(step))
-                    report = self._take_steps(step, epoch)
-                    continue
-                stopped = report.stopped
-                done = step >= plan.last_step or stopped
-                if stopped:
-                    # Before anything else, because only a second may be left.
-                    reporter.stopping(step, self._saver.newest, out_of_time=self._out_of_time)
-                    self._save_now(step)
-                if passed(self._config.log.every_steps, step, report.steps) or done:
-                    reporter.training(step, self._stepper.summary(step))
-                if done:
-                    break
-                ended = None
-                while plan.epoch_end(epoch + 1) <= step:
-                    ended = epoch = epoch + 1
-                    self._end_epoch(epoch, step)
-                self._save_if_due(step, ended, report.steps)
-                self._observe(step, paused=report.paused)
-                report = self._take_steps(step, epoch)
+            of = step = self._take_all(step)
             self._observe(step, last=True)
-            if not stopped:
+            if not self._stopped:
                 self._validation.evaluate(step)
                 self._save_now(step)
-                self._validation.write_predictions(step)
-        self._saver.close()
-        self._stepper.loop.close()
-        self._rank_data.close()
-        reporter.close()
-        if stopped:
+                of = self._restore_result(step)
+                self._validation.write_predictions(of)
+        for part in (self._saver, self._stepper.loop, self._rank_data, reporter):
+            part.close()
+        if self._stopped:
             reporter.stopped(step)
             number = max(number or 0 for number in self._world.gather(stop.signal))
             return 128 + number if number else TIME_LIMIT_STATUS
         reporter.finished(step, self._result(step))
-        self._export(step)
+        self._export(of)
         return 0
+
+    def _take_all(self, step: int) -> int:
+        """Take steps until the run ends, or is asked to stop; return the steps done."""
+        plan, reporter, epoch = self._plan, self._reporter, int(self._plan.epoch_of(step))
+        report = self._take_first(step, epoch)
+        while report is not None:
+            step += report.steps
+            if report.bad_step is not None:
+                step = self._roll_back(step)
+                epoch = int(plan.epoch_of(step))
+                report = self._take_steps(step, epoch)
+                continue
+            self._stopped = report.stopped
+            done = step >= plan.last_step or self._stopped
+            if self._stopped:
+                # Before anything else, because only a second may be left.
+                reporter.stopping(step, self._saver.newest, out_of_time=self._out_of_time)
+                self._save_now(step)
+            if passed(self._config.log.every_steps, step, report.steps) or done:
+                reporter.training(step, self._stepper.summary(step))
+            if done:
+                break
+            over, ended = None, False
+            while plan.epoch_end(epoch + 1) <= step:
+                over = epoch = epoch + 1
+                ended = self._validation.end_epoch(epoch, step)
+            self._save_if_due(step, over, report.steps)
+            self._observe(step, paused=report.paused)
+            report = None if ended else self._take_steps(step, epoch)
+        return step
+
+    def _take_first(self, step: int, epoch: int) -> LoopReport | None:
+        """Take the first step, and open the run; return None if an evaluation ends it before."""
+        # An attempt that was stopped after the last step of an epoch did not evaluate it.
+        end = self._plan.exchanges.next(self._plan.epoch_end(epoch))
+        missed = 0 < step == end and self._validation.is_due(epoch, step)
+        if missed:
+            self._open(step)
+            self._saver.begin()
+            ended = self._validation.end_epoch(epoch, step)
+            self._save_now(step)
+            if ended:
+                return None
+        # The first step traces and compiles, so it is taken and timed on its own.
+        report, transport = self._compile(step), self._tell_transport()
+        if not missed:
+            self._open(step, transport)
+            self._saver.begin()
+        return report
 
     def _observe(self, step: int, *, paused: bool = False, last: bool = False) -> None:
         for observer in self._observers:
@@ -276,19 +295,30 @@ class Attempt:
 
     def _already_done(self, step: int) -> int:
         """Finish a run that has taken all its steps but may have been killed before its result."""
-        if self._world.broadcast(self._folder.finished_at(step)):
+        finished = self._world.broadcast(self._folder.finished_at(step))
+        if not finished:
+            self._open(step)
+            self._validation.evaluate(step)
+        of = self._restore_result(step)
+        if finished:
             self._reporter.console.say(f"{self._folder.path}: is finished already, see result.json")
-            if self._chief and exported_step(self._folder.path) != step:
+            if self._chief and exported_step(self._folder.path) != of:
                 # Killed before it was exported, or not wanted then.
-                self._export(step)
+                self._export(of)
             return 0
-        self._open(step)
-        self._validation.evaluate(step)
-        self._validation.write_predictions(step)
+        self._validation.write_predictions(of)
         self._reporter.close()
         self._reporter.finished(step, self._result(step))
-        self._export(step)
+        self._export(of)
         return 0
+
+    def _restore_result(self, step: int) -> int:
+        """Restore the weights that the result is of; return their step. All ranks call it."""
+        best = self._config.result_of == "best"
+        meta = self._saver.restore("best") if best else None
+        if meta is not None:
+            self._validation.restore(meta)
+        return int(meta["step"]) if meta else step
 
     def _open(self, step: int, transport: Transport | None = None) -> None:
         self._reporter.open(step, self._startup.record(transport))
@@ -327,8 +357,7 @@ class Attempt:
             count = observer.limit_steps(step, count)
         self._pause_if_urgent()
         context = around(self._observers, step)
-        report, _ = self._stepper.take(step, count, "train", self._tick, context)
-        return report
+        return self._stepper.take(step, count, "train", self._tick, context)[0]
 
     def _tick(self, step: int) -> None:
         self._watchdog.beat(step, arrived=self._stepper.loop.arrived)
@@ -368,25 +397,10 @@ class Attempt:
         return back
 
     def _give_up(self, bad_step: int) -> NoReturn:
-        ranks = self._stepper.loop.bad_ranks()
-        where = f"rank {', '.join(map(str, ranks))}" if ranks else "the sum over ranks"
-        if len(ranks) == self._world.size > 1:
-            # A single weight that is not finite affects the next loss of every rank.
-            where = "every rank, of this step or the one before,"
+        ranks, rollbacks = self._stepper.loop.bad_ranks(), self._totals.rollbacks
         checkpoint = self._folder.checkpoints.newest() if self._chief else None
         path = self._world.broadcast(str(checkpoint.path) if checkpoint else None)
-        good = f"the last good checkpoint is {path}" if path else "nothing is saved yet"
-        if self._totals.rollbacks:
-            good += f"; rolled back {self._totals.rollbacks} times already"
-        raise NonFiniteError(
-            f"step {bad_step}: the loss or a gradient of {where} is not finite; {good}. A lower"
-            " --optimizer.learning-rate or a longer --optimizer.warmup-epochs usually helps"
-        )
-
-    def _end_epoch(self, epoch: int, step: int) -> None:
-        every = self._config.evaluation.every_epochs
-        if every and epoch % every == 0:
-            self._validation.evaluate(step)
+        raise not_finite(bad_step, ranks, self._world.size, path, rollbacks)
 
     def _save_if_due(self, step: int, epoch: int | None, taken: int) -> None:
         """Save in the background if a save is due."""

@@ -23,7 +23,7 @@ from trainer.distributed.rank import launched_as
 from trainer.errors import DataError
 from trainer.model.preflight import check_model_files
 from trainer.own_code.code import CodeChoice, choose_code, different_ranks
-from trainer.presets import EXPECTATIONS, batch_warning
+from trainer.presets import EXPECTATIONS, preset_warnings
 from trainer.run_folder import RunFolder, RunRecord, check_continues, new_name
 from trainer.training.plan import (
     EMBEDDED_EXAMPLES,
@@ -168,10 +168,11 @@ def warn(setup: RunSetup, local_ranks: int) -> None:
 
 def _recipe_warnings(config: TrainConfig, ranks: int, schedule: Schedule | None) -> list[str]:
     """Return warnings about numbers that follow from the configuration and the world size."""
-    found = [batch_warning(config, ranks)]
+    found = preset_warnings(config, ranks)
     if schedule is not None:
-        found.append(batch_norm_warning(schedule, config.model.batch_norm_momentum))
-    return [text for text in found if text is not None]
+        outdated = batch_norm_warning(schedule, config.model.batch_norm_momentum)
+        found += [outdated] if outdated else []
+    return found
 
 
 def _print_warnings(texts: Sequence[str]) -> None:

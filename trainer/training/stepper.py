@@ -19,7 +19,6 @@ from trainer.diagnostics.device import device_name, peak_flops
 from trainer.diagnostics.killed_rank import KilledRank
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.watchdog import Watchdog
-from trainer.errors import CheckpointError
 from trainer.leaves import in_use
 from trainer.model.flops import training_flops_per_image
 from trainer.model.initial_weights import load_initial_weights
@@ -70,6 +69,7 @@ class Stepper:
     ) -> None:
         config = setup.config
         self._plan, self._rank_data = setup.plan, rank_data
+        self._result_of = config.result_of
         self._totals, self._watchdog, self._folder = totals, watchdog, setup.folder
         self._killed = KilledRank(os.environ, communicator.rank)
         division = divide(config, setup.data_set.classes, communicator)
@@ -110,15 +110,12 @@ class Stepper:
     @property
     def weights(self) -> Mapping[str, tf.Variable | Array]:
         """Weights of the whole network by name, for rank 0 to export; if it is divided over ranks,
-        those of the newest checkpoint, with other tensors.
+        those of the checkpoint that the result is of, with other tensors.
         """
         weights = variables_by_name(self.model)
         if weights.keys() <= self.state.keys():
             return weights
-        checkpoint = self._folder.checkpoints.newest()
-        if checkpoint is None:
-            raise CheckpointError(f"{self._folder.path}: has no checkpoint to export")
-        return checkpoint.load()
+        return self._folder.find_checkpoint(self._result_of).load()
 
     def take(
         self,

@@ -54,12 +54,14 @@ class Validation:
         self.latest: Evaluation | None = None
         self.best: dict[str, float] | None = None
         """Step and first metric of the best evaluation of the run."""
+        self._scores: list[float] = []
         self.seconds = 0.0
         """Seconds from the start of the run to the end of the latest evaluation."""
 
     def restore(self, meta: Mapping[str, Any]) -> None:
         """Restore the latest and the best evaluation from a checkpoint; forget those after it."""
         self.best, evaluation = meta["best"], meta["evaluation"]
+        self._scores, self._evaluator.predictions = list(meta.get("scores", ())), None
         self._step, self.latest = -1, None
         if evaluation:
             self._step, self.latest = meta["step"], Evaluation.from_json(evaluation)
@@ -70,7 +72,29 @@ class Validation:
         one, and the best evaluation of the run.
         """
         evaluation = self.latest if self._step == step else None
-        return {"evaluation": evaluation.to_json() if evaluation else None, "best": self.best}
+        scores = {"scores": list(self._scores)} if self._setup.config.result_of == "best" else {}
+        evaluated = evaluation.to_json() if evaluation else None
+        return {"evaluation": evaluated, "best": self.best, **scores}
+
+    @property
+    def ended(self) -> str:
+        """Why the evaluations end the run, on all ranks alike; "" while it continues."""
+        return self._setup.config.ended(self._scores)
+
+    def is_due(self, epoch: int, step: int) -> bool:
+        """Return whether the weights after an epoch are still to be evaluated."""
+        every = self._setup.config.evaluation.every_epochs
+        lacking = self._rank_data.has_validation and self._step != step
+        return every > 0 and epoch % every == 0 and lacking
+
+    def end_epoch(self, epoch: int, step: int) -> bool:
+        """Evaluate if that is due after an epoch; return whether this ends the run."""
+        if not self.is_due(epoch, step):
+            return False
+        self.evaluate(step)
+        if self.ended:
+            self._reporter.ending(step, self.ended)
+        return bool(self.ended)
 
     @property
     def result(self) -> dict[str, Any]:
@@ -89,6 +113,7 @@ class Validation:
         with self._timer.phase("evaluation"):
             self.latest = self._run()
         self._step, self.seconds = step, self._timer.total
+        self._scores.append(self.latest.score)
         key = self._task.description.evaluation[0].key
         if self.best is None or self.latest.score >= self.best[key]:
             self.best = {"step": step, key: self.latest.score}
@@ -99,7 +124,7 @@ class Validation:
         if not self._rank_data.has_validation:
             return
         if self._evaluator.predictions is None:
-            # An attempt that was killed before it wrote them has evaluated the same weights.
+            # Other weights were evaluated since, or an attempt was killed before it wrote them.
             self._run()
         predictions, first = self._evaluator.predictions, self._rank_data.validation_share.start
         assert predictions is not None

@@ -233,6 +233,7 @@ def build_optimizer(
     variables: Sequence[tf.Variable],
     config: OptimizerConfig,
     total: Callable[[tf.Tensor], tf.Tensor] = tf.identity,
+    factor: Callable[[str], float] = lambda _: 1.0,
 ) -> Optimizer:
     """Return the optimizer that a configuration names, with a state of zeros.
 
@@ -240,11 +241,12 @@ def build_optimizer(
         variables: Variables to train.
         config: Kind, and everything else about it.
         total: See `Lars`; the other optimizers need no norms.
+        factor: See `parameters`.
 
     Raises:
         ConfigError: `rates` names no layer.
     """
-    return optimizer_of(parameters(variables, config.rates), config, total)
+    return optimizer_of(parameters(variables, config.rates, factor), config, total)
 
 
 def optimizer_of(
@@ -258,12 +260,17 @@ def optimizer_of(
     return OPTIMIZERS[config.kind](updated, config)
 
 
-def parameters(variables: Sequence[tf.Variable], rates: Sequence[str] = ()) -> list[Parameter]:
+def parameters(
+    variables: Sequence[tf.Variable],
+    rates: Sequence[str] = (),
+    factor: Callable[[str], float] = lambda _: 1.0,
+) -> list[Parameter]:
     """Return how each variable is updated.
 
     Args:
         variables: Variables to train.
         rates: See `OptimizerConfig.rates`.
+        factor: Another factor of the rate of a variable, by its name.
 
     Raises:
         ConfigError: A prefix begins no variable's name.
@@ -280,7 +287,7 @@ def parameters(variables: Sequence[tf.Variable], rates: Sequence[str] = ()) -> l
             ]
         )
     return [
-        Parameter(variable, name, is_kernel(variable), _factor(name, factors))
+        Parameter(variable, name, is_kernel(variable), _factor(name, factors) * factor(name))
         for variable, name in zip(variables, names, strict=True)
     ]
 

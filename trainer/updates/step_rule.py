@@ -13,6 +13,7 @@ from trainer.config import TrainConfig
 from trainer.distributed.communicator import Communicator
 from trainer.leaf import Exchanges
 from trainer.model.layers import moving_statistics
+from trainer.networks import layer_factor
 from trainer.updates.division import Division
 from trainer.updates.loss_scale import LossScale
 from trainer.updates.optimizer import Optimizer, build_optimizer
@@ -141,7 +142,8 @@ class Summed:
         """Updates the weights by what `_exchange` returns."""
 
     def _optimizer(self, context: StepContext, variables: Sequence[tf.Variable]) -> Optimizer:
-        return build_optimizer(variables, context.config.optimizer, self._division.total)
+        factor = layer_factor(context.config)
+        return build_optimizer(variables, context.config.optimizer, self._division.total, factor)
 
     @property
     def state(self) -> dict[str, tf.Variable]:

@@ -21,15 +21,15 @@ def test_a_run_has_the_batch_the_rate_and_the_hours_of_the_page(row, tmp_path, c
     images, options, batch, rate, nodes, hours = row
     training = int(images.replace(",", "")) * (1 - HELD_OUT)
     given = re.search(r'ARGS="([^"]*)"', options)
-    config = parse_train(["--preset", "imagenet-ndv2", *(given[1].split() if given else [])])
+    config = parse_train(["--preset", "images-224-node", *(given[1].split() if given else [])])
     ranks = GPUS * int(nodes)
     assert f"NODES={nodes}" in options
     assert int(batch.replace(",", "")) == config.batch_size * ranks
     assert float(rate) == pytest.approx(
         config.optimizer.learning_rate * config.batch_size * ranks / 256
     )
-    # The largest batch of a GPU, up to the preset's 256, with which an epoch has 8 steps.
-    fitting = [size for size in (8, 16, 32, 64, 128, 256) if size * ranks * 8 <= training]
+    # The largest batch of a GPU, up to the preset's 64, with which an epoch has 8 steps.
+    fitting = [size for size in (8, 16, 32, 64) if size * ranks * 8 <= training]
     assert config.batch_size == max(fitting, default=8)
     arguments = [
         "--pixels",
@@ -40,7 +40,8 @@ def test_a_run_has_the_batch_the_rate_and_the_hours_of_the_page(row, tmp_path, c
         str(max(training * 1.1e-4, 0.1)),
     ]
     page = str(tmp_path / "plan.html")
-    assert main(["plan", *arguments, "--nodes", nodes, "--page", page, "--json"]) == 0
+    words = ["plan", "--preset", "images-224-node", *arguments, "--nodes", nodes]
+    assert main([*words, "--page", page, "--json", "--", *(given[1].split() if given else [])]) == 0
     estimated = next(
         choice["hours"]
         for choice in json.loads(capsys.readouterr().out)["choices"]

@@ -9,10 +9,14 @@ import pytest
 from common.errors import ConfigError
 from infra import outputs
 from jobs.cli import main
+from jobs.commands.submit import SubmitOptions
 from jobs.errors import SpecError
+from jobs.spec import from_options
 from jobs.sweep.sweep import Sweep, read_sweep
+from jobs.sweep.trials import one_gpu, trial_options
 from tests.jobs.support import samples
 from tests.jobs.support.platform import platform
+from tests.jobs.support.tiny import TRAINED
 from trainer.presets import PRESETS, parse_train
 
 CONFIG = PRESETS["imagenet-ndv2"]
@@ -119,3 +123,65 @@ def test_a_sweep_is_printed_with_the_number_of_its_trials(monkeypatch, tmp_path,
     assert "--seed ${{search_space.seed}}" in said.out
     assert main([*sweep, "--kind", "check"]) == 2
     assert "a check has no options to vary" in capsys.readouterr().err
+
+
+SWEEP = ["sweep", "seed=1,2", "--kind", "smoke", "--submit"]
+
+
+def test_a_trial_is_named_by_its_values_and_has_an_equal_part_of_the_budget():
+    names = [trial.name_in("tune") for trial in TWO.all_trials]
+    assert [name.split("-")[1] for name in names] == [str(number) for number in range(1, 7)]
+    assert len(set(names)) == 6
+    assert TWO.all_trials[1].flags == (
+        *("--optimizer.learning-rate", "0.1", "--optimizer.momentum", "0.95"),
+    )
+    changed = read_sweep([RATES, "--optimizer.momentum=0.9,0.99"], CONFIG)
+    assert changed.all_trials[1].name_in("tune") != names[1]
+    assert changed.all_trials[0].name_in("tune") == names[0]
+    whole = SubmitOptions(name="tune", preset="images-224", budget=60.0)
+    part = trial_options(whole, names[0], 6)
+    assert (part.name, part.budget, part.no_follow) == (names[0], 10.0, True)
+    assert part.preset == "images-224"
+
+
+def test_trials_take_one_gpu_if_a_cluster_has_such_nodes():
+    stack = platform()
+    assert one_gpu(stack) is None
+    single = replace(stack.clusters["gpu"], gpus_per_node=1)
+    assert one_gpu(replace(stack, clusters={**stack.clusters, "single": single})) == "single"
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ([*SWEEP], "--name: is missing; the keys of all trials begin with it"),
+        ([*SWEEP[:-1], "--budget", "9"], "--budget: only the trials of --submit can keep it"),
+    ],
+)
+def test_what_trials_need_is_said(args, why, outputs, capsys):
+    assert main(args) == 2
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("outputs")
+def test_trials_are_submitted_once_as_runs_that_are_supervised(live, capsys, monkeypatch):
+    make = from_options.make_spec
+
+    def quick(*args):
+        spec = make(*args)
+        return replace(spec, command=TRAINED % {"run": spec.run})
+
+    monkeypatch.setattr(from_options, "make_spec", quick)
+    assert main([*SWEEP, "--name", "tune"]) == 0
+    said = capsys.readouterr().out
+    names = [trial.name_in("tune") for trial in read_sweep(SWEEP[1:2], CONFIG).all_trials]
+    jobs = {name: live.azure.resources.get(f"{live.workspace}/jobs/{name}-r1") for name in names}
+    assert all(jobs.values())
+    assert "2 trials" in said
+    assert f"compare {' '.join(names)}" in said
+    assert "supervise" in said
+    # Again, there is nothing left to submit.
+    assert main([*SWEEP, "--name", "tune", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["trials"]
+    assert [trial["trial"] for trial in listed] == names
+    assert live.azure.resources.get(f"{live.workspace}/jobs/{names[0]}-r2") is None

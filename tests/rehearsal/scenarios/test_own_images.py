@@ -66,9 +66,9 @@ def test_each_command_of_the_page_works_in_its_order(tmp_path):
         manifest = newcomer.clone / "data" / "photos" / "manifest.json"
         version = json.loads(manifest.read_text())["version"]
         typed = "".join(others).replace("photos:VERSION", f"photos:{version}")
-        assert typed.count("--batch-size 128") == 2
-        typed = typed.replace('ARGS="--batch-size 128"', f'ARGS="{TINY}"')
-        typed = typed.replace("-- --batch-size 128", "-- --batch-size 2")
+        assert typed.count("--batch-size 32") == 2
+        typed = typed.replace('ARGS="--batch-size 32"', f'ARGS="{TINY}"')
+        typed = typed.replace("-- --batch-size 32", "-- --batch-size 2")
         said = newcomer.run(typed, **NO_PASSPHRASE)
         for part in (
             f"photos:{version}",

@@ -108,6 +108,16 @@ def mend_network(picked, value):
         picked["model.network"] = TASKS[value("task")].suggestion.network
 
 
+def mend_options(picked, value):
+    """Save every best checkpoint where evaluations end a run, and freeze only stages that exist."""
+    if "early_stop.patience" in LEAVES and value("early_stop.patience"):
+        picked |= {"checkpoint.keep_best": True, "checkpoint.every_epochs": 1}
+        picked |= {"checkpoint.when_busy": "wait"}
+    staged = "depth" in NETWORKS[value("model.network")].options
+    if value("model.builder") is not None or not staged:
+        picked |= {"model.frozen_stages": 0, "optimizer.layer_decay": 1.0}
+
+
 PARALLEL = [leaf for leaf in ROWS if leaf.step_rule or leaf.division]
 """The leaves of which at most one is used."""
 
@@ -156,6 +166,7 @@ def configs(draw):
             picked["data.flip"] = False
             picked["task"] = task.name
     mend_network(picked, value)
+    mend_options(picked, value)
     smallest = NETWORKS[value("model.network")].smallest
     picked["model.image_size"] = max(value("model.image_size"), smallest)
     picked["data.shift_pixels"] = min(value("data.shift_pixels"), value("model.image_size") - 1)

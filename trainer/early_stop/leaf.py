@@ -1,0 +1,95 @@
+"""Options of early stopping, and when it ends a run. Standard library only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from common.annotations import Bounds
+from common.text import plural
+from trainer.leaf import Feature, Leaf
+
+
+@dataclass(frozen=True)
+class EarlyStopOptions:
+    """The end of a run whose evaluations no longer improve (Prechelt 1998, "Early Stopping - But
+    When?").
+    """
+
+    patience: Annotated[int, Bounds(at_least=0)] = 0
+    """Evaluations in a row without a better first metric, such as top-1, after which the run ends;
+    0 never ends it. Above 0, the result, the predictions and the export are those of the best
+    checkpoint, whether the run ends early or not; without effect on a run that evaluates only at
+    its end. With a schedule that decays to zero, a run may improve most near its end: give at least
+    a fifth of its epochs."""
+
+    least_gain: Annotated[float, Bounds(at_least=0, below=1)] = 0.0
+    """How much better than the best one before an evaluation must be to count, as a fraction of
+    1."""
+
+
+def waited(scores: Sequence[float], least_gain: float) -> int:
+    """Return how many of the last evaluations in a row were not better than the best before them.
+
+    Args:
+        scores: First metric of each evaluation, in order.
+        least_gain: See `EarlyStopOptions`.
+    """
+    best, since = float("-inf"), 0
+    for score in scores:
+        better = score > best + least_gain
+        best, since = (score, 0) if better else (best, since + 1)
+    return since
+
+
+def _ending(config: Any, scores: Sequence[float]) -> str:
+    options = config.of(EarlyStopOptions)
+    if waited(scores, options.least_gain) < options.patience:
+        return ""
+    return (
+        f"{plural(options.patience, 'evaluation')} in a row "
+        f"{'was' if options.patience == 1 else 'were'} not better than {max(scores):.2%};"
+        " its result is that of the best checkpoint"
+    )
+
+
+def _wanted(config: Any) -> bool:
+    # A run that only measures has neither images to evaluate nor evaluations.
+    evaluates = config.evaluation.every_epochs > 0 and config.data.source != "synthetic"
+    return bool(config.of(EarlyStopOptions).patience > 0 and evaluates)
+
+
+def _problems(config: Any) -> list[str]:
+    if not _wanted(config):
+        return []
+    checkpoint, problems = config.checkpoint, []
+    evaluations, saves = config.evaluation.every_epochs, checkpoint.every_epochs
+    if not saves or evaluations % saves:
+        problems.append(
+            f"--checkpoint.every-epochs: {saves} does not save after each evaluation, as"
+            f" --early-stop.patience needs; use {evaluations}"
+        )
+    if not checkpoint.keep_best:
+        problems.append("--checkpoint.keep-best: --early-stop.patience needs it")
+    if checkpoint.when_busy != "wait":
+        problems.append(
+            "--checkpoint.when-busy: with --early-stop.patience it must be wait, because the best"
+            " checkpoint must not be left out"
+        )
+    return problems
+
+
+LEAF: Final = Leaf(
+    key="early_stop",
+    options=EarlyStopOptions,
+    on_resume="changes the rest",
+    features=(
+        Feature(
+            "early stopping",
+            "--early-stop.patience above 0",
+            _wanted,
+            same_steps=True,
+        ),
+    ),
+    problems=_problems,
+    ending=_ending,
+)

@@ -1,0 +1,1 @@
+"""Initial weights from files of Keras 3."""

@@ -1,0 +1,82 @@
+"""Presets for own images at 224 pixels: ResNet50 from random weights or from a file of weights, on
+one GPU, on one node of 8, or on several nodes.
+
+Small data sets: Inception's crop (Szegedy et al. 2014) and mirrored images, label smoothing of 0.1
+(Szegedy et al. 2015), weight decay of 0.0001 (He et al. 2015), and an end by held-out images
+(Prechelt 1998). The rate of 0.1 per 256 images is that of He et al. 2015, with the linear rule and
+the warm-up of Goyal et al. 2017; fine-tuning begins with 0.01, momentum 0.9 and weight decay
+0.0001, the usual values by Li et al. 2020 ("Rethinking the Hyperparameters for Fine-tuning"), who
+show that the best rate depends on how similar the images are: vary it. Epochs, batches and patience
+are starting points that nothing was measured with.
+"""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from trainer.config import (
+    ComputeConfig,
+    DataConfig,
+    ExchangeConfig,
+    OptimizerConfig,
+    TrainConfig,
+)
+from trainer.early_stop.leaf import EarlyStopOptions
+from trainer.leaf import Expectation, Preset
+
+_UNKNOWN: Final = (
+    "depends on the images; neither published for this recipe nor measured by this project"
+)
+
+
+def _patience(evaluations: int) -> dict[str, Any]:
+    return {"early_stop": EarlyStopOptions(evaluations)}
+
+
+_SCRATCH: Final = TrainConfig(
+    preset="images-224",
+    batch_size=128,
+    epochs=120,
+    data=DataConfig(source="tfrecords", dir="data/images"),
+    optimizer=OptimizerConfig(learning_rate=0.1, warmup_epochs=5.0, nesterov=True),
+    compute=ComputeConfig(precision="mixed_float16", xla=True),
+    **_patience(30),
+)
+_FINETUNE: Final = replace(
+    _SCRATCH,
+    preset="images-224-finetune",
+    epochs=30,
+    optimizer=replace(_SCRATCH.optimizer, learning_rate=0.01, warmup_epochs=1.0),
+    **_patience(10),
+)
+
+
+def _preset(one: TrainConfig, machines: str, where: str) -> Preset:
+    """Return a preset for one GPU as one for other machines.
+
+    Args:
+        one: Configuration for one GPU.
+        machines: End of the name.
+        where: Words for the machines.
+    """
+    config = one
+    if machines:
+        # The name is checked against the choices of the field.
+        name: dict[str, Any] = {"preset": f"{one.preset}{machines}"}
+        exchange = ExchangeConfig(infiniband=machines == "-nodes")
+        config = replace(one, batch_size=64, exchange=exchange, **name)
+    start, needs = "random weights", tuple[str, ...]()
+    if one is _FINETUNE:
+        start, needs = "weights of others", ("--model.weights",)
+    return Preset(
+        config,
+        Expectation(f"own images at 224 pixels from {start}, on {where}", _UNKNOWN, needs=needs),
+    )
+
+
+_GPU, _NODE, _NODES = "one GPU", "one node of 8 GPUs", "several nodes"
+IMAGES_224: Final = _preset(_SCRATCH, "", _GPU)
+IMAGES_224_NODE: Final = _preset(_SCRATCH, "-node", _NODE)
+IMAGES_224_NODES: Final = _preset(_SCRATCH, "-nodes", _NODES)
+IMAGES_224_FINETUNE: Final = _preset(_FINETUNE, "", _GPU)
+IMAGES_224_FINETUNE_NODE: Final = _preset(_FINETUNE, "-node", _NODE)
+IMAGES_224_FINETUNE_NODES: Final = _preset(_FINETUNE, "-nodes", _NODES)
