@@ -9,7 +9,6 @@ from typing import Any, Final
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, utils
-
 from typing_extensions import override
 
 from rehearsal.control_plane.arm_path import ArmPath
@@ -119,8 +118,8 @@ class Secrets:
 
 @dataclass
 class Keys:
-    """The data plane of all vaults' keys on P-256, which are read, sign and verify. They are created
-    through Resource Manager, and are lost when this Azure stops.
+    """The data plane of all vaults' keys on P-256: read, sign, verify. Keys are created through
+    Resource Manager, and are lost when this Azure stops.
 
     https://learn.microsoft.com/rest/api/keyvault/keys/sign/sign
     """

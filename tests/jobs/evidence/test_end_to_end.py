@@ -1,4 +1,4 @@
-"""From a run of the trainer, through its statements and `register`, to `deploy --require-evidence`."""
+"""From a run of the trainer, over its statements and `register`, to `deploy --require-evidence`."""
 
 import subprocess
 
@@ -64,5 +64,5 @@ def test_a_run_is_deployed_as_it_was_stated_and_not_with_one_byte_edited(live, t
     content = bytearray(blob.download_blob().readall())
     content[len(content) // 2] ^= 1
     blob.upload_blob(bytes(content), overwrite=True)
-    with pytest.raises(UserError, match="saved_model.pb: has other bytes than in statement"):
+    with pytest.raises(UserError, match=r"saved_model\.pb: has other bytes than in statement"):
         deploy.run(options, live.outputs, as_json=False)

@@ -29,8 +29,8 @@ def azure(tmp_path_factory):
         group = GROUP
         azure.put(group, ARM, {"location": "westeurope"})
         holder = f"{group}/providers/{VAULT}/signers"
-        azure.put(holder, ARM, {"location": "westeurope", "properties": {
-            "sku": {"family": "A", "name": "standard"}, "tenantId": options.tenant_id}})  # fmt: skip
+        properties = {"sku": {"family": "A", "name": "standard"}, "tenantId": options.tenant_id}
+        azure.put(holder, ARM, {"location": "westeurope", "properties": properties})
         azure.put(f"{holder}/keys/runs", ARM, {"properties": {"kty": "EC", "curveName": "P-256"}})
         role = f"/subscriptions/x/providers/Microsoft.Authorization/roleDefinitions/{CRYPTO_USER}"
         assignment = f"{holder}/keys/runs/providers/Microsoft.Authorization/roleAssignments/one"
@@ -81,11 +81,11 @@ def test_a_key_of_the_vault_signs_and_its_public_half_verifies_offline(
 
 def test_an_identity_without_a_role_is_refused_before_the_first_step(azure, monkeypatch):
     address = sign_in(azure, monkeypatch, "11111111-0000-4000-8000-000000000000")
-    with pytest.raises(ConfigError, match="cannot be read .*not authorized"):
+    with pytest.raises(ConfigError, match=r"cannot be read .*not authorized"):
         vault.VaultKey(address)
 
 
 def test_a_key_that_is_not_there_is_refused(azure, monkeypatch):
     sign_in(azure, monkeypatch, HOLDER)
-    with pytest.raises(ConfigError, match="other cannot be read .*was not found"):
+    with pytest.raises(ConfigError, match=r"other cannot be read .*was not found"):
         vault.VaultKey(f"{azure.url}/keys/other")
