@@ -20,8 +20,7 @@ class EvidenceOptions:
     """PEM file of the private key, ed25519 or ECDSA on P-256, that signs the statements; None
     leaves them unsigned, which shows damage and mistakes, but no forgery."""
     vault_key: Annotated[
-        str | None,
-        Pattern(_VAULT_KEY, "an address such as https://VAULT.vault.azure.net/keys/NAME"),
+        str | None, Pattern(_VAULT_KEY, "like https://VAULT.vault.azure.net/keys/NAME")
     ] = None
     """Address of a key in Key Vault, EC on P-256, that signs them instead; the identity of the job
     must be allowed to read it and to sign."""
