@@ -190,7 +190,9 @@ def _described_names(layout: Layout, columns: Columns) -> list[str]:
 
 
 def _below(described: Any) -> Iterator[dict[str, Any]]:
-    """Yield a feature and those that it consists of: versions of `datasets` nest them differently."""
+    """Yield a feature and those that it consists of, which versions of `datasets` nest in several
+    ways.
+    """
     if isinstance(described, dict):
         yield described
         for part in described.values():

@@ -51,8 +51,9 @@ def table(objects, kind=LISTS, named=OLD, images=None):
 
 def lists(*boxes):
     """Objects of one row, of (bbox, category) each."""
-    return {"id": [*range(len(boxes))], "area": [50] * len(boxes),
-            "bbox": [box for box, _ in boxes], "category": [label for _, label in boxes]}  # fmt: skip
+    corners, labels = [box for box, _ in boxes], [label for _, label in boxes]
+    count = len(boxes)
+    return {"id": [*range(count)], "area": [50] * count, "bbox": corners, "category": labels}
 
 
 ONE, TWO = ([10, 20, 30, 15], 1), ([0, 0, 80, 60], 0)

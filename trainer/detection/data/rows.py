@@ -1,8 +1,8 @@
 """Boxes of rows as Hugging Face's data sets hold them: lists of `bbox` and `category`.
 
-With them may come `area` and `iscrowd` (or `is_crowd`). The forms of a `bbox`, in pixels: xywh, left
-and top corner with width and height, as COCO has it; corners, left, top, right and bottom. In the
-forms xywh-drop and corners-drop, boxes that do not fit their image are left out.
+With them may come `area` and `iscrowd` (or `is_crowd`). The forms of a `bbox`, in pixels: xywh,
+left and top corner with width and height, as COCO has it; corners, left, top, right and bottom. In
+the forms xywh-drop and corners-drop, boxes that do not fit their image are left out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
