@@ -85,7 +85,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults mutations diagram costs egress roles test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults mutations conformance diagram costs egress roles test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -238,6 +238,10 @@ faults: $(INFRA) $(AZURITE) ## Inject every fault into every request of the comm
 mutations: $(INFRA) ## Mutation-test the security rules: change every input of a stack, and print which rule catches it: STACK=dev
 	@$(INFRA_PYTHON) -m tests.infra.mutations.run $(if $(filter command line,$(origin STACK)),--stack $(STACK)) $(ARGS)
 
+conformance: $(INFRA) $(AZURITE) | $(UV) ## Ask programs that others wrote about requests, answers, stacks; writes docs/conformance.md: ARGS=NAME; needs Go and Node.js
+	@$(INFRA_PYTHON) -m conformance --json conformance/results.json $(ARGS)
+	@$(INFRA_PYTHON) -m conformance.page
+
 render: $(INFRA) ## List what a stack declares, without Azure: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
 
@@ -271,8 +275,8 @@ PLATFORM_TESTS = $(INFRA_PYTHON) -m pytest -o cache_dir=.pytest_cache/platform
 TRAINER_TESTS = $(TRAINER_PYTHON) -m pytest -o cache_dir=.pytest_cache/trainer
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, the jobs and the simulator of Azure
-	$(PLATFORM_TESTS) -n 2 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal tests/references $(ARGS) \
-	$(call again,$(PLATFORM_TESTS),tests/infra tests/jobs tests/rehearsal tests/references)
+	$(PLATFORM_TESTS) -n 2 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal tests/references tests/conformance $(ARGS) \
+	$(call again,$(PLATFORM_TESTS),tests/infra tests/jobs tests/rehearsal tests/references tests/conformance)
 
 test-trainer: $(TRAINER) $(SBOM) $(SERVING) $(VALIDATORS) ## Run the tests of the trainer and of the repository
 	$(TRAINER_TESTS) -n 2 --dist worksteal -m "not long" $(ARGS) \
@@ -317,7 +321,7 @@ types-trainer: $(TRAINER) ## Check types of the trainer
 	$(TRAINER_PYTHON) -m mypy
 
 types-platform: $(INFRA) ## Check types of the platform, jobs, rehearsals and images
-	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent common infra jobs rehearsal environments references tests/infra tests/jobs tests/rehearsal tests/references tests/images
+	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent common infra jobs rehearsal environments references conformance tests/infra tests/jobs tests/rehearsal tests/references tests/conformance tests/images
 
 lock: $(UV) ## Write locks/ from pyproject.toml; locked versions stay unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \

@@ -12,7 +12,7 @@ from tests import ROOT
 
 WORLDS = (
     *("common", "infra", "jobs", "trainer", "serving", "rehearsal", "environments", "benchmarks"),
-    "references",
+    *("references", "conformance"),
 )
 
 MAY_IMPORT = {
@@ -28,7 +28,8 @@ MAY_IMPORT = {
     },
     "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
 }
-"""By world, the worlds or modules of other worlds; benchmarks/ and references/ may import all."""
+"""By world, the worlds or modules of other worlds; benchmarks/, references/ and
+conformance/ may import all."""
 
 CONTRACT = "trainer.config"
 JOBS_TAKE_FROM_TRAINER = {

@@ -198,6 +198,7 @@ LEAVES = {
         ("trainer/evidence", "jobs/evidence", "benchmarks/training/evidence.py"),
         ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/__main__.py"),
     ),
+    "conformance": Leaf(r"conformance", ("conformance",)),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",
         ("trainer/profiler", "jobs/inspection"),

@@ -1,0 +1,32 @@
+"""The judges, a row each."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from common.program import load
+from conformance.installation import Source
+from conformance.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A program that others wrote, and how it is asked."""
+
+    judges: str
+    """What it judges: words for the table of the documents."""
+    source: Source
+    """How the program is got."""
+    run: str
+    """MODULE:FUNCTION that takes the folder in which the program is installed, and returns its
+    `Verdict`."""
+
+    def ask(self, workspace: Path) -> Verdict:
+        """Run the judge; its program is installed in `workspace`."""
+        function: Callable[[Path], Verdict] = load(self.run)
+        return function(workspace)
+
+
+JUDGES: Final[Mapping[str, Judge]] = {}
+"""By name, which is that of the folder in .tools/conformance/ as well."""

@@ -1,0 +1,52 @@
+"""Writes the tables of docs/conformance.md from results.json: `python -m conformance.page`."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from conformance.installation import ROOT
+from conformance.judges import JUDGES
+from conformance.verdict import Verdict
+
+RESULTS: Final = ROOT / "conformance" / "results.json"
+PAGE: Final = ROOT / "docs" / "conformance.md"
+TABLE: Final = re.compile(r"<!-- (conformance(?:: refused)?) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def filled(text: str, verdicts: Mapping[str, Verdict]) -> str:
+    """Return the page with its tables of these verdicts."""
+    tables = {"conformance": _table(verdicts), "conformance: refused": _refused(verdicts)}
+    return TABLE.sub(lambda found: f"<!-- {found[1]} -->\n{tables[found[1]]}\n<!-- end -->", text)
+
+
+def recorded() -> dict[str, Verdict]:
+    """Read results.json, in the order of the judges."""
+    data = json.loads(RESULTS.read_text())
+    return {name: Verdict.read(data[name]) for name in JUDGES if name in data}
+
+
+def _table(verdicts: Mapping[str, Verdict]) -> str:
+    lines = ["| judge | version | what it judges | judged | accepted | refused |"]
+    lines.append("|---|---|---|---|--:|--:|")
+    for name, one in verdicts.items():
+        cells = (one.judge, one.version, JUDGES[name].judges, one.judged)
+        lines.append(f"| {' | '.join(cells)} | {one.accepted} | {len(one.refused)} |")
+    return "\n".join(lines)
+
+
+def _refused(verdicts: Mapping[str, Verdict]) -> str:
+    rows = [
+        f"| `{name}` | {_cell(refusal.what)} | {_cell(refusal.reason)} |"
+        for name, one in verdicts.items()
+        for refusal in one.refused
+    ]
+    return "\n".join(["| judge | refused | why it stays |", "|---|---|---|", *rows])
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text(), recorded()))
