@@ -186,6 +186,11 @@ LEAVES = {
         ("trainer/mlflow",),
         ("trainer/leaves.py",),
     ),
+    "MLPerf": Leaf(
+        r"mlperf|MLLOG",
+        ("trainer/mlperf", "conformance/mlperf_log.py"),
+        ("trainer/leaves.py", "conformance/judges.py"),
+    ),
     "scheduled events": Leaf(
         r"scheduled.?events|EventOptions|EventObserver|events\.address",
         ("trainer/scheduled_events", "rehearsal/machine_learning/metadata.py"),
