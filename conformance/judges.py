@@ -30,5 +30,6 @@ class Judge:
 
 JUDGES: Final[Mapping[str, Judge]] = {
     "mlperf": Judge("the log of a training run", Python("mlperf"), "conformance.mlperf_log:judge"),
+    "scoring": Judge("the scoring server", Python("scoring"), "conformance.scoring:judge"),
 }
 """By name, which is that of the folder in .tools/conformance/ as well."""
