@@ -105,7 +105,8 @@ def _server(folder: Path) -> Iterator[str]:
             return False
 
     try:
-        wait_until(ready, READY_SECONDS, 0.5)
+        if not wait_until(ready, READY_SECONDS, 0.5):
+            raise ConformanceError(f"the server is not ready after {READY_SECONDS:.0f} s")
         yield address
     finally:
         os.killpg(process.pid, signal.SIGKILL)
