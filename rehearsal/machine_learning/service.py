@@ -124,7 +124,9 @@ class MachineLearning:
             port=free_port(),
             execution_id=execution_id,
             metadata=self.metadata.address(execution_id),
-            secret=own and self.identity.token(own.object_id, self.url, _TOKEN_SECONDS),
+            secret=None
+            if own is None
+            else self.identity.token(own.object_id, self.url, _TOKEN_SECONDS),
         )
 
 

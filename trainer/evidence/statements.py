@@ -200,7 +200,9 @@ class Chain:
     def signer(self) -> dict[str, str | None] | None:
         """The public half of the key that signs, as statements carry it; None without a key."""
         key = self._signer
-        return key and {"keyid": key.key_id, "public": key.public, "address": key.address}
+        if key is None:
+            return None
+        return {"keyid": key.key_id, "public": key.public, "address": key.address}
 
     @property
     def statements(self) -> Sequence[Statement]:
