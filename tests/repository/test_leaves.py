@@ -187,7 +187,8 @@ LEAVES = {
         ("trainer/leaves.py",),
     ),
     "MLPerf": Leaf(
-        r"mlperf|MLLOG",
+        # A prediction of steps names the benchmark as its source.
+        r"trainer[./]mlperf|Mlperf[A-Z]|mlperf_(log|observer)\b|mlperf\.log|MLLOG",
         ("trainer/mlperf", "conformance/mlperf_log.py"),
         ("trainer/leaves.py", "conformance/judges.py"),
     ),
