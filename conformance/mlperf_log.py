@@ -54,8 +54,8 @@ DAMAGED: Final[Mapping[str, Damage]] = {
     "no number of training images": _without("train_samples"),
     "no word about caches": _without("cache_clear"),
     "two numbers of held-out images": _twice("eval_samples", 7),
-    "a benchmark that does not exist": _changed("submission_benchmark", {"value": "alexnet"}),
-    "a division that does not exist": _changed("submission_division", {"value": "ajar"}),
+    "a status that does not exist": _changed("submission_status", {"value": "rumoured"}),
+    "a platform without a name": _changed("submission_platform", {"value": ""}),
     "a run without a status": _changed("run_stop", {"metadata": {}}),
     "an initialization that ends in the run": _late_init,
 }

@@ -7,7 +7,14 @@ from conformance.mlperf_log import DAMAGED
 LINES = [
     {"key": key, "value": 1, "metadata": {"status": "success"}}
     for key in (
-        *("submission_benchmark", "submission_division", "cache_clear", "init_start", "init_stop"),
+        *(
+            "submission_benchmark",
+            "submission_division",
+            "submission_status",
+            "cache_clear",
+            "init_start",
+            "init_stop",
+        ),
         *("run_start", "train_samples", "eval_samples", "eval_accuracy", "run_stop"),
     )
 ]

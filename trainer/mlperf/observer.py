@@ -45,7 +45,18 @@ class MlperfObserver(Observer):
         self._file: Path | None = None
         self._running = self._block = False
         self._epoch, self._first, self._stepped = 0, 1, _now()
-        self._point("cache_clear", value=False)
+        options = self._options
+        # First, because the division decides how the checker reads what follows.
+        self._points(
+            {
+                "submission_benchmark": BENCHMARK,
+                "submission_org": options.organization,
+                "submission_division": options.division,
+                "submission_status": options.status,
+                "submission_platform": options.platform,
+                "cache_clear": False,
+            }
+        )
         self._write("INTERVAL_START", "init_start")
 
     def begin(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
@@ -57,21 +68,15 @@ class MlperfObserver(Observer):
         self._folder.mkdir(parents=True, exist_ok=True)
         self._file = self._folder / f"attempt-{tags['trainer.attempt']}.log"
         self._file.unlink(missing_ok=True)
-        options = self._options
-        described = {
-            "submission_benchmark": BENCHMARK,
-            "submission_org": options.organization,
-            "submission_division": options.division,
-            "submission_status": options.status,
-            "submission_platform": options.platform,
-            "seed": self._config.seed,
-            "global_batch_size": parameters["global_batch"],
-            "gradient_accumulation_steps": self._config.optimizer.accumulation,
-            **self._optimizer(),
-            **self._samples(),
-        }
-        for key, value in described.items():
-            self._point(key, value=value)
+        self._points(
+            {
+                "seed": self._config.seed,
+                "global_batch_size": parameters["global_batch"],
+                "gradient_accumulation_steps": self._config.optimizer.accumulation,
+                **self._optimizer(),
+                **self._samples(),
+            }
+        )
 
     def add(self, event: str, step: int, values: Mapping[str, float]) -> None:
         """See `Observer`: an evaluation, which began when the steps before it had ended."""
@@ -84,7 +89,8 @@ class MlperfObserver(Observer):
         epoch = {"epoch_num": self._epoch}
         self._stop_block()
         self._write("INTERVAL_START", "eval_start", epoch, self._stepped)
-        self._point("eval_accuracy", epoch, values[self._config.metrics[0].key])
+        score = values[self._config.metrics[0].key]
+        self._write("POINT_IN_TIME", "eval_accuracy", epoch, value=score)
         self._stepped = _now()
         self._write("INTERVAL_END", "eval_stop", epoch, self._stepped)
 
@@ -147,10 +153,9 @@ class MlperfObserver(Observer):
             "eval_samples": splits["validation"].examples,
         }
 
-    def _point(
-        self, key: str, metadata: Mapping[str, Any] | None = None, value: Any = None
-    ) -> None:
-        self._write("POINT_IN_TIME", key, metadata, value=value)
+    def _points(self, values: Mapping[str, Any]) -> None:
+        for key, value in values.items():
+            self._write("POINT_IN_TIME", key, value=value)
 
     def _write(
         self,
