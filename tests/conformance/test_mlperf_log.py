@@ -9,7 +9,7 @@ LINES = [
     for key in (
         *(
             "submission_benchmark",
-            "submission_division",
+            "submission_platform",
             "submission_status",
             "cache_clear",
             "init_start",
