@@ -31,13 +31,14 @@ from typing import Any, Final
 
 import batching
 import detection
+import flask
 import numpy as np
 import openapi
 import segmentation
 import tensorflow as tf
 from azureml_inference_server_http.api.aml_request import AMLRequest, rawhttp
 from azureml_inference_server_http.api.aml_response import AMLResponse
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from trainer.data.pixels import treatment
 
@@ -184,12 +185,23 @@ def _serve_document() -> None:
     """
     routes = sys.modules.get("azureml_inference_server_http.server.routes")
     if routes is not None:
+        routes.main_blueprint.after_app_request(_name_methods)
         routes.main_blueprint.add_url_rule(
             "/openapi.json",
             view_func=lambda: AMLResponse(_model and _model.document, 200, json_str=True),
             endpoint="openapi",
             methods=["GET"],
         )
+
+
+def _name_methods(response: Any) -> Any:
+    """Name the methods of a path in a refusal of another one, as RFC 9110 (15.5.6) asks; the
+    server's own refusal leaves them out.
+    """
+    refusal = flask.request.routing_exception
+    if isinstance(refusal, MethodNotAllowed):
+        response.headers["Allow"] = ", ".join(sorted(refusal.valid_methods or ()))
+    return response
 
 
 @rawhttp  # type: ignore[untyped-decorator] # the server is in another environment

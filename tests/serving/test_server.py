@@ -210,7 +210,10 @@ def test_a_large_body_without_a_length_is_refused(server):
     [("PUT", "/score", 405), ("DELETE", "/score", 405), ("POST", "/", 405), ("GET", "/x", 404)],
 )
 def test_other_methods_and_paths_are_refused(server, method, path, status):
-    assert ask(server.port, b"", method=method, path=path).status == status
+    answer = ask(server.port, b"", method=method, path=path)
+    assert answer.status == status
+    if status == 405:
+        assert "GET" in answer.headers["Allow"]
 
 
 def test_clients_that_stop_in_the_middle_keep_nobody_waiting(server, digits):
