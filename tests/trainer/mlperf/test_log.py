@@ -1,4 +1,4 @@
-"""The log in the form of MLPerf; MLCommons' own checker judges that of a run in conformance/."""
+"""The log in the form of MLPerf."""
 
 import json
 from dataclasses import replace
