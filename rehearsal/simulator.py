@@ -33,7 +33,7 @@ from rehearsal.resources.computes import COMPUTE, is_low_priority
 from rehearsal.resources.quotas import cores
 from rehearsal.resources.roles import Roles, Workers
 from rehearsal.resources.storage import ACCOUNT
-from rehearsal.resources.vaults import Secrets
+from rehearsal.resources.vaults import Keys, Secrets
 from rehearsal.serving.endpoints import (
     ADDRESS,
     DEPLOYMENT,
@@ -174,7 +174,11 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
                 "/secrets/": Secrets(self.resources).respond,
                 "/subscriptions": manager,
             },
-            public={"/discovery": machine_learning.discover},
+            public={
+                "/discovery": machine_learning.discover,
+                "/keys/": Keys(self.resources, self.identity, self.url, may=roles.has_one).respond,
+                "/msi/": self.identity.managed,
+            },
         )
         self._blob_gateway = BlobGateway(
             self.azurite,

@@ -2,6 +2,12 @@
 
 from typing import Any
 
+import openapi
+
+_BOX = {"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4}
+RESULT = openapi.record({"objects": openapi.classes("score", {"box": _BOX})})
+"""Schema of the answer for an image."""
+
 
 def answers(values: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the objects in each image, the highest score first: class, score and box, which is

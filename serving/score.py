@@ -9,8 +9,8 @@ module that decides how a file becomes pixels. A request is `POST /score` with
                   TensorFlow Serving takes it
 
 Whatever is wrong with a request is answered with a 4xx and a sentence, and one that waits too long
-with 503. `GET /score` is a page to try the model with. The server itself answers `GET /` once
-`init` has returned.
+with 503. `GET /score` is a page to try the model with, and `GET /openapi.json` describes all of
+this for programs. The server itself answers `GET /` once `init` has returned.
 
 Environment variables: AZUREML_MODEL_DIR is the folder of the export, or one that contains it.
 SCORE_MODEL_NAME and SCORE_MODEL_VERSION replace the run and the step in the headers of an answer.
@@ -22,6 +22,7 @@ import base64
 import html
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -30,12 +31,14 @@ from typing import Any, Final
 
 import batching
 import detection
+import flask
 import numpy as np
+import openapi
 import segmentation
 import tensorflow as tf
 from azureml_inference_server_http.api.aml_request import AMLRequest, rawhttp
 from azureml_inference_server_http.api.aml_response import AMLResponse
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from trainer.data.pixels import treatment
 
@@ -88,6 +91,8 @@ class Model:
     """Headers of every answer: the model's name and version."""
     page: str
     """The page of `GET /score`."""
+    document: openapi.Schema
+    """The document of `GET /openapi.json`."""
     levels: treatment.Levels | None = None
     """Values that became 0 and 255 in images of more than 8 bits that the model was trained on."""
 
@@ -149,10 +154,54 @@ def init() -> None:
         batching.Batcher(values, LIMITS) if LIMITS.wait else None,
         {"X-Model-Name": name, "X-Model-Version": version},
         page.replace("MODEL", html.escape(f"{name}, version {version}")),
+        _document(name, version, signature.structured_outputs),
         treatment.Levels(*facts["levels"]) if facts.get("levels") else None,
     )
     answer(values, Question([PIXEL], ["pixel"], "image"))
+    _serve_document()
     print(f"ready: {name}, version {version}, from {file.parent}")
+
+
+def _document(name: str, version: str, outputs: Mapping[str, Any]) -> openapi.Schema:
+    """Describe the server with a model of these outputs."""
+    known = {
+        key: (output.dtype.as_numpy_dtype(0).dtype.kind if output.dtype != tf.string else "S",
+              output.shape.rank)
+        for key, output in outputs.items()
+    }  # fmt: skip
+    return openapi.document(
+        name,
+        version,
+        next(result for output, (_, result) in ANSWERS.items() if output in outputs),
+        known,
+        openapi.Limits(MAX_IMAGES, MAX_MB, MAX_PIXELS),
+        base64.b64encode(PIXEL).decode(),
+    )
+
+
+def _serve_document() -> None:
+    """Let the server answer `GET /openapi.json`, which loads this script before it knows its
+    routes. Without the server, as in a test, nothing is answered.
+    """
+    routes = sys.modules.get("azureml_inference_server_http.server.routes")
+    if routes is not None:
+        routes.main_blueprint.after_app_request(_name_methods)
+        routes.main_blueprint.add_url_rule(
+            "/openapi.json",
+            view_func=lambda: AMLResponse(_model and _model.document, 200, json_str=True),
+            endpoint="openapi",
+            methods=["GET"],
+        )
+
+
+def _name_methods(response: Any) -> Any:
+    """Name the methods of a path in a refusal of another one, as RFC 9110 (15.5.6) asks; the
+    server's own refusal leaves them out.
+    """
+    refusal = flask.request.routing_exception
+    if isinstance(refusal, MethodNotAllowed):
+        response.headers["Allow"] = ", ".join(sorted(refusal.valid_methods or ()))
+    return response
 
 
 @rawhttp  # type: ignore[untyped-decorator] # the server is in another environment
@@ -270,7 +319,7 @@ def answer(classify: Classify, question: Question) -> dict[str, Any]:
         return {"outputs": {name: value.tolist() for name, value in values.items()}}
     if question.form == "predictions":
         return {"predictions": [row_of(values, row) for row in range(len(question.images))]}
-    results = next(read(values) for output, read in ANSWERS.items() if output in values)
+    results = next(read(values) for output, (read, _) in ANSWERS.items() if output in values)
     if question.form == "image":
         return results[0]
     named = zip(question.names, results, strict=True)
@@ -301,12 +350,14 @@ def classified(values: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-ANSWERS: Final[Mapping[str, Callable[[dict[str, Any]], list[dict[str, Any]]]]] = {
-    "probabilities": classified,
-    "shares": segmentation.answers,
-    "boxes": detection.answers,
+Read = Callable[[dict[str, Any]], list[dict[str, Any]]]
+ANSWERS: Final[Mapping[str, tuple[Read, openapi.Schema]]] = {
+    "probabilities": (classified, openapi.record({"classes": openapi.classes("probability")})),
+    "shares": (segmentation.answers, segmentation.RESULT),
+    "boxes": (detection.answers, detection.RESULT),
 }
-"""What reads the outputs of a model of each task, by the output that only its models have."""
+"""By the output that only models of a task have: what reads the outputs of such a model, and the
+schema of what it returns for an image."""
 
 
 def decodes(classify: Classify, image: bytes) -> bool:

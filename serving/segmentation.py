@@ -3,7 +3,16 @@
 import base64
 from typing import Any
 
+import openapi
 import tensorflow as tf
+
+RESULT = openapi.record(
+    {
+        "classes": openapi.classes("share"),
+        "mask": {"type": "string", "contentEncoding": "base64"},
+    }
+)
+"""Schema of the answer for an image."""
 
 
 def answers(values: dict[str, Any]) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "profiler",
     "scheduled_events",
     "mlflow",
+    "mlperf",
     "parquet",
     "float16",
     "onnx",

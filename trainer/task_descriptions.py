@@ -45,6 +45,24 @@ class Answers:
 
 
 @dataclass(frozen=True)
+class RowTarget:
+    """How a row of a table holds, in one column, what a record holds besides its image."""
+
+    feature: str
+    """Key of the feature in records, of `TaskDescription.features`."""
+    fields: frozenset[str]
+    """Fields that the column has: it is a struct of lists, or a list of structs."""
+    classes: str
+    """The field of them with labels."""
+    forms: tuple[str, ...]
+    """Ways to read a row, the default first."""
+    pack: str
+    """MODULE:FUNCTION from the column's value in a row, as plain Python, the encoded image, the
+    form, and the number of classes to the feature and the label of the image; raises RejectedError
+    for a row that cannot be used."""
+
+
+@dataclass(frozen=True)
 class Suggestion:
     """The runs with which a newcomer can begin."""
 
@@ -104,6 +122,8 @@ class TaskDescription:
     """What a record holds besides image and label: keys of byte features, each with MODULE:FUNCTION
     that returns what is wrong with a value, or None, given it, the width and height of the image
     and the number of classes. Empty if the label is the target."""
+    rows: RowTarget | None = None
+    """How tables hold its targets; None if they do not."""
     prepare: str = "prepare folder"
     """Command that writes its data sets."""
 

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import jwt
@@ -70,6 +71,19 @@ class Identity:
         """Return the object ids of a member's groups, in lower case."""
         with self._lock:
             return frozenset(self._groups.get(member.lower(), ()))
+
+    def managed(self, request: Request) -> Response:
+        """Respond to a job's request for a token of its managed identity: its secret is a token.
+
+        Raises:
+            AzureError: the secret is not one of this Azure.
+        """
+        secret = {"authorization": f"Bearer {request.headers.get('secret', '')}"}
+        client = self.claims(replace(request, headers=secret))["appid"]
+        resource = request.query.get("resource", "").rstrip("/")
+        token, expiry = self.token(client, resource), int(time.time()) + self.token_seconds
+        body = {"access_token": token, "expires_on": str(expiry), "token_type": "Bearer"}
+        return Response(body={**body, "resource": resource})
 
     def respond(self, request: Request) -> Response | None:
         """Respond to a request for a token or for token metadata; None for any other request."""

@@ -15,7 +15,9 @@ class AccessDeniedError(AzureError):
 
 
 @dataclass(frozen=True)
-class _Principal:
+class Principal:
+    """Who a job acts as."""
+
     name: str
     object_id: str
 
@@ -43,7 +45,7 @@ def require_access(
     """
     if not roles.required:
         return
-    principal = _principal(resources, spec)
+    principal = principal_of(resources, spec)
     if principal is not None:
         below = f"{path.path}/"
         if roles.allow(principal.object_id, path.account, path.container, access, below):
@@ -62,14 +64,14 @@ def require_access(
     )
 
 
-def _principal(resources: ResourceManager, spec: JobSpec) -> _Principal | None:
+def principal_of(resources: ResourceManager, spec: JobSpec) -> Principal | None:
     """Return the submitter if the job says so, otherwise an identity of its cluster."""
     if spec.as_submitter:
-        return _Principal(spec.submitter, spec.submitter)
+        return Principal(spec.submitter, spec.submitter)
     cluster = resources.get(spec.cluster) or {}
     client_id = (spec.identity or "").lower()
     for identifier in (cluster.get("identity") or {}).get("userAssignedIdentities") or {}:
         identity = resources.get(identifier)
         if identity is not None and client_id in {"", identity["properties"]["clientId"].lower()}:
-            return _Principal(identity["name"], identity["properties"]["principalId"])
+            return Principal(identity["name"], identity["properties"]["principalId"])
     return None

@@ -127,6 +127,8 @@ class RunContext:
     """Unique name of this execution of the job."""
     metadata: str
     """Address of the metadata services of its nodes, to which the number of a node is added."""
+    secret: str | None = None
+    """Secret with which the job asks for tokens of its managed identity; None if it has none."""
 
 
 def run_variables(spec: JobSpec, context: RunContext) -> dict[str, str]:
@@ -163,6 +165,8 @@ def run_variables(spec: JobSpec, context: RunContext) -> dict[str, str]:
     }
     if spec.identity is not None:
         variables["DEFAULT_IDENTITY_CLIENT_ID"] = spec.identity
+    if context.secret is not None:
+        variables |= {"MSI_ENDPOINT": f"{context.url}/msi/token", "MSI_SECRET": context.secret}
     return variables
 
 

@@ -16,6 +16,7 @@ from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.lifetime import Reaper
 from rehearsal.machine_learning.container import ContainerProcesses, JobImage
 from rehearsal.machine_learning.execution import JobExecution
+from rehearsal.machine_learning.job_access import principal_of
 from rehearsal.machine_learning.job_spec import JOB, JobSpec, RunContext
 from rehearsal.machine_learning.jobs import CommandJob
 from rehearsal.machine_learning.metadata import Metadata
@@ -113,6 +114,7 @@ class MachineLearning:
 
     def _context(self, spec: JobSpec, execution_id: str) -> RunContext:
         workspace = self.resources.get(spec.workspace) or {"properties": {}}
+        own = None if spec.as_submitter else principal_of(self.resources, spec)
         return RunContext(
             url=self.url,
             trusted=self.trusted,
@@ -122,6 +124,9 @@ class MachineLearning:
             port=free_port(),
             execution_id=execution_id,
             metadata=self.metadata.address(execution_id),
+            secret=None
+            if own is None
+            else self.identity.token(own.object_id, self.url, _TOKEN_SECONDS),
         )
 
 

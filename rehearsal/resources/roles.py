@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -25,13 +26,10 @@ ASSIGNMENT: Final = "Microsoft.Authorization/roleAssignments"
 DEFINITION: Final = "Microsoft.Authorization/roleDefinitions"
 CONTRIBUTOR: Final = "b24988ac-6180-42a0-ab88-20f7382dd24c"
 ROLE_ADMINISTRATOR: Final = "f58310d9-a9f6-439a-9e8d-f62e7b41a168"
-_SUBMITTERS: Final = (
-    CONTRIBUTOR,
-    "8e3af657-a8ff-443c-a75c-2fe8c4bcb635",
-    "f6c7c914-8db3-469d-8ca1-694a8f32e121",
-)
+_OWNER: Final = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
+_SUBMITTERS: Final = frozenset({CONTRIBUTOR, _OWNER, "f6c7c914-8db3-469d-8ca1-694a8f32e121"})
 """Contributor, Owner and AzureML Data Scientist, which may submit jobs and register assets."""
-_APPROVERS: Final = (CONTRIBUTOR, _SUBMITTERS[1], "b556d68e-0be0-4f35-a333-ad7ee1ce17ea")
+_APPROVERS: Final = frozenset({CONTRIBUTOR, _OWNER, "b556d68e-0be0-4f35-a333-ad7ee1ce17ea"})
 """Contributor, Owner and Azure AI Enterprise Network Connection Approver."""
 _WORK: Final = re.compile(
     r"(?P<workspace>/.+/providers/microsoft\.machinelearningservices/workspaces/[^/]+)"
@@ -105,10 +103,14 @@ class Roles:
 
     def may_approve(self, principal: str, resource: str) -> bool:
         """Check whether a principal may approve private endpoints to a resource."""
+        return self.has_one(principal, resource, _APPROVERS)
+
+    def has_one(self, principal: str, resource: str, wanted: AbstractSet[str]) -> bool:
+        """Check whether a principal has one of some roles, by GUID, on a resource."""
         members = {principal.lower()} | self.identity.groups(principal)
         return not self.required or any(
             one.principal in members
-            and one.role in _APPROVERS
+            and one.role in wanted
             and f"{resource.lower()}/".startswith(f"{one.scope}/")
             for one in self._effective()
         )
@@ -122,15 +124,8 @@ class Roles:
             workspace: Id of the workspace.
             kind: Collection of what it would change, such as jobs.
         """
-        members = {principal.lower()} | self.identity.groups(principal)
         action = f"Microsoft.MachineLearningServices/workspaces/{kind}/write"
-        allowing = {*_SUBMITTERS, *self._defined(action)}
-        if self.required and not any(
-            one.principal in members
-            and one.role in allowing
-            and f"{workspace.lower()}/".startswith(f"{one.scope}/")
-            for one in self._effective()
-        ):
+        if not self.has_one(principal, workspace, {*_SUBMITTERS, *self._defined(action)}):
             raise _unauthorized(principal, action, workspace)
 
     def _defined(self, action: str) -> Iterator[str]:

@@ -215,6 +215,12 @@ LEAVES = {
         ("trainer/mlflow",),
         ("trainer/leaves.py",),
     ),
+    "MLPerf": Leaf(
+        # A prediction of steps names the benchmark as its source.
+        r"trainer[./]mlperf|Mlperf[A-Z]|mlperf_(log|observer)\b|mlperf\.log|MLLOG",
+        ("trainer/mlperf",),
+        ("trainer/leaves.py",),
+    ),
     "scheduled events": Leaf(
         r"scheduled.?events|EventOptions|EventObserver|events\.address",
         ("trainer/scheduled_events", "rehearsal/machine_learning/metadata.py"),

@@ -11,6 +11,7 @@ import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
+import jsonschema
 import pytest
 from PIL import Image
 
@@ -74,6 +75,20 @@ def test_the_column_form_and_named_inputs_are_answered_as_tensorflow_serving_doe
     assert columns["outputs"].keys() == {"class_ids", "class_names", "probabilities"}
     for key, values in columns["outputs"].items():
         assert values == [row[key] for row in rows["predictions"]]
+
+
+def test_its_document_describes_what_it_answers(server, digits):
+    document = ask(server.port, None, method="GET", path="/openapi.json")
+    assert (document.status, document.data["openapi"]) == (200, "3.1.0")
+    answered = document.data["paths"]["/score"]["post"]["responses"]["200"]
+    schema = answered["content"]["application/json"]["schema"]
+    check = jsonschema.Draft202012Validator({**schema, "components": document.data["components"]})
+    image = next(iter(digits.images.values()))
+    columns = json.dumps({"inputs": [{"b64": base64.b64encode(image).decode()}]}).encode()
+    for body, kind in ((image, None), multipart({"a": image}), (instances([image]), JSON),
+                       (columns, JSON)):  # fmt: skip
+        check.validate(ask(server.port, body, kind).data)
+    assert not check.is_valid({"classes": [{"class_id": "x"}]})
 
 
 def test_answered_probes_are_not_logged_and_everything_else_is(server):
@@ -195,7 +210,10 @@ def test_a_large_body_without_a_length_is_refused(server):
     [("PUT", "/score", 405), ("DELETE", "/score", 405), ("POST", "/", 405), ("GET", "/x", 404)],
 )
 def test_other_methods_and_paths_are_refused(server, method, path, status):
-    assert ask(server.port, b"", method=method, path=path).status == status
+    answer = ask(server.port, b"", method=method, path=path)
+    assert answer.status == status
+    if status == 405:
+        assert "GET" in answer.headers["Allow"]
 
 
 def test_clients_that_stop_in_the_middle_keep_nobody_waiting(server, digits):

@@ -325,9 +325,10 @@ def check_trainable(
         DataError: A split has no images, or all training images are of one class.
         ConfigError: The network has another number of classes.
     """
-    if task.features and manifest.format:
+    target = manifest.columns.get("target")
+    if task.features and manifest.format and target not in task.features:
         raise DataError(
-            f"{source}: files of the format {manifest.format} are read for classification only;"
+            f"{source}: its files of the format {manifest.format} hold labels, and no other target;"
             f" write a data set for {task.name} with `python -m trainer {task.prepare}`"
         )
     for split in ("train", "validation"):

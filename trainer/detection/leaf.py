@@ -11,6 +11,7 @@ from trainer.task_descriptions import (
     EmbeddedDataSet,
     Metric,
     Network,
+    RowTarget,
     Suggestion,
     TaskDescription,
 )
@@ -77,6 +78,13 @@ DETECTION: Final = TaskDescription(
     embedded=EmbeddedDataSet("shapes", "trainer.detection.data.shapes:prepare_shapes", 1600),
     suggestion=Suggestion("shapes", "fcos-small", images="objects"),
     features={BOXES: "trainer.detection.boxes:stored_boxes_fault"},
+    rows=RowTarget(
+        BOXES,
+        frozenset({"bbox", "category"}),
+        "category",
+        ("xywh", "corners", "xywh-drop", "corners-drop"),
+        "trainer.detection.data.rows:packed",
+    ),
     prepare="prepare detection",
 )
 

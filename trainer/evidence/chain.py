@@ -1,10 +1,13 @@
 """Whether the statements of a run hold together. Standard library only."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from common.errors import ConfigError
 from trainer.checkpoints.names import key_of
+from trainer.evidence.signing import PublicKey
 from trainer.evidence.statements import (
     CHECKPOINTS,
     FOLDER,
@@ -120,11 +123,30 @@ def _check_signatures(found: Verified, key: Verifier | None) -> None:
         return
     for one in unsigned if signers else ():
         found.add("broken", f"{FOLDER}/{one.file}", "is not signed, although others are")
+    carried = _carried_keys(found) if signers else {}
+    for one in found.statements if carried else ():
+        for name in (name for name, _ in one.signatures if name in carried):
+            _check_signature(found, f"{FOLDER}/{one.file}", one, carried[name])
+    for name in sorted(signers):
+        checked = any(known.startswith(name) for known in carried)
+        text = "is carried by the statements themselves" if checked else "was not checked"
+        found.add("note", FOLDER, f"the key {name} that signed {text}; give --key to check it")
     if signers:
-        names = ", ".join(sorted(signers))
-        found.add("note", FOLDER, f"signatures of key {names} were not checked; give --key")
-    elif unsigned:
+        return
+    if unsigned:
         found.add("note", FOLDER, "unsigned: they show damage and mistakes, but no forgery")
+
+
+def _carried_keys(found: Verified) -> dict[str, Verifier]:
+    """Return the public keys that the statements carry, by identity; none that cannot be used, and
+    none without the package cryptography.
+    """
+    keys = dict[str, Verifier]()
+    for one in found.of("start"):
+        with suppress(ConfigError, TypeError, KeyError, AttributeError):
+            key = PublicKey(one.predicate["signer"]["public"].encode(), "signer")
+            keys[key.key_id] = key
+    return keys
 
 
 def _check_signature(found: Verified, link: str, one: Statement, key: Verifier) -> None:

@@ -1,10 +1,13 @@
 """Options of the statements that a run writes about itself. Standard library only."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from common.annotations import Pattern
 from common.program import Command
 from trainer.leaf import Leaf
+
+_VAULT_KEY: Final = r"https://[^/]+/keys/[0-9A-Za-z-]+(/[0-9a-f]+)?"
 
 
 @dataclass(frozen=True)
@@ -16,12 +19,21 @@ class EvidenceOptions:
     key: str | None = None
     """PEM file of the private key, ed25519 or ECDSA on P-256, that signs the statements; None
     leaves them unsigned, which shows damage and mistakes, but no forgery."""
+    vault_key: Annotated[
+        str | None, Pattern(_VAULT_KEY, "like https://VAULT.vault.azure.net/keys/NAME")
+    ] = None
+    """Address of a key in Key Vault, EC on P-256, that signs them instead; the identity of the job
+    must be allowed to read it and to sign."""
 
 
 def _problems(config: Any) -> list[str]:
     options = config.of(EvidenceOptions)
-    if options.key is not None and not options.chain:
-        return ["--evidence.key: there is nothing to sign with --evidence.chain False"]
+    given = {"--evidence.key": options.key, "--evidence.vault-key": options.vault_key}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) == 2:
+        return ["--evidence.vault-key: give it or --evidence.key, as one key signs"]
+    if named and not options.chain:
+        return [f"{named[0]}: there is nothing to sign with --evidence.chain False"]
     return []
 
 

@@ -136,6 +136,7 @@ class EvidenceObserver(Observer):
                 **made,
                 "environment": started["environment"],
                 "job": materials.job_facts(),
+                "signer": self._chain.signer,
             },
         )
 
@@ -272,8 +273,13 @@ def _now() -> str:
 
 
 def _signer(options: EvidenceOptions) -> Any:
-    if options.key is None:
-        return None
-    from trainer.evidence.signing import FileKey  # noqa: PLC0415 needs an optional group
+    # Each needs packages of an optional group.
+    if options.vault_key is not None:
+        from trainer.evidence.vault import VaultKey  # noqa: PLC0415
 
-    return FileKey(Path(options.key))
+        return VaultKey(options.vault_key)
+    if options.key is not None:
+        from trainer.evidence.signing import FileKey  # noqa: PLC0415
+
+        return FileKey(Path(options.key))
+    return None

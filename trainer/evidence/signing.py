@@ -25,7 +25,8 @@ class FileKey:
     def __init__(self, path: Path) -> None:
         key = _load(path, "--evidence.key", private=True)
         self._sign, public = _signing(key), key.public_key()
-        self.key_id = key_id(public)
+        self.key_id, self.public = key_id(public), pem(public)
+        self.address: str | None = None
 
     def sign(self, message: bytes) -> bytes:
         """Return the signature of a message; of ECDSA in DER, over SHA-256."""
@@ -33,17 +34,18 @@ class FileKey:
 
 
 class PublicKey:
-    """A public key in a PEM file.
+    """A public key.
 
     Args:
-        path: The file.
+        source: PEM file, or its content.
+        name: What it is called in errors.
 
     Raises:
         ConfigError: It cannot be read, is not such a key, or cryptography is not installed.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._key = _load(path, "--key", private=False)
+    def __init__(self, source: Path | bytes, name: str = "--key") -> None:
+        self._key = _load(source, name, private=False)
         self.key_id = key_id(self._key)
 
     def has_signed(self, message: bytes, signature: bytes) -> bool:
@@ -72,7 +74,17 @@ def key_id(public: Any) -> str:
     return hashlib.sha256(der).hexdigest()
 
 
-def _load(path: Path, option: str, *, private: bool) -> Any:
+def pem(public: Any) -> str:
+    """Return a public key as PEM."""
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 optional group
+        Encoding,
+        PublicFormat,
+    )
+
+    return str(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode())
+
+
+def _load(source: Path | bytes, option: str, *, private: bool) -> Any:
     try:
         from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 optional group
         from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
@@ -82,15 +94,16 @@ def _load(path: Path, option: str, *, private: bool) -> Any:
             [f"{option}: the package cryptography is not installed; run: pip install cryptography"]
         ) from error
     half = "private" if private else "public"
+    where = f"{source} is not the PEM file" if isinstance(source, Path) else "it is not the PEM"
     try:
-        text = path.read_bytes()
+        text = source.read_bytes() if isinstance(source, Path) else source
         if private:
             key: Any = serialization.load_pem_private_key(text, None)
         else:
             key = serialization.load_pem_public_key(text)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ConfigError(
-            [f"{option}: {path} is not the PEM file of a {half} key without password ({error})"]
+            [f"{option}: {where} of a {half} key without password ({error})"]
         ) from error
     kinds = (
         (ed25519.Ed25519PrivateKey, ec.EllipticCurvePrivateKey)
@@ -98,7 +111,7 @@ def _load(path: Path, option: str, *, private: bool) -> Any:
         else (ed25519.Ed25519PublicKey, ec.EllipticCurvePublicKey)
     )
     if not isinstance(key, kinds) or getattr(key, "key_size", 256) != 256:
-        raise ConfigError([f"{option}: {path} must hold a {half} key of {_FORMS}"])
+        raise ConfigError([f"{option}: it must hold a {half} key of {_FORMS}"])
     return key
 
 

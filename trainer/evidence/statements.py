@@ -37,6 +37,10 @@ class Signer(Protocol):
 
     key_id: str
     """SHA-256 of the public key (DER of its SubjectPublicKeyInfo), in hexadecimal."""
+    public: str
+    """The public key, in PEM."""
+    address: str | None
+    """Address of the key in Key Vault, with its version; None of a key in a file."""
 
     def sign(self, message: bytes) -> bytes:
         """Return the signature of a message."""
@@ -191,6 +195,14 @@ class Chain:
         self._stated: list[Statement] = []
         self._last: tuple[int, str] | None = None
         self._read()
+
+    @property
+    def signer(self) -> dict[str, str | None] | None:
+        """The public half of the key that signs, as statements carry it; None without a key."""
+        key = self._signer
+        if key is None:
+            return None
+        return {"keyid": key.key_id, "public": key.public, "address": key.address}
 
     @property
     def statements(self) -> Sequence[Statement]:

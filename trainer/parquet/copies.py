@@ -88,6 +88,9 @@ def copy_parquet(
     found = find_files(folder, divide=True)
     paths = [path for of_split in found.values() for path in of_split.values()]
     columns, layout = agreed_columns(paths, options)
+    if columns.target:
+        why = f"--copy: copies have images and labels, not {columns.label}; leave it out"
+        raise ConfigError([f"{why}, as such files are read where they are"])
     names = class_names(layout, columns, options)
     count, known = len(paths), 0
     files: dict[str, list[ParquetFile]] = {split: [] for split in found}

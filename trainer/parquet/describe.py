@@ -4,9 +4,10 @@ find the files of each split  ->  find the columns and the classes  ->  scan eac
                               ->  statistics  ->  write manifest.json; the files are not changed
 """
 
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from common.errors import ConfigError
 from trainer.data.example import BrokenRecordError
@@ -30,7 +31,7 @@ from trainer.parquet.files import (
     find_columns,
     read_layout,
 )
-from trainer.parquet.format import Columns, ParquetFormat
+from trainer.parquet.format import Columns, ParquetFormat, row_target
 from trainer.parquet.leaf import FORMAT
 from trainer.parquet.options import PrepareParquetOptions
 
@@ -74,6 +75,7 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
     everything = [path for paths in found.values() for path in paths.values()]
     columns, layout = agreed_columns(everything, options)
     names = class_names(layout, columns, options)
+    columns = _with_form(columns, options, len(names))
     rows = sum(_checked(path, columns) for path in everything)
     files, classes = ParquetFormat(columns), len(names) or MAX_CLASSES
     shards = [
@@ -91,7 +93,7 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
         splits=splits,
         origin=Origin(line, treatment={"left as they are": rows}, intake=intake_of(scanned)),
         format=FORMAT,
-        columns=asdict(columns),
+        columns=columns.kept,
         files="" if output.resolve() == folder.resolve() else str(folder.resolve()),
     )
     described = save_described(output, manifest, existing)
@@ -146,7 +148,7 @@ def agreed_columns(paths: list[Path], options: PrepareParquetOptions) -> tuple[C
         if agreed is None:
             agreed = columns, layout
         first, described = agreed
-        names = [each.features.get(first.label, {}).get("names") for each in (described, layout)]
+        names = [_described_names(each, first) for each in (described, layout)]
         if columns != first or names[0] != names[1]:
             what = "columns" if columns != first else "class names"
             raise DataError(
@@ -173,7 +175,43 @@ def class_names(
     Raises:
         ConfigError: The file cannot be read, or has an empty line.
     """
-    described = layout.features.get(columns.label, {}).get("names")
-    return read_class_names(options.class_names) or told_apart(
-        described if isinstance(described, list) else []
-    )
+    return read_class_names(options.class_names) or told_apart(_described_names(layout, columns))
+
+
+def _described_names(layout: Layout, columns: Columns) -> list[str]:
+    """Return the names of classes in the metadata; empty if there are none."""
+    described = layout.features.get(columns.label, {})
+    if columns.target:
+        wanted = row_target(columns.target).classes
+        inside = [below[wanted] for below in _below(described) if wanted in below]
+        described = next((one for part in inside for one in _below(part) if "names" in one), {})
+    names = described.get("names")
+    return names if isinstance(names, list) else []
+
+
+def _below(described: Any) -> Iterator[dict[str, Any]]:
+    """Yield a feature and those that it consists of, which versions of `datasets` nest in several
+    ways.
+    """
+    if isinstance(described, dict):
+        yield described
+        for part in described.values():
+            yield from _below(part)
+
+
+def _with_form(columns: Columns, options: PrepareParquetOptions, classes: int) -> Columns:
+    """Return the columns with how their targets are read.
+
+    Raises:
+        ConfigError: An option does not fit the columns.
+    """
+    if not columns.target:
+        if options.target_form is not None:
+            raise ConfigError(["--target-form: the files have labels alone, which have one form"])
+        return columns
+    forms = row_target(columns.target).forms
+    if options.target_form not in (None, *forms):
+        raise ConfigError([f"--target-form: must be one of {', '.join(forms)}"])
+    if not classes:
+        raise ConfigError(["--class-names: is missing, as the files do not name their classes"])
+    return replace(columns, form=f"{options.target_form or forms[0]}/{classes}")

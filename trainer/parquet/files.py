@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import BrokenBlockError
+from trainer.leaves import TASKS
 from trainer.parquet.format import Columns, explained, first_line
 
 LARGEST_ROW_GROUP: Final = 256 << 20
@@ -47,6 +48,8 @@ class Layout:
     """Columns that may hold encoded images, with the field of each, or "" for the column itself."""
     labels: list[str]
     """Columns that may hold labels."""
+    targets: dict[str, str]
+    """Columns that may hold targets of a task, with the key of the feature; see `RowTarget`."""
     features: dict[str, dict[str, Any]]
     """Features that Hugging Face's `datasets` described in the metadata, by column."""
 
@@ -79,6 +82,12 @@ def read_layout(path: str) -> Layout:
         {field.name: str(field.type) for field in schema},
         {name: field for name, field in fields.items() if field is not None},
         [field.name for field in schema if pa.types.is_integer(field.type)],
+        {
+            field.name: task.rows.feature
+            for field in schema
+            for task in TASKS.values()
+            if task.rows and task.rows.fields <= _fields(field.type)
+        },
         {name: feature for name, feature in features.items() if isinstance(feature, dict)},
     )
 
@@ -96,6 +105,9 @@ def find_columns(layout: Layout, image: str | None, label: str | None) -> Column
         UnfitFileError: A column is not there, has no fitting type or is ambiguous.
     """
     found_image = _choose(layout, "image", image, [*layout.images], "Image", ("image", "img"))
+    if label in layout.targets or (label is None and len(layout.targets) == 1):
+        column = label or next(iter(layout.targets))
+        return Columns(found_image, column, layout.images[found_image], layout.targets[column])
     found_label = _choose(layout, "label", label, layout.labels, "ClassLabel", ("label", "labels"))
     return Columns(found_image, found_label, layout.images[found_image])
 
@@ -215,6 +227,13 @@ def _choose(
             break
     raise UnfitFileError(f"which column is the {what} is not clear; name it with {option}. Its"
                          f" columns are {columns}")  # fmt: skip
+
+
+def _fields(kind: pa.DataType) -> set[str]:
+    """Return the fields of a struct, or of the structs of a list."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = kind.value_type
+    return {field.name for field in kind} if pa.types.is_struct(kind) else set()
 
 
 def _image_field(kind: pa.DataType) -> str | None:

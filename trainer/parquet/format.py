@@ -4,9 +4,9 @@ A row is an image and its label, as Arrow holds them. Nothing here imports Tenso
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
+from common.program import load
 from trainer.data.cache import file_hash
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import (
@@ -28,6 +29,10 @@ from trainer.data.formats.record_format import (
     Values,
 )
 from trainer.data.manifest import Manifest, Shard
+from trainer.data.pixels.treatment import RejectedError
+from trainer.errors import DataError
+from trainer.leaves import TASKS
+from trainer.task_descriptions import RowTarget
 
 UNFIT: Final = "its images and labels do not match their checksum"
 """Fault of a row group of which bytes were changed."""
@@ -39,8 +44,19 @@ class Columns:
 
     image: str
     label: str
+    """Column of labels, or of targets that a task reads."""
     field: str = ""
     """Field of the image column that has the encoded image; empty if the column itself has it."""
+    target: str = ""
+    """Key of the feature that the rows of `label` become; empty for labels. See `RowTarget`."""
+    form: str = ""
+    """How a task reads them, and the number of classes: FORM/CLASSES."""
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """What a manifest says of them."""
+        kept = {"image": self.image, "label": self.label, "field": self.field}
+        return kept | ({"target": self.target, "form": self.form} if self.target else {})
 
     @property
     def leaf(self) -> str:
@@ -56,6 +72,10 @@ class RowGroup:
     """Encoded images, binary."""
     labels: pa.Array
     """Labels, int64."""
+    targets: tuple[bytes, ...] | None = None
+    """Targets, where they are more than labels; empty for a row with a fault."""
+    faults: Mapping[int, str] = field(default_factory=dict)
+    """Why targets cannot be used, by row."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -75,10 +95,14 @@ class RowGroup:
         digest.update(np.diff(ends).astype("<i8").tobytes())
         if data:
             digest.update(memoryview(data)[int(ends[0]) : int(ends[-1])])
+        for target in self.targets or ():
+            digest.update(len(target).to_bytes(8, "little") + target)
         return str(digest.hexdigest())
 
     def fault(self, row: int) -> str | None:
         """Return why a row cannot be trained on, or None."""
+        if row in self.faults:
+            return self.faults[row]
         if not self.labels[row].is_valid:
             return "has no label; leave such rows out when the files are written"
         if not self.images[row].is_valid or not self.images[row].as_buffer().size:
@@ -89,13 +113,18 @@ class RowGroup:
         return None
 
     def rows(self, first: int, count: int) -> Iterator[Values]:
-        """Yield the image and the label of some rows without a fault."""
+        """Yield the image, the label and the target, if there is one, of some rows without a
+        fault.
+        """
         # Through Python's buffers, because a scalar of Arrow costs several microseconds.
         data = memoryview(self.images.buffers()[2])
         ends = self._ends[first : first + count + 1].tolist()
         labels = self.labels.slice(first, count).to_pylist()
-        for (begin, end), label in zip(pairwise(ends), labels, strict=True):
-            yield bytes(data[begin:end]), label
+        images = (bytes(data[begin:end]) for begin, end in pairwise(ends))
+        if self.targets is None:
+            yield from zip(images, labels, strict=True)
+        else:
+            yield from zip(images, labels, self.targets[first : first + count], strict=True)
 
 
 @dataclass(frozen=True)
@@ -103,18 +132,22 @@ class ParquetFormat:
     """Parquet files, of which each row group is a block. See `RecordFormat`."""
 
     columns: Columns
-    fields = ("string", "int64")
+
+    @property
+    def fields(self) -> Sequence[str]:
+        """See `RecordFormat.fields`."""
+        return ("string", "int64", "string") if self.columns.target else ("string", "int64")
 
     def parse(self, values: Values, target: StoredTarget) -> tuple[Any, Any]:
-        """See `RecordFormat.parse`; there is no other target than the label."""
-        del target
-        image, label = values
-        return image, label
+        """See `RecordFormat.parse`: the label, or the target if it is the one of the columns."""
+        image, label, *more = values
+        return image, more[0] if more and target.key == self.columns.target else label
 
     def record(self, values: Values) -> Record:
         """See `RecordFormat.record`; a row has neither the size of its image nor other texts."""
-        image, label = values
-        return Record(image, "", 0, 0, label, "", "")
+        image, label, *more = values
+        found = {self.columns.target: more[0]} if more else {}
+        return Record(image, "", 0, 0, label, "", "", more=found)
 
     def blocks(self, shard: Shard) -> Sequence[int]:
         """See `RecordFormat.blocks`."""
@@ -157,8 +190,37 @@ class ParquetFormat:
             images = table.column(self.columns.image)
             if self.columns.field:
                 (images,) = images.flatten()
-            labels = table.column(self.columns.label).cast(pa.int64())
-            return RowGroup(_whole(images), _whole(labels))
+            column = table.column(self.columns.label)
+            if self.columns.target:
+                return self._packed(_whole(images), column.to_pylist())
+            return RowGroup(_whole(images), _whole(column.cast(pa.int64())))
+
+    def _packed(self, images: pa.Array, rows: list[Any]) -> RowGroup:
+        """Return a row group whose targets are packed by their task."""
+        task = row_target(self.columns.target)
+        pack, (form, _, classes) = load(task.pack), self.columns.form.partition("/")
+        targets, labels, faults = list[bytes](), list[int](), dict[int, str]()
+        for number, row in enumerate(rows):
+            image = images[number].as_buffer()
+            try:
+                packed, label = pack(row, bytes(image or b""), form, int(classes))
+            except RejectedError as error:
+                faults[number], packed, label = str(error), b"", 0
+            targets.append(packed)
+            labels.append(label)
+        return RowGroup(images, pa.array(labels, pa.int64()), tuple(targets), faults)
+
+
+def row_target(feature: str) -> RowTarget:
+    """Return how tables hold a feature of a task.
+
+    Raises:
+        DataError: No task has it.
+    """
+    for task in TASKS.values():
+        if task.rows and task.rows.feature == feature:
+            return task.rows
+    raise DataError(f"no task reads {feature!r}; prepare the data again")
 
 
 def parquet_format(manifest: Manifest) -> ParquetFormat:

@@ -15,8 +15,8 @@ COPIED: Final = "data/images"
 class PrepareParquetOptions(WriteOptions):
     """Write a manifest for Parquet files of images and labels, as Hugging Face publishes them. The
     files are not changed, and training reads them where they are. With --copy True write their
-    images as TFRecords instead; if that is interrupted, the same command continues. For
-    classification only.
+    images as TFRecords instead, for classification only; if that is interrupted, the same command
+    continues.
     """
 
     input: str = ""
@@ -37,8 +37,12 @@ class PrepareParquetOptions(WriteOptions):
     that the metadata call an image, or `image`, or the only one of such a type."""
 
     label_column: str | None = None
-    """Column of labels, integers from 0. By default the column that the metadata call a class
-    label, or `label`, or the only one of integers."""
+    """Column of labels, integers from 0, or of a task's targets. By default the only column of such
+    targets, or the one that the metadata call a class label, or `label`, or the only one of
+    integers."""
+
+    target_form: str | None = None
+    """How targets that are not labels are to be read; the page of their task has the forms."""
 
     class_names: str | None = None
     """File with one class name per line, in the order of labels. By default the names are those in

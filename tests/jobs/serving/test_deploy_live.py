@@ -18,21 +18,15 @@ from jobs.serving.traffic import TrafficOptions
 from jobs.serving.traffic_policy import TrafficError
 from jobs.serving.undeploy import UndeployOptions
 from tests.jobs.support.runs import answer
-from tests.jobs.support.serving import register_model
+from tests.jobs.support.serving import KIND, delete_endpoints, register_model
 
-KIND = "Microsoft.MachineLearningServices/workspaces/onlineEndpoints"
 FAST = {"poll_seconds": 0.05, "wait_minutes": 1.0}
 
 
 @pytest.fixture(autouse=True)
 def _without_endpoints(live):
-    """Delete what a test leaves: names are unique in the region."""
     yield
-    live.azure.admin.clear_faults()
-    for endpoint in live.azure.resources.of_kind(KIND):
-        for one in live.azure.resources.of_kind(f"{KIND}/deployments", endpoint["id"]):
-            live.azure.servers.stop(one["id"])
-        live.azure.resources.discard(endpoint["id"])
+    delete_endpoints(live)
 
 
 @pytest.fixture

@@ -90,6 +90,7 @@ def test_the_image_of_endpoints_has_the_scoring_script_and_nothing_of_jobs():
     served = {
         "score.py",
         "batching.py",
+        "openapi.py",
         "segmentation.py",
         "detection.py",
         "page.html",

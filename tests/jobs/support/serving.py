@@ -1,8 +1,9 @@
-"""A registered model for deployments."""
+"""Registered models for deployments, and their endpoints."""
 
 from tests.jobs.support.runs import put
 
 ARM = "2024-10-01"
+KIND = "Microsoft.MachineLearningServices/workspaces/onlineEndpoints"
 
 
 def register_model(live, name, version, graph="graph", store=None):
@@ -17,3 +18,12 @@ def register_version(live, name, version, store):
     body = {"properties": {"modelType": "custom_model", "modelUri": uri}}
     live.azure.put(f"{live.workspace}/models/{name}/versions/{version}", ARM, body)
     return f"{name}:{version}"
+
+
+def delete_endpoints(live):
+    """Delete what a test leaves: names are unique in the region."""
+    live.azure.admin.clear_faults()
+    for endpoint in live.azure.resources.of_kind(KIND):
+        for one in live.azure.resources.of_kind(f"{KIND}/deployments", endpoint["id"]):
+            live.azure.servers.stop(one["id"])
+        live.azure.resources.discard(endpoint["id"])

@@ -1,5 +1,6 @@
 """Statements of a run, and what is found about a run that differs from them."""
 
+import base64
 import json
 import random
 import shutil
@@ -61,13 +62,23 @@ def test_an_honest_run_holds(place, capsys):
 
 def test_unsigned_statements_and_unchecked_signatures_are_said(place):
     (note,) = [one for one in verify(run_of(place)).findings if "key" in one.text]
-    assert "were not checked; give --key" in note.text
+    assert "is carried by the statements themselves; give --key to check it" in note.text
     with pytest.raises(EvidenceError, match=r"is signed by key \w+, not by"):
         verify_model(VerifyModelOptions("runs/run", key="other.pub.pem", sample=0))
     chain = Chain(place / "runs" / "unsigned")
     chain.append("export", {"export/x": "0"}, {"step": 1, "time": "now", "facts": {}})
     found = verify(place / "runs" / "unsigned")
     assert any("unsigned: they show damage and mistakes" in one.text for one in found.findings)
+
+
+def test_a_forged_signature_is_found_without_a_key_at_hand(place):
+    path = statements(place)[-1]
+    envelope = json.loads(path.read_text())
+    signature = bytearray(base64.b64decode(envelope["signatures"][0]["sig"]))
+    signature[5] ^= 1
+    envelope["signatures"][0]["sig"] = base64.b64encode(signature).decode()
+    path.write_text(json.dumps(envelope))
+    assert ["its signature is forged" in one.text for one in verify(run_of(place)).broken] == [True]
 
 
 def test_both_kinds_of_key_sign_and_others_are_refused(place):

@@ -206,7 +206,7 @@ def test_verify_and_inspect_read_a_good_set(noise, capsys):
 
 
 def test_masks_are_refused(numbered):
-    with pytest.raises(DataError, match=r"classification only.*prepare segmentation"):
+    with pytest.raises(DataError, match=r"hold labels, and no other target.*prepare segmentation"):
         check_trainable(load_manifest(numbered), None, "it", SEGMENTATION)
 
 

@@ -1,0 +1,1 @@
+"""The log of a run in the form of MLPerf."""
