@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,8 @@ from trainer.mlperf.leaf import MlperfOptions
 from trainer.mlperf.observer import MlperfObserver, mlperf_observer
 from trainer.presets import PRESETS
 
-DIGITS = replace(PRESETS["digits"], mlperf=MlperfOptions(log=True, organization="us"))
+OPTIONS: Any = {"mlperf": MlperfOptions(log=True, organization="us")}
+DIGITS = replace(PRESETS["digits"], **OPTIONS)
 
 
 def observer(folder, rank=0, config=DIGITS):
