@@ -7,18 +7,22 @@ simulator.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from conformance.installation import PROGRAMS, run_program
-from conformance.sent import STACKS, Sent, declared, life, recorded
+from conformance.sent import STACKS, Sent, declared, deployable, life, recorded
 from conformance.verdict import ConformanceError, Verdict, explained
+from rehearsal.control_plane.arm_path import parse
 from rehearsal.pulumi.provider import types
+from rehearsal.simulator import Simulator
 
 REQUESTS: Final[Mapping[str, str]] = {}
-"""Why a refused request stays."""
+"""Why a refused request stays, by the beginning of the refusal."""
+ANSWERS: Final[Mapping[str, str]] = {}
+"""Why an answer that a client does not accept stays."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,32 @@ def requests(workspace: Path) -> Verdict:
         raise ConformanceError(f"no stack of conformance/sent.py declares {', '.join(unseen)}")
     said = _ask(workspace, ["requests"], sent)
     return _verdict("fake servers of azure-sdk-for-go", said, "requests", REQUESTS)
+
+
+def answers(workspace: Path) -> Verdict:
+    """Let the clients create, read, list and delete the resources of each stack on a simulator."""
+    said = []
+    for stack in STACKS:
+        lives = [tuple(life(type_, put)) for type_, put in deployable(stack)]
+        sent = [
+            *(put for put, *_ in lives),
+            *(read for _, read, *_ in lives),
+            *_collections(read for _, read, *_ in lives),
+            *(delete for _, _, *deletes in reversed(lives) for delete in deletes),
+        ]
+        with Simulator() as azure:
+            token = azure.identity.token(azure.environment["AZURE_CLIENT_ID"], azure.url)
+            bundle, subscription = azure.certificate.bundle, parse(sent[0].path).subscription
+            arguments = ["answers", azure.url, token, str(bundle), subscription]
+            said += _ask(workspace, arguments, sent)
+    # Not every type of resource has a collection.
+    known = [one for one in said if one.module]
+    return _verdict("clients of azure-sdk-for-go", known, "answers of the simulator", ANSWERS)
+
+
+def _collections(reads: Iterable[Sent]) -> list[Sent]:
+    """Return the requests that list what is next to each resource, each once."""
+    return list(dict.fromkeys(replace(read, path=read.path.rpartition("/")[0]) for read in reads))
 
 
 def _verdict(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from common.program import load
-from conformance.installation import Source
+from conformance.installation import Go, Npm, Python, Source
 from conformance.verdict import Verdict
 
 
@@ -28,5 +28,23 @@ class Judge:
         return function(workspace)
 
 
-JUDGES: Final[Mapping[str, Judge]] = {}
+JUDGES: Final[Mapping[str, Judge]] = {
+    "fake-servers": Judge(
+        "requests of `jobs/` and of the simulator's provider",
+        Go("control_plane"),
+        "conformance.control_plane:requests",
+    ),
+    "go-clients": Judge(
+        "answers of the simulator to PUT, GET, lists and DELETE",
+        Go("control_plane"),
+        "conformance.control_plane:answers",
+    ),
+    "python-client": Judge(
+        "answers of the simulator", Python("python-client"), "conformance.clients:python"
+    ),
+    "node-client": Judge(
+        "answers of the simulator", Npm("node_client"), "conformance.clients:node"
+    ),
+    "checkov": Judge("rendered stacks", Python("checkov"), "conformance.stacks:judge"),
+}
 """By name, which is that of the folder in .tools/conformance/ as well."""

@@ -7,6 +7,7 @@ themselves with it. What the simulator's provider sends for a stack follows from
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 from conformance.installation import ROOT
@@ -56,16 +57,25 @@ def write(sent: Iterable[Sent]) -> None:
     RECORDED.write_text(f"[\n{lines}\n]\n")
 
 
-def declared(stack: str) -> Iterator[tuple[ResourceType, Sent]]:
-    """Yield the PUT of every resource of one of the `STACKS`, in the order of the program."""
-    name, settings = STACKS[stack]
-    subscription = "00000000-0000-0000-0000-000000000000"
-    for one in render(name, settings):
+@cache
+def declared(stack: str) -> tuple[tuple[ResourceType, Sent], ...]:
+    """Return the PUT of every resource of one of the `STACKS`, in the order of the program."""
+    puts = []
+    for one in render(*STACKS[stack]):
         type_ = types.find(one.type)
         if type_ is not None:
-            path = identifier(type_, one.inputs, _subscription(one.id) or subscription)
+            path = identifier(type_, one.inputs, one.id.split("/")[2])
             body = _plain(bodies.body(type_, one.inputs))
-            yield type_, Sent("PUT", path, "", type_.api_version, body)
+            puts.append((type_, Sent("PUT", path, "", type_.api_version, body)))
+    return tuple(puts)
+
+
+def deployable(stack: str) -> list[tuple[ResourceType, Sent]]:
+    """Return what is `declared`, without roles in the container that Azure Machine Learning makes.
+
+    Its name has an id that the workspace gets when it is made, and that a rendered stack guesses.
+    """
+    return [row for row in declared(stack) if "/containers/azureml-blobstore-" not in row[1].path]
 
 
 def life(type_: ResourceType, put: Sent) -> Iterator[Sent]:
@@ -74,11 +84,6 @@ def life(type_: ResourceType, put: Sent) -> Iterator[Sent]:
     yield replace(put, method="GET", body=None)
     if not type_.comes_with_parent:
         yield replace(put, method="DELETE", body=None)
-
-
-def _subscription(identifier_: str) -> str:
-    parts = identifier_.split("/")
-    return parts[2] if parts[1:2] == ["subscriptions"] else ""
 
 
 def _plain(value: Any) -> Any:

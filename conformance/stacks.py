@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +15,26 @@ from rehearsal.control_plane.arm_path import parse
 SCHEMA: Final = (
     "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"  # its name
 )
-REASONS: Final[Mapping[str, str]] = {}
-"""Why a finding stays, by the check's id and, where it matters, the kind and name of a resource."""
+REASONS: Final[Mapping[str, str]] = {
+    "CKV_AZURE_206 ": (
+        "Copies in a second region would take the data out of the region that was chosen for them. "
+        "`storage.default_redundancy` and `storage.data_redundancy` choose copies in three zones."
+    ),
+    "CKV_AZURE_233 ": "`registry.zone_redundant` switches it on; it cannot be changed later.",
+    "CKV_AZURE_166 ": (
+        "With quarantine, no job could pull an image before a scanner of your own releases it."
+    ),
+    "CKV_AZURE_110 ": (
+        "A development stack is torn down and made again under the same names, which purge "
+        "protection would prevent; production has it."
+    ),
+    "CKV_AZURE_42 ": "As CKV_AZURE_110: soft delete is on, and the check demands both.",
+    "CKV_AZURE_243 ": (
+        "The check looks for private endpoints among the outbound rules of a managed network. The "
+        "workspace's private endpoint is a resource of its own."
+    ),
+}
+"""Why a finding stays, by the id of the check."""
 
 
 def template(stack: str) -> dict[str, Any]:
@@ -39,20 +58,26 @@ def judge(workspace: Path) -> Verdict:
             statuses=(0, 1),
         )
     report = json.loads(printed)
-    found: dict[str, set[str]] = {}
+    found: Counter[tuple[str, str]] = Counter()
     for check in report["results"]["failed_checks"]:
-        text = f"{check['check_id']} {check['resource']}: {check['check_name']}"
-        found.setdefault(text, set()).add(Path(check["file_path"]).stem)
+        kind = check["resource"].rpartition(".")[0]
+        stack = Path(check["file_path"]).stem
+        found[f"{check['check_id']} {kind}: {check['check_name']}", stack] += 1
+    texts = {text for text, _ in found}
     summary = report["summary"]
     return Verdict(
         "Checkov",
         summary["checkov_version"],
         f"{summary['resource_count']} resources of {len(STACKS)} stacks",
         summary["passed"],
-        explained(
-            (f"{text} ({', '.join(sorted(stacks))})" for text, stacks in found.items()), REASONS
-        ),
+        explained((_with_stacks(text, found) for text in texts), REASONS),
     )
+
+
+def _with_stacks(text: str, found: Mapping[tuple[str, str], int]) -> str:
+    """Append the stacks with the number of resources that a finding is about."""
+    stacks = [f"{number} in {stack}" for (other, stack), number in found.items() if other == text]
+    return f"{text} ({', '.join(sorted(stacks))})"
 
 
 def _resource(put: Sent) -> dict[str, Any]:

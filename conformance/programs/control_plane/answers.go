@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 )
@@ -19,7 +21,6 @@ import (
 // recorder is a transport that keeps the last answer.
 type recorder struct {
 	client *http.Client
-	status int
 	body   []byte
 }
 
@@ -28,7 +29,6 @@ func (r *recorder) Do(request *http.Request) (*http.Response, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	r.status = response.StatusCode
 	r.body, failed = io.ReadAll(response.Body)
 	response.Body.Close()
 	response.Body = io.NopCloser(bytes.NewReader(r.body))
@@ -73,7 +73,11 @@ func answers(address, bearer, authority, subscription string) func(sent, *operat
 			name := found.name[strings.Index(found.name, ".")+1:]
 			results, failed := invoke(client.MethodByName(name), texts, one.Body)
 			if failed != nil {
-				said.Problem = fmt.Sprintf("%d: %v", last.status, strings.SplitN(failed.Error(), "\n", 2)[0])
+				said.Problem = failed.Error()
+				var refused *azcore.ResponseError
+				if errors.As(failed, &refused) {
+					said.Problem = fmt.Sprintf("%d %s", refused.StatusCode, refused.ErrorCode)
+				}
 			} else if len(results) == 2 && results[0].Kind() == reflect.Struct && results[0].NumField() > 0 && len(last.body) > 0 {
 				said.compare(last.body, results[0].Field(0).Interface())
 			}
