@@ -6,6 +6,8 @@ It prints a line for each operation: its name, and what went wrong, if anything.
 import json
 import sys
 import time
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from azure.core.credentials import AccessToken
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
@@ -18,12 +20,12 @@ GROUP, WORKSPACE, CLUSTER = FACTS["group"], FACTS["workspace"], FACTS["cluster"]
 class Credential:
     """Has a token."""
 
-    def get_token(self, *_, **__):
+    def get_token(self, *_: str, **__: Any) -> AccessToken:
         """Return the token."""
         return AccessToken(FACTS["token"], int(time.time()) + 3600)
 
 
-def check(operation, ask, holds):
+def check(operation: str, ask: Callable[[], Any], holds: Callable[[Any], Any]) -> None:
     """Ask, and print what went wrong."""
     problem = ""
     try:
@@ -37,12 +39,12 @@ def check(operation, ask, holds):
     print(json.dumps({"operation": operation, "problem": problem}))
 
 
-def names(pages):
+def names(pages: Iterable[Any]) -> list[str]:
     """Return the names of everything in a paged answer."""
     return [one.name for one in pages]
 
 
-def is_missing(name):
+def is_missing(name: str) -> bool:
     """Return whether a compute does not exist."""
     try:
         computes.get(GROUP, WORKSPACE, name)
