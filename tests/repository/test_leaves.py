@@ -28,6 +28,8 @@ class Leaf:
 PLATFORM = "infra/leaves.py"
 SIMULATED = "rehearsal/pulumi/provider/types.py"
 """Azure's own types of resource, in the simulator."""
+SHOWN = "rehearsal/control_plane/envelopes.py"
+"""What resources of each kind show of their state."""
 
 LEAVES = {
     "endpoints": Leaf(
@@ -126,6 +128,7 @@ LEAVES = {
             "infra/render/snapshot.py",
             "rehearsal/resources/account_operations.py",
             SIMULATED,
+            SHOWN,
         ),
     ),
     "monitor's private link": Leaf(
@@ -141,12 +144,12 @@ LEAVES = {
     "budget of the platform": Leaf(
         r"consumption.budget|BudgetSettings|forecast_percent|infra.budget",
         ("infra/budget",),
-        (PLATFORM, SIMULATED),
+        (PLATFORM, SIMULATED, SHOWN),
     ),
     "alerts": Leaf(
         r"alert_rules|AlertSettings|ScheduledQueryRule|preempted_nodes|infra.alerts",
         ("infra/alerts",),
-        (PLATFORM, SIMULATED),
+        (PLATFORM, SIMULATED, SHOWN),
     ),
     "head groups": Leaf(
         r"head.groups|HeadOptions|DividedHead|DividedClassification",
