@@ -33,6 +33,8 @@ import (
 	locks "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armlocks/fake"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armresources"
 	resources "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armresources/fake"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armsubscriptions"
+	subscriptions "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armsubscriptions/fake"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/storage/armstorage"
 	storage "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/storage/armstorage/fake"
 )
@@ -68,5 +70,6 @@ var modules = []module{
 	{"armdevtestlabs", armdevtestlabs.NewClientFactory, fakes(devtestlabs.NewServerFactoryTransport)},
 	{"armconsumption", armconsumption.NewClientFactory, fakes(consumption.NewServerFactoryTransport)},
 	{"armresources", armresources.NewClientFactory, fakes(resources.NewServerFactoryTransport)},
+	{"armsubscriptions", armsubscriptions.NewClientFactory, fakes(subscriptions.NewServerFactoryTransport)},
 	{"armlocks", armlocks.NewClientFactory, fakes(locks.NewServerFactoryTransport)},
 }

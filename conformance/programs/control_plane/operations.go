@@ -80,9 +80,12 @@ func operations(m *module) []operation {
 
 // clients makes all clients of a module.
 func clients(m *module, subscription string, credential azcore.TokenCredential, options *arm.ClientOptions) []reflect.Value {
-	made := reflect.ValueOf(m.clients).Call([]reflect.Value{
+	given := []reflect.Value{
 		reflect.ValueOf(subscription), reflect.ValueOf(credential), reflect.ValueOf(options),
-	})[0]
+	}
+	// A few modules have no use for a subscription.
+	factory := reflect.ValueOf(m.clients)
+	made := factory.Call(given[len(given)-factory.Type().NumIn():])[0]
 	var all []reflect.Value
 	for number := range made.NumMethod() {
 		maker := made.Method(number)
