@@ -19,7 +19,18 @@ from rehearsal.control_plane.arm_path import parse
 from rehearsal.pulumi.provider import types
 from rehearsal.simulator import Simulator
 
-REQUESTS: Final[Mapping[str, str]] = {}
+_NEWER: Final = (
+    "azure-native's API version is newer than that of the module, which does not have it yet; the "
+    "SDK of azure-native has."
+)
+_WORKSPACE: Final = "Microsoft.MachineLearningServices/workspaces"
+REQUESTS: Final[Mapping[str, str]] = {
+    f"PUT {_WORKSPACE} 2025-12-01: armmachinelearning does not know": _NEWER,
+    f"DELETE {_WORKSPACE}/computes 2025-12-01: lacks the parameter underlyingResourceAction": (
+        "azure-native deletes a cluster without it. The simulator refuses that, too, and a teardown "
+        "deletes the clusters itself, with the parameter, before Pulumi comes to them."
+    ),
+}
 """Why a refused request stays, by the beginning of the refusal."""
 ANSWERS: Final[Mapping[str, str]] = {}
 """Why an answer that a client does not accept stays."""
@@ -66,7 +77,11 @@ def answers(workspace: Path) -> Verdict:
             *(put for put, *_ in lives),
             *(read for _, read, *_ in lives),
             *_collections(read for _, read, *_ in lives),
-            *(delete for _, _, *deletes in reversed(lives) for delete in deletes),
+            *(
+                replace(delete, query="underlyingResourceAction=Delete")
+                for _, _, *deletes in reversed(lives)
+                for delete in deletes
+            ),
         ]
         with Simulator() as azure:
             token = azure.identity.token(azure.environment["AZURE_CLIENT_ID"], azure.url)

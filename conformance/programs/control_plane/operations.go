@@ -135,7 +135,7 @@ func invoke(method reflect.Value, texts map[string]string, body []byte) (results
 	if pager := results[0].MethodByName("NextPage"); pager.IsValid() {
 		results = pager.Call([]reflect.Value{ctx})
 	} else if poller := results[0].MethodByName("PollUntilDone"); poller.IsValid() {
-		often := reflect.ValueOf(&runtime.PollUntilDoneOptions{Frequency: 50 * time.Millisecond})
+		often := reflect.ValueOf(&runtime.PollUntilDoneOptions{Frequency: time.Second})
 		results = poller.Call([]reflect.Value{ctx, often})
 	}
 	return results, lastError(results)
