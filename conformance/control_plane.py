@@ -27,7 +27,7 @@ _WORKSPACE: Final = "Microsoft.MachineLearningServices/workspaces"
 REQUESTS: Final[Mapping[str, str]] = {
     f"PUT {_WORKSPACE} 2025-12-01: armmachinelearning does not know": _NEWER,
     f"DELETE {_WORKSPACE}/computes 2025-12-01: lacks the parameter underlyingResourceAction": (
-        "azure-native deletes a cluster without it. The simulator refuses that, too, and a teardown "
+        "azure-native deletes a cluster without it. The simulator refuses that, too; a teardown "
         "deletes the clusters itself, with the parameter, before Pulumi comes to them."
     ),
 }
