@@ -30,8 +30,8 @@ REASONS: Final[Mapping[str, str]] = {
     ),
     "CKV_AZURE_42 ": "As CKV_AZURE_110: soft delete is on, and the check demands both.",
     "CKV_AZURE_243 ": (
-        "The check looks for private endpoints among the outbound rules of a managed network. The "
-        "workspace's private endpoint is a resource of its own."
+        "The check knows only endpoints that Azure Machine Learning makes for a network of its own. "
+        "The workspace has a private endpoint, declared as a resource."
     ),
 }
 """Why a finding stays, by the id of the check."""
