@@ -30,7 +30,7 @@ REASONS: Final[Mapping[str, str]] = {
     ),
     "CKV_AZURE_42 ": "As CKV_AZURE_110: soft delete is on, and the check demands both.",
     "CKV_AZURE_243 ": (
-        "The check knows only endpoints that Azure Machine Learning makes for a network of its own. "
+        "The check knows only endpoints in a network that Azure Machine Learning makes. "
         "The workspace has a private endpoint, declared as a resource."
     ),
 }
