@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 )
 
 // sent is a request as it was recorded.
@@ -42,6 +43,10 @@ func main() {
 	for i := range modules {
 		all = append(all, operations(&modules[i])...)
 	}
+	known := map[string]bool{}
+	for _, one := range all {
+		known[provider("/"+strings.Join(one.path, "/"))] = true
+	}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
@@ -50,7 +55,10 @@ func main() {
 			fmt.Fprintln(os.Stderr, failed)
 			os.Exit(1)
 		}
-		said := judgement{Problem: "no module has an operation for it", Unknown: []string{}}
+		said := judgement{Unknown: []string{}} // of a provider whose module is not here: not judged
+		if known[provider(one.Path)] {
+			said.Problem = "no module has an operation for it"
+		}
 		if found, values := find(all, one.Method, one.Path); found != nil {
 			said = judgement{found.module.name, found.name, found.version, "", []string{}}
 			judge(one, found, values, &said)

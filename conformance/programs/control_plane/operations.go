@@ -163,6 +163,24 @@ func find(all []operation, method, path string) (*operation, map[string]string) 
 	return best, values
 }
 
+// provider returns the namespace that a path belongs to.
+func provider(path string) string {
+	if _, after, there := cutLast(path, "/providers/"); there {
+		return strings.SplitN(after, "/", 2)[0]
+	}
+	if strings.Contains(strings.ToLower(path), "/resourcegroups") {
+		return "resource groups"
+	}
+	return "subscriptions"
+}
+
+func cutLast(text, separator string) (before, after string, found bool) {
+	if i := strings.LastIndex(text, separator); i >= 0 {
+		return text[:i], text[i+len(separator):], true
+	}
+	return text, "", false
+}
+
 func fixed(path []string) (count int) {
 	for _, segment := range path {
 		if !filled.MatchString(segment) {
