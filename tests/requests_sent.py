@@ -1,7 +1,7 @@
 """Notes the requests to Resource Manager that tests make the commands of jobs/ send.
 
 A kind of request that is not in conformance/requests.json has not been judged by Azure's generated
-servers, and fails the session. `RECORD_REQUESTS=1` adds such kinds to the file instead.
+servers, and fails the tests of the package. `RECORD_REQUESTS=1` adds such kinds to the file instead.
 """
 
 import json
@@ -29,7 +29,7 @@ def logged(self, request, respond):
     return response
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def judged_requests():
     """Fail if a command has sent a kind of request that was never judged."""
     RequestLog.log = logged
