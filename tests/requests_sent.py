@@ -1,7 +1,7 @@
 """Notes the requests to Resource Manager that tests make the commands of jobs/ send.
 
 A kind of request that is not in conformance/requests.json has not been judged by Azure's generated
-servers, and fails the tests of the package. `RECORD_REQUESTS=1` adds such kinds to the file instead.
+servers, and fails the tests of the package. `RECORD_REQUESTS=1` adds it to the file instead.
 """
 
 import json
