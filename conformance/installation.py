@@ -80,7 +80,7 @@ class Go:
         binaries = folder / "bin"
         binaries.mkdir(parents=True, exist_ok=True)
         run_program(
-            ["go", "build", "-mod=readonly", "-trimpath", "-o", f"{binaries}/", "./..."],
+            ["go", "build", "-mod=readonly", "-o", f"{binaries}/", "./..."],
             PROGRAMS / self.name,
         )
 

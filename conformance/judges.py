@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from common.program import load
-from conformance.installation import Platform, Source
+from conformance.installation import Go, Npm, Platform, Python, Source
 from conformance.verdict import Verdict
 
 
@@ -29,6 +29,23 @@ class Judge:
 
 
 JUDGES: Final[Mapping[str, Judge]] = {
+    "fake-servers": Judge(
+        "requests of `jobs/` and of the simulator's provider",
+        Go("control_plane"),
+        "conformance.control_plane:requests",
+    ),
+    "go-clients": Judge(
+        "answers of the simulator to PUT, GET, lists and DELETE",
+        Go("control_plane"),
+        "conformance.control_plane:answers",
+    ),
+    "python-client": Judge(
+        "answers of the simulator", Python("python-client"), "conformance.clients:python"
+    ),
+    "node-client": Judge(
+        "answers of the simulator", Npm("node_client"), "conformance.clients:node"
+    ),
+    "checkov": Judge("rendered stacks", Python("checkov"), "conformance.stacks:judge"),
     "job-files": Judge(
         "the job service of the simulator",
         Platform("azure.ai.ml"),

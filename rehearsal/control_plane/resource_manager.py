@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from rehearsal.control_plane import arm_path
 from rehearsal.control_plane.arm_path import ArmPath
 from rehearsal.control_plane.azure_formats import new_id, timestamp
+from rehearsal.control_plane.envelopes import shown
 from rehearsal.control_plane.http_messages import Request, Response
 from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.store import Document, Store
@@ -162,7 +163,7 @@ class ResourceManager:
             rules.complete(path, document, before)
             self.store.put(_SPACE, path.id, document)
         rules.after_put(path, document)
-        return rules.show(path, document)
+        return shown(rules.show(path, document))
 
     def respond(self, request: Request) -> Response:
         """Respond to a request below /subscriptions.
@@ -201,7 +202,8 @@ class ResourceManager:
             case "HEAD":
                 return Response(204 if self._get(path) is not None else 404)
             case _:
-                return Response(body=self._rules(path.kind).show(path, self._existing(path)))
+                found = self._rules(path.kind).show(path, self._existing(path))
+                return Response(body=shown(found))
 
     def _delete(self, path: ArmPath, request: Request) -> Response:
         rules = self._rules(path.kind)
@@ -265,7 +267,7 @@ class ResourceManager:
         if path.name and not rules.lists_without_parent and self._rules(path.kind).needs_parent:
             self._existing(path)
         documents = [
-            rules.show(arm_path.parse(document["id"]), document)
+            shown(rules.show(arm_path.parse(document["id"]), document))
             for document in self.of_kind(kind, path.id)
         ]
         return Response(body={"value": rules.select(path, documents, request)})

@@ -9,6 +9,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.envelopes import shown
 from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
@@ -112,7 +113,7 @@ def _rules(resources: ResourceManager, workspace: str, properties: Document) -> 
         for part in parts
     }
     own = resources.of_kind(RULE, workspace)
-    return required | {one["name"]: one["properties"] for one in own}
+    return required | {one["name"]: shown(one)["properties"] for one in own}
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ class Leaf:
 PLATFORM = "infra/leaves.py"
 SIMULATED = "rehearsal/pulumi/provider/types.py"
 """Azure's own types of resource, in the simulator."""
+SHOWN = "rehearsal/control_plane/envelopes.py"
+"""What resources of each kind show of their state."""
 
 SWEEP = "jobs/sweep/command.py"
 """Its example is a search for the rate of fine-tuning."""
@@ -134,6 +136,7 @@ LEAVES = {
             "infra/scientist_role/leaf.py",
             "infra/scientist_role/security.py",
             SIMULATED,
+            SHOWN,
         ),
     ),
     "monitor's private link": Leaf(
@@ -149,12 +152,12 @@ LEAVES = {
     "budget of the platform": Leaf(
         r"consumption.budget|BudgetSettings|forecast_percent|infra.budget",
         ("infra/budget",),
-        (PLATFORM, SIMULATED),
+        (PLATFORM, SIMULATED, SHOWN),
     ),
     "alerts": Leaf(
         r"alert_rules|AlertSettings|ScheduledQueryRule|preempted_nodes|infra.alerts",
         ("infra/alerts",),
-        (PLATFORM, SIMULATED),
+        (PLATFORM, SIMULATED, SHOWN),
     ),
     "role of scientists": Leaf(
         r"scientist_role|ScientistSettings|existing_clusters_only",
