@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from common.program import load
-from conformance.installation import Source
+from conformance.installation import Python, Source
 from conformance.verdict import Verdict
 
 
@@ -28,5 +28,8 @@ class Judge:
         return function(workspace)
 
 
-JUDGES: Final[Mapping[str, Judge]] = {}
+JUDGES: Final[Mapping[str, Judge]] = {
+    "mlperf": Judge("the log of a training run", Python("mlperf"), "conformance.mlperf_log:judge"),
+    "scoring": Judge("the scoring server", Python("scoring"), "conformance.scoring:judge"),
+}
 """By name, which is that of the folder in .tools/conformance/ as well."""
