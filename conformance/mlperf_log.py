@@ -16,6 +16,7 @@ RULES: Final = "4.0.0"
 TRAINER: Final = ROOT / ".venv-trainer" / "bin" / "python"
 SMALL: Final = (
     *("--preset", "digits", "--ranks", "2", "--epochs", "2", "--restarts", "0"),
+    *("--optimizer.warmup-epochs", "0.5"),
     *("--model.depth", "18", "--model.width", "4", "--model.image-size", "8"),
     *("--evaluation.every-epochs", "1", "--export", "False", "--log.report", "False"),
     *("--mlperf.log", "True", "--mlperf.organization", "judged", "--mlperf.platform", "cpu"),
