@@ -221,8 +221,8 @@ LEAVES = {
     "MLPerf": Leaf(
         # A prediction of steps names the benchmark as its source.
         r"trainer[./]mlperf|Mlperf[A-Z]|mlperf_(log|observer)\b|mlperf\.log|MLLOG",
-        ("trainer/mlperf",),
-        ("trainer/leaves.py",),
+        ("trainer/mlperf", "conformance/mlperf_log.py"),
+        ("trainer/leaves.py", "conformance/judges.py"),
     ),
     "scheduled events": Leaf(
         r"scheduled.?events|EventOptions|EventObserver|events\.address",

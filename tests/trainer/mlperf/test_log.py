@@ -1,4 +1,4 @@
-"""The log in the form of MLPerf."""
+"""The log in the form of MLPerf; MLCommons' own checker judges that of a run in conformance/."""
 
 import json
 from dataclasses import replace
