@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from common.program import load
-from conformance.installation import Platform, Source
+from conformance.installation import Platform, Python, Source
 from conformance.verdict import Verdict
 
 
@@ -29,6 +29,11 @@ class Judge:
 
 
 JUDGES: Final[Mapping[str, Judge]] = {
+    "azure-cli": Judge(
+        "the simulator, by commands that people type",
+        Python("azure-cli"),
+        "conformance.azure_cli:judge",
+    ),
     "job-files": Judge(
         "the job service of the simulator",
         Platform("azure.ai.ml"),
