@@ -46,6 +46,11 @@ JUDGES: Final[Mapping[str, Judge]] = {
         "answers of the simulator", Npm("node_client"), "conformance.clients:node"
     ),
     "checkov": Judge("rendered stacks", Python("checkov"), "conformance.stacks:judge"),
+    "azure-cli": Judge(
+        "the simulator, by commands that people type",
+        Python("azure-cli"),
+        "conformance.azure_cli:judge",
+    ),
     "job-files": Judge(
         "the job service of the simulator",
         Platform("azure.ai.ml"),
