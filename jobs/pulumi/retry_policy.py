@@ -6,6 +6,7 @@ refuses to create what exists; Pulumi updates it only in the next deployment.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,8 +18,9 @@ LIMIT_SECONDS: Final = 900
 FIRST_PAUSE: Final = 10.0
 LONGEST_PAUSE: Final = 60.0
 
-_STOPPED: Final = "update failed"
-"""Pulumi's last message after any failure."""
+_CONSEQUENCES: Final = re.compile(r"update failed|.*\bcontext canceled", re.DOTALL)
+"""Messages of Pulumi that follow from another failure: its last one, and those of resources that
+were under way when it stopped, such as "failed to run policy: context canceled"."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ class Failure:
 
 
 def failures(events: Iterable[str]) -> list[Failure]:
-    """Return the errors among Pulumi's events, each of which is a line of JSON.
+    """Return the errors among Pulumi's events, each of which is a line of JSON, without those that
+    follow from others.
 
     A line that is no event, such as the last one of a killed Pulumi, is left out.
     """
@@ -66,7 +69,7 @@ def failures(events: Iterable[str]) -> list[Failure]:
         except (ValueError, AttributeError):
             continue
         message = str(said.get("message", "")).strip()
-        if said.get("severity") == "error" and message != _STOPPED:
+        if said.get("severity") == "error" and not _CONSEQUENCES.fullmatch(message):
             found.append(Failure(str(said.get("urn") or ""), message))
     return found
 

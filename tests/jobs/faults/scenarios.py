@@ -256,7 +256,7 @@ class Scenarios:
             redirect_stderr(said),
         ):
             assert first() == 0, said.getvalue()
-        more = {"model": f"{key}:2", "endpoint": key, "to": "green", "traffic": 10}
+        more: dict[str, Any] = {"model": f"{key}:2", "endpoint": key, "to": "green", "traffic": 10}
 
         def traffic() -> Any:
             return (self.azure.resources.get(endpoint) or {"properties": {}})["properties"].get(

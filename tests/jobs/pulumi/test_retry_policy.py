@@ -79,6 +79,8 @@ def test_errors_are_read_from_pulumis_events():
         {"diagnosticEvent": {"severity": "error", "urn": ENDPOINT.urn,
                              "message": f"{ENDPOINT.message}\n"}},
         {"resOpFailedEvent": {"status": 1}},
+        {"diagnosticEvent": {"severity": "error", "urn": refused("x", "y", "z").urn,
+                             "message": "failed to run policy: context canceled\n"}},
         {"diagnosticEvent": {"severity": "error", "message": "update failed\n"}},
     ]  # fmt: skip
     lines = [*map(json.dumps, events), '{"cut', "3"]
