@@ -6,6 +6,7 @@
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
@@ -72,7 +73,7 @@ def judge(workspace: Path) -> Verdict:
     said = run_program(
         [
             *(python, "-m", "rehearsal", "serve", "--resources", str(WORKSPACE), "--roles", "--"),
-            *(python, "-m", "conformance.type_commands", str(workspace / "bin" / "az")),
+            *(python, "-m", "conformance.azure_cli", str(workspace / "bin" / "az")),
         ],
         environment={"PYTHONPATH": str(ROOT)},
     )
@@ -123,3 +124,8 @@ def type_all(az: str) -> list[str]:
             elif command[:3] == ("storage", "account", "show"):
                 names["blobs"] = json.loads(done.stdout)["primaryEndpoints"]["blob"]
     return refused
+
+
+if __name__ == "__main__":
+    # In a process whose environment has the addresses of the simulator.
+    print(json.dumps(type_all(sys.argv[1])))

@@ -1,5 +1,6 @@
 """What holds for every leaf of the trainer, whatever it adds."""
 
+import re
 from dataclasses import fields as fields_of
 from functools import reduce
 
@@ -18,7 +19,9 @@ from trainer.leaves import LEAVES
 from trainer.presets import PRESETS, parse_train
 
 OPTIONS = {
-    feature.name: feature.words.replace("above 1", "2").split()
+    feature.name: re.sub(
+        r"above (\d+)", lambda found: str(int(found[1]) + 1), feature.words
+    ).split()
     for leaf in LEAVES
     for feature in leaf.features
 }
@@ -27,7 +30,9 @@ RULES = [leaf for leaf in LEAVES if leaf.step_rule or leaf.division]
 
 def asked(leaf, *others):
     """The digits with a leaf in use."""
-    return parse_train([word for one in leaf.features for word in OPTIONS[one.name]] + [*others])
+    words = [word for one in leaf.features for word in OPTIONS[one.name]]
+    # As some leaves need, and none forbids.
+    return parse_train(["--checkpoint.keep-best", "True", *words, *others])
 
 
 def key_of(leaf):
@@ -61,7 +66,8 @@ def test_what_it_names_is_there(leaf):
     names = {one.name for one in FEATURES} | KINDS.keys()
     for feature in leaf.features:
         assert {name for excluded in feature.excludes for name in excluded} <= names
-        assert feature.wanted(asked(leaf))
+        # Of two features that exclude each other, such as two values of one option, the last is.
+        assert feature.wanted(asked(leaf, *OPTIONS[feature.name]))
 
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=key_of)

@@ -95,8 +95,7 @@ def _train(
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     communicator = connect(config.exchange, config.neighbours)
-    stop = signals.StopRequest()
-    stop.install()
+    (stop := signals.StopRequest()).install()
     if signals.started_by_mpirun(os.environ):
         signals.listen_for_mpirun()
     set_up_device(config, communicator, config.devices)
