@@ -61,7 +61,7 @@ def script():
     names = ("azureml_inference_server_http", "azureml_inference_server_http.api")
     request, response = (f"{names[1]}.aml_{name}" for name in ("request", "response"))
     with pytest.MonkeyPatch.context() as patch:
-        for name in (*names, request, response):
+        for name in (*names, request, response, "flask"):
             patch.setitem(sys.modules, name, ModuleType(name))
         vars(sys.modules[request]).update(AMLRequest=object, rawhttp=lambda function: function)
         vars(sys.modules[response]).update(AMLResponse=object)
