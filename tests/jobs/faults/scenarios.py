@@ -308,22 +308,13 @@ class Scenarios:
     def _follow(self, key: str) -> Callable[[], int]:
         return self.command("follow", "x", *POLL, *RETRY, name=key)
 
-    def command(
-        self, called: str, /, *args: str, words: tuple[str, ...] = (), **changes: Any
-    ) -> Callable[[], int]:
-        """Return a function that runs a command; its arguments are parsed only once.
-
-        Args:
-            called: Name of the command.
-            args: Its arguments.
-            words: Options of the trainer.
-            changes: Fields of its options that differ between trials.
-        """
+    def command(self, called: str, /, *args: str, **changes: Any) -> Callable[[], int]:
+        """Return a function that runs a command; its arguments are parsed only once."""
         kind = " ".join((called, *args))
         known = self._options.get(kind) or cli.read_options(called, args)
         self._options[kind] = known
         options, command = replace(known, **changes), cli.COMMANDS[called]
-        program: dict[str, Any] = {"program": words} if command.program else {}
+        program: dict[str, Any] = {"program": ()} if command.program else {}
 
         def run() -> int:
             try:
