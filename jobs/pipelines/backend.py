@@ -205,17 +205,20 @@ class _Maker:
             return existing
         self.created.append(resource.id)
         self._console.note(f"created: {resource.words}")
-        if not wait_until(lambda: self._is_ready(resource), _READY_SECONDS, _PAUSE_SECONDS):
+        # What was seen is kept: a later read may not find what is new.
+        seen: list[Any] = []
+
+        def is_ready() -> bool:
+            seen[:] = [self._get(resource)]
+            return bool(seen[0]) and (
+                (seen[0].get("properties") or {}).get("provisioningState") in _READY
+            )
+
+        if not wait_until(is_ready, _READY_SECONDS, _PAUSE_SECONDS):
             raise RequestError(
                 f"{resource.id}: is not ready after {_READY_SECONDS} s; run the same command again"
             )
-        return self._get(resource)
-
-    def _is_ready(self, resource: Resource) -> bool:
-        existing = self._get(resource)
-        return existing is not None and (
-            (existing.get("properties") or {}).get("provisioningState") in _READY
-        )
+        return seen[0]
 
     def _get(self, resource: Resource) -> Any:
         try:

@@ -1,6 +1,7 @@
 """`backend` on the simulator: the place of Pulumi's state, and the identities of the workflows."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import requests as http
@@ -9,7 +10,8 @@ from common.errors import UserError
 from infra.catalog import roles as catalog
 from infra.prerequisites import read_file
 from jobs.cli import main
-from jobs.pipelines import declaration
+from jobs.errors import MissingError
+from jobs.pipelines import backend, declaration
 from jobs.pipelines.declaration import ROLES, StateNames, holds
 from rehearsal.options import Options
 from rehearsal.simulator import Simulator
@@ -231,3 +233,19 @@ def test_names_stay_the_same_and_fit_into_azures_rules():
     names = StateNames("hvd", SUBSCRIPTION.upper())
     assert names.account == StateNames("hvd", SUBSCRIPTION).account
     assert len(StateNames("a" * 11, SUBSCRIPTION).vault) <= 24
+
+
+def test_what_is_new_is_used_as_it_was_seen_though_a_later_read_may_not_find_it():
+    shown = {"properties": {"clientId": "c"}}
+    answers = iter([MissingError("not there"), shown, MissingError("not there")])
+
+    def get(*_):
+        answer = next(answers)
+        if isinstance(answer, MissingError):
+            raise answer
+        return answer
+
+    manager = SimpleNamespace(get=get, put=lambda *_: None)
+    console = SimpleNamespace(note=lambda _: None)
+    wanted = SimpleNamespace(id="/identity", api_version="1", body={}, words="an identity")
+    assert backend._Maker(manager, console).make(wanted) is shown
