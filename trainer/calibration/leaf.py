@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from common.program import Command
-from trainer.leaf import Feature, Leaf
+from trainer.leaf import DENSE_TASK, DIVIDED_NETWORK, Feature, Leaf
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,6 @@ def _problems(config: Any) -> list[str]:
     problems, option = [], "--calibration.temperature"
     if config.data.source == "synthetic":
         problems.append(f"{option}: synthetic data have no held-out images to fit it on")
-    if config.task != "classification":
-        problems.append(f"{option}: it is fitted on one class per image, not on a {config.task}")
-    if config.neighbours > 1 or config.devices > 1:
-        problems.append(
-            f"{option}: a rank of a divided network has a part of the logits; run python -m trainer"
-            " calibrate when the run is finished"
-        )
     return problems
 
 
@@ -41,7 +34,18 @@ LEAF: Final = Leaf(
     key="calibration",
     options=CalibrationOptions,
     on_resume="free",
-    features=(Feature("calibration", "--calibration.temperature True", _wanted),),
+    features=(
+        Feature(
+            "calibration",
+            "--calibration.temperature True",
+            _wanted,
+            {
+                (DENSE_TASK,): "a temperature is fitted on one class per image",
+                (DIVIDED_NETWORK,): "a rank has a part of the logits; run `calibrate` when the run"
+                " is finished",
+            },
+        ),
+    ),
     problems=_problems,
     predicted="trainer.calibration.fit:calibrate_run",
     sections="trainer.calibration.section:sections",

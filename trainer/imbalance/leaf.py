@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from common.annotations import Bounds
-from trainer.leaf import Feature, Leaf
+from trainer.leaf import DENSE_TASK, Feature, Leaf
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,11 @@ class ImbalanceOptions:
     which all images do; 0.999 is between both for classes around 1,000 images."""
 
 
-def _asks(config: Any, by: str) -> bool:
-    return config.of(ImbalanceOptions).by == by  # type: ignore[no-any-return]
-
-
 def _problems(config: Any) -> list[str]:
     options = config.of(ImbalanceOptions)
     if options.by == "none":
         return []
     problems, option = [], f"--imbalance.by {options.by}"
-    if config.task != "classification":
-        problems.append(f"{option}: is for one class per image, not for a {config.task}")
     if config.data.source == "synthetic":
         problems.append(f"{option}: synthetic data have no classes of different sizes")
     return problems
@@ -47,9 +41,11 @@ LEAF: Final = Leaf(
     options=ImbalanceOptions,
     on_resume="changes the rest",
     features=(
-        Feature("class weights", "--imbalance.by weights", lambda config: _asks(config, "weights")),
         Feature(
-            "class sampling", "--imbalance.by sampling", lambda config: _asks(config, "sampling")
+            "class balance",
+            "--imbalance.by sampling",
+            lambda config: config.of(ImbalanceOptions).by != "none",
+            {(DENSE_TASK,): "it is for one class per image"},
         ),
     ),
     problems=_problems,

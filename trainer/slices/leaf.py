@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from common.program import Command
-from trainer.leaf import Feature, Leaf
+from trainer.leaf import DENSE_TASK, Feature, Leaf
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,6 @@ class SlicesOptions:
 def _problems(config: Any) -> list[str]:
     options = config.of(SlicesOptions)
     problems: list[str] = options.problems("--slices.")
-    if options.asked and config.task != "classification":
-        problems.append(f"--slices: are counted of one class per image, not of a {config.task}")
     if options.asked and config.data.source == "synthetic":
         problems.append("--slices: synthetic data have no held-out images")
     return problems
@@ -61,7 +59,12 @@ LEAF: Final = Leaf(
     options=SlicesOptions,
     on_resume="free",
     features=(
-        Feature("slices", "--slices.pattern (.)", lambda config: config.of(SlicesOptions).asked),
+        Feature(
+            "slices",
+            "--slices.pattern (.)",
+            lambda config: config.of(SlicesOptions).asked,
+            {(DENSE_TASK,): "slices are counted of one class per image"},
+        ),
     ),
     problems=_problems,
     predicted="trainer.slices.measure:measure_run",

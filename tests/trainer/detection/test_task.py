@@ -76,14 +76,14 @@ def test_it_is_tuned_from_a_classification_and_from_a_detection_of_other_classes
     before = model.get_layer("distances").get_weights()[0]
     said = load_initial_weights(model, state(tmp_path / "a.safetensors", body))
     assert "class_logits" in said
-    assert said.endswith("differ and keep their own")
+    assert "differ and keep their own" in said
     assert np.array_equal(
         model.get_layer("conv0").get_weights(), body.get_layer("conv0").get_weights()
     )
     assert np.array_equal(model.get_layer("distances").get_weights()[0], before)
     other = build_model(config, 5, task="detection", seed=9)
     said = load_initial_weights(other, state(tmp_path / "b.safetensors", model))
-    assert said.endswith("initial weights; class_logits differs and keeps its own")
+    assert "initial weights; class_logits differs and keeps its own" in said
     assert np.array_equal(other.get_layer("distances").get_weights()[0], before)
     deeper = build_model(replace(config, depth=34), 3, task="detection")
     with pytest.raises(CheckpointError, match="belongs to another network"):

@@ -55,7 +55,7 @@ def test_the_last_layer_of_another_shape_keeps_its_own_and_this_is_said(tmp_path
     source, model = build_model(TINY_RESNET, 10, seed=1), build_model(TINY_RESNET, 7)
     before = weights_of(model.get_layer("logits"))
     told = load_initial_weights(model, stored(source, tmp_path))
-    assert told.endswith("; logits differs and keeps its own")
+    assert "; logits differs and keeps its own" in told
     assert weights_of(model.get_layer("logits")) == before
     assert [name for name, same in equal_layers(source, model).items() if not same] == ["logits"]
 

@@ -118,6 +118,22 @@ def mend_options(picked, value):
         picked |= {"model.frozen_stages": 0, "optimizer.layer_decay": 1.0}
 
 
+def mend_trust(picked, value):
+    """Ask for one kind of slices, and for what needs one class per image only where there is one."""
+    picked |= {"slices.table": None, "slices.column": None}
+    if value("slices.pattern") is not None:
+        picked["slices.pattern"] = "(.)"
+    if value("task") != "classification" or value("data.source") == "synthetic":
+        picked |= {"slices.pattern": None, "imbalance.by": "none"}
+        picked["calibration.temperature"] = False
+    if not value("evidence.chain"):
+        picked |= {"evidence.key": None, "evidence.vault_key": None}
+    if value("evidence.vault_key") is not None:
+        picked |= {"evidence.key": None, "evidence.vault_key": "https://v.vault.azure.net/keys/k"}
+    if value("head.groups") > 1 or value("stages.count") > 1:
+        picked["calibration.temperature"] = False
+
+
 PARALLEL = [leaf for leaf in ROWS if leaf.step_rule or leaf.division]
 """The leaves of which at most one is used."""
 
@@ -167,6 +183,7 @@ def configs(draw):
             picked["task"] = task.name
     mend_network(picked, value)
     mend_options(picked, value)
+    mend_trust(picked, value)
     smallest = NETWORKS[value("model.network")].smallest
     picked["model.image_size"] = max(value("model.image_size"), smallest)
     picked["data.shift_pixels"] = min(value("data.shift_pixels"), value("model.image_size") - 1)
