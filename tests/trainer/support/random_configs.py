@@ -119,7 +119,7 @@ def mend_options(picked, value):
 
 
 def mend_trust(picked, value):
-    """Ask for one kind of slices, and for what needs one class per image only where there is one."""
+    """Ask for what needs one class per image only where there is one, and for one key."""
     picked |= {"slices.table": None, "slices.column": None}
     if value("slices.pattern") is not None:
         picked["slices.pattern"] = "(.)"
