@@ -180,7 +180,7 @@ def test_the_record_of_a_position_is_the_one_that_is_read_there(folder):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--preset", "scenes"], "is for one class per image, not for a segmentation"),
+        (["--preset", "scenes"], "it is for one class per image"),
         (["--preset", "synthetic"], "synthetic data have no classes"),
     ],
 )

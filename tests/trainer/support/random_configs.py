@@ -8,6 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from hypothesis import strategies as st
 
 from common import annotations, fields
+from common.errors import ConfigError
 from trainer.config import TrainConfig
 from trainer.leaf import DENSE_TASK
 from trainer.leaves import LEAVES as ROWS
@@ -60,6 +61,8 @@ def texts(key):
     choices = {
         "events.address": ["azure", "nowhere", "http://127.0.0.1:8080"],
         "model.network": sorted(NETWORKS),
+        "slices.pattern": ["(.)"],
+        "evidence.vault_key": ["https://v.vault.azure.net/keys/k"],
     }
     if key in choices:
         return st.sampled_from(choices[key])
@@ -118,32 +121,17 @@ def mend_options(picked, value):
         picked |= {"model.frozen_stages": 0, "optimizer.layer_decay": 1.0}
 
 
-def mend_trust(picked, value):
-    """Ask for what needs one class per image only where there is one, and for one key."""
-    picked |= {"slices.table": None, "slices.column": None}
-    if value("slices.pattern") is not None:
-        picked["slices.pattern"] = "(.)"
-    if value("task") != "classification" or value("data.source") == "synthetic":
-        picked |= {"slices.pattern": None, "imbalance.by": "none"}
-        picked["calibration.temperature"] = False
-    if not value("evidence.chain"):
-        picked |= {"evidence.key": None, "evidence.vault_key": None}
-    if value("evidence.vault_key") is not None:
-        picked |= {"evidence.key": None, "evidence.vault_key": "https://v.vault.azure.net/keys/k"}
-    if value("head.groups") > 1 or value("stages.count") > 1:
-        picked["calibration.temperature"] = False
-
-
 PARALLEL = [leaf for leaf in ROWS if leaf.step_rule or leaf.division]
 """The leaves of which at most one is used."""
 
 
+def off(leaf):
+    """The default values of a leaf's options, by dotted key."""
+    return {f"{leaf.key}.{key}": default for key, default in vars(leaf.options()).items()}
+
+
 def mend_combination(picked, value):
     """Leave one form of parallelism, and what it goes with."""
-
-    def off(leaf):
-        return {f"{leaf.key}.{key}": default for key, default in vars(leaf.options()).items()}
-
     asked = [
         leaf
         for leaf in PARALLEL
@@ -161,6 +149,18 @@ def mend_combination(picked, value):
         excluded = [names for feature in asked[0].features for names in feature.excludes]
         if TASKS[value("task")].per != "image" and (DENSE_TASK,) in excluded:
             picked.update(off(asked[0]))
+
+
+def without_refused_leaves(base, picked):
+    """The configuration, with the options of each leaf that refuses it set to their defaults."""
+    try:
+        return changed(base, picked)
+    except ConfigError as error:
+        refused = [leaf for leaf in ROWS if f"--{leaf.key}." in str(error)]
+        rest = picked | {key: value for leaf in refused for key, value in off(leaf).items()}
+        if rest == picked:
+            raise
+        return without_refused_leaves(base, rest)
 
 
 @st.composite
@@ -183,7 +183,6 @@ def configs(draw):
             picked["task"] = task.name
     mend_network(picked, value)
     mend_options(picked, value)
-    mend_trust(picked, value)
     smallest = NETWORKS[value("model.network")].smallest
     picked["model.image_size"] = max(value("model.image_size"), smallest)
     picked["data.shift_pixels"] = min(value("data.shift_pixels"), value("model.image_size") - 1)
@@ -196,4 +195,4 @@ def configs(draw):
     mend_combination(picked, value)
     if value("exchange.compression") == "fp16":
         picked["compute.precision"] = "mixed_float16"
-    return changed(base, picked)
+    return without_refused_leaves(base, picked)
