@@ -83,6 +83,8 @@ class Needed:
     """API version."""
     holds: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     """Accepted values by path; None is a value that is left out."""
+    either: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    """Accepted values by path, or items of a list there; one path suffices."""
     cure: str = ""
     """What to do if it does not exist, or has another value."""
     addresses: int = 0
@@ -116,6 +118,8 @@ class Leaf:
     """Returns roles that the stack defines, by the GUID of the one of Azure that each replaces."""
     endpoints: Callable[[Any], Mapping[str, Endpoint]] = lambda _: {}
     """Returns the kinds of its private endpoints, whose zones the network must resolve."""
+    endpoint_addresses: Callable[[Any], int] = lambda _: 0
+    """Returns the number of addresses that it adds to the endpoints of the trunk's services."""
     beginnings: Callable[[Any], tuple[Beginning, ...]] = lambda _: ()
     """Returns months that Azure must still accept."""
     needs: Callable[[Any], tuple[Needed, ...]] = lambda _: ()

@@ -16,6 +16,7 @@ ROWS: Final[tuple[str, ...]] = (
     "managed_network",
     "monitor_link",
     "customer_keys",
+    "replicas",
     "budget",
     "alerts",
     "scientist_role",

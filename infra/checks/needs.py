@@ -139,7 +139,8 @@ def _subnets(settings: Settings, existing: ExistingNetwork) -> Iterator[Needed]:
             addresses
             for service, addresses in _ENDPOINT_ADDRESSES.items()
             if service not in settings.network.existing_endpoints
-        ),
+        )
+        + sum(leaf.endpoint_addresses(settings) for leaf in settings.leaves),
     )
 
 

@@ -64,6 +64,8 @@ class Facts:
     """Inputs by kind of resource that open nothing by themselves, as in `reviewed`."""
     counts: Callable[[Settings], Mapping[str, int]] = lambda _: {}
     """Returns how many resources of each kind the settings ask for."""
+    abroad: frozenset[str] = frozenset()
+    """Kinds whose resources are in other regions, where a table says."""
     tagged: frozenset[str] = frozenset()
     """Kinds whose resources carry tags."""
     logs: Mapping[str, Logging] = field(default_factory=dict)

@@ -57,6 +57,16 @@ def _problems(manager: ResourceManager, need: Need, *, deployed: bool) -> Iterat
                 f"{need.setting}: {_name(need.id)} has {path.rpartition('.')[2]} {shown} and must"
                 f" have {wanted}; {_cure(need)}"
             )
+    if need.either and not any(
+        _same(value, one)
+        for path, accepted in need.either.items()
+        for value in _values(body, path)
+        for one in accepted
+    ):
+        shown = " and ".join(
+            f"{path.rpartition('.')[2]} {_at(body, path)!r}" for path in need.either
+        )
+        yield f"{need.setting}: {_name(need.id)} has {shown}; {_cure(need)}"
     if need.addresses:
         yield from _room(need, body, deployed=deployed)
     if need.linked_to is not None:
@@ -98,6 +108,12 @@ def _at(tree: Any, path: str) -> Any:
     for key in path.split("."):
         tree = tree.get(key) if isinstance(tree, Mapping) else None
     return tree
+
+
+def _values(tree: Any, path: str) -> list[Any]:
+    """Return the value at a path, or the items of a list there."""
+    value = _at(tree, path)
+    return value if isinstance(value, list) else [value]
 
 
 def _same(value: object, accepted: object) -> bool:

@@ -1,6 +1,6 @@
 """Kinds with a single rule: most get an address or an id when they are created."""
 
-from typing import Any
+from typing import Any, Final
 
 from typing_extensions import override
 
@@ -9,7 +9,10 @@ from rehearsal.control_plane.azure_formats import new_id
 from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
+from rehearsal.errors import user_error
 from rehearsal.resources import global_names
+
+REPLICATION: Final = f"{global_names.REGISTRY}/replications"
 
 
 class ResourceGroup(ResourceKind):
@@ -43,6 +46,35 @@ class ContainerRegistry(ResourceKind):
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         document["properties"]["loginServer"] = f"{path.name.lower()}.azurecr.io"
 
+    @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        replicas = self._resources.of_kind(REPLICATION, path.id)
+        regions = [str(one.get("location", "")) for one in (document, *replicas)]
+        document["properties"]["dataEndpointHostNames"] = [
+            f"{path.name.lower()}.{region}.data.azurecr.io" for region in regions
+        ]
+        return document
+
+
+class Replication(ResourceKind):
+    """A copy of a registry in another region."""
+
+    def __init__(self, resources: ResourceManager) -> None:
+        """Apply the rules to these resources."""
+        self._resources = resources
+
+    @override
+    def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
+        registry = self._resources.get(path.parent) or {}
+        if str((registry.get("sku") or {}).get("name", "")).lower() != "premium":
+            raise user_error(f"Registry {registry.get('name')}: its tier has no geo-replication.")
+        others = self._resources.of_kind(REPLICATION, path.parent)
+        taken = [one for one in (registry, *others) if one.get("id", "").lower() != path.id.lower()]
+        if body.get("location") in [one.get("location") for one in taken]:
+            raise user_error(
+                f"Registry {registry.get('name')}: already has a copy in {body.get('location')}."
+            )
+
 
 class LogWorkspace(ResourceKind):
     """A Log Analytics workspace, which gets an id."""
@@ -59,5 +91,6 @@ def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
         "Microsoft.Resources/resourceGroups": ResourceGroup(),
         "Microsoft.ManagedIdentity/userAssignedIdentities": UserAssignedIdentity(),
         global_names.REGISTRY: ContainerRegistry(resources),
+        REPLICATION: Replication(resources),
         "Microsoft.OperationalInsights/workspaces": LogWorkspace(),
     }

@@ -149,6 +149,16 @@ LEAVES = {
         ("infra/customer_keys",),
         (PLATFORM,),
     ),
+    "copies of the registry": Leaf(
+        r"infra[./]replicas|ReplicaSettings|remote_reason|:Replication\b|registries/replications",
+        ("infra/replicas",),
+        (PLATFORM, SIMULATED, "rehearsal/resources/simple_kinds.py"),
+    ),
+    "data of another stack": Leaf(
+        r"jobs[./]replication|ReplicateOptions|\breplicate\b",
+        ("jobs/replication",),
+        ("jobs/leaves.py",),
+    ),
     "budget of the platform": Leaf(
         r"consumption.budget|BudgetSettings|forecast_percent|infra.budget",
         ("infra/budget",),

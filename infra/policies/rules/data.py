@@ -160,7 +160,8 @@ OWN_REGION = table_rule(
 NO_COPIES = table_rule(
     "no-copies-outside",
     "Data, images and logs stay in the stack: no replication to other tenants, no export from the "
-    "registry, no foreign page that reads blobs, and no logs sent elsewhere.",
+    "registry, no copy of it in a region that the settings do not name, no foreign page that reads "
+    "blobs, and no logs sent elsewhere.",
     "Remove the way out; to use a service that exists already, name it in the stack's settings.",
     {
         STORAGE: {

@@ -20,6 +20,7 @@ from infra.policies.expected import (
     shown,
     table_rule,
 )
+from infra.policies.facts import of_leaves
 from infra.policies.rule import ResourceRule
 from infra.resources import (
     ASSIGNMENT,
@@ -253,8 +254,9 @@ def _in_place(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind in ELSEWHERE:
         group.append((settings.network.existing_dns_zones or "").rpartition("/")[2])
         group.append("NetworkWatcherRG")
+    abroad = any(resource.kind in one.abroad for one in of_leaves())
     for key, allowed in (("location", (settings.location, "global")), ("resourceGroupName", group)):
-        given = input_at(resource, key)
+        given = None if abroad and key == "location" else input_at(resource, key)
         if given is not None and not any(same(given, one) for one in allowed):
             yield f"{key} is {shown(given)} and must be {shown(allowed[0])}"
     if resource.options.get("retainOnDelete"):

@@ -291,6 +291,12 @@ _ROWS: Final = (
         renamed={"networkRuleSet.ipRules.iPAddressOrRange": "value"},
         name_form=r"[A-Za-z0-9]{5,50}",
     ),
+    ResourceType(
+        "containerregistry:Replication",
+        "Microsoft.ContainerRegistry/registries/{registryName}/replications/{replicationName}",
+        fixed=frozenset({"zoneRedundancy"}),
+        name_form=r"[A-Za-z0-9]{5,50}",
+    ),
 )
 
 TYPES: Final[Mapping[str, ResourceType]] = {row.token: row for row in _ROWS}

@@ -138,6 +138,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "storage.data_redundancy": "ZRS",
         "registry.zone_redundant": True,
     },
+    "registry in two regions": {
+        "registry.replicas": ["northeurope", "swedencentral"],
+        "registry.zone_redundant": True,
+    },
+    "registry of another region": {
+        "registry.existing": REGISTRY,
+        "registry.remote_reason": "Spot nodes are looked for here for two weeks only.",
+    },
     "people": {
         "people.publishers": GROUP_OF_PEOPLE.format(1),
         "people.scientists": GROUP_OF_PEOPLE.format(2),

@@ -1,0 +1,1 @@
+"""Copies of the registry in other regions, for stacks there."""
