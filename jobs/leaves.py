@@ -9,6 +9,7 @@ from jobs.leaf import Leaf
 _ROWS: Final[tuple[str, ...]] = (
     "serving",
     "batch",
+    "replication",
     "inspection",
     "sweep",
     "estimate",

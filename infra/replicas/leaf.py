@@ -84,5 +84,7 @@ LEAF: Final = Leaf(
     endpoint_addresses=lambda settings: len(settings.of(ReplicaSettings).replicas),
     declare="infra.replicas.component:declare",
     facts="infra.replicas.security:FACTS",
-    types={KIND: "Microsoft.ContainerRegistry/registries/{registryName}/replications/{replicationName}"},
+    types={
+        KIND: "Microsoft.ContainerRegistry/registries/{registryName}/replications/{replicationName}"
+    },
 )

@@ -52,9 +52,7 @@ def register_prepared(
         RequestError: The workspace or its storage refused a request.
     """
     store = storage.datastores.prepared
-    blobs, content = _read_folder(storage, store, folder)
-    manifest = _parse(content, f"{store.container}/{folder}/{FILE_NAME}")
-    _compare(store, folder, manifest, blobs)
+    blobs, content, manifest = read_complete(storage, DatastoreFolder(store, folder))
     size = sum(blob.size for blob in blobs.values())
     data_set = DataSet(
         name=name or folder.rpartition("/")[2],
@@ -66,6 +64,22 @@ def register_prepared(
     if not data_sets.is_registered(data_set, data_sets.versions(manager, data_set.name)):
         data_sets.register(manager, data_set)
     return data_set
+
+
+def read_complete(
+    storage: Storage, where: DatastoreFolder
+) -> tuple[dict[str, Blob], bytes, Manifest]:
+    """Return the files of a data set by name, the content of its manifest, and the manifest.
+
+    Raises:
+        UserError: The manifest or a shard is missing, or the size of a shard is wrong.
+        RequestError: Storage refused a request.
+    """
+    store, folder = where.datastore, where.folder
+    blobs, content = _read_folder(storage, store, folder)
+    manifest = _parse(content, f"{store.container}/{folder}/{FILE_NAME}")
+    _compare(store, folder, manifest, blobs)
+    return blobs, content, manifest
 
 
 def register_completed(workspace: Workspace, job: Job) -> Found:

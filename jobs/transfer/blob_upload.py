@@ -17,7 +17,7 @@ from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSe
 from jobs.azure.storage import MIB, XXH128, Blob
 from jobs.errors import ConflictError
 from jobs.retry import Retry
-from jobs.transfer.local_files import FileReader, Hashes, LocalError, LocalFile
+from jobs.transfer.local_files import Hashes, LocalError, SourceFile
 from jobs.transfer.progress import Progress
 
 BLOCK: Final = 8 * MIB
@@ -45,13 +45,15 @@ class BlobUploader:
     """Whether to replace blobs with other content."""
     complete: ConflictError | None = None
     """Error to raise instead of sending a file to a folder that must not change, or None."""
+    remedy: str = "--overwrite True replaces it"
+    """What to do about a blob with other content."""
 
     def __post_init__(self) -> None:
         self._blocks = ThreadPoolExecutor(self.threads)
         # Bounds the number of blocks that are in memory and not yet sent.
         self._slots = threading.Semaphore(2 * self.threads)
 
-    def send(self, file: LocalFile, existing: Blob | None) -> tuple[Hashes, bool]:
+    def send(self, file: SourceFile, existing: Blob | None) -> tuple[Hashes, bool]:
         """Upload a file unless its blob exists.
 
         Args:
@@ -79,21 +81,20 @@ class BlobUploader:
         if existing is not None and not self.overwrite:
             state = "with other content" if existing.md5 else "without a hash to compare with"
             raise LocalError(
-                f"{file.name}: already exists in {self.folder}, {state}; --overwrite True replaces"
-                " it"
+                f"{file.name}: already exists in {self.folder}, {state}; {self.remedy}"
             )
         blob = self.client.get_blob_client(f"{self.folder}/{file.name}")
         put = self._put if file.size <= BLOCK else self._put_blocks
         return put(blob, file), True
 
-    def _hash(self, file: LocalFile) -> Hashes:
-        reader = FileReader(file)
+    def _hash(self, file: SourceFile) -> Hashes:
+        reader = file.reader()
         for _ in reader.blocks(BLOCK):
             self.retry.check()
         return reader.hashes
 
-    def _put(self, blob: BlobClient, file: LocalFile) -> Hashes:
-        reader = FileReader(file)
+    def _put(self, blob: BlobClient, file: SourceFile) -> Hashes:
+        reader = file.reader()
         content = b"".join(reader.blocks(BLOCK))
         hashes = reader.hashes
         blob.upload_blob(
@@ -106,10 +107,10 @@ class BlobUploader:
         self.progress.moved(len(content))
         return hashes
 
-    def _put_blocks(self, blob: BlobClient, file: LocalFile) -> Hashes:
+    def _put_blocks(self, blob: BlobClient, file: SourceFile) -> Hashes:
         for attempt in range(1, ATTEMPTS + 1):
             staged = self._staged(blob)
-            reader = FileReader(file)
+            reader = file.reader()
             names, sending = [], list[Future[None]]()
             try:
                 for number, content in enumerate(reader.blocks(block_size(file.size))):
