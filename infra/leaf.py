@@ -83,14 +83,14 @@ class Needed:
     """API version."""
     holds: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     """Accepted values by path; None is a value that is left out."""
-    either: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
-    """Accepted values by path, or items of a list there; one path suffices."""
     cure: str = ""
     """What to do if it does not exist, or has another value."""
     addresses: int = 0
     """Addresses that a subnet must have room for."""
     linked_to: str | None = None
     """Id of the network that a DNS zone must be linked to."""
+    either: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    """Accepted values by path, or items of a list there; one path suffices."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def good():
         f"{VNET}/subnets/nodes": subnet("10.9.0.0/28", used=2),
         f"{VNET}/subnets/images": subnet("10.9.1.0/29", used=2),
         f"{VNET}/subnets/endpoints": subnet("10.9.2.0/28"),
-        REGISTRY: {"sku": {"name": "Premium"}},
+        REGISTRY: {"sku": {"name": "Premium"}, "location": "westeurope"},
         VAULT: {"properties": {"enableRbacAuthorization": True, "enablePurgeProtection": True}},
         KEY: {"properties": {"kty": "RSA", "attributes": {"enabled": True}}},
         BASTION: {},
@@ -171,3 +171,29 @@ def test_a_deployed_stack_needs_no_free_addresses_in_its_subnets():
 def test_what_may_not_be_read_is_named_and_does_not_stop_a_deployment():
     told = said(good() | {REGISTRY: "forbidden", VAULT: "forbidden"})
     assert told.startswith("not asked about registry.existing, vault.existing; ")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "reason", "refused"),
+    [
+        (["theirs.northeurope.data.azurecr.io"], "", True),
+        (["theirs.northeurope.data.azurecr.io"], "Two weeks of Spot.", False),
+        (["theirs.northeurope.data.azurecr.io", "theirs.westeurope.data.azurecr.io"], "", False),
+        (None, "", True),
+    ],
+)
+def test_a_registry_of_another_region_needs_a_copy_here_or_a_reason(hosts, reason, refused):
+    changed = [("registry.existing", REGISTRY)]
+    changed += [("registry.remote_reason", reason)] if reason else []
+    needs = [one for one in contract.of(load(configured(*changed))).existing if one.id == REGISTRY]
+    body = {"sku": {"name": "Premium"}, "location": "northeurope"}
+    body["properties"] = {} if hosts is None else {"dataEndpointHostNames": hosts}
+    if not refused:
+        assert look_up(Answers({REGISTRY: body}), needs, deployed=False)
+        return
+    with pytest.raises(UserError) as caught:
+        look_up(Answers({REGISTRY: body}), needs, deployed=False)
+    text = str(caught.value)
+    assert "theirs has location 'northeurope' and dataEndpointHostNames" in text
+    assert "add westeurope to registry.replicas of the stack that declares it" in text
+    assert "registry.remote_reason" in text

@@ -81,7 +81,10 @@ def test_a_table_that_cannot_be_used_is_named(tmp_path, text, expected):
         (["--slices.pattern", "("], "--slices.pattern: is not a regular expression"),
         (["--slices.table", "x"], "give both, or neither"),
         (["--slices.pattern", "a", "--slices.table", "x", "--slices.column", "y"], "not of both"),
-        (["--preset", "scenes", "--slices.pattern", "a"], "slices are counted of one class per image"),
+        (
+            ["--preset", "scenes", "--slices.pattern", "a"],
+            "slices are counted of one class per image",
+        ),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(words, expected):
