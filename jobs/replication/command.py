@@ -1,8 +1,8 @@
 """`python -m jobs replicate`: copy a data set to the storage of another stack, and register it.
 
-The machine that runs the command reads from one account and writes to the other: Azure would copy
-from account to account only if one let the other in, and all that the platform lets in are its own
-networks. So each byte is verified on the way, against the manifest and storage's checksums.
+The machine that runs the command reads from one account and writes to the other, a few blocks at a
+time. Azure's own copy between accounts would have to fetch from an account that is closed, and would
+check nothing against the manifest.
 """
 
 import shlex
