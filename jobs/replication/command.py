@@ -1,22 +1,20 @@
 """`python -m jobs replicate`: copy a data set to the storage of another stack, and register it.
 
 The machine that runs the command reads from one account and writes to the other, a few blocks at a
-time. Azure's own copy between accounts would have to fetch from an account that is closed, and would
+time. Azure's own copy between accounts would have to fetch from a closed account, and would
 check nothing against the manifest.
 """
 
 import shlex
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from azure.core.exceptions import AzureError
 
 from common.annotations import Bounds, Positional, Required
 from common.errors import INTERRUPTED, ConfigError
-from common.text import duration, plural, size
-from infra.outputs import PlatformOutputs
+from common.text import plural, size
+from infra.outputs import Datastore, PlatformOutputs
 from jobs.assets import data_sets, prepared_data
 from jobs.assets.data_sets import DataSet
 from jobs.azure.workspace import Workspace, connect
@@ -27,11 +25,13 @@ from jobs.pulumi.stack_outputs import read_outputs
 from jobs.replication.blob_files import BlobFolder
 from jobs.retry import StorageRetry
 from jobs.spec.from_options import REPOSITORY
-from jobs.spec.job_spec import datastore_uri
 from jobs.transfer.blob_upload import BlobUploader
 from jobs.transfer.folder_upload import FolderUpload
 from jobs.transfer.progress import Progress
 from trainer.data.manifest import FILE_NAME
+
+RETRY_SECONDS = 600.0
+"""Time after which a failing request to storage is no longer retried."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,8 @@ class ReplicateOptions:
     folder: str | None = None
     """Folder in that stack's container of prepared data; None is the same folder as here."""
 
-    dry_run: bool = False
-    """List what would be copied without copying."""
-
     threads: Annotated[int, Bounds(at_least=1, at_most=128)] = 16
     """Number of files to copy concurrently, and of blocks of large files."""
-
-    retry_timeout_minutes: Annotated[float, Bounds(at_least=0)] = 10.0
-    """Minutes after which a failing request to storage is no longer retried."""
 
     def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
         """Check that the options name a data set and one other stack.
@@ -79,13 +73,6 @@ class ReplicateOptions:
         if problems:
             raise ConfigError(problems)
 
-    @property
-    def target(self) -> tuple[str, ...]:
-        """Options of a command on the stack that is copied to."""
-        if self.to_stack is not None:
-            return ("--stack", self.to_stack)
-        return ("--outputs", str(self.to_outputs))
-
 
 def run(options: ReplicateOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Copy a data set and print the result.
@@ -99,79 +86,66 @@ def run(options: ReplicateOptions, outputs: PlatformOutputs, *, as_json: bool) -
     options.check(())
     console = Console(as_json=as_json)
     there = read_outputs(REPOSITORY, options.to_stack, options.to_outputs)
-    source, target = connect(outputs), connect(there)
-    retry = StorageRetry(options.retry_timeout_minutes * 60, console.note)
-    data = _read(options, source, retry)
+    target, retry = connect(there), StorageRetry(RETRY_SECONDS, console.note)
+    data = _read(options, connect(outputs), retry)
     store, folder = there.datastores.prepared, options.folder or data.folder
-    if (store.account, store.container) == (data.store.account, data.store.container):
-        raise ConfigError(
-            [f"--to-stack: {there.stack} has its training data in {store.account}, as this stack"]
-        )
-    _check(options, data, target, folder)
-    name = options.asset.partition(":")[0]
-    total = sum(blob.size for blob in data.blobs.values())
-    facts = {
-        "asset": options.asset,
-        "stack": there.stack,
-        "uri": datastore_uri(store.name, folder),
-        "files": len(data.blobs),
-        "bytes": total,
-    }
+    _check(options, data, target, store, folder)
+    files, total = plural(len(data.blobs), "file"), sum(one.size for one in data.blobs.values())
     client = target.storage.container(store, connections=2 * options.threads, retry=retry)
-    where = f"{there.stack}/{store.container}/{folder}"
-    copy = FolderUpload(data, f"{data.store.account}/{data.folder}", client, where, folder)
-    began = time.monotonic()
+    where, source = f"{store.account}/{folder}", f"{data.store.account}/{data.folder}"
+    copy = FolderUpload(data, source, client, where, folder)
     try:
-        with target.storage.errors(store, writing=True):
-            if options.dry_run:
-                would = {action: len(names) for action, names in copy.preview().items()}
-                counts = ", ".join(f"{action} {count:,}" for action, count in would.items())
-                files = plural(facts["files"], "file")
-                console.answer({**facts, "would": would}, f"would {counts} of {files}: {where}")
-                return 0
-            with Progress("copying", len(data.blobs), total) as progress:
-                uploader = BlobUploader(
-                    client,
-                    folder,
-                    retry,
-                    progress,
-                    threads=options.threads,
-                    overwrite=False,
-                    remedy="choose another --folder",
+        with (
+            target.storage.errors(store, writing=True),
+            Progress("copying", len(data.blobs), total) as progress,
+        ):
+            uploader = BlobUploader(
+                client,
+                folder,
+                retry,
+                progress,
+                threads=options.threads,
+                overwrite=False,
+                remedy="choose another --folder",
+            )
+            try:
+                copy.run(uploader)
+            except (AzureError, KeyboardInterrupt):
+                console.note(
+                    f"stopped: {len(copy.new):,} of {files} and {size(progress.total_moved)} were"
+                    " copied; run the same command again to copy the rest"
                 )
-                try:
-                    copy.run(uploader)
-                except (AzureError, KeyboardInterrupt):
-                    console.note(
-                        f"stopped: {len(copy.new):,} of {plural(len(data.blobs), 'file')} and"
-                        f" {size(progress.total_moved)} were copied; run the same command again to"
-                        " copy the rest"
-                    )
-                    raise
+                raise
+        name = options.asset.partition(":")[0]
         prepared_data.register_prepared(target.manager, target.storage, folder, name)
     except KeyboardInterrupt:
         return INTERRUPTED
-    done = {
-        **facts,
+    selected = ["--stack", options.to_stack or ""] if options.to_stack else []
+    selected = selected or ["--outputs", options.to_outputs or ""]
+    following = ["python", "-m", "jobs", "submit", "--data.asset", options.asset, *selected]
+    document = {
+        "asset": options.asset,
+        "stack": there.stack,
+        "files": len(data.blobs),
+        "bytes": total,
         "new_files": len(copy.new),
         "sent_bytes": progress.total_moved,
-        "seconds": round(time.monotonic() - began, 1),
     }
-    console.answer(done, _words(done, options))
+    text = (
+        f"{files}, {size(total)}, complete in {where}; registered as {options.asset} in stack"
+        f" {there.stack}\ncopied {plural(len(copy.new), 'file')}, {size(progress.total_moved)}\n"
+        f"to look for nodes there: {shlex.join(following)}, with the options of the run"
+    )
+    console.answer(document, text)
     return 0
 
 
 def _read(options: ReplicateOptions, source: Workspace, retry: StorageRetry) -> BlobFolder:
-    """Return the data set to copy.
-
-    Raises:
-        UserError: It is not registered, incomplete, or describes files in another place.
-    """
+    """Return the data set to copy, complete and as it was registered."""
     uri = prepared_data.find(source.manager, options.asset)
     where = prepared_data.locate(source.storage, DataOptions(asset=options.asset), uri)
     blobs, _, manifest = prepared_data.read_complete(source.storage, where)
-    version = options.asset.partition(":")[2]
-    if manifest.version != version:
+    if manifest.version != options.asset.partition(":")[2]:
         raise ConflictError(
             f"{options.asset}: its manifest has version {manifest.version}; what is registered has"
             " changed since, so upload it to another folder"
@@ -180,32 +154,19 @@ def _read(options: ReplicateOptions, source: Workspace, retry: StorageRetry) -> 
     return BlobFolder(source.storage, where.datastore, client, where.folder, blobs, manifest)
 
 
-def _check(options: ReplicateOptions, data: BlobFolder, target: Workspace, folder: str) -> None:
-    """Check that nothing else is at the target.
-
-    Raises:
-        ConflictError: The folder has another data set, or the data set another folder.
-    """
-    store = target.storage.datastores.prepared
+def _check(
+    options: ReplicateOptions, data: BlobFolder, target: Workspace, store: Datastore, folder: str
+) -> None:
+    """Raise an error if the target is the source, or has something else."""
+    if (store.account, store.container) == (data.store.account, data.store.container):
+        raise ConfigError([f"--to-stack: both stacks have their training data in {store.account}"])
     # First, as a workspace that does not exist also has no data sets.
     target.manager.check_workspace()
     name, _, version = options.asset.partition(":")
     wanted = DataSet(name, version, store.name, folder, {})
     data_sets.is_registered(wanted, data_sets.versions(target.manager, name))
     found = target.storage.read(store, f"{folder}/{FILE_NAME}")
-    if found is not None and found != data.storage.read(data.store, f"{data.folder}/{FILE_NAME}"):
+    if found not in (None, data.storage.read(data.store, f"{data.folder}/{FILE_NAME}")):
         raise ConflictError(
-            f"{store.account}/{store.container}/{folder}: has another data set; choose another"
-            " --folder"
+            f"{store.account}/{folder}: has another data set; choose another --folder"
         )
-
-
-def _words(done: Mapping[str, Any], options: ReplicateOptions) -> str:
-    following = ["python", "-m", "jobs", "submit", "--data.asset", done["asset"], *options.target]
-    return (
-        f"{plural(done['files'], 'file')}, {size(done['bytes'])}, complete in {done['uri']};"
-        f" registered as {done['asset']} in stack {done['stack']}\n"
-        f"copied {plural(done['new_files'], 'file')}, {size(done['sent_bytes'])}, in"
-        f" {duration(done['seconds'])}\n"
-        f"to look for nodes there: {shlex.join(following)}, with the options of the run"
-    )

@@ -67,9 +67,6 @@ def test_a_data_set_arrives_with_its_hashes_and_is_registered_under_the_same_ver
     folder = write_shards(tmp_path / "set")
     asset = uploaded(live, folder, "pets")
     capsys.readouterr()
-    assert replicated(live, other, asset, dry_run=True) == 0
-    assert answer(capsys)["would"] == {"send": 5, "compare": 0, "replace": 0, "keep": 0}
-    assert blobs(other, "prepared/pets") == {}
     assert replicated(live, other, asset) == 0
     done, found = answer(capsys), blobs(other, "prepared/pets")
     assert (done["stack"], done["new_files"]) == ("dev-west", 5)
@@ -144,7 +141,7 @@ def test_what_cannot_be_copied_is_refused_before_anything_is(live, other, tmp_pa
     asset = uploaded(live, write_shards(tmp_path / "set"), "refused")
     itself = tmp_path / "itself.json"
     itself.write_text(json.dumps(to_dict(live.outputs)))
-    with pytest.raises(ConfigError, match="has its training data in"):
+    with pytest.raises(ConfigError, match="have their training data in"):
         command.run(ReplicateOptions(asset, to_outputs=str(itself)), live.outputs, as_json=True)
     with pytest.raises(MissingError):
         replicated(live, other, "refused:0")
