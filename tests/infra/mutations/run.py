@@ -44,7 +44,6 @@ OVERRIDES: Final[Mapping[str, object]] = {
     "people.scientists": STRANGER[:-1] + "2",
     "people.operators": STRANGER[:-1] + "3",
     "people.existing_clusters_only": True,
-    "registry.replicas": ["northeurope"],
     "serving": True,
     "vault.purge_protection": True,
 }

@@ -46,6 +46,10 @@ def test_a_managed_network_and_its_rules_are_held_to_the_rules_as_well():
     assert harm_in("managed network, with a firewall", kinds) == []
 
 
+def test_copies_of_the_registry_are_held_to_the_rules_as_well():
+    assert harm_in("registry in two regions", {"containerregistry:Replication"}) == []
+
+
 def harm_in(option, kinds=()):
     """The mutations of a stack that no rule catches, and no reason excuses."""
     overrides = OPTIONS[option]
