@@ -26,3 +26,27 @@ def test_registries_and_logs_are_given_addresses_and_ids(client):
     assert again["customerId"] == first
     for identifier in (registry, logs):
         assert client.ask("DELETE", identifier).ok
+
+
+def test_a_registry_has_one_copy_in_a_region_and_shows_where_its_data_are(client):
+    registry = f"{PROVIDERS}/Microsoft.ContainerRegistry/registries/copied"
+    basic, premium = ({"location": "westeurope", "sku": {"name": n}} for n in ("Basic", "Premium"))
+
+    def copy(name, region):
+        return client.put(f"{registry}/replications/{name}", {"location": region})
+
+    def refusal(name, region):
+        return copy(name, region).json()["error"]["message"]
+
+    assert client.put(registry, basic).ok
+    assert "has no geo-replication" in refusal("north", "northeurope")
+    assert client.put(registry, premium).ok
+    assert copy("north", "northeurope").ok
+    assert copy("north", "northeurope").ok
+    for region in ("westeurope", "northeurope"):
+        assert "already has a copy" in refusal("again", region)
+    assert client.get(registry).json()["properties"]["dataEndpointHostNames"] == [
+        "copied.westeurope.data.azurecr.io",
+        "copied.northeurope.data.azurecr.io",
+    ]
+    assert client.ask("DELETE", registry).ok
