@@ -155,7 +155,7 @@ LEAVES = {
         (PLATFORM, SIMULATED, "rehearsal/resources/simple_kinds.py"),
     ),
     "data of another stack": Leaf(
-        r"jobs[./]replication|ReplicateOptions|\breplicate\b",
+        r"jobs[./]replication|ReplicateOptions|jobs replicate\b",
         ("jobs/replication",),
         ("jobs/leaves.py",),
     ),
