@@ -19,7 +19,7 @@ from jobs.errors import AccessError, NotDeployedError
 from jobs.leaf import Checked, JobCommand
 from jobs.leaves import LEAVES
 from jobs.pulumi.stack_outputs import read_outputs
-from jobs.spec.from_options import REPOSITORY, RunOptions, trainer_options
+from jobs.spec.from_options import REPOSITORY, trainer_options
 
 _NOTES: Final = """\
 NAME is the key of a run, which stands for its newest job, or the name of a job.
@@ -271,7 +271,7 @@ def read_options(name: str, args: Sequence[str]) -> Any:
         namespace={"__doc__": own.__doc__},
         frozen=True,
     )
-    elsewhere = trainer_options() if issubclass(own, RunOptions) else {}
+    elsewhere = trainer_options() if COMMANDS[name].program else {}
     return parse(both(), name, args, package="jobs", elsewhere=elsewhere)
 
 

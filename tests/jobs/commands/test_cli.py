@@ -179,6 +179,10 @@ WRONG = [
     ("submit", "--preset: is missing; choose from digits"),
     ("submit --preset imagenet", "did you mean imagenet-ndv2?"),
     ("submit --preset digits --epochs 5", "--epochs: is an option of the trainer; put it after"),
+    (
+        "plan --preset imagenet-ndv2 --batch-size 8",
+        "--batch-size: is an option of the trainer; put",
+    ),
     ("submit --preset digits -- --nodes 2", "--nodes: is an option of the job; put it before"),
     ("spec --kind check -- --epochs 3", "a check has no options of the trainer"),
     *((f"{name}", "NAME: is missing") for name in ("follow", "logs", "cancel", "tensorboard")),
