@@ -13,12 +13,13 @@ from typing import Any, Final
 from common.arguments import parse
 from common.errors import ConfigError
 from common.program import Command, Program, load
+from infra.outputs import PlatformOutputs
 from jobs.console import PLATFORM
 from jobs.errors import AccessError, NotDeployedError
 from jobs.leaf import Checked, JobCommand
 from jobs.leaves import LEAVES
 from jobs.pulumi.stack_outputs import read_outputs
-from jobs.spec.from_options import REPOSITORY, RunOptions, trainer_options
+from jobs.spec.from_options import REPOSITORY, trainer_options
 
 _NOTES: Final = """\
 NAME is the key of a run, which stands for its newest job, or the name of a job.
@@ -26,7 +27,7 @@ NAME is the key of a run, which stands for its newest job, or the name of a job.
 options of every command:
   --stack NAME     stack of the platform; Pulumi reads its outputs (default: dev)
   --outputs FILE   file to read the outputs from instead (`pulumi stack output platform --json`);
-                   the environment variable JOBS_OUTPUTS can also name it
+                   the environment variable JOBS_OUTPUTS can also name it, for its own stack
   --json           print one JSON document on stdout (logs: one per line); progress and notes go
                    to stderr
 
@@ -219,7 +220,8 @@ class PlatformOptions:
 
     outputs: str | None = None
     """File to read the outputs from instead (`pulumi stack output platform --json`); the
-    environment variable JOBS_OUTPUTS can also name it."""
+    environment variable JOBS_OUTPUTS can also name it. Pulumi is asked about another stack than
+    that of the variable's file."""
 
     json: bool = False
     """Print one JSON document on stdout (logs: one per line); progress and notes go to stderr."""
@@ -230,12 +232,21 @@ class PlatformOptions:
         values = {"--stack": self.stack, "--outputs": self.outputs}
         return tuple(part for flag, value in values.items() if value for part in (flag, value))
 
-    @property
-    def file(self) -> str | None:
-        """File of the outputs, or None to ask Pulumi."""
-        if self.outputs is None and self.stack is None:
-            return os.environ.get("JOBS_OUTPUTS")
-        return self.outputs
+    def read(self) -> PlatformOutputs:
+        """Read the outputs: from a file if one is named, else from Pulumi's state.
+
+        The file that JOBS_OUTPUTS names is that of one stack, so Pulumi is asked about another one.
+
+        Raises:
+            NotDeployedError: The stack has no outputs.
+            PlatformReadError: The outputs could not be read.
+        """
+        file = os.environ.get("JOBS_OUTPUTS")
+        if self.outputs is None and file:
+            outputs = read_outputs(REPOSITORY, None, file)
+            if self.stack is None or self.stack.rpartition("/")[2] == outputs.stack:
+                return outputs
+        return read_outputs(REPOSITORY, self.stack, self.outputs)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -260,7 +271,7 @@ def read_options(name: str, args: Sequence[str]) -> Any:
         namespace={"__doc__": own.__doc__},
         frozen=True,
     )
-    elsewhere = trainer_options() if issubclass(own, RunOptions) else {}
+    elsewhere = trainer_options() if COMMANDS[name].program else {}
     return parse(both(), name, args, package="jobs", elsewhere=elsewhere)
 
 
@@ -287,7 +298,7 @@ def _run_on_platform(command: JobCommand, options: Any, program: tuple[str, ...]
     outputs = None
     try:
         if command.outputs != "named" or options.given:
-            outputs = read_outputs(REPOSITORY, options.stack, options.file)
+            outputs = options.read()
     except NotDeployedError:
         if command.outputs == "required":
             raise

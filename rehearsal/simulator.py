@@ -17,7 +17,7 @@ from rehearsal.control_plane.faults import Faults
 from rehearsal.control_plane.gateway import ADMIN, Gateway
 from rehearsal.control_plane.https_server import make_certificate, open_server
 from rehearsal.control_plane.identity import Identity
-from rehearsal.control_plane.registrations import Provider, Registrations
+from rehearsal.control_plane.registrations import FEATURE, Registered, Registrations
 from rehearsal.control_plane.request_log import LoggedRequest, RequestLog
 from rehearsal.control_plane.resource_manager import Operations, ResourceManager
 from rehearsal.control_plane.store import Document, Store
@@ -135,7 +135,9 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         stack.callback(self.scheduler.close)
         registrations = Registrations()
         self.resources.register_computed(registrations.computed)
-        self.resources.register({PROVIDER: Provider(registrations)})
+        self.resources.register(
+            {kind: Registered(registrations, kind) for kind in (PROVIDER, FEATURE)}
+        )
         quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url, roles)
         self.servers = Servers(
             options, self.folder / "servers", self.resources, self.blobs, self._reaper

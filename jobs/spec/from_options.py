@@ -24,7 +24,7 @@ _Options = TypeVar("_Options", bound="RunOptions")
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
-_OF_TRAINER: Final = "is an option of the trainer; put it after `--` (with make: into ARGS)"
+_OF_TRAINER: Final = "is an option of the trainer; put it after `--` (with `make train`: into ARGS)"
 _OF_JOB: Final = "is an option of the job; put it before `--` (with make: into JOB_ARGS)"
 _PRESET: Final = {"smoke": "digits", "benchmark": "synthetic"}
 

@@ -11,15 +11,15 @@ from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import Compute
 from rehearsal.control_plane.store import Document
 
-_FEATURE: Final = "Microsoft.Compute/features"
+FEATURE: Final = "Microsoft.Compute/features"
 
 
-class Provider(ResourceKind):
-    """A resource provider, which a subscription can register."""
+class Registered(ResourceKind):
+    """A resource provider or a feature, which a subscription can register."""
 
-    def __init__(self, registrations: "Registrations") -> None:
-        """Apply the rules to these registrations."""
-        self._registrations = registrations
+    def __init__(self, registrations: "Registrations", kind: str) -> None:
+        """Apply the rules to the registrations of this kind."""
+        self._registrations, self._show = registrations, registrations.computed[kind]
 
     @override
     def act(
@@ -28,7 +28,7 @@ class Provider(ResourceKind):
         if action.lower() != "register":
             return None
         self._registrations.register(path.name)
-        return Response(200, self._registrations.computed[PROVIDER](path))
+        return Response(200, self._show(path))
 
 
 class Registrations:
@@ -47,7 +47,7 @@ class Registrations:
             self._missing.add(name.lower())
 
     def register(self, name: str) -> None:
-        """Register a provider."""
+        """Register a provider or a feature."""
         with self._lock:
             self._missing.discard(name.lower())
 
@@ -61,7 +61,7 @@ class Registrations:
         """The documents of these kinds, which are not stored."""
         return {
             PROVIDER: self._provider,
-            _FEATURE: lambda path: {
+            FEATURE: lambda path: {
                 "name": f"Microsoft.Compute/{path.name}",
                 "properties": {"state": self._state(path)},
             },

@@ -31,7 +31,7 @@ def test_every_screenshot_is_taken_by_the_command():
     assert screenshots == set(re.findall(r"docs/images/(\w+\.png)", script))
 
 
-@pytest.mark.parametrize("name", ["overview.svg", "access.svg"])
+@pytest.mark.parametrize("name", ["overview.svg", "architecture.svg", "access.svg"])
 def test_a_drawing_can_be_read_where_it_is_shown_and_loads_nothing(name):
     """Documents show it 860 pixels wide, so its units are pixels."""
     drawing = (IMAGES / name).read_text()

@@ -10,7 +10,7 @@ from infra.outputs import to_dict
 from jobs import cli
 from jobs.cli import COMMANDS, GROUPS, main
 from jobs.console import PLATFORM, next_command
-from jobs.errors import SignInError
+from jobs.errors import PulumiMissingError, SignInError
 from tests import ROOT
 from tests.jobs.support.platform import platform
 
@@ -179,6 +179,10 @@ WRONG = [
     ("submit", "--preset: is missing; choose from digits"),
     ("submit --preset imagenet", "did you mean imagenet-ndv2?"),
     ("submit --preset digits --epochs 5", "--epochs: is an option of the trainer; put it after"),
+    (
+        "plan --preset imagenet-ndv2 --batch-size 8",
+        "--batch-size: is an option of the trainer; put",
+    ),
     ("submit --preset digits -- --nodes 2", "--nodes: is an option of the job; put it before"),
     ("spec --kind check -- --epochs 3", "a check has no options of the trainer"),
     *((f"{name}", "NAME: is missing") for name in ("follow", "logs", "cancel", "tensorboard")),
@@ -243,9 +247,16 @@ def test_common_options_are_read_from_anywhere_before_the_trainers():
     assert cli.read_options("status", ["--outputs=x.json"]).outputs == "x.json"
 
 
-def test_a_stack_that_is_named_comes_before_the_variable(outputs):
-    assert cli.read_options("status", []).file == str(outputs)
-    assert cli.read_options("status", ["--stack", "prod"]).file is None
+@pytest.mark.parametrize("named", [[], ["--stack", "dev"], ["--stack", "organization/ml/dev"]])
+def test_the_file_of_the_variable_is_read_for_its_own_stack(named, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert cli.read_options("status", named).read() == platform()
+
+
+def test_pulumi_is_asked_about_another_stack_than_that_of_the_variables_file(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(PulumiMissingError):
+        cli.read_options("status", ["--stack", "prod"]).read()
 
 
 def test_a_file_of_outputs_that_is_missing_is_told(capsys):

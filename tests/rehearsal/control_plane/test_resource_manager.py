@@ -156,3 +156,14 @@ def test_the_subscriptions_with_a_group_are_listed_and_providers_can_be_register
     answer = client.ask("POST", f"{provider}/register")
     assert answer.json()["registrationState"] == "Registered"
     assert client.get(provider).json()["registrationState"] == "Registered"
+
+
+def test_a_feature_is_registered_as_azs_feature_register_does_it(client):
+    client.azure.admin.unregister("EncryptionAtHost")
+    feature = (
+        f"{SUBSCRIPTION}/providers/Microsoft.Features/providers/Microsoft.Compute/features"
+        "/EncryptionAtHost"
+    )
+    assert client.get(feature).json()["properties"]["state"] == "NotRegistered"
+    assert client.ask("POST", f"{feature}/register").json()["properties"]["state"] == "Registered"
+    assert client.get(feature).json()["properties"]["state"] == "Registered"

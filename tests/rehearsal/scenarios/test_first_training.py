@@ -28,6 +28,7 @@ def answers(profile, tenant, user):
     (subscription,) = re.findall(r"export SUBSCRIPTION=(\S+)", blocks(PAGE, "first training")[0])
     az = {
         "login": "",
+        "account list --output table": "",
         f"account set --subscription {subscription}": "",
         "account show --query id --output tsv": subscription,
         "account show --query tenantId --output tsv": tenant,

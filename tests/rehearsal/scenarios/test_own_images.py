@@ -66,7 +66,7 @@ def test_each_command_of_the_page_works_in_its_order(tmp_path):
         manifest = newcomer.clone / "data" / "photos" / "manifest.json"
         version = json.loads(manifest.read_text())["version"]
         typed = "".join(others).replace("photos:VERSION", f"photos:{version}")
-        assert typed.count("--batch-size 32") == 2
+        assert typed.count("--batch-size 32") == 3
         typed = typed.replace('ARGS="--batch-size 32"', f'ARGS="{TINY}"')
         typed = typed.replace("-- --batch-size 32", "-- --batch-size 2")
         said = newcomer.run(typed, **NO_PASSPHRASE)
