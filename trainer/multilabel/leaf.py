@@ -64,7 +64,7 @@ MULTILABEL: Final = TaskDescription(
         "trainer.multilabel.task:read_answers",
         tabular=False,
     ),
-    embedded=EmbeddedDataSet("tiles", "trainer.multilabel.tiles:prepare_tiles", 4000),
+    embedded=EmbeddedDataSet("tiles", "trainer.multilabel.tiles:prepare_tiles", 3000),
     suggestion=Suggestion(
         "tiles",
         "resnet",

@@ -11,8 +11,8 @@ from trainer.data.prepare.options import NAME_FILES, WriteOptions
 
 @dataclass(frozen=True)
 class PrepareTilesOptions:
-    """Write scikit-learn's digits in four tiles as TFRecords: 4,000 training images and 400
-    held-out images of 24 x 24 pixels, whose classes are the digits that they show.
+    """Write scikit-learn's digits in four tiles as TFRecords: 3,000 training images and 400
+    held-out images of 20 x 20 pixels, whose classes are the digits that they show.
     """
 
     output: str = "data/tiles"

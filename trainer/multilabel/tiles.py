@@ -1,6 +1,6 @@
 """The embedded data set of several classes per image: handwritten digits in four tiles.
 
-An image of 24 x 24 pixels has four places, each with a digit of scikit-learn or empty. Its classes
+An image of 20 x 20 pixels has four places, each with a digit of scikit-learn or empty. Its classes
 are the digits that it shows, so it has none to four of them. Training images show training digits,
 held-out images held-out digits. Everything follows from the number of an image.
 """
@@ -22,9 +22,9 @@ from trainer.multilabel.classes import main_class, pack
 from trainer.multilabel.leaf import MULTI_HOT
 from trainer.multilabel.options import PrepareTilesOptions
 
-SIZE: Final = 24
+SIZE: Final = 20
 """Height and width of an image, in pixels."""
-TRAINING_IMAGES: Final = 4000
+TRAINING_IMAGES: Final = 3000
 VALIDATION_IMAGES: Final = 400
 EMPTY: Final = 0.4
 """Part of the tiles that are empty."""
