@@ -1,7 +1,8 @@
-"""Metrics of independent classes, against their definitions, pair by pair."""
+"""Metrics of independent classes, against their definitions, pair by pair, and scikit-learn."""
 
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from trainer.multilabel.metrics import BINS, class_metrics, mean_of_known, reliability
 
@@ -15,7 +16,7 @@ def defined_ap(scores, there):
 
 def defined_auc(scores, there):
     """The part of pairs that are in the right order, a tie counting as half."""
-    pairs = np.sign(scores[there][:, None] - scores[~there][None])
+    pairs = np.sign(scores[there][:, None] - scores[~there][None]).astype(float)
     return (1 + pairs.mean()) / 2 if pairs.size else np.nan
 
 
@@ -37,6 +38,17 @@ def test_every_metric_is_as_it_is_defined_with_and_without_ties(seed):
         precision, recall = ((there & said).sum(0) / part.sum(0) for part in (said, there))
         f1 = np.nan_to_num(2 * precision * recall / (precision + recall))
     np.testing.assert_allclose(found.f1, np.where(there.any(0), f1, np.nan), rtol=1e-12)
+    known = there.any(0)
+    args = there[:, known], scores[:, known]
+    assert mean_of_known(found.ap) == pytest.approx(average_precision_score(*args, average="macro"))
+    assert mean_of_known(found.f1) == pytest.approx(
+        f1_score(there[:, known], said[:, known], average="macro", zero_division=0)
+    )
+    both = known & ~there.all(0)
+    if both.any():
+        assert mean_of_known(found.auc) == pytest.approx(
+            roc_auc_score(there[:, both], scores[:, both], average="macro")
+        )
     wrong = (there != said).sum()
     hits = (there & said).sum()
     assert found.micro_f1 == pytest.approx(hits / (hits + wrong / 2))
