@@ -12,7 +12,7 @@ from trainer.data.prepare.options import NAME_FILES, WriteOptions
 @dataclass(frozen=True)
 class PrepareTilesOptions:
     """Write scikit-learn's digits in four tiles as TFRecords: 3,000 training images and 400
-    held-out images of 20 x 20 pixels, whose classes are the digits that they show.
+    held-out images of 16 x 16 pixels, whose classes are the digits that they show.
     """
 
     output: str = "data/tiles"

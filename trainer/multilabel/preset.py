@@ -16,8 +16,8 @@ _CONFIG = TrainConfig(
     preset="tiles",
     task="multilabel",
     ranks=2,
-    batch_size=16,
-    epochs=12,
+    batch_size=32,
+    epochs=16,
     data=DataConfig(
         source="tiles",
         streams=8,
@@ -27,7 +27,7 @@ _CONFIG = TrainConfig(
         flip=False,
         eval_crop=1.0,
     ),
-    model=ModelConfig(network="resnet", depth=18, width=12, stem="3x3", image_size=20),
+    model=ModelConfig(network="resnet", depth=18, width=12, stem="3x3", image_size=16),
     optimizer=OptimizerConfig(
         kind="adamw",
         rate_scaling="none",
@@ -46,6 +46,7 @@ TILES: Final = Preset(
     Expectation(
         "a mean AP of at least 95 % on 400 held-out images in less than two minutes on 2 CPU"
         " cores, 2 ranks",
-        "held by tests/trainer/multilabel/test_tiles.py with three seeds",
+        "an expectation, which no whole run has shown yet; tests/trainer/multilabel/test_tiles.py"
+        " asks for it with three seeds",
     ),
 )

@@ -1,6 +1,6 @@
 """The embedded data set of several classes per image: handwritten digits in four tiles.
 
-An image of 20 x 20 pixels has four places, each with a digit of scikit-learn or empty. Its classes
+An image of 16 x 16 pixels has four places, each with a digit of scikit-learn or empty. Its classes
 are the digits that it shows, so it has none to four of them. Training images show training digits,
 held-out images held-out digits. Everything follows from the number of an image.
 """
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 from PIL import Image
 
 from trainer.data.builtin.digits import CLASSES, VALIDATION_PER_CLASS, load_records, split
@@ -22,13 +21,12 @@ from trainer.multilabel.classes import main_class, pack
 from trainer.multilabel.leaf import MULTI_HOT
 from trainer.multilabel.options import PrepareTilesOptions
 
-SIZE: Final = 20
+SIZE: Final = 16
 """Height and width of an image, in pixels."""
 TRAINING_IMAGES: Final = 3000
 VALIDATION_IMAGES: Final = 400
-EMPTY: Final = 0.4
+EMPTY: Final = 0.5
 """Part of the tiles that are empty."""
-_TILE: Final = SIZE // 2
 
 
 def tiles(digits: Sequence[Record], count: int, key: str) -> list[Record]:
@@ -49,12 +47,9 @@ def _tiled(digits: Sequence[Record], name: str) -> Record:
         if chance.random() < EMPTY:
             continue
         digit = chance.choice(digits)
-        room = _TILE - digit.width
-        corner = [_TILE * part + chance.randint(0, room) for part in divmod(place, 2)]
-        colour = np.array([chance.uniform(0.4, 1) for _ in "rgb"])
-        with Image.open(io.BytesIO(digit.encoded)) as small:
-            ink = np.asarray(small.convert("L"))[..., None] * colour
-        image.paste(Image.fromarray(ink.round().astype(np.uint8)), (corner[1], corner[0]))
+        down, right = divmod(place, 2)
+        with Image.open(io.BytesIO(digit.encoded)) as tile:
+            image.paste(tile, (SIZE // 2 * right, SIZE // 2 * down))
         labels.add(digit.label)
     data = io.BytesIO()
     image.save(data, format="PNG")
