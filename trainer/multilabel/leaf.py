@@ -34,10 +34,14 @@ class MultilabelOptions:
 
 
 def _problems(config: Any) -> list[str]:
-    own = config.of(MultilabelOptions) != MultilabelOptions()
-    if own and config.task != MULTILABEL.name:
-        return ["--multilabel: its options are for --task multilabel; leave them out"]
-    return []
+    if config.task == MULTILABEL.name:
+        return []
+    given = vars(config.of(MultilabelOptions))
+    return [
+        f"--multilabel.{name.replace('_', '-')}: is for --task multilabel; leave it out"
+        for name, value in vars(MultilabelOptions()).items()
+        if given[name] != value
+    ]
 
 
 MULTILABEL: Final = TaskDescription(

@@ -70,7 +70,7 @@ def test_the_options_reach_training_metrics_and_evaluation_but_not_its_loss():
     assert results[0].metrics["mean_ap"] == results[1].metrics["mean_ap"]
     assert results[0].metrics["micro_f1"] == pytest.approx(2 * both.sum() / total.sum())
     assert list(results[0].metrics) == [metric.key for metric in MULTILABEL.evaluation]
-    with pytest.raises(ConfigError, match="its options are for --task multilabel"):
+    with pytest.raises(ConfigError, match=r"--multilabel.threshold: is for --task multilabel"):
         parse_train(["--preset", "digits", "--multilabel.threshold", "0.3"])
 
 
