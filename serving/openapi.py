@@ -163,7 +163,7 @@ def _of(name: str) -> Schema:
 
 
 def _array(kind: str, depth: int) -> Schema:
-    types = {"i": "integer", "u": "integer", "f": "number"}
+    types = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}
     schema: Schema = {"type": types.get(kind, "string")}
     for _ in range(depth):
         schema = {"type": "array", "items": schema}

@@ -32,6 +32,7 @@ from typing import Any, Final
 import batching
 import detection
 import flask
+import multilabel
 import numpy as np
 import openapi
 import segmentation
@@ -355,6 +356,7 @@ ANSWERS: Final[Mapping[str, tuple[Read, openapi.Schema]]] = {
     "probabilities": (classified, openapi.record({"classes": openapi.classes("probability")})),
     "shares": (segmentation.answers, segmentation.RESULT),
     "boxes": (detection.answers, detection.RESULT),
+    "class_probabilities": (multilabel.answers, multilabel.RESULT),
 }
 """By the output that only models of a task have: what reads the outputs of such a model, and the
 schema of what it returns for an image."""

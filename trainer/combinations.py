@@ -28,7 +28,7 @@ KINDS: Final[Mapping[str, tuple[Feature, ...]]] = {
     DIVIDED_NETWORK: _of(lambda leaf: leaf.devices or leaf.neighbours),
     UPDATES_ALONE: _of(lambda leaf: leaf.exchanges),
     OWN_SUMS: _of(lambda leaf: leaf.step_rule and not leaf.exchanges),
-    DENSE_TASK: tuple(_asks_for(name) for name, task in TASKS.items() if task.per != "image"),
+    DENSE_TASK: tuple(_asks_for(name) for name, task in TASKS.items() if task.features),
 }
 """The features of each kind."""
 

@@ -20,7 +20,7 @@ others."""
 OWN_SUMS: Final = "own sums"
 """Kind of the features of leaves with a step rule that adds up gradients in an order of its own."""
 DENSE_TASK: Final = "dense task"
-"""Kind of the tasks that have more than one class an image."""
+"""Kind of the tasks whose target is more than one class per image."""
 
 
 @dataclass(frozen=True)

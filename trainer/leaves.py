@@ -26,6 +26,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "onnx",
     "segmentation",
     "detection",
+    "multilabel",
     "spark",
     "medical",
     "torchvision",

@@ -106,7 +106,8 @@ def suggest(sides: Sides, examples: int, folder: str, task: TaskDescription) -> 
     for name in names[-1] if full and names else ():
         gpu = PRESETS[name]
         file = _WEIGHTS if "--model.weights" in EXPECTATIONS[name].needs else None
-        found.append(replace(gpu, model=replace(gpu.model, image_size=full, weights=file)))
+        model = replace(gpu.model, image_size=full, weights=file)
+        found.append(replace(gpu, task=task.name, model=model))
     return [_fitted(config, examples, folder) for config in found]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class Answers:
     for it to a JPEG. Empty if the task has none."""
 
 
+LIST: Final = frozenset({""})
+"""Fields of a column that is a list of labels."""
+
+
 @dataclass(frozen=True)
 class RowTarget:
     """How a row of a table holds, in one column, what a record holds besides its image."""
@@ -51,9 +56,10 @@ class RowTarget:
     feature: str
     """Key of the feature in records, of `TaskDescription.features`."""
     fields: frozenset[str]
-    """Fields that the column has: it is a struct of lists, or a list of structs."""
+    """Fields that the column has: it is a struct of lists, or a list of structs; `LIST` if it is a
+    list of labels."""
     classes: str
-    """The field of them with labels."""
+    """The field of them with labels; of a list of labels that of Hugging Face's description."""
     forms: tuple[str, ...]
     """Ways to read a row, the default first."""
     pack: str

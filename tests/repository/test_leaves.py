@@ -82,6 +82,11 @@ LEAVES = {
         ("trainer/detection", "serving/detection.py"),
         ("trainer/leaves.py", "serving/score.py"),
     ),
+    "multi-label": Leaf(
+        r"multi.?label|multi.?hot|\"tiles\"|\bmean_ap\b",
+        ("trainer/multilabel", "serving/multilabel.py"),
+        ("trainer/leaves.py", "serving/score.py"),
+    ),
     "ONNX": Leaf(
         r"onnx",
         ("trainer/onnx",),

@@ -11,6 +11,7 @@ import pytest
 from tests.trainer.support.command import TINY, final_state, result
 from tests.trainer.support.forked import fork_trainer
 from trainer.detection.data import shapes
+from trainer.multilabel import tiles
 from trainer.segmentation import scenes
 
 NETWORKS = {
@@ -28,6 +29,11 @@ NETWORKS = {
         *("--preset", "shapes", "--model.width", "8", "--export", "False", "--epochs", "2"),
         *("--restarts", "0", "--optimizer.accumulation", "2", "--model.image-size", "64"),
     ],
+    "multi-label, in float16": [
+        *("--preset", "tiles", "--model.width", "4", "--export", "False", "--epochs", "2"),
+        *("--restarts", "0", "--optimizer.accumulation", "2", "--model.image-size", "16"),
+        *("--compute.precision", "mixed_float16", "--multilabel.positive-weight", "2"),
+    ],
 }
 WAYS = {
     "plain": [],
@@ -40,16 +46,19 @@ WAYS = {
 }
 ONE_CLASS = ("head groups", "class weights", "class sampling")
 """Ways that are for one class per image."""
+OTHERS = ("segmentation", "detection", "multi-label")
+"""Networks whose images have more than one class, or none."""
 PAIRS = [
     (network, way)
     for network, way in product(NETWORKS, WAYS)
-    if way not in ONE_CLASS or not network.startswith(("segmentation", "detection"))
+    if way not in ONE_CLASS or not network.startswith(OTHERS)
 ]
 # The others are continued to the bit in tests of their own, with a network that is built sooner.
 ALWAYS = {
     ("own builder, with dropout", "sharded"),
     ("segmentation", "averages"),
     ("detection, in two micro-batches", "virtual ranks"),
+    ("multi-label, in float16", "plain"),
 }
 
 
@@ -75,6 +84,17 @@ def few_shapes(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def few_tiles(tmp_path_factory):
+    """The embedded tiles, in a smaller number."""
+    folder = tmp_path_factory.mktemp("data") / "tiles"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles, "TRAINING_IMAGES", 960)
+        patch.setattr(tiles, "VALIDATION_IMAGES", 41)
+        tiles.prepare_tiles(str(folder))
+    return folder
+
+
 @pytest.mark.parametrize(
     ("network", "way"),
     [
@@ -83,8 +103,9 @@ def few_shapes(tmp_path_factory):
     ],
 )
 def test_a_run_that_was_stopped_and_continued_ends_with_the_same_bits(
-    network, way, workplace, few_scenes, few_shapes
+    network, way, workplace, few_scenes, few_shapes, few_tiles
 ):
+    (workplace / "data" / "tiles").symlink_to(few_tiles)
     (workplace / "data" / "shapes").symlink_to(few_shapes)
     (workplace / "data" / "scenes").symlink_to(few_scenes)
     # It is stopped in its first epoch, and ends in its second.

@@ -63,7 +63,7 @@ def write_predictions(
     wrong = mistakes(predictions)
     chosen = [int(predictions.index[row]) for row in wrong[:THUMBNAILS]]
     shutil.rmtree(folder / MISTAKES, ignore_errors=True)
-    images, problem = _thumbnails(chosen, read_image) if read_image else ({}, UNWANTED)
+    images, problem = thumbnails(chosen, read_image) if read_image else ({}, UNWANTED)
     if read_image:
         (folder / MISTAKES).mkdir()
     for name, data in images.items():
@@ -80,10 +80,12 @@ def write_predictions(
     return facts | ({"problem": problem} if problem else {})
 
 
-def _thumbnails(
+def thumbnails(
     examples: Sequence[int], read_image: Callable[[int], bytes]
 ) -> tuple[dict[str, bytes], str | None]:
-    """Return thumbnails by file name, and the first error that prevented one, or None."""
+    """Return thumbnails of examples by file name, and the first error that prevented one, or
+    None.
+    """
     images, problem = {}, None
     for index in examples:
         try:

@@ -45,7 +45,7 @@ LEAF = Leaf(
             {
                 (
                     DENSE_TASK,
-                ): "only a dense last layer with one row of logits per image can be divided",
+                ): "only the softmax of a dense last layer, for one class per image, is divided",
                 (UPDATES_ALONE,): (
                     "the ranks of a group exchange features in every step, so no step is a rank's"
                     " own"

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import BrokenBlockError
 from trainer.leaves import TASKS
-from trainer.parquet.format import Columns, explained, first_line
+from trainer.parquet.format import Columns, explained, first_line, row_target
+from trainer.task_descriptions import LIST
 
 LARGEST_ROW_GROUP: Final = 256 << 20
 """Most bytes of a row group's images, uncompressed: each stream may hold one besides its windows.
@@ -29,6 +30,9 @@ _REWRITE: Final = (
 
 _BUFFER: Final = 1 << 20
 """Bytes read at once where all rows of a file are read in their order."""
+
+_LABELS: Final = ("label", "labels")
+"""Usual names of the column of labels."""
 
 ABSENT: Final = -1
 """Label of a row without one, as in the unlabelled splits that Hugging Face publishes."""
@@ -105,11 +109,28 @@ def find_columns(layout: Layout, image: str | None, label: str | None) -> Column
         UnfitFileError: A column is not there, has no fitting type or is ambiguous.
     """
     found_image = _choose(layout, "image", image, [*layout.images], "Image", ("image", "img"))
-    if label in layout.targets or (label is None and len(layout.targets) == 1):
-        column = label or next(iter(layout.targets))
+    column = label if label is not None else _only_target(layout)
+    if column in layout.targets:
         return Columns(found_image, column, layout.images[found_image], layout.targets[column])
-    found_label = _choose(layout, "label", label, layout.labels, "ClassLabel", ("label", "labels"))
+    found_label = _choose(layout, "label", label, layout.labels, "ClassLabel", _LABELS)
     return Columns(found_image, found_label, layout.images[found_image])
+
+
+def _only_target(layout: Layout) -> str:
+    """Return the only column of targets, or "". A list of integers may be anything: it is one of
+    labels if it is called or described so, or if there are no integers, unless another column is.
+    """
+    if len(layout.targets) != 1:
+        return ""
+    ((column, feature),) = layout.targets.items()
+    described = {name for name, of in layout.features.items() if of.get("_type") == "ClassLabel"}
+    if row_target(feature).fields != LIST:
+        return column
+    if not (described | {*_LABELS}).isdisjoint(layout.labels):
+        return ""
+    of_items = layout.features.get(column, {}).get("feature")
+    named = isinstance(of_items, dict) and of_items.get("_type") == "ClassLabel"
+    return column if named or column in _LABELS or not layout.labels else ""
 
 
 def check_row_groups(path: str, columns: Columns) -> int:
@@ -230,9 +251,11 @@ def _choose(
 
 
 def _fields(kind: pa.DataType) -> set[str]:
-    """Return the fields of a struct, or of the structs of a list."""
+    """Return the fields of a struct, or of the structs of a list; `LIST` for a list of integers."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         kind = kind.value_type
+        if pa.types.is_integer(kind):
+            return {*LIST}
     return {field.name for field in kind} if pa.types.is_struct(kind) else set()
 
 

@@ -97,7 +97,7 @@ class Serving:
 
 def make_task(config: TrainConfig, classes: int) -> "Task":
     """Return the task of a configuration, for a data set with a number of classes."""
-    task: Task = load(TASKS[config.task].code)(classes)
+    task: Task = load(TASKS[config.task].code).of(config, classes)
     return task
 
 
@@ -125,6 +125,12 @@ class Task(ABC):
         classes: Number of classes of the data set.
         """
         self.classes = classes
+
+    @classmethod
+    def of(cls, config: TrainConfig, classes: int) -> Self:
+        """Return the task of a configuration; one with options of its own reads them here."""
+        del config
+        return cls(classes)
 
     @abstractmethod
     def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:

@@ -93,6 +93,7 @@ def test_the_image_of_endpoints_has_the_scoring_script_and_nothing_of_jobs():
         "openapi.py",
         "segmentation.py",
         "detection.py",
+        "multilabel.py",
         "page.html",
         "access_log.py",
         "logging.json",

@@ -42,6 +42,7 @@ TRAININGS = {
     "digits": ("--preset", "digits"),
     "segmentation": ("--preset", "scenes", "--model.width", "8"),
     "detection": ("--preset", "shapes"),
+    "multi-label": ("--preset", "tiles"),
     "head-groups": ("--preset", "digits", "--head.groups", str(RANKS)),
     "averaging": (
         *("--preset", "digits", "--averaging.every", "4"),

@@ -147,7 +147,7 @@ def mend_combination(picked, value):
         picked["compute.xla"] = False
         picked["compute.precision"] = "float32"
         excluded = [names for feature in asked[0].features for names in feature.excludes]
-        if TASKS[value("task")].per != "image" and (DENSE_TASK,) in excluded:
+        if TASKS[value("task")].features and (DENSE_TASK,) in excluded:
             picked.update(off(asked[0]))
 
 

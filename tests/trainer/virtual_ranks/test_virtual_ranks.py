@@ -155,6 +155,7 @@ RUNS = {
         *("--preset", "scenes", "--model.width", "4", "--model.image-size", "32"),
         *("--batch-size", "4", "--data.streams", "8"),
     ),
+    "multi-label": ("--preset", "tiles", "--model.width", "4", "--model.image-size", "16"),
     "Parquet": ("--data.source", "tfrecords", "--data.dir", "parquet"),
 }
 WORLDS = (1, 2, 4, 8)

@@ -1,0 +1,163 @@
+"""A table of images and their classes, as a CSV file. Standard library only."""
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from common.text import plural
+from trainer.data.prepare.splits import split_of
+from trainer.errors import DataError
+from trainer.multilabel.options import PrepareMultilabelOptions
+
+_CLASS_COLUMNS: Final = ("classes", "class", "labels", "label", "tags")
+_BITS: Final = {"0": False, "0.0": False, "1": True, "1.0": True}
+_SHOWN: Final = 5
+"""Most problems that an error names."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table."""
+
+    line: int
+    """Line of the file, as an editor counts: line 1 has the names of the columns."""
+    file: str
+    classes: tuple[str, ...]
+    split: str
+    """Split: train, validation or test; empty if the table has none."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that was read."""
+
+    classes: tuple[str, ...]
+    """Names of the classes in the order of labels."""
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    """Notes for the user."""
+
+
+def read_table(path: Path, options: PrepareMultilabelOptions) -> Table:
+    """Read a table.
+
+    Raises:
+        DataError: It cannot be read, has no such columns or no rows; or rows have an unknown class,
+            split or value, or a file for the second time. Names the lines of the first ones.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            columns, rows = _read(path, file, options)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path}: cannot be read as CSV in UTF-8 ({error})") from error
+    counts = Counter(name for row in rows for name in row.classes)
+    classes = columns.known or tuple(sorted(counts))
+    if not classes:
+        raise DataError(f"{path}: has no {'classes' if rows else 'rows'}")
+    return Table(classes, tuple(rows), tuple(_notes(rows, counts, classes, columns)))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of a table, by name."""
+
+    file: str
+    named: str
+    """Column with the names of classes; empty if classes are columns."""
+    split: str
+    """Column with the split; empty if there is none."""
+    known: tuple[str, ...]
+    """Classes that there are; empty if rows tell."""
+    separator: str
+
+    def row(self, line: int, values: Mapping[Any, Any]) -> Row:
+        """Return a row.
+
+        Raises:
+            ValueError: It cannot be used; says why, and what to do.
+        """
+        if None in values or None in values.values():
+            raise ValueError("has other columns than line 1")
+        name, split = values[self.file].strip(), split_of(values.get(self.split, ""))
+        if not name:
+            raise ValueError(f"names no file in the column {self.file!r}")
+        if self.split and not split:
+            text = values[self.split]
+            raise ValueError(f"{name!r} has the split {text!r}; write train, validation or test")
+        classes = self._named(name, values) if self.named else self._marked(name, values)
+        return Row(line, name, classes, split)
+
+    def _named(self, name: str, values: Mapping[str, str]) -> tuple[str, ...]:
+        parts = (part.strip() for part in values[self.named].split(self.separator))
+        found = tuple(dict.fromkeys(part for part in parts if part))
+        unknown = next((part for part in found if self.known and part not in self.known), None)
+        if unknown is not None:
+            raise ValueError(
+                f"{name!r} has the class {unknown!r}, which --classes does not name; add it there,"
+                " or mend the row (between two classes is --separator)"
+            )
+        return found
+
+    def _marked(self, name: str, values: Mapping[str, str]) -> tuple[str, ...]:
+        strange = next((one for one in self.known if values[one].strip() not in _BITS), None)
+        if strange is not None:
+            raise ValueError(
+                f"{name!r} has {values[strange]!r} in the column {strange!r}; write 1 or 0, or name"
+                " the columns of classes with --classes"
+            )
+        return tuple(one for one in self.known if _BITS[values[one].strip()])
+
+
+def _read(
+    path: Path, file: TextIO, options: PrepareMultilabelOptions
+) -> tuple[_Columns, list[Row]]:
+    reader = csv.DictReader(file, strict=True)
+    columns = _columns(path, reader.fieldnames or [], options)
+    rows, problems = dict[str, Row](), list[str]()
+    for values in reader:
+        try:
+            row = columns.row(reader.line_num, values)
+        except ValueError as error:
+            problems.append(f"line {reader.line_num}: {error}")
+            continue
+        first = rows.setdefault(row.file, row)
+        if first is not row:
+            again = f"{row.file!r} is in line {first.line} already; write one row"
+            problems.append(f"line {row.line}: {again}")
+    if problems:
+        more = len(problems) - _SHOWN
+        shown = problems[:_SHOWN] + [f"and {more:,} more"] * (more > 0)
+        raise DataError("\n  ".join([f"{path}:", *shown]))
+    return columns, [*rows.values()]
+
+
+def _columns(path: Path, names: Sequence[str], options: PrepareMultilabelOptions) -> _Columns:
+    file = options.file_column or next(iter(names), "")
+    named = options.class_column or next((n for n in names if n.lower() in _CLASS_COLUMNS), "")
+    split = next((name for name in names if name.lower() == "split"), "")
+    known = options.classes
+    if not named and not known:
+        known = tuple(name for name in names if name not in (file, split))
+    for name in (file, *([named] if named else known)):
+        if name not in names:
+            found = ", ".join(names) or "none"
+            raise DataError(f"{path}: has no column {name!r}; its columns are {found}")
+    return _Columns(file, named, split, known, options.separator)
+
+
+def _notes(
+    rows: Sequence[Row], counts: Mapping[str, int], classes: Sequence[str], columns: _Columns
+) -> Iterator[str]:
+    without = sum(not row.classes for row in rows)
+    if without:
+        yield f"without a class: {plural(without, 'image')} of {len(rows):,} in the table"
+    if columns.named and all(len(row.classes) < 2 for row in rows):
+        other = next((mark for mark in ";, /" if any(mark in name for name in counts)), None)
+        hint = f"; if {other!r} is between two of them, give --separator {other!r}" if other else ""
+        yield f"no image has more than one class, with --separator {columns.separator!r}{hint}"
+    absent = [name for name in classes if name not in counts]
+    if absent:
+        yield f"classes that no image of the table has: {', '.join(absent)}"

@@ -1,0 +1,159 @@
+"""Multi-label classification: loss, metrics and signatures."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from trainer.config import TrainConfig
+from trainer.multilabel.files import write_predictions
+from trainer.multilabel.leaf import MULTILABEL, MultilabelOptions
+from trainer.multilabel.metrics import ClassMetrics, class_metrics, mean_of_known
+from trainer.task_descriptions import TaskDescription
+from trainer.tasks.serving import decoded, module_of, pixels_signature
+from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
+
+
+class Multilabel(Task):
+    """Predicts which classes an image has. Logits are [b, classes], targets uint8 [b, classes]."""
+
+    description: ClassVar[TaskDescription] = MULTILABEL
+
+    def __init__(self, classes: int, options: MultilabelOptions | None = None) -> None:
+        """Args:
+        classes: Number of classes of the data set.
+        options: Threshold and weight; by default those of a run that gives none.
+        """
+        super().__init__(classes)
+        self._options = options or MultilabelOptions()
+
+    @classmethod
+    def of(cls, config: TrainConfig, classes: int) -> Self:
+        """See `Task.of`."""
+        return cls(classes, config.of(MultilabelOptions))
+
+    def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
+        """See `Task.mirrored`; a class does not depend on the side."""
+        del flip
+        return target
+
+    def training(
+        self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `Task.training`: the weighted loss, whose smoothed targets are between 0 and 1, and
+        the F1 of the image's classes, 1 if it has none and none are said.
+        """
+        there = tf.cast(target, tf.float32)
+        said = tf.cast(self._said(tf.sigmoid(logits)), tf.float32)
+        both, either = tf.reduce_sum(there * said, 1), tf.reduce_sum(there + said, 1)
+        f1 = tf.where(either > 0, 2.0 * both / tf.maximum(either, 1.0), 1.0)
+        return loss(logits, target, smoothing, self._options.positive_weight), f1
+
+    def evaluated(
+        self, logits: tf.Tensor, target: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """See `Task.evaluated`. Counts the loss and 1; the probabilities and the targets follow.
+        The columns are `loss`, [b], and `probabilities` and `target`, [b, classes].
+        """
+        losses, probabilities = loss(logits, target), tf.sigmoid(logits)
+        there = tf.cast(target, tf.float32)
+        parts = [losses[:, None], tf.ones_like(losses)[:, None], probabilities, there]
+        columns = {"loss": losses, "probabilities": probabilities, "target": target}
+        return tf.concat(parts, 1), columns
+
+    def evaluation(self, counted: Array) -> Evaluation:
+        """See `Task.evaluation`. A class for which a metric is not defined is left out of its mean,
+        which is 0 if there are no others.
+        """
+        total, count = self.sums(counted[:, :2])
+        probabilities, there = np.split(counted[:, 2:], 2, axis=1)
+        found = self.metrics(probabilities, there > 0)
+        metrics = {
+            "mean_ap": mean_of_known(found.ap),
+            "mean_auc": mean_of_known(found.auc),
+            "micro_f1": found.micro_f1,
+            "macro_f1": mean_of_known(found.f1),
+        }
+        return Evaluation(metrics, total / count, round(count))
+
+    def metrics(self, probabilities: Array, there: Array) -> ClassMetrics:
+        """Return the metrics of all classes at the threshold of the run."""
+        return class_metrics(probabilities, there, self._options.threshold)
+
+    def write_predictions(
+        self, folder: Path, predictions: Predictions, held_out: HeldOut
+    ) -> dict[str, Any]:
+        """See `Task.write_predictions`: predictions.csv, classes.csv, reliability.csv and
+        thumbnails of the images with the largest loss.
+        """
+        found = self.metrics(predictions["probabilities"], predictions["target"] > 0)
+        said = self._said(predictions["probabilities"]).numpy()
+        return write_predictions(folder, predictions, said, found, held_out)
+
+    def serving_module(
+        self, model: keras.Model, serving: Serving
+    ) -> tuple[tf.Module, dict[str, Signature]]:
+        """Build the module to save.
+
+        serving_default: images, string [b], each an encoded JPEG or PNG -> class_probabilities
+        float32 [b, classes], each for itself; present bool [b, classes], whether it is at least the
+        threshold of the run; and class_names string [classes].
+
+        pixels: pixels, uint8 [b, size, size, 3], cropped already -> probabilities float32
+        [b, classes].
+        """
+
+        def of_inputs(inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {"probabilities": tf.sigmoid(model(inputs, training=False))}
+
+        predict = pixels_signature(of_inputs, serving)
+
+        def of_images(images: tf.Tensor) -> dict[str, tf.Tensor]:
+            probabilities = predict(decoded(images, serving))["probabilities"]
+            return {
+                "class_probabilities": probabilities,
+                "present": self._said(probabilities),
+                "class_names": tf.constant(serving.class_names),
+            }
+
+        return module_of(model, of_images, predict)
+
+    def _said(self, probabilities: tf.Tensor) -> tf.Tensor:
+        return probabilities >= tf.constant(self._options.threshold, tf.float32)
+
+
+def loss(
+    logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0, positive_weight: float = 1.0
+) -> tf.Tensor:
+    """Return the sigmoid cross-entropy of each example, as a mean over its classes, float32 [b].
+
+    Args:
+        logits: float32 [b, classes].
+        target: 1 or 0, uint8 [b, classes].
+        smoothing: Fraction of each target that becomes 1/2.
+        positive_weight: Factor of the part of the loss that draws a probability to 1.
+    """
+    there = tf.cast(target, tf.float32) * (1.0 - smoothing) + smoothing / 2
+    losses = tf.nn.weighted_cross_entropy_with_logits(there, logits, positive_weight)
+    return tf.reduce_mean(losses, 1)
+
+
+def read_answers(outputs: Mapping[str, tf.Tensor]) -> list[list[dict[str, Any]]]:
+    """See `Answers.read`: all classes, each with whether it is `present` and its `probability`."""
+    names = [name.decode() for name in outputs["class_names"].numpy()]
+    rows = zip(outputs["class_probabilities"].numpy(), outputs["present"].numpy(), strict=True)
+    return [
+        [
+            {
+                "class_id": int(number),
+                "class_name": names[number],
+                "present": bool(present[number]),
+                "probability": float(probabilities[number]),
+            }
+            for number in (-probabilities).argsort(kind="stable")
+        ]
+        for probabilities, present in rows
+    ]
