@@ -48,6 +48,7 @@ TRAININGS = {
         *("--preset", "digits", "--averaging.every", "4"),
         *("--averaging.together-until", "0"),
     ),
+    "small": ("--preset", "digits", "--model.depth", "18", "--model.width", "16"),
     "sharded": ("--preset", "digits", "--sharded.state", "True"),
 }
 """Options of what is trained, by name."""
