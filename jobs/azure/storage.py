@@ -242,6 +242,9 @@ def read_small(client: ContainerClient, name: str) -> bytes | None:
         if error.status_code == 404 and error.error_code != "ContainerNotFound":  # type: ignore[attr-defined]
             return None
         raise
+    except requests.RequestException as error:
+        # The SDK reads the body to check it where it does not translate errors.
+        raise ServiceResponseError(str(error)) from error
     return bytes(content)
 
 
