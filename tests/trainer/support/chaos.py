@@ -56,7 +56,7 @@ VIRTUAL = (
     *("--virtual-ranks.count", str(max(ANY)), "--batch-size", "16"),
     *("--watchdog.step-seconds", "15", "--watchdog.startup-seconds", "120"),
 )
-"""Options of such a run, which ends with the same bits all the same. Its watchdog waits longer: four
+"""Options of such a run, which ends with the same bits. Its watchdog waits longer, because four
 ranks compile on two cores.
 """
 WAKE_SECONDS = 3.0
