@@ -39,10 +39,17 @@ class Sent:
 
     @property
     def kind(self) -> str:
-        """Method, kind of resource, collection or action, and API version."""
+        """Method, kind of resource, collection or action, API version, and variant of the body."""
         arm = parse(self.path)
-        tail = arm.tail and f" {arm.tail}"
-        return f"{self.method} {arm.kind}{tail} {self.api_version}"
+        properties = self.body.get("properties") if isinstance(self.body, dict) else None
+        # Such as jobType, which decides the other properties.
+        variant = [
+            f"{name}={value}"
+            for name, value in sorted((properties or {}).items())
+            if name.endswith("Type") and isinstance(value, str)
+        ]
+        words = (self.method, arm.kind, arm.tail, self.api_version, *variant)
+        return " ".join(word for word in words if word)
 
 
 def recorded() -> list[Sent]:

@@ -251,10 +251,16 @@ class PlatformOptions:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status. User errors are printed without a traceback."""
-    # Azure's libraries log warnings that our own errors express better, and warn about their
-    # experimental classes.
-    logging.getLogger("azure").setLevel(logging.ERROR)
+    quieten()
     return PROGRAM.main(argv, _run)
+
+
+def quieten() -> None:
+    """Keep Azure's libraries from logging what our own errors express better."""
+    # It also warns about its experimental classes.
+    logging.getLogger("azure").setLevel(logging.ERROR)
+    # The sign-in logs a traceback for a response that is not JSON.
+    logging.getLogger("msal").setLevel(logging.CRITICAL)
 
 
 def read_options(name: str, args: Sequence[str]) -> Any:

@@ -153,9 +153,11 @@ def _get(address: str, url: str) -> Any:
     from azure.core.exceptions import AzureError  # noqa: PLC0415
     from azure.core.rest import HttpRequest  # noqa: PLC0415
 
+    from jobs.azure.sign_in import PRODUCT  # noqa: PLC0415
+
     try:
         with PipelineClient[Any, Any](address, retry_total=RETRIES) as client:
-            answer = client.send_request(HttpRequest("GET", url))
+            answer = client.send_request(HttpRequest("GET", url, headers={"User-Agent": PRODUCT}))
             answer.raise_for_status()
             return answer.json()
     except AzureError as error:

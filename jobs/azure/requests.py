@@ -22,7 +22,7 @@ from azure.core.rest import HttpRequest, HttpResponse
 
 from common.errors import UserError
 from jobs.azure.error_messages import Platform, explained
-from jobs.azure.sign_in import name_in_token
+from jobs.azure.sign_in import PRODUCT, name_in_token
 from jobs.errors import OddAnswerError, RequestError
 
 CONNECT_SECONDS: Final = 10
@@ -279,7 +279,7 @@ def pipeline(
         policies=[
             policies.RequestIdPolicy(),
             policies.HeadersPolicy(),
-            policies.UserAgentPolicy("ml-azure-horovod"),
+            policies.UserAgentPolicy(user_agent=PRODUCT),
             retry,
             *auth,
         ],

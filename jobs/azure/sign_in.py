@@ -14,6 +14,8 @@ from jobs.errors import SignInError
 if TYPE_CHECKING:
     from azure.core.credentials_async import AsyncTokenCredential
 
+PRODUCT: Final = "ml-azure-horovod"
+"""Name with which the User-Agent of every request begins, for the logs of Azure and of proxies."""
 _MICROSOFT: Final = (
     "login.microsoftonline.com",
     "login.microsoftonline.us",
@@ -95,6 +97,7 @@ def _claims(token: str) -> dict[str, Any]:
 def _options() -> dict[str, Any]:
     """Return the arguments that select how a credential signs in."""
     return {
+        "user_agent": PRODUCT,
         "exclude_interactive_browser_credential": True,
         "exclude_shared_token_cache_credential": True,
         "exclude_visual_studio_code_credential": True,

@@ -22,6 +22,7 @@ from urllib3.util.retry import Retry
 
 from infra.outputs import Datastore, Datastores, PlatformOutputs
 from jobs.azure.requests import Requests, is_of_storage
+from jobs.azure.sign_in import PRODUCT
 from jobs.errors import AccessError
 from jobs.retry import StorageRetry, StorageRetryPolicy
 
@@ -208,6 +209,7 @@ def client(
         ),
         max_single_get_size=CHECKED_CHUNK,
         max_chunk_get_size=CHECKED_CHUNK,
+        user_agent=PRODUCT,
     )
 
 
@@ -240,6 +242,9 @@ def read_small(client: ContainerClient, name: str) -> bytes | None:
         if error.status_code == 404 and error.error_code != "ContainerNotFound":  # type: ignore[attr-defined]
             return None
         raise
+    except requests.RequestException as error:
+        # The SDK reads the body to check it where it does not translate errors.
+        raise ServiceResponseError(str(error)) from error
     return bytes(content)
 
 

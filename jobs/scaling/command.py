@@ -372,6 +372,12 @@ class Measuring:
                 task.wanted, at=_now(), environment=facts, problem=f"the job: {result.reason}"
             )
         events = results.read_events(workspace.storage, key)
+        if not events:
+            # No point either: each job that completes has events, so this one may be read later.
+            raise RequestError(
+                f"{result.job.name}: the events of this job cannot be found although it completed;"
+                " the same command looks for them again"
+            )
         return read_point(task, events, facts, _now(), even_if_poor=options.even_if_poor)
 
     def _spec(self, task: Task, key: str, resubmit: ResubmitOptions) -> JobSpec:

@@ -24,6 +24,8 @@ class LoggedRequest:
     """Seconds since the epoch."""
     seconds: float | None = None
     """Time until the response."""
+    user_agent: str = ""
+    """Name and version of the program that sent it, in its own words; nothing is refused for it."""
 
 
 class RequestLog:
@@ -57,6 +59,7 @@ class RequestLog:
             caller=request.caller,
             at=began,
             seconds=time.time() - began,
+            user_agent=request.headers.get("user-agent", ""),
         )
         with self._lock:
             self._requests.append(logged)

@@ -8,10 +8,17 @@ from typing import Any, Final
 
 from azure.core import PipelineClient
 from azure.core.exceptions import AzureError as ClientError
-from azure.core.pipeline.policies import BearerTokenCredentialPolicy, HeadersPolicy, RetryPolicy
+from azure.core.pipeline.policies import (
+    BearerTokenCredentialPolicy,
+    HeadersPolicy,
+    RetryPolicy,
+    UserAgentPolicy,
+)
 from azure.core.rest import HttpRequest, HttpResponse
 from azure.identity import ClientSecretCredential
 
+USER_AGENT: Final = "simulated-pulumi-azure-native"
+"""Name of the provider in the log of requests."""
 _DELETION_SECONDS: Final = 600
 _ERROR: Final = 400
 _ACCEPTED: Final = 202
@@ -49,6 +56,7 @@ class ArmClient:
             url,
             policies=[
                 HeadersPolicy(),
+                UserAgentPolicy(USER_AGENT),
                 RetryPolicy(),
                 BearerTokenCredentialPolicy(credential, f"{url}/.default"),
             ],

@@ -21,7 +21,7 @@ def body(type_: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
     inner = {}
     for name, value in given.items():
         renamed = _renamed(value, there, name)
-        inner[there.get(("", name), name)] = _wrap(renamed) if name in type_.wrapped else renamed
+        inner[there.get(("", name), name)] = _wrapped(renamed, type_.wrapped, name)
     return {**outer, "properties": inner} if inner or type_.inputs - type_.outer else outer
 
 
@@ -37,7 +37,7 @@ def outputs(type_: ResourceType, document: Mapping[str, Any]) -> dict[str, Any]:
     here = {(_above(path), name): _last(path) for path, name in type_.renamed.items()}
     for there, value in inner.items():
         name = here.get(("", there), there)
-        bare = _unwrap(value) if name in type_.wrapped else value
+        bare = _unwrapped(value, type_.wrapped, name)
         shown[name] = _renamed(bare, here, name, back=True)
     return {**shown, "azureApiVersion": type_.api_version}
 
@@ -136,20 +136,26 @@ def _last(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def _wrap(value: Any) -> Any:
+def _wrapped(value: Any, paths: frozenset[str], path: str) -> Any:
+    """Return a value whose objects at some paths have `properties` of their own."""
     if isinstance(value, list):
-        return [_wrap(item) for item in value]
+        return [_wrapped(item, paths, path) for item in value]
     if not isinstance(value, Mapping):
         return value
-    outside = {key: item for key, item in value.items() if key in ("id", "name")}
-    inner = {key: item for key, item in value.items() if key not in outside}
+    inner = {key: _wrapped(item, paths, f"{path}.{key}") for key, item in value.items()}
+    if path not in paths:
+        return inner
+    outside = {key: inner.pop(key) for key in ("id", "name") if key in inner}
     return {**outside, "properties": inner} if inner else outside
 
 
-def _unwrap(value: Any) -> Any:
+def _unwrapped(value: Any, paths: frozenset[str], path: str) -> Any:
+    """Return a value as it was before `_wrapped`."""
     if isinstance(value, list):
-        return [_unwrap(item) for item in value]
+        return [_unwrapped(item, paths, path) for item in value]
     if not isinstance(value, Mapping):
         return value
-    outside = {key: item for key, item in value.items() if key != "properties"}
-    return {**outside, **value.get("properties", {})}
+    bare = dict(value)
+    if path in paths:
+        bare |= bare.pop("properties", {})
+    return {key: _unwrapped(item, paths, f"{path}.{key}") for key, item in bare.items()}

@@ -37,8 +37,8 @@ class ResourceType:
     flat_outputs: bool = False
     """Whether its outputs are flat although `properties` is an input."""
     wrapped: frozenset[str] = frozenset()
-    """Objects, or lists of them, that have their own `properties` in the body, below their names
-    and ids."""
+    """Dotted paths of objects, or lists of them, that have their own `properties` in the body,
+    below their names and ids."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """New last parts of dotted paths that Resource Manager names differently."""
     values: Mapping[str, frozenset[Any]] = field(default_factory=dict)

@@ -26,6 +26,7 @@ _ROWS: Final = (
         # The SDK lists the sizes of one year.
         values={"hardwareProfile.vmSize": frozenset()},
         fixed=_words("osProfile storageProfile.imageReference zones"),
+        wrapped=frozenset({"networkProfile.networkInterfaces"}),
         name_form=r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}[A-Za-z0-9])?",
     ),
     ResourceType(
@@ -130,7 +131,7 @@ _ROWS: Final = (
         "network:NetworkInterface",
         "Microsoft.Network/networkInterfaces/{networkInterfaceName}",
         required=frozenset({"ipConfigurations.name"}),
-        wrapped=frozenset({"ipConfigurations"}),
+        wrapped=frozenset({"ipConfigurations", "ipConfigurations.subnet"}),
         name_form=_NAME,
     ),
     ResourceType(

@@ -65,6 +65,15 @@ def test_preflight_finds_everything_that_a_run_needs(capsys):
         assert f"ok    {point}:" in text
 
 
+def test_every_request_names_the_product(live):
+    live.azure.admin.forget_requests()
+    assert main(["preflight"]) == 0
+    services = {request.path.split("/")[1] for request in live.azure.requests}
+    assert {"subscriptions", live.azure.options.tenant_id} < services  # storage as well
+    others = [r for r in live.azure.requests if not r.user_agent.startswith("ml-azure-horovod ")]
+    assert others == []
+
+
 def test_preflight_names_what_is_to_mend_and_goes_on(capsys, outputs, other):
     gpu = replace(outputs.clusters["gpu"], size="Standard_NC24ads_A100_v4", gpus_per_node=1)
     other(clusters={**outputs.clusters, "gpu": gpu})

@@ -1,18 +1,37 @@
-"""What the commands of leaves do in the fault matrix."""
+"""What the commands of leaves do in the fault matrix: comment, scaling, commission."""
 
+import json
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 from common.program import REPORTED, report
+from jobs.commission import command as commissioning
+from jobs.commission import steps
+from jobs.commission.facts import Record
+from jobs.commission.steps import Output
 from jobs.pipelines import comment
 from jobs.pipelines.comment import CommentOptions
+from jobs.throughput import FILE, read
 from tests.jobs.faults.github import VARIABLES
 from tests.jobs.faults.trial import Trial
+from tests.jobs.support.tiny import begin
 
 if TYPE_CHECKING:
     from tests.jobs.faults.scenarios import Scenarios
+
+_SMOKE: Final = "smoke job"
+_TINY: Final = ("--model.depth", "18", "--model.width", "4", "--model.image-size", "8")
+_POINT: Final = b"".join(
+    json.dumps(line).encode() + b"\n"
+    for line in (
+        {"event": "start", "step": 0, "ranks": 2, "time": 0.0, "environment": {}},
+        {"event": "train", "step": 5, "images_per_second": 90.0},
+        {"event": "train", "step": 10, "images_per_second": 100.0},
+    )
+)
+"""Events of a job that measures."""
 
 
 def _run(command: Callable[[], int], variables: Mapping[str, str]) -> Callable[[], int]:
@@ -42,7 +61,65 @@ def write_comment(world: "Scenarios") -> Trial:
     return Trial(command, problem)
 
 
+def measure(world: "Scenarios") -> Trial:
+    """Measure images/s on one node of the CPU cluster."""
+    key = world.key("scaling")
+    world.azure.left["metrics.jsonl"] = _POINT
+    folder = world.folder / key
+    given = ("--nodes", "1", "--series", "cpu", "--poll-seconds", "10", "--yes", "--even-if-poor")
+    run = world.command("scaling", *given, words=_TINY, name=key, folder=str(folder))
+
+    def problem() -> str | None:
+        file = folder / "dev" / key / FILE
+        points = read(file) if file.exists() else []
+        return None if points and points[-1].rates == (100.0,) else f"measured {points}"
+
+    def damage() -> str | None:
+        jobs = world.azure.resources.below(world.live.workspace, f"/jobs/{key}-")
+        return "a second job" if len(jobs) > 1 else None
+
+    return Trial(run, problem, damage, told=lambda said: "cpu, 1 node, synthetic: " in said)
+
+
+def commission(world: "Scenarios") -> Trial:
+    """Run one step of a commissioning; the requests of its command are in other tables."""
+    key = world.key("commission")
+    # It lists all jobs of the workspace.
+    for document in world.azure.resources.below(world.live.workspace, "/jobs/"):
+        world.azure.resources.discard(document["id"])
+    options = ("--yes", "--cluster", "cpu", "--attempts", "2")
+    folder = world.folder / key
+
+    def call(*_: Any) -> Output:
+        begin(world.live, f"{key}-smoke", "train")
+        world.azure.clock.sleep(60.0)
+        return Output(0, {"reason": "completed", "attempts": 1})
+
+    def smoke(*given: Any) -> list[Any]:
+        return [one for one in steps.steps(*given) if one.name == _SMOKE]
+
+    own = world.command("commission", *options, name=key, folder=str(folder))
+
+    def run() -> int:
+        with (
+            patch.object(commissioning, "steps", smoke),
+            patch.object(commissioning.Commissioning, "_call", call),
+        ):
+            return own()
+
+    def problem() -> str | None:
+        fact = Record.read(folder / "dev" / key / "facts.json").facts[_SMOKE]
+        return None if fact.state == "as expected" else f"{fact}"
+
+    def damage() -> str | None:
+        return "a second job" if world.job(f"{key}-smoke-r2") else None
+
+    return Trial(run, problem, damage)
+
+
 ALL: Final[Mapping[str, Callable[["Scenarios"], Trial]]] = {
     "comment": write_comment,
+    "scaling": measure,
+    "commission": commission,
 }
 """Functions that prepare a command, by its name in the table."""

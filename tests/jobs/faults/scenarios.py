@@ -1,7 +1,6 @@
 """What the commands do in the fault matrix, and what must be true afterwards."""
 
 import io
-import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -87,8 +86,7 @@ class Scenarios:
         self._source = write_shards(self.folder / "shards", count=1, size=3 * _BLOCK)
         (self._source / "classes.txt").write_text("cat dog")
         with ExitStack() as stack:
-            # As `cli.main` does.
-            logging.getLogger("azure").setLevel(logging.ERROR)
+            cli.quieten()
             stack.enter_context(patch.object(from_options, "REPOSITORY", small))
             stack.enter_context(patch.object(deploy, "REPOSITORY", small))
             stack.enter_context(patch.object(blob_upload, "BLOCK", _BLOCK))
@@ -308,13 +306,22 @@ class Scenarios:
     def _follow(self, key: str) -> Callable[[], int]:
         return self.command("follow", "x", *POLL, *RETRY, name=key)
 
-    def command(self, called: str, /, *args: str, **changes: Any) -> Callable[[], int]:
-        """Return a function that runs a command; its arguments are parsed only once."""
+    def command(
+        self, called: str, /, *args: str, words: tuple[str, ...] = (), **changes: Any
+    ) -> Callable[[], int]:
+        """Return a function that runs a command; its arguments are parsed only once.
+
+        Args:
+            called: Name of the command.
+            args: Its arguments.
+            words: Options of the trainer.
+            changes: Fields of its options that differ between trials.
+        """
         kind = " ".join((called, *args))
         known = self._options.get(kind) or cli.read_options(called, args)
         self._options[kind] = known
         options, command = replace(known, **changes), cli.COMMANDS[called]
-        program: dict[str, Any] = {"program": ()} if command.program else {}
+        program: dict[str, Any] = {"program": words} if command.program else {}
 
         def run() -> int:
             try:

@@ -57,6 +57,12 @@ class TestPipelines(Tables):
     COMMANDS = ("comment",)
     EVERY = 1
 
+
+class TestOnAPlatform(Tables):
+    COMMANDS = ("scaling", "commission")
+    # Of many rows, so that every fault is among them.
+    EVERY = 7
+
     def test_every_command_of_the_matrix_is_tested(self, world):
         tested = [command for one in Tables.__subclasses__() for command in one.COMMANDS]
         assert sorted(tested) == sorted(world.commands)

@@ -16,5 +16,7 @@ class Trial:
     """Return what is wrong however the command ended, or None."""
     again: Callable[[], int] | None = None
     """Continues after an error; None runs the same command."""
+    told: Callable[[str], bool] = lambda _: False
+    """Tells whether stderr names an error in another form than `error: ...`."""
     output: bytes = b""
     """Lines that the command must show, or say that it could not read them."""

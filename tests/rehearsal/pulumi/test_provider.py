@@ -227,6 +227,21 @@ def test_names_are_azures_in_bodies_and_azure_natives_in_outputs():
     assert read["encryption"] == given["encryption"]
 
 
+def test_a_part_of_a_part_has_properties_of_its_own_in_the_body_alone():
+    machine, card = types.TYPES["compute:VirtualMachine"], types.TYPES["network:NetworkInterface"]
+    given = {"networkProfile": {"networkInterfaces": [{"id": "/n", "primary": True}]}}
+    body = bodies.body(machine, given)
+    profile = body["properties"]["networkProfile"]
+    assert profile == {"networkInterfaces": [{"id": "/n", "properties": {"primary": True}}]}
+    assert bodies.outputs(machine, body)["networkProfile"] == given["networkProfile"]
+    own = [{"name": "one", "subnet": {"id": "/s", "privateEndpointNetworkPolicies": "Disabled"}}]
+    body = bodies.body(card, {"ipConfigurations": own})
+    (configuration,) = body["properties"]["ipConfigurations"]
+    subnet = {"id": "/s", "properties": {"privateEndpointNetworkPolicies": "Disabled"}}
+    assert configuration == {"name": "one", "properties": {"subnet": subnet}}
+    assert bodies.outputs(card, body)["ipConfigurations"] == own
+
+
 def test_parts_of_a_network_have_properties_of_their_own():
     subnets = [{"name": "a", "addressPrefix": "10.0.0.0/25", "natGateway": {"id": "/nat"}}]
     inner = bodies.body(NETWORK, {"subnets": subnets})["properties"]["subnets"]
