@@ -47,7 +47,14 @@ def batches():
         }
 
 
-@pytest.fixture(scope="module", params=TRIED)
+# EfficientNet has the layers of MobileNetV3 in a deeper network.
+@pytest.fixture(
+    scope="module",
+    params=[
+        *("MobileNetV3Small", "ConvNeXtTiny"),
+        pytest.param("EfficientNetB0", marks=pytest.mark.long),
+    ],
+)
 def trained(request, tmp_path_factory):
     """A network that has taken two steps, and its checkpoint."""
     config = TrainConfig(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common.errors import ConfigError
+from common.image_files import SUFFIXES
 from common.text import plural
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import Encoded, RejectedError
@@ -18,8 +19,6 @@ from trainer.detection.data.annotations import Annotations, Sized
 from trainer.detection.data.options import PrepareDetectionOptions
 from trainer.detection.leaf import BOXES
 from trainer.errors import DataError
-
-IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"})
 
 
 @dataclass(frozen=True)
@@ -81,9 +80,9 @@ def prepare_detection(
     if problems:
         raise ConfigError(problems)
     files = tuple(file for file in in_folder(folder, folder) if not file.fault)
-    images = {file.path: file for file in files if Path(file.path).suffix.lower() in IMAGE_SUFFIXES}
+    images = {file.path: file for file in files if Path(file.path).suffix.lower() in SUFFIXES}
     if not images:
-        raise DataError(f"{folder}: has no images ({', '.join(sorted(IMAGE_SUFFIXES))})")
+        raise DataError(f"{folder}: has no images ({', '.join(SUFFIXES)})")
     named = [Path(file) for file in options.annotations]
     jsons = named or coco.annotation_files(folder, files)
     if jsons:

@@ -4,8 +4,9 @@ import zlib
 
 import pytest
 
-from tests.trainer.support.command import TINY, run_trainer
+from tests.trainer.support.command import TINY
 from tests.trainer.support.data_sets.planted import planted
+from tests.trainer.support.forked import fork_trainer
 from trainer.cli import main
 from trainer.data.intake.names import KEY_VARIABLE
 
@@ -44,7 +45,7 @@ def test_no_command_writes_or_prints_an_identifier(tmp_path, monkeypatch, capsys
         ["prepare", "folder", "--input", "in", "--output", "set", *hashed, "--max-rejected", "9%"],
         ["verify", "set", "--deep", "True"],
         ["inspect", "set"],
-        ["train", *TINY, *data, "--name", "run", "--ranks", "1", "--batch-size", "8",
+        ["train", *TINY, *data, "--name", "run", "--batch-size", "8",
          "--log.report", "True", "--export", "True"],
         ["report", "runs/run"],
         ["evaluate", "--run", "runs/run"],
@@ -53,7 +54,7 @@ def test_no_command_writes_or_prints_an_identifier(tmp_path, monkeypatch, capsys
     ]  # fmt: skip
     for command in commands:
         if command[0] in ("train", "evaluate", "score"):
-            done = run_trainer(*command, cwd=tmp_path)
+            done = fork_trainer(*command, cwd=tmp_path, ranks=1, env=[{KEY_VARIABLE: KEY}])
             status, printed = done.returncode, done.stdout + done.stderr
         else:
             # These need no TensorFlow, whose import takes longer than their work.
