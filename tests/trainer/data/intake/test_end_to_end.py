@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from tests.trainer.support.command import TINY
+from tests.trainer.support.command import TINY, run_trainer
 from tests.trainer.support.data_sets.planted import planted
 from tests.trainer.support.forked import fork_trainer
 from trainer.cli import main
@@ -53,8 +53,11 @@ def test_no_command_writes_or_prints_an_identifier(tmp_path, monkeypatch, capsys
          *hashed],
     ]  # fmt: skip
     for command in commands:
-        if command[0] in ("train", "evaluate", "score"):
-            done = fork_trainer(*command, cwd=tmp_path, ranks=1, env=[{KEY_VARIABLE: KEY}])
+        if command[0] in ("train", "evaluate"):
+            ended = fork_trainer(*command, cwd=tmp_path, ranks=1, env=[{KEY_VARIABLE: KEY}])
+            status, printed = ended.returncode, ended.stdout + ended.stderr
+        elif command[0] == "score":
+            done = run_trainer(*command, cwd=tmp_path)
             status, printed = done.returncode, done.stdout + done.stderr
         else:
             # These need no TensorFlow, whose import takes longer than their work.
