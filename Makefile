@@ -70,6 +70,8 @@ VALIDATORS := .tools/validators/.ready
 SPARKS := .tools/spark-3/.ready .tools/spark-4/.ready
 # A target that someone asks for by name fails if all of its tests are skipped.
 MUST_RUN := -p tests.must_run
+# A single test of these takes longer than the quarter of an hour after which pyproject.toml ends one.
+TAKES_LONG := -o faulthandler_timeout=7200
 JOBS := $(shell nproc 2>/dev/null || echo 1)
 
 # One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
@@ -157,7 +159,7 @@ commission: $(INFRA) ## Foresee: Acceptance-test a new platform on Azure, the ch
 	@$(INFRA_PYTHON) -m jobs commission --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(CAP),--cap $(CAP)) $(if $(YES),--yes) $(ARGS)
 
 chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20 TRAINING=digits RANKS=any
-	@CHAOS_SEED=$(SEED) CHAOS_KILLS=$(KILLS) CHAOS_TRAINING=$(TRAINING) CHAOS_RANKS=$(RANKS) CHAOS_JSON=$(JSON) $(TRAINER_PYTHON) -m pytest $(MUST_RUN) tests/trainer/test_chaos.py -m long -q -s $(ARGS)
+	@CHAOS_SEED=$(SEED) CHAOS_KILLS=$(KILLS) CHAOS_TRAINING=$(TRAINING) CHAOS_RANKS=$(RANKS) CHAOS_JSON=$(JSON) $(TRAINER_PYTHON) -m pytest $(MUST_RUN) $(TAKES_LONG) tests/trainer/test_chaos.py -m long -q -s $(ARGS)
 
 profile: $(XPROF) ## Serve a page of what --profile.steps recorded: RUN=runs/NAME
 	$(XPROF_BIN)/xprof --port 8791 --logdir $(RUN)/profile
@@ -296,7 +298,7 @@ test-spark: $(TRAINER) ## Run the tests on Spark, with pyspark 3.5 and 4; needs 
 	done; exit $$status
 
 test-long: $(TRAINER) $(SERVING) ## Run the long tests, which measure, or kill and freeze many times
-	$(TRAINER_PYTHON) -m pytest $(MUST_RUN) -m long $(ARGS)
+	$(TRAINER_PYTHON) -m pytest $(MUST_RUN) $(TAKES_LONG) -m long $(ARGS)
 
 test-fast: $(TRAINER) ## Run the trainer's tests that take seconds each
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not slow and not long" $(ARGS)

@@ -36,8 +36,8 @@ PHASES = get_args(Phase)
 OPTIONS = (
     *("train", "--export", "False"),
     *("--log.report", "False", "--checkpoint.every-steps", "10", "--log.every-steps", "5"),
-    *("--watchdog.step-seconds", "5", "--watchdog.startup-seconds", "40"),
 )
+WATCHDOG = ("--watchdog.step-seconds", "5", "--watchdog.startup-seconds", "40")
 TRAININGS = {
     "digits": ("--preset", "digits"),
     "segmentation": ("--preset", "scenes", "--model.width", "8"),
@@ -52,8 +52,13 @@ TRAININGS = {
 """Options of what is trained, by name."""
 ANY = (1, 2, 4)
 """Numbers of ranks of a run that has another one each time."""
-VIRTUAL = ("--virtual-ranks.count", str(max(ANY)), "--batch-size", "16")
-"""Options of such a run, which ends with the same bits all the same."""
+VIRTUAL = (
+    *("--virtual-ranks.count", str(max(ANY)), "--batch-size", "16"),
+    *("--watchdog.step-seconds", "15", "--watchdog.startup-seconds", "120"),
+)
+"""Options of such a run, which ends with the same bits. Its watchdog waits longer, because four
+ranks compile on two cores.
+"""
 WAKE_SECONDS = 3.0
 RESUME_TIMEOUT_SECONDS = 300.0
 """Seconds after which a run that has not resumed counts as failed."""
@@ -299,7 +304,7 @@ class Comparison:
 def chaos(folder, seed, kills, extra, say, *, any_ranks=False):
     """Run a training undisturbed, then disturbed, with any number of ranks each time if asked."""
     chance = random.Random(f"{seed}/times")
-    options = [*OPTIONS, *extra, *(VIRTUAL if any_ranks else ())]
+    options = [*OPTIONS, *extra, *(VIRTUAL if any_ranks else WATCHDOG)]
     choose = (lambda: chance.choice(ANY)) if any_ranks else (lambda: RANKS)
     with (folder / "chaos.log").open("wb") as log:
         begin = time.monotonic()
