@@ -47,14 +47,7 @@ def batches():
         }
 
 
-# EfficientNet has the layers of MobileNetV3 in a deeper network.
-@pytest.fixture(
-    scope="module",
-    params=[
-        *("MobileNetV3Small", "ConvNeXtTiny"),
-        pytest.param("EfficientNetB0", marks=pytest.mark.long),
-    ],
-)
+@pytest.fixture(scope="module", params=TRIED)
 def trained(request, tmp_path_factory):
     """A network that has taken two steps, and its checkpoint."""
     config = TrainConfig(
