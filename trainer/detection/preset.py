@@ -20,7 +20,7 @@ _SHAPES = TrainConfig(
     task="detection",
     ranks=2,
     batch_size=8,
-    epochs=20,
+    epochs=18,
     data=DataConfig(
         source="shapes",
         streams=8,
@@ -39,7 +39,7 @@ _SHAPES = TrainConfig(
         label_smoothing=0.0,
     ),
     # An evaluation takes as long as twelve steps.
-    evaluation=EvaluationConfig(every_epochs=10),
+    evaluation=EvaluationConfig(every_epochs=9),
     # Its held-out images are for the result alone: no epoch is chosen by them.
     checkpoint=CheckpointConfig(keep_best=False),
     log=LogConfig(every_steps=20),
