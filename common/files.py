@@ -1,6 +1,9 @@
 """Write files atomically: complete or absent, even if the process is killed."""
 
+import csv
+import io
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -29,3 +32,18 @@ def write_atomically(
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_table(
+    path: Path,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    errors: str = "strict",
+) -> None:
+    """Write a CSV file with a line of the columns' names; see `write_atomically`."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue(), errors=errors)

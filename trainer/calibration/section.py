@@ -1,9 +1,8 @@
 """The section of a run's page on its temperature."""
 
-from common.page.parts import Block, Plots, Section, Table, Text
-from common.page.plots import Scale, Series, plot
-from trainer.calibration.record import Calibration, Reliability, read_calibration
-from trainer.classification.trust import wilson
+from common.page.parts import Block, Section, Table, Text
+from trainer.calibration.record import Calibration, read_calibration
+from trainer.classification.report import reliability
 from trainer.report.page import percent
 from trainer.report.run_data import Run
 
@@ -24,23 +23,7 @@ def _blocks(found: Calibration) -> list[Block]:
             )
         ]
     before, after = found.before, found.after
-    drawn = plot(
-        "Reliability",
-        "fraction right, with its 95 % interval, by the mean probability of the predictions",
-        "probability in %",
-        [
-            _series("before", before),
-            _series("at the temperature", after),
-            Series(
-                "as probable as right",
-                [(percents, (percents / 100,) * 3) for percents in (0, 100)],
-                marked=False,
-                dashes="4 3",
-            ),
-        ],
-        scale=Scale(from_zero=True, percent=True),
-        from_zero=True,
-    )
+    drawn = reliability("Reliability", {"before": before.bins, "at the temperature": after.bins})
     rows = [
         ["before", percent(before.error), f"{before.loss:.4f}"],
         ["at the temperature", percent(after.error), f"{after.loss:.4f}"],
@@ -52,7 +35,7 @@ def _blocks(found: Calibration) -> list[Block]:
             " No predicted class changes. Each half of the images is measured with the temperature"
             " that fits the other half. An export of these weights uses the temperature of all."
         ),
-        *([Plots([drawn])] if drawn else []),
+        *drawn,
         Table(
             "Held-out images",
             ("probabilities", "calibration error", "loss"),
@@ -60,12 +43,3 @@ def _blocks(found: Calibration) -> list[Block]:
             "numbers",
         ),
     ]
-
-
-def _series(name: str, found: Reliability) -> Series:
-    ordered = (found.bins[number] for number in sorted(found.bins))
-    points = []
-    for one in ordered:
-        low, high = wilson(one.right, one.count)
-        points.append((round(100 * one.mean), (low, one.accuracy, high)))
-    return Series(name, points)

@@ -4,7 +4,6 @@
 few mistakes, named by their index, so that the report can be written again without the data set.
 """
 
-import csv
 import io
 import shutil
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from common.errors import UserError
-from common.files import write_atomically
+from common.files import write_table
 from trainer.data.pixels.encoded_image import shrink
 from trainer.data.pixels.treatment import RejectedError
 from trainer.tasks.task import UNWANTED, Predictions
@@ -68,14 +67,12 @@ def write_predictions(
         (folder / MISTAKES).mkdir()
     for name, data in images.items():
         (folder / MISTAKES / name).write_bytes(data)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*COLUMNS, *NAMES))
     columns = (predictions.index, *(predictions[name] for name in COLUMNS[1:]))
-    for row in zip(*columns, strict=True):
-        # NumPy prints a float32 as the shortest text that reads back as the same value.
-        writer.writerow([*map(str, row), classes[row[1]], classes[row[2]]])
-    write_atomically(folder / FILE_NAME, text.getvalue())
+    # NumPy prints a float32 as the shortest text that reads back as the same value.
+    rows = (
+        [*map(str, row), classes[row[1]], classes[row[2]]] for row in zip(*columns, strict=True)
+    )
+    write_table(folder / FILE_NAME, (*COLUMNS, *NAMES), rows)
     facts = {"examples": len(predictions.index), "mistakes": len(wrong), "images": len(images)}
     return facts | ({"problem": problem} if problem else {})
 

@@ -165,24 +165,7 @@ def _trust(found: PredictionCounts) -> list[Block]:
         return blocks
     error = calibration_error(found.bins)
     ordered = [found.bins[number] for number in sorted(found.bins)]
-    rights = [(round(100 * b.mean), (*wilson(b.right, b.count), b.accuracy)) for b in ordered]
-    ranges = [(mean, (low, accuracy, high)) for mean, (low, high, accuracy) in rights]
-    drawn = plot(
-        "Probability and accuracy",
-        "fraction right, with its 95 % interval, by the mean probability of the predictions",
-        "probability in %",
-        [
-            Series("predictions", ranges),
-            Series(
-                "as probable as right",
-                [(percents, (percents / 100,) * 3) for percents in (0, 100)],
-                marked=False,
-                dashes="4 3",
-            ),
-        ],
-        scale=Scale(from_zero=True, percent=True),
-        from_zero=True,
-    )
+    drawn = reliability("Probability and accuracy", {"predictions": found.bins})
     rows = [
         [percent(b.mean), percent(b.accuracy), percent(low), percent(high), f"{b.count:,}"]
         for b in ordered
@@ -195,7 +178,7 @@ def _trust(found: PredictionCounts) -> list[Block]:
             f"Its probabilities differ from its accuracy by {error:.2%} on average (expected"
             f" calibration error): it is {'surer' if surer else 'less sure'} than it is right."
         ),
-        *([Plots([drawn])] if drawn else []),
+        *drawn,
         Table(
             "Predictions by probability",
             ("mean probability", "right", "from", "to", "images"),
@@ -203,6 +186,34 @@ def _trust(found: PredictionCounts) -> list[Block]:
             "numbers",
         ),
     ]
+
+
+def reliability(title: str, bins: Mapping[str, Mapping[int, Bin]]) -> list[Plots]:
+    """Return a plot of the accuracies of predictions by their probability, if there is one.
+
+    Args:
+        title: Title of the plot.
+        bins: Bins of each series by their number, by name of the series.
+    """
+    series = [
+        Series(name, [(round(100 * b.mean), _interval(b)) for _, b in sorted(found.items())])
+        for name, found in bins.items()
+    ]
+    diagonal = [(percents, (percents / 100,) * 3) for percents in (0, 100)]
+    drawn = plot(
+        title,
+        "fraction right, with its 95 % interval, by the mean probability of the predictions",
+        "probability in %",
+        [*series, Series("as probable as right", diagonal, marked=False, dashes="4 3")],
+        scale=Scale(from_zero=True, percent=True),
+        from_zero=True,
+    )
+    return [Plots([drawn])] if drawn else []
+
+
+def _interval(one: Bin) -> tuple[float, float, float]:
+    low, high = wilson(one.right, one.count)
+    return low, one.accuracy, high
 
 
 def _matrix(found: PredictionCounts) -> list[Block]:

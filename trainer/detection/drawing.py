@@ -2,21 +2,14 @@
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from colorsys import hsv_to_rgb
 from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
 
+from trainer.tasks.overlays import colour
+
 Drawn = tuple[Sequence[float], int, str]
 """Left, top, right and bottom as fractions of the image; the class; and a text."""
-
-
-def colour(number: int) -> tuple[int, int, int]:
-    """Return the colour of a class: hues by the golden ratio, so that consecutive classes differ
-    clearly.
-    """
-    red, green, blue = hsv_to_rgb((number + 1) * 0.618034 % 1.0, 0.85, 1.0)
-    return round(255 * red), round(255 * green), round(255 * blue)
 
 
 def draw_boxes(image: Image.Image, boxes: Iterable[Drawn]) -> Image.Image:
@@ -28,11 +21,11 @@ def draw_boxes(image: Image.Image, boxes: Iterable[Drawn]) -> Image.Image:
         left, top, right, bottom = (
             side * length for side, length in zip(corners, image.size * 2, strict=True)
         )
-        pen.rectangle((left, top, max(right, left), max(bottom, top)), outline=colour(label),
+        pen.rectangle((left, top, max(right, left), max(bottom, top)), outline=colour(label + 1),
                       width=line)  # fmt: skip
         if text:
             place = (left + line, top + line)
-            pen.rectangle(pen.textbbox(place, text, font=font), fill=colour(label))
+            pen.rectangle(pen.textbbox(place, text, font=font), fill=colour(label + 1))
             pen.text(place, text, fill="black", font=font)
     return drawn
 

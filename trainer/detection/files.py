@@ -5,28 +5,21 @@ precision by recall and class at an IoU of 0.5, and `RUN/overlays/` the worst ex
 their index: what is there, and what was found.
 """
 
-import csv
-import io
-import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from PIL import Image as Pixels
 
-from common.errors import UserError
-from common.files import write_atomically
+from common.files import write_table
 from trainer.detection.average_precision import RECALLS, Image, Precision, average_precision
 from trainer.detection.drawing import Drawn, draw_boxes
 from trainer.detection.serving import SCORE
-from trainer.tasks.task import UNWANTED, Array, HeldOut
+from trainer.tasks.overlays import write_overlays
+from trainer.tasks.task import Array, HeldOut
 
-PREDICTIONS, CLASSES, CURVES, OVERLAYS = (
-    "predictions.csv", "classes.csv", "curves.csv", "overlays",
-)  # fmt: skip
-SHOWN: Final = 12
-"""Largest number of examples whose overlays are kept."""
+PREDICTIONS, CLASSES, CURVES = "predictions.csv", "classes.csv", "curves.csv"
 SIDE: Final = 256
 """Shortest side of an image in an overlay, in pixels; smaller inputs are enlarged."""
 
@@ -56,29 +49,19 @@ def write_predictions(
     (folder / PREDICTIONS).unlink(missing_ok=True)
     names = held_out.class_names
     rated = [rating(image, len(names)) for image in images]
-    worst = sorted(range(len(index)), key=lambda row: rated[row])[:SHOWN]
-    shutil.rmtree(folder / OVERLAYS, ignore_errors=True)
-    drawn, problem = 0, None if held_out.shown else UNWANTED
-    if held_out.shown:
-        (folder / OVERLAYS).mkdir()
-        for row in worst:
-            example = int(index[row])
-            try:
-                pixels, target, _ = held_out.predict(example)
-            except UserError as error:
-                problem = problem or f"held-out example {example}: {error}"
-                continue
-            size = target[0, :2].astype(float)
-            overlay(pixels, images[row], size, names).save(folder / OVERLAYS / f"{example}.png")
-            drawn += 1
+
+    def draw(row: int, pixels: Array, target: Array, _: Array) -> Pixels.Image:
+        return overlay(pixels, images[row], target[0, :2].astype(float), names)
+
+    facts = write_overlays(folder, index, rated, held_out, draw)
     by_class = precision.curves[..., 0]
     means, halves = (map(_text, part.mean((0, 1))) for part in (by_class, by_class[:1]))
-    _write(
+    write_table(
         folder / CLASSES,
         ("class", "ap", "ap50", "objects", "small", "medium", "large"),
         zip(names, means, halves, *precision.objects.T.tolist(), strict=True),
     )
-    _write(
+    write_table(
         folder / CURVES,
         ("recall", *names),
         (
@@ -86,7 +69,7 @@ def write_predictions(
             for place, recall in enumerate(RECALLS)
         ),
     )
-    _write(
+    write_table(
         folder / PREDICTIONS,
         ("index", "ap", "objects", "found"),
         (
@@ -94,8 +77,7 @@ def write_predictions(
             for i, value, image in zip(index, rated, images, strict=True)
         ),
     )
-    facts = {"examples": len(index), "overlays": drawn}
-    return facts | ({"problem": problem} if problem else {})
+    return facts
 
 
 def rating(image: Image, classes: int) -> float:
@@ -140,11 +122,3 @@ def overlay(pixels: Array, image: Image, size: Array, names: Sequence[str]) -> P
 
 def _text(value: float) -> str:
     return "" if value < 0 else f"{value:.6f}"
-
-
-def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue())

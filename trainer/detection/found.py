@@ -6,7 +6,7 @@ from typing import Final
 
 import tensorflow as tf
 
-from trainer.detection.loss import split_outputs
+from trainer.detection.loss import Outputs, split_outputs
 
 CANDIDATES: Final = 400
 """Boxes with the highest scores among which overlapping ones are suppressed."""
@@ -26,8 +26,6 @@ def find_objects(
     right and bottom as fractions of the image, the score and the class. Rows behind the last object
     have the score 0.
 
-    The score is the root of the product of the probabilities of class and centerness.
-
     Args:
         logits: Outputs of the network.
         score: Lowest score.
@@ -35,7 +33,7 @@ def find_objects(
     """
     outputs = split_outputs(logits)
     classes = int(outputs.classes.shape[-1])
-    scores = tf.sqrt(tf.sigmoid(outputs.classes) * tf.sigmoid(outputs.center)[..., None])
+    scores = scores_of(outputs)
     flat = tf.reshape(scores, [-1, int(scores.shape[1]) * classes])
     count = min(CANDIDATES, int(flat.shape[1]))
     best, index = tf.math.top_k(flat, count)
@@ -47,6 +45,13 @@ def find_objects(
     rows = tf.concat([boxes, best[..., None], tf.cast(label, tf.float32)[..., None]], 2)
     rows = tf.where((ranked > 0)[..., None], tf.gather(rows, order, batch_dims=1), 0.0)
     return tf.pad(rows, [[0, 0], [0, MOST - min(MOST, count)], [0, 0]])
+
+
+def scores_of(outputs: Outputs) -> tf.Tensor:
+    """Return the scores of locations, [b, l, classes]: the root of the product of the probabilities
+    of class and centerness.
+    """
+    return tf.sqrt(tf.sigmoid(outputs.classes) * tf.sigmoid(outputs.center)[..., None])
 
 
 def suppressed(

@@ -60,6 +60,8 @@ def split_outputs(logits: tf.Tensor) -> Outputs:
     """Divide the outputs of the network, float32 [b, l, classes + 8]."""
     count = logits.shape[-1] - EXTRA
     classes, center, distances, place, stride = tf.split(logits, [count, 1, 4, 2, 1], -1)
+    # Parts of the network, but nothing to learn: no gradient is computed for them.
+    place, stride = tf.stop_gradient(place), tf.stop_gradient(stride)
     # e^10 strides are more than any image has; without a bound, float32 would overflow.
     reach = tf.exp(tf.minimum(distances, 10.0)) * stride
     corners = tf.concat([place - reach[..., :2], place + reach[..., 2:]], -1)

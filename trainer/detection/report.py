@@ -1,61 +1,35 @@
 """The predictions of a detection: classes, curves of precision by recall, and the worst images."""
 
-import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Final
 
-from common.page.parts import Block, Gallery, Plots, Section, Table, Text
+from common.page.parts import Block, Plots, Section, Table
 from common.page.plots import Scale, Series, plot
-from common.text import plural
-from trainer.detection.files import CLASSES, CURVES, OVERLAYS, PREDICTIONS, SHOWN
-from trainer.report.page import image_file, kept_image, missing, percent
+from trainer.report.page import percent
+from trainer.report.rated import Rated, Row
 from trainer.report.run_data import Run
 
 PLOTTED = 8
 """Most classes of which curves are shown: those with the lowest average precision."""
-Rows = Sequence[Mapping[str, str]]
+RATED: Final = Rated(
+    ("predictions.csv", "classes.csv", "curves.csv"),
+    ("How well each class is found", "The worst images"),
+    "The average precision (AP) of a class is the mean of its precision over all recalls, here over"
+    " IoU 0.5 to 0.95, and at 0.5. Objects are small below 32 x 32 pixels and large from 96 x 96.",
+    "ap",
+    "AP",
+    "The images with the lowest AP: the objects that are there, and those that were found.",
+    "its objects and those that were found",
+    lambda row: [("objects", row["objects"], f"{row['found']} found")],
+)
 
 
 def sections(run: Run) -> list[Section]:
     """Return the sections of a run's report about its predictions."""
-    noted = run.of("predictions")
-    if not (run.path / PREDICTIONS).is_file() or not noted:
-        none = "No predictions: they are written when a run with held-out images is finished."
-        return _named([Text(none)], [Text(none)])
-    try:
-        rated, classes, curves = (_rows(run, name) for name in (PREDICTIONS, CLASSES, CURVES))
-        problem = noted[-1].get("problem")
-        hint = (
-            f"{plural(len(rated), 'held-out image')} after step {noted[-1]['step']:,}. The average"
-            " precision (AP) of a class is the mean of its precision over all recalls, here over"
-            " IoU 0.5 to 0.95, and at 0.5. Objects are small below 32 x 32 pixels and large from"
-            " 96 x 96."
-        )
-        worst = (
-            "The images with the lowest AP: the objects that are there, and those that were found."
-            f"{missing(str(problem) if problem else None)}"
-        )
-        return _named(
-            [Text(hint, hint=True), _table(classes), *_plotted(classes, curves)],
-            [Text(worst, hint=True), _gallery(run, rated)],
-        )
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-        broken = f"The predictions cannot be read ({type(error).__name__}: {error})."
-        return _named([Text(broken)], [Text(broken)])
+    return RATED.sections(run, _about)
 
 
-def _rows(run: Run, name: str) -> Rows:
-    with (run.path / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _named(classes: Sequence[Block], worst: Sequence[Block]) -> list[Section]:
-    return [
-        Section("confusion", "How well each class is found", classes),
-        Section("mistakes", "The worst images", worst),
-    ]
-
-
-def _table(classes: Rows) -> Table:
+def _about(_: Sequence[Row], classes: Sequence[Row], curves: Sequence[Row]) -> list[Block]:
     counts = ("objects", "small", "medium", "large")
     rows = [
         [
@@ -66,10 +40,7 @@ def _table(classes: Rows) -> Table:
         for row in classes
     ]
     heads = ("class", "AP", "AP at 0.5", *counts)
-    return Table("Average precision by class", heads, rows, "numbers")
-
-
-def _plotted(classes: Rows, curves: Rows) -> list[Block]:
+    table = Table("Average precision by class", heads, rows, "numbers")
     known = sorted((float(row["ap50"]), row["class"]) for row in classes if row["ap50"])
     series = [
         # A comma in a name would divide it.
@@ -89,21 +60,4 @@ def _plotted(classes: Rows, curves: Rows) -> list[Block]:
         from_zero=True,
         summary="precision falls as recall rises; the table above has its means",
     )
-    return [Plots([drawn])] if drawn else []
-
-
-def _gallery(run: Run, rated: Rows) -> Gallery:
-    shown = sorted((float(row["ap"]), int(row["index"]), row) for row in rated)[:SHOWN]
-    return Gallery(
-        [
-            kept_image(
-                image_file(run.path / OVERLAYS / str(index)),
-                index,
-                "its objects and those that were found",
-                [("held-out image", f"{index:,}", f"AP {value:.2%}"),
-                 ("objects", row["objects"], f"{row['found']} found")],
-            )
-            for value, index, row in shown
-        ],
-        "mistakes wide",
-    )  # fmt: skip
+    return [table, *([Plots([drawn])] if drawn else [])]

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from trainer.data.images import whole
-from trainer.detection.found import OVERLAP, find_objects
+from trainer.detection.found import OVERLAP, find_objects, scores_of
 from trainer.detection.loss import split_outputs
 from trainer.tasks.serving import decoded, module_of, pixels_signature
 from trainer.tasks.task import Serving, Signature
@@ -35,14 +35,12 @@ def serving_module(model: keras.Model, serving: Serving) -> tuple[tf.Module, dic
 
     def of_inputs(inputs: tf.Tensor, score: tf.Tensor, overlap: tf.Tensor) -> dict[str, tf.Tensor]:
         logits = model(inputs, training=False)
-        outputs, found = split_outputs(logits), find_objects(logits, score, overlap)
+        found = find_objects(logits, score, overlap)
         return {
             "boxes": found[..., :4],
             "scores": found[..., 4],
             "class_ids": tf.cast(found[..., 5], tf.int64),
-            "probabilities": tf.sqrt(
-                tf.sigmoid(outputs.classes) * tf.sigmoid(outputs.center)[..., None]
-            ),
+            "probabilities": scores_of(split_outputs(logits)),
         }
 
     predict = pixels_signature(of_inputs, serving, _SCORE, _OVERLAP)
@@ -56,14 +54,9 @@ def serving_module(model: keras.Model, serving: Serving) -> tuple[tf.Module, dic
         del outputs["probabilities"]
         return {**outputs, "class_names": tf.gather(names, outputs["class_ids"])}
 
-    def with_thresholds(
-        images: tf.Tensor, score: tf.Tensor, overlap: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        return of_images(images, score, overlap)
-
     module, signatures = module_of(model, of_images, predict)
     images = tf.TensorSpec([None], tf.string, name="images")
-    more = tf.function(with_thresholds, [images, _SCORE, _OVERLAP], autograph=False)
+    more = tf.function(of_images, [images, _SCORE, _OVERLAP], autograph=False)
     return module, {**signatures, "thresholds": more.get_concrete_function()}
 
 

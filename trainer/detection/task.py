@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.detection.average_precision import Image, Precision, average_precision
+from trainer.detection.average_precision import Image, average_precision
 from trainer.detection.files import write_predictions
 from trainer.detection.found import MOST, find_objects
 from trainer.detection.leaf import DETECTION
@@ -61,7 +61,8 @@ class Detection(Task):
     def evaluation(self, counted: Array) -> Evaluation:
         """See `Task.evaluation`. A mean over sizes of which there are no objects is 0."""
         loss, count = self.sums(counted[:, :2])
-        precision = self._precision(counted[:, 2 : 2 + _FOUND], counted[:, 2 + _FOUND :])
+        images = as_images(counted[:, 2 : 2 + _FOUND], counted[:, 2 + _FOUND :])
+        precision = average_precision(images, self.classes)
         values = {
             "map": precision.mean(),
             "map50": precision.mean(threshold=0.5),
@@ -69,9 +70,6 @@ class Detection(Task):
         }
         metrics = {key: max(value, 0.0) for key, value in values.items()}
         return Evaluation(metrics, loss / count, round(count))
-
-    def _precision(self, found: Array, target: Array) -> Precision:
-        return average_precision(as_images(found, target), self.classes)
 
     def write_predictions(
         self, folder: Path, predictions: Predictions, held_out: HeldOut
@@ -91,24 +89,15 @@ class Detection(Task):
 
 def as_images(found: Array, target: Array) -> Sequence[Image]:
     """Return what the metric compares, in pixels, from rows that `Detection.evaluated` returned."""
-    return [
-        as_image(one, true)
-        for one, true in zip(
-            found.reshape(-1, MOST, 6), target.reshape(len(found), -1, COLUMNS), strict=True
-        )
-    ]
-
-
-def as_image(found: Array, target: Array) -> Image:
-    """Return what the metric compares of one image.
-
-    Args:
-        found: Objects that `find_objects` returned, [`MOST`, 6].
-        target: Target, [1 + boxes, 7].
-    """
-    pixels = np.tile(target[0, :2], 2)
-    there, mine = target[1:][target[1:, 5] > 0], found[found[:, 4] > 0]
-    return Image(
-        there[:, :4] * pixels, there[:, 4], there[:, 5] == IGNORED, there[:, 6],
-        mine[:, :4] * pixels, mine[:, 4], mine[:, 5],
-    )  # fmt: skip
+    images = []
+    targets = target.reshape(len(found), -1, COLUMNS)
+    for one, true in zip(found.reshape(-1, MOST, 6), targets, strict=True):
+        pixels = np.tile(true[0, :2], 2)
+        there, mine = true[1:][true[1:, 5] > 0], one[one[:, 4] > 0]
+        images.append(
+            Image(
+                there[:, :4] * pixels, there[:, 4], there[:, 5] == IGNORED, there[:, 6],
+                mine[:, :4] * pixels, mine[:, 4], mine[:, 5],
+            )
+        )  # fmt: skip
+    return images

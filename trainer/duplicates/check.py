@@ -1,7 +1,6 @@
 """Looks for near-duplicates in a data set, in parallel, and lists them."""
 
 import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from common.errors import ConfigError
-from common.files import write_atomically
+from common.files import write_table
 from common.text import plural
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import RecordFormat, record_format
@@ -133,11 +132,7 @@ def find(
 
 def tell(folder: Path, manifest: Manifest, rows: Sequence[tuple[str, str, str, str, int]]) -> None:
     """Write near-duplicates.csv, also without any, and print how many there are."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(rows)
-    write_atomically(folder / FILE, text.getvalue(), errors="surrogateescape")
+    write_table(folder / FILE, COLUMNS, rows, errors="surrogateescape")
     held_out = manifest.splits["validation"].examples
     if not rows:
         print(f"near-duplicates: none of {plural(held_out, 'held-out image')}")

@@ -5,25 +5,18 @@
 the prediction side by side.
 """
 
-import csv
-import io
-import shutil
-from collections.abc import Iterable, Sequence
-from colorsys import hsv_to_rgb
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from PIL import Image
 
-from common.errors import UserError
-from common.files import write_atomically
+from common.files import write_table
 from trainer.segmentation.mask_files import IGNORED
-from trainer.tasks.task import UNWANTED, Array, HeldOut
+from trainer.tasks.overlays import colour, write_overlays
+from trainer.tasks.task import Array, HeldOut
 
-PREDICTIONS, CLASSES, OVERLAYS = "predictions.csv", "classes.csv", "overlays"
-SHOWN: Final = 12
-"""Largest number of examples whose overlays are kept."""
+PREDICTIONS, CLASSES = "predictions.csv", "classes.csv"
 SIDE: Final = 192
 """Shortest side of an overlay, in pixels; smaller inputs are enlarged by a whole factor."""
 _OPACITY: Final = 0.6
@@ -49,37 +42,26 @@ def write_predictions(
     """
     (folder / PREDICTIONS).unlink(missing_ok=True)
     mean_iou = [mean_of_known(intersection_over_union(one)) for one in pixels]
-    worst = sorted(range(len(index)), key=lambda row: mean_iou[row])[:SHOWN]
-    shutil.rmtree(folder / OVERLAYS, ignore_errors=True)
-    drawn, problem = 0, None if held_out.shown else UNWANTED
-    if held_out.shown:
-        (folder / OVERLAYS).mkdir()
-    else:
-        worst = []
-    for example in (int(index[row]) for row in worst):
-        try:
-            image, target, logits = held_out.predict(example)
-        except UserError as error:
-            problem = problem or f"held-out example {example}: {error}"
-            continue
-        overlay(image, target, logits.argmax(-1)).save(folder / OVERLAYS / f"{example}.png")
-        drawn += 1
+
+    def draw(_: int, image: Array, target: Array, logits: Array) -> Image.Image:
+        return overlay(image, target, logits.argmax(-1))
+
+    facts = write_overlays(folder, index, mean_iou, held_out, draw)
     totals = pixels.sum(0)
     names = held_out.class_names
     by_class = zip(names, intersection_over_union(totals), *totals.astype(np.int64), strict=True)
-    _write(
+    write_table(
         folder / CLASSES,
         ("class", "iou", "right", "pixels", "predicted"),
         ((name, _text(iou), *counts) for name, iou, *counts in by_class),
     )
     accuracy = pixels[:, 0].sum(1) / np.maximum(pixels[:, 1].sum(1), 1.0)
-    _write(
+    write_table(
         folder / PREDICTIONS,
         ("index", "mean_iou", "pixel_accuracy"),
         ((i, _text(m), _text(a)) for i, m, a in zip(index, mean_iou, accuracy, strict=True)),
     )
-    facts = {"examples": len(index), "overlays": drawn}
-    return facts | ({"problem": problem} if problem else {})
+    return facts
 
 
 def overlay(image: Array, target: Array, predicted: Array) -> Image.Image:
@@ -94,14 +76,6 @@ def overlay(image: Array, target: Array, predicted: Array) -> Image.Image:
     panels = [image, *(_coloured(image, classes) for classes in (target, predicted))]
     row = np.concatenate([np.pad(panel, [(0, 0), (0, 1), (0, 0)]) for panel in panels], 1)
     return Image.fromarray(row.repeat(factor, 0).repeat(factor, 1))
-
-
-def colour(number: int) -> tuple[int, int, int]:
-    """Return the colour of a class other than the background: hues by the golden ratio, so that
-    consecutive classes differ clearly.
-    """
-    red, green, blue = hsv_to_rgb(number * 0.618034 % 1.0, 0.85, 1.0)
-    return round(255 * red), round(255 * green), round(255 * blue)
 
 
 def _coloured(image: Array, classes: Array) -> Array:
@@ -136,11 +110,3 @@ def mean_of_known(iou: Array) -> float:
 
 def _text(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.6f}"
-
-
-def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue())

@@ -1,9 +1,9 @@
 """The embedded data set for segmentation: handwritten digits on photographs, 32 x 32 pixels.
 
-Both are real data of scikit-learn, which is installed anyway: its 1,797 digits and its two
-photographs. Training images show training digits on one photograph, held-out images show held-out
-digits on the other one. Each pixel of a digit's strokes is of the digit's class, and all others are
-background. Everything follows from the number of an image.
+Both are real data of scikit-learn: its 1,797 digits and its two photographs. Training images show
+training digits on one photograph, held-out images show held-out digits on the other one. Each pixel
+of a digit's strokes is of the digit's class, and all others are background. Everything follows from
+the number of an image.
 """
 
 import io
@@ -18,6 +18,7 @@ from sklearn.datasets import load_sample_image
 
 from trainer.data.builtin.digits import CLASSES as DIGITS
 from trainer.data.builtin.digits import VALIDATION_PER_CLASS, load_records, split
+from trainer.data.builtin.photographs import TRAINING, VALIDATION, contrasting, window
 from trainer.data.builtin.writer import normalization_of, write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest
@@ -29,7 +30,6 @@ SIZE: Final = 32
 """Height and width of an image, in pixels."""
 TRAINING_IMAGES: Final = 2400
 VALIDATION_IMAGES: Final = 240
-TRAINING_PHOTOGRAPH, VALIDATION_PHOTOGRAPH = "china.jpg", "flower.jpg"
 DIGITS_PER_IMAGE: Final = (1, 2)
 """Fewest and most digits in an image."""
 DIGIT_SIZES: Final = (18, 26)
@@ -54,7 +54,7 @@ def scenes(photograph: str, digits: Sequence[Record], count: int) -> list[Record
 
 def _scene(photograph: Array, digits: Sequence[Record], name: str) -> Record:
     chance = random.Random(name)
-    image = _window(photograph, chance)
+    image = window(photograph, SIZE, chance).astype(np.float64)
     mask = np.zeros([SIZE, SIZE], np.uint8)
     labels = []
     for _ in range(chance.randint(*DIGITS_PER_IMAGE)):
@@ -74,22 +74,9 @@ def _scene(photograph: Array, digits: Sequence[Record], name: str) -> Record:
     )  # fmt: skip
 
 
-def _window(photograph: Array, chance: random.Random) -> Array:
-    """Return a random square of a photograph, float64 [SIZE, SIZE, 3]: of random size, turned,
-    inverted or not, and with its colour channels in random order, so that one photograph is varied.
-    """
-    side = chance.randint(SIZE, min(photograph.shape[:2]))
-    y, x = (chance.randint(0, length - side) for length in photograph.shape[:2])
-    square = Image.fromarray(photograph[y : y + side, x : x + side])
-    small = np.asarray(square.resize((SIZE, SIZE), Image.Resampling.BOX), np.float64)
-    turned = np.rot90(small, chance.randrange(4))[..., chance.sample(range(3), 3)]
-    return np.ascontiguousarray(255.0 - turned if chance.random() < 0.5 else turned)
-
-
 def _draw(part: Array, ink: Array, chance: random.Random) -> None:
     """Draw a digit onto a part of an image, in a colour that differs from what is there."""
-    dark = part.mean() > 127
-    colour = np.array([chance.uniform(0, 90) if dark else chance.uniform(165, 255) for _ in "rgb"])
+    colour = contrasting(dark=part.mean() <= 127, chance=chance)
     part += np.clip(ink / INK, 0, 1)[..., None] * (colour - part)
 
 
@@ -111,8 +98,8 @@ def prepare_scenes(output: str) -> Manifest:
         DataError: The folder exists and contains something else.
     """
     kept, held_out = split(load_records(), VALIDATION_PER_CLASS, "digits")
-    train = scenes(TRAINING_PHOTOGRAPH, kept, TRAINING_IMAGES)
-    validation = scenes(VALIDATION_PHOTOGRAPH, held_out, VALIDATION_IMAGES)
+    train = scenes(TRAINING, kept, TRAINING_IMAGES)
+    validation = scenes(VALIDATION, held_out, VALIDATION_IMAGES)
     command = f"python -m trainer prepare scenes --output {output}"
     normalization = normalization_of(train)
     return write_data_set(Path(output), train, validation, CLASSES, normalization, command)

@@ -3,15 +3,14 @@ only.
 """
 
 import csv
-import io
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
 from typing import Final
 
-from common.files import write_atomically
+from common.files import write_table
 from trainer.classification.trust import Bin, bin_of, calibration_error, wilson
 from trainer.errors import DataError
 from trainer.slices.leaf import SlicesOptions
@@ -114,14 +113,13 @@ def count(slices: Iterable[str], predictions: Iterable[tuple[bool, float]]) -> l
 
 def save(run: Path, rows: Iterable[Row]) -> None:
     """Write slices.csv into the folder of a run, atomically."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in rows:
-        shown = (f"{value:.6f}" for value in (row.accuracy, *row.interval))
+
+    def shown(row: Row) -> Sequence[object]:
+        numbers = (f"{value:.6f}" for value in (row.accuracy, *row.interval))
         error = "" if row.calibration_error is None else f"{row.calibration_error:.6f}"
-        writer.writerow([row.name, row.images, row.right, *shown, error])
-    write_atomically(run / FILE, text.getvalue(), errors="surrogateescape")
+        return [row.name, row.images, row.right, *numbers, error]
+
+    write_table(run / FILE, COLUMNS, map(shown, rows), errors="surrogateescape")
 
 
 def read(run: Path) -> list[Row] | str | None:

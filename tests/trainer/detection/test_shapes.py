@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 
 from tests.trainer.support.command import result, run_trainer
+from trainer.data.builtin.photographs import TRAINING
 from trainer.detection.boxes import stored_boxes_fault, unpack
-from trainer.detection.data.shapes import CLASSES, SIZE, TRAINING_PHOTOGRAPH, shapes
+from trainer.detection.data.shapes import CLASSES, SIZE, shapes
 from trainer.detection.leaf import BOXES
 
 LEAST = 0.9
@@ -17,8 +18,8 @@ LEAST = 0.9
 
 
 def test_a_box_is_around_what_was_drawn():
-    records, counted = shapes(TRAINING_PHOTOGRAPH, 40), 0
-    assert records == shapes(TRAINING_PHOTOGRAPH, 40)
+    records, counted = shapes(TRAINING, 40), 0
+    assert records == shapes(TRAINING, 40)
     for record in records:
         stored = record.more[BOXES]
         assert stored_boxes_fault(stored, SIZE, SIZE, len(CLASSES)) is None

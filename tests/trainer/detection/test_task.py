@@ -23,7 +23,7 @@ from trainer.checkpoints.snapshot import stored_name
 from trainer.config import ModelConfig
 from trainer.data.manifest import Normalization
 from trainer.detection.drawing import draw_answers
-from trainer.detection.files import SHOWN, rating
+from trainer.detection.files import rating
 from trainer.detection.found import MOST, find_objects
 from trainer.detection.leaf import DETECTION, locations
 from trainer.detection.network import PRIOR
@@ -35,6 +35,7 @@ from trainer.model.initial_weights import load_initial_weights
 from trainer.onnx.exporter import write_onnx
 from trainer.presets import PRESETS, parse_train
 from trainer.report.run_data import read_run
+from trainer.tasks.overlays import SHOWN
 from trainer.tasks.task import HeldOut, Predictions, Serving
 
 SMALL = ModelConfig(network="fcos-small", depth=18, width=8, image_size=64)
@@ -155,16 +156,21 @@ def png(pixels):
     return data.getvalue()
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """An export, and the network in it, which finds something in noise."""
-    folder = tmp_path_factory.mktemp("export")
-    model = build_model(SMALL, 3, task="detection", seed=3)
+def finding(classes):
+    """A network that finds something in noise."""
+    model = build_model(SMALL, classes, task="detection", seed=3)
     noise = np.random.default_rng(1)
     for name, scale in (("class_logits", 0.3), ("centerness", 0.3), ("distances", 0.05)):
         kernel, bias = model.get_layer(name).get_weights()
         kernel = noise.normal(0, scale, kernel.shape)
         model.get_layer(name).set_weights([kernel, np.zeros_like(bias)])
+    return model
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """An export, and the network in it."""
+    folder, model = tmp_path_factory.mktemp("export"), finding(3)
     serving = Serving(NAMES, Normalization((127.0,) * 3, (64.0,) * 3), 64, 1.0, 5)
     save_model(TASK, model, folder / "saved_model", serving)
     return folder, model

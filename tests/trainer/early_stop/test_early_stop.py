@@ -59,7 +59,7 @@ def test_a_run_without_evaluations_has_nothing_that_ends_it():
 
 # A rate at which the small network learns, and soon gets no better.
 OPTIONS = [
-    *("--early-stop.patience", "2", "--checkpoint.keep-best", "True", "--export", "True"),
+    *("--early-stop.patience", "2", "--checkpoint.keep-best", "True"),
     *("--epochs", "12", "--optimizer.schedule", "step", "--optimizer.learning-rate", "4"),
     # Calls of one step, so that a stop comes after the step that is asked for.
     *("--log.every-steps", "1"),
@@ -72,7 +72,7 @@ def test_a_run_ends_early_with_its_best_weights_however_often_it_was_interrupted
         words = ["train", *TINY, *OPTIONS, "--name", name, *args]
         return fork_trainer(*words, cwd=workplace, stop_at=stop_at)
 
-    ended = train("whole")
+    ended = train("whole", "--export", "True")
     assert ended.returncode == 0, ended.stderr
     whole, parts = (workplace / "runs" / name for name in ("whole", "parts"))
     lines = metrics(whole, "evaluation")

@@ -14,9 +14,10 @@ from trainer.data.manifest import Normalization
 from trainer.errors import DataError
 from trainer.model.build import build_model
 from trainer.presets import PRESETS
-from trainer.segmentation.files import SHOWN, overlay
+from trainer.segmentation.files import overlay
 from trainer.segmentation.mask_files import IGNORED
 from trainer.segmentation.task import Segmentation
+from trainer.tasks.overlays import SHOWN
 from trainer.tasks.task import HeldOut, Predictions, Serving, make_task
 
 CLASSES, SIZE = 4, 6

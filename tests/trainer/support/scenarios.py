@@ -111,11 +111,16 @@ def run_command(
     sys.path[:0] = [path for path in os.environ.get("PYTHONPATH", "").split(":") if path]
     os.chdir(cwd)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        log = os.dup(2)
         os.dup2(out.fileno(), 1)
         os.dup2(err.fileno(), 2)
-        status = cli.main(list(args))
-        sys.stdout.flush()
-        sys.stderr.flush()
+        try:
+            status = cli.main(list(args))
+        finally:
+            # The traceback of an error belongs into the log that `run_world` shows.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.dup2(log, 2)
         texts = []
         for file in (out, err):
             file.seek(0)

@@ -125,15 +125,14 @@ def test_another_number_of_ranks_goes_on_with_the_same_global_batches(workplace)
         return run_world(run_scenarios.train_without_batch_norm, ranks, *args)[0]
 
     whole = train_part("whole", 2, 40, 30)
-    # Within an epoch of 23.95 steps, then over its end. 3 and 5 do not divide the 4 streams.
+    # Within an epoch of 23.95 steps, then over its end. 3 does not divide the 4 streams.
     train_part("parts", 2, 6, 30)
-    train_part("parts", 3, 12, 20)
-    middle = train_part("parts", 5, 18, 12)
+    middle = train_part("parts", 3, 18, 20)
     parts = train_part("parts", 1, 40, 60)
     assert middle["meta"]["position"] == 18 * 60
     assert middle["meta"]["epoch_streams"] == 4
     starts = metrics(workplace / "runs" / "parts", "start")
-    assert [line["ranks"] for line in starts] == [2, 3, 5, 1]
+    assert [line["ranks"] for line in starts] == [2, 3, 1]
     assert parts["tensors"].keys() == whole["tensors"].keys()
     for name, tensor in whole["tensors"].items():
         np.testing.assert_allclose(parts["tensors"][name], tensor, rtol=2e-4, atol=2e-5)

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,8 +11,8 @@ import numpy as np
 
 from common.text import plural
 from trainer.data.prepare.input_files import StoredFile
-from trainer.data.prepare.splits import split_of
 from trainer.detection.boxes import Box
+from trainer.detection.data.annotations import Annotations, Sized, named_split
 from trainer.errors import DataError
 
 _USED: Final = {"test": "validation"}
@@ -30,24 +30,13 @@ _ROW: Final = 8
 
 @dataclass(frozen=True)
 class CocoBoxes:
-    """See `Annotations`."""
+    """Boxes by image."""
 
-    classes: tuple[str, ...]
-    listed: tuple[tuple[str, StoredFile, int], ...]
-    """What `files` yields."""
     found: Mapping[str, tuple[int, int, bytes]]
     """Width, height and annotations, float64 [n, 8], of each image by its path: small, because
     each task of a preparation takes them along."""
-    notes: tuple[str, ...] = ()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "listed": ()}
-
-    def files(self) -> Iterator[tuple[str, StoredFile, int]]:
-        """See `Annotations.files`."""
-        return iter(self.listed)
-
-    def boxes(self, name: str, width: int, height: int) -> tuple[list[Box], int, int]:
+    def boxes(self, name: str, width: int, height: int) -> Sized:
         """See `Annotations.boxes`; the size is that of the image in the file."""
         wide, high, stored = self.found[name]
         rows = np.frombuffer(stored).reshape(-1, _ROW).tolist()
@@ -78,7 +67,7 @@ def _begins_like_coco(path: Path) -> bool:
     return b'"images"' in text or b'"annotations"' in text or b'"categories"' in text
 
 
-def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> CocoBoxes:
+def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> Annotations:
     """Read the files of a data set.
 
     Args:
@@ -125,7 +114,7 @@ def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> CocoBoxes:
             crowded += int(rows.reshape(-1, _ROW)[:, 5].sum())
             width, height = (int(image.get(side) or 0) for side in ("width", "height"))
             found[place] = (width, height, rows.tobytes())
-            of_place = split or _word(place.rpartition("/")[0])
+            of_place = split or named_split(place.rpartition("/")[0])
             listed.append((_USED.get(of_place, of_place), images[place], changed))
         if by_image:
             raise DataError(
@@ -133,12 +122,14 @@ def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> CocoBoxes:
                 f" {next(iter(by_image))!r}, have no entry in its images"
             )
     left = [str(path.name) for path, split in zip(paths, splits, strict=True) if split == "unused"]
-    notes = [f"not read, because there are held-out images in another file: {', '.join(left)}"]
-    regions = f"{plural(crowded, 'crowd region')}, in which predictions do not count"
-    return CocoBoxes(
-        classes, tuple(listed), found,
-        (*(notes if left else ()), *([regions] if crowded else ())),
-    )  # fmt: skip
+    notes = []
+    if left:
+        notes.append(
+            f"not read, because there are held-out images in another file: {', '.join(left)}"
+        )
+    if crowded:
+        notes.append(f"{plural(crowded, 'crowd region')}, in which predictions do not count")
+    return Annotations(classes, tuple(listed), CocoBoxes(found).boxes, tuple(notes))
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -215,15 +206,10 @@ def _splits(paths: Sequence[Path]) -> tuple[str, ...]:
     """
     if len(paths) == 1:
         return ("",)
-    words = [_word("/".join(path.parts[-2:])) for path in paths]
+    words = [named_split("/".join(path.parts[-2:])) for path in paths]
     held_out = "validation" if "validation" in words else "test"
     used = {"train": "train", "": "train", held_out: "validation"}
     return tuple(used.get(word, "unused") for word in words)
-
-
-def _word(path: str) -> str:
-    """Return the split that a path names; also of names such as train2017."""
-    return split_of("".join("-" if letter.isdigit() else letter for letter in path))
 
 
 class _Places:
@@ -242,11 +228,11 @@ class _Places:
         """
         name = name.replace("\\", "/").removeprefix("./")
         ends = self._by_name.get(name.rpartition("/")[2], [])
-        beside, split = str(annotations.parent), _word("/".join(annotations.parts[-2:]))
+        beside, split = str(annotations.parent), named_split("/".join(annotations.parts[-2:]))
         for narrower in (
             [end for end in ends if end == name or end.endswith(f"/{name}")],
             [end for end in ends if str(Path(self._images[end].container).parent) == beside],
-            [end for end in ends if split and _word(end.rpartition("/")[0]) == split],
+            [end for end in ends if split and named_split(end.rpartition("/")[0]) == split],
         ):
             ends = [end for end in ends if end in narrower] or ends
         return ends[0] if len(ends) == 1 else None

@@ -1,61 +1,34 @@
 """`python -m trainer prepare detection`: images and their boxes, as COCO or YOLO describes them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from common.errors import ConfigError
+from common.image_files import SUFFIXES
 from common.text import plural
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import Encoded, RejectedError
-from trainer.data.prepare.input_files import ImageFile, Inputs, StoredFile, in_folder
+from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
-from trainer.detection.boxes import Box, UnfitBoxError, fitted, main_class, pack
+from trainer.detection.boxes import UnfitBoxError, fitted, main_class, pack
 from trainer.detection.data import coco, yolo
+from trainer.detection.data.annotations import Annotations, Sized
 from trainer.detection.data.options import PrepareDetectionOptions
 from trainer.detection.leaf import BOXES
 from trainer.errors import DataError
-
-IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"})
-
-
-class Annotations(Protocol):
-    """The boxes of a data set as a format describes them; the same in every process."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes in the order of labels."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes for the user."""
-
-    def files(self) -> Iterator[tuple[str, StoredFile, int]]:
-        """Yield each image with its split, empty if it has none, and a number that changes when its
-        annotations do. The fault of a file says why it cannot be used.
-        """
-
-    def boxes(self, name: str, width: int, height: int) -> tuple[list[Box], int, int]:
-        """Return the boxes of an image, and the width and height for which they were made.
-
-        Args:
-            name: Path of the image in its folder.
-            width: Width of the image, in pixels.
-            height: Height of the image, in pixels.
-
-        Raises:
-            RejectedError: They cannot be read, or are for another image.
-        """
 
 
 @dataclass(frozen=True)
 class BoxFiles:
     """The boxes of a data set, checked; see `TargetFiles`."""
 
-    annotations: Annotations
+    boxes: Callable[[str, int, int], Sized]
+    """See `Annotations.boxes`."""
+    classes: int
+    """Number of classes."""
     unfit: str
     """What becomes of a box that does not fit: reject or drop."""
     most: int
@@ -63,7 +36,7 @@ class BoxFiles:
 
     def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[dict[str, bytes], int]:
         """See `TargetFiles.read`: the boxes, and the class of the largest object."""
-        found, width, height = self.annotations.boxes(name, image.width, image.height)
+        found, width, height = self.boxes(name, image.width, image.height)
         same_shape = abs(width * image.height - height * image.width) <= max(
             width, height, image.width, image.height
         )
@@ -77,7 +50,7 @@ class BoxFiles:
         kept = []
         for box in found:
             try:
-                kept.append(fitted(box, width, height, len(self.annotations.classes)))
+                kept.append(fitted(box, width, height, self.classes))
             except UnfitBoxError as error:
                 if self.unfit == "reject":
                     raise RejectedError(f"{error} (--unfit-boxes drop leaves it out)") from error
@@ -107,32 +80,32 @@ def prepare_detection(
     if problems:
         raise ConfigError(problems)
     files = tuple(file for file in in_folder(folder, folder) if not file.fault)
-    images = {file.path: file for file in files if Path(file.path).suffix.lower() in IMAGE_SUFFIXES}
+    images = {file.path: file for file in files if Path(file.path).suffix.lower() in SUFFIXES}
     if not images:
-        raise DataError(f"{folder}: has no images ({', '.join(sorted(IMAGE_SUFFIXES))})")
+        raise DataError(f"{folder}: has no images ({', '.join(SUFFIXES)})")
     named = [Path(file) for file in options.annotations]
     jsons = named or coco.annotation_files(folder, files)
-    annotations: Annotations
     if jsons:
         if options.classes:
             raise ConfigError(["--classes: COCO's files have names of classes; leave it out"])
         annotations = coco.read(jsons, images)
     else:
         annotations = yolo.read(folder, files, images, options.classes)
-    targets = BoxFiles(annotations, options.unfit_boxes, options.most_boxes)
-    inputs = replace(listed(targets, len(images)), targets=targets)
+    inputs = listed(annotations, options, len(images))
     return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
-def listed(targets: BoxFiles, images: int) -> Inputs:
+def listed(annotations: Annotations, options: PrepareDetectionOptions, images: int) -> Inputs:
     """Return the images of which annotations tell. If only some of them have a split, the others
     are rejected.
 
     Raises:
         DataError: There are none, or there are held-out images but none for training.
     """
-    annotations = targets.annotations
-    everything = list(annotations.files())
+    everything = annotations.images
+    targets = BoxFiles(
+        annotations.boxes, len(annotations.classes), options.unfit_boxes, options.most_boxes
+    )
     splits = {split for split, file, _ in everything if not file.fault}
     if not splits:
         example = next((f": {file.path} {file.fault}" for _, file, _ in everything), "")
@@ -162,4 +135,4 @@ def listed(targets: BoxFiles, images: int) -> Inputs:
         notes.append(
             f"left out, because no annotations name them: {plural(images - used, 'image')}"
         )
-    return Inputs(annotations.classes, files, notes=tuple(notes))
+    return replace(Inputs(annotations.classes, files, notes=tuple(notes)), targets=targets)

@@ -1,7 +1,6 @@
 """The embedded data set for detection: geometric shapes on photographs, 96 x 96 pixels.
 
-The photographs are the two of scikit-learn, which is installed anyway: training images show shapes
-on one of them, held-out images on the other one. Everything follows from the number of an image.
+Everything follows from the number of an image; see `trainer.data.builtin.photographs`.
 """
 
 import io
@@ -15,6 +14,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 from sklearn.datasets import load_sample_image
 
+from trainer.data.builtin.photographs import TRAINING, VALIDATION, contrasting, window
 from trainer.data.builtin.writer import normalization_of, write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest
@@ -26,7 +26,6 @@ SIZE: Final = 96
 """Height and width of an image, in pixels."""
 TRAINING_IMAGES: Final = 1600
 VALIDATION_IMAGES: Final = 200
-TRAINING_PHOTOGRAPH, VALIDATION_PHOTOGRAPH = "china.jpg", "flower.jpg"
 SHAPES_PER_IMAGE: Final = (1, 5)
 """Fewest and most shapes that are tried; one that would cover another is left out."""
 RADII: Final = (8.0, 24.0)
@@ -72,7 +71,7 @@ def shapes(photograph: str, count: int) -> list[Record]:
 
 def _shapes(photograph: Array, name: str) -> Record:
     chance = random.Random(name)
-    image = _window(photograph, chance)
+    image = Image.fromarray(window(photograph, SIZE, chance))
     boxes: list[Box] = []
     for _ in range(chance.randint(*SHAPES_PER_IMAGE)):
         label, radius = chance.randrange(len(CLASSES)), chance.uniform(*RADII)
@@ -107,26 +106,14 @@ def _touch(one: Box, other: Box) -> bool:
     )  # fmt: skip
 
 
-def _window(photograph: Array, chance: random.Random) -> Image.Image:
-    """Return a random square of a photograph: of random size, turned, inverted or not, and with its
-    colour channels in random order, so that one photograph is varied.
-    """
-    side = chance.randint(SIZE, min(photograph.shape[:2]))
-    y, x = (chance.randint(0, length - side) for length in photograph.shape[:2])
-    square = Image.fromarray(photograph[y : y + side, x : x + side])
-    small = np.asarray(square.resize((SIZE, SIZE), Image.Resampling.BOX))
-    turned = np.rot90(small, chance.randrange(4))[..., chance.sample(range(3), 3)]
-    return Image.fromarray(np.ascontiguousarray(255 - turned if chance.random() < 0.5 else turned))
-
-
 def _drawn(image: Image.Image, points: Points, chance: random.Random) -> Image.Image:
     """Draw a shape in a colour that differs from what is there."""
     cover = Image.new("L", (SIZE * _SMOOTH,) * 2)
     ImageDraw.Draw(cover).polygon([(x * _SMOOTH, y * _SMOOTH) for x, y in points], fill=255)
     cover = cover.resize((SIZE, SIZE), Image.Resampling.BOX)
     pixels, part = np.asarray(image, np.float64), np.asarray(cover, np.float64)[..., None] / 255.0
-    dark = (pixels * part).sum() / max(part.sum() * 3, 1.0) > 127
-    colour = np.array([chance.uniform(0, 90) if dark else chance.uniform(165, 255) for _ in "rgb"])
+    dark = (pixels * part).sum() / max(part.sum() * 3, 1.0) <= 127
+    colour = contrasting(dark=dark, chance=chance)
     return Image.fromarray((pixels + part * (colour - pixels)).round().astype(np.uint8))
 
 
@@ -141,8 +128,8 @@ def prepare_shapes(output: str) -> Manifest:
     Raises:
         DataError: The folder exists and contains something else.
     """
-    train = shapes(TRAINING_PHOTOGRAPH, TRAINING_IMAGES)
-    validation = shapes(VALIDATION_PHOTOGRAPH, VALIDATION_IMAGES)
+    train = shapes(TRAINING, TRAINING_IMAGES)
+    validation = shapes(VALIDATION, VALIDATION_IMAGES)
     command = f"python -m trainer prepare shapes --output {output}"
     normalization = normalization_of(train)
     return write_data_set(Path(output), train, validation, CLASSES, normalization, command)

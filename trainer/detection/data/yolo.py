@@ -5,7 +5,7 @@ The labels of images/a.jpg are in labels/a.txt, where `images` is the last folde
 the path, or else in a.txt beside the image. An image without such a file has no objects.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -16,8 +16,8 @@ import yaml
 from common.text import plural
 from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.input_files import StoredFile
-from trainer.data.prepare.splits import split_of
 from trainer.detection.boxes import Box
+from trainer.detection.data.annotations import Annotations, Sized, named_split
 from trainer.errors import DataError
 
 NAMES: Final = ("classes.txt", "obj.names", "_darknet.labels")
@@ -26,24 +26,13 @@ NAMES: Final = ("classes.txt", "obj.names", "_darknet.labels")
 
 @dataclass(frozen=True)
 class YoloBoxes:
-    """See `Annotations`."""
+    """Boxes in files of text."""
 
     folder: Path
-    classes: tuple[str, ...]
-    listed: tuple[tuple[str, StoredFile, int], ...]
-    """What `files` yields."""
     labels: Mapping[str, str]
     """File of the labels of each image that has one, both as paths in the folder."""
-    notes: tuple[str, ...] = ()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "listed": ()}
-
-    def files(self) -> Iterator[tuple[str, StoredFile, int]]:
-        """See `Annotations.files`."""
-        return iter(self.listed)
-
-    def boxes(self, name: str, width: int, height: int) -> tuple[list[Box], int, int]:
+    def boxes(self, name: str, width: int, height: int) -> Sized:
         """See `Annotations.boxes`; fractions fit an image of any size."""
         file = self.labels.get(name)
         if file is None:
@@ -102,7 +91,7 @@ def read(
     files: Sequence[StoredFile],
     images: Mapping[str, StoredFile],
     classes: tuple[str, ...],
-) -> YoloBoxes:
+) -> Annotations:
     """Find the labels of images and the names of the classes.
 
     Args:
@@ -138,7 +127,8 @@ def read(
                        changed))  # fmt: skip
     bare = len(images) - len(labels)
     notes = [f"{plural(bare, 'image')} without a file of labels: taken as without objects"]
-    return YoloBoxes(folder, names, tuple(listed), labels, tuple(notes if bare else ()))
+    boxes = YoloBoxes(folder, labels).boxes
+    return Annotations(names, tuple(listed), boxes, tuple(notes if bare else ()))
 
 
 def _labels_of(path: str) -> str:
@@ -155,8 +145,7 @@ def _split(path: str, described: Mapping[str, str]) -> str:
     folders = [folder for folder in described if path.startswith(f"{folder}/")]
     if folders:
         return described[max(folders, key=len)]
-    folder = path.rpartition("/")[0]
-    return split_of("".join("-" if letter.isdigit() else letter for letter in folder))
+    return named_split(path.rpartition("/")[0])
 
 
 def _names(

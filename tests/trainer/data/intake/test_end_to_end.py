@@ -6,6 +6,7 @@ import pytest
 
 from tests.trainer.support.command import TINY, run_trainer
 from tests.trainer.support.data_sets.planted import planted
+from tests.trainer.support.forked import fork_trainer
 from trainer.cli import main
 from trainer.data.intake.names import KEY_VARIABLE
 
@@ -44,7 +45,7 @@ def test_no_command_writes_or_prints_an_identifier(tmp_path, monkeypatch, capsys
         ["prepare", "folder", "--input", "in", "--output", "set", *hashed, "--max-rejected", "9%"],
         ["verify", "set", "--deep", "True"],
         ["inspect", "set"],
-        ["train", *TINY, *data, "--name", "run", "--ranks", "1", "--batch-size", "8",
+        ["train", *TINY, *data, "--name", "run", "--batch-size", "8",
          "--log.report", "True", "--export", "True"],
         ["report", "runs/run"],
         ["evaluate", "--run", "runs/run"],
@@ -52,7 +53,10 @@ def test_no_command_writes_or_prints_an_identifier(tmp_path, monkeypatch, capsys
          *hashed],
     ]  # fmt: skip
     for command in commands:
-        if command[0] in ("train", "evaluate", "score"):
+        if command[0] in ("train", "evaluate"):
+            ended = fork_trainer(*command, cwd=tmp_path, ranks=1, env=[{KEY_VARIABLE: KEY}])
+            status, printed = ended.returncode, ended.stdout + ended.stderr
+        elif command[0] == "score":
             done = run_trainer(*command, cwd=tmp_path)
             status, printed = done.returncode, done.stdout + done.stderr
         else:

@@ -1,0 +1,32 @@
+"""The boxes of a data set, as a format describes them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trainer.data.prepare.input_files import StoredFile
+from trainer.data.prepare.splits import split_of
+from trainer.detection.boxes import Box
+
+Sized = tuple[list[Box], int, int]
+"""Boxes, and the width and height of the image for which they were made."""
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """What the annotations of a data set tell."""
+
+    classes: tuple[str, ...]
+    """Names of the classes in the order of labels."""
+    images: tuple[tuple[str, StoredFile, int], ...]
+    """Each image with its split, empty if it has none, and a number that changes when its
+    annotations do. The fault of a file says why it cannot be used."""
+    boxes: Callable[[str, int, int], Sized]
+    """Returns the boxes of an image, given its path in the folder, and its width and height in
+    pixels; raises RejectedError if they cannot be read. It is sent to each process."""
+    notes: tuple[str, ...] = ()
+    """Notes for the user."""
+
+
+def named_split(path: str) -> str:
+    """Return the split that a path names; also of names such as train2017."""
+    return split_of("".join("-" if letter.isdigit() else letter for letter in path))

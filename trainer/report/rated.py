@@ -1,0 +1,80 @@
+"""The sections of a run's page on predictions that are rated image by image, from the tables and
+the overlays that its task has written; see `trainer.tasks.overlays`.
+"""
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from common.page.parts import Block, Figure, Gallery, Section, Text
+from common.text import plural
+from trainer.report.page import image_file, kept_image, missing
+from trainer.report.run_data import Run
+
+NONE: Final = "No predictions: they are written when a run with held-out images is finished."
+SHOWN: Final = 12
+"""Largest number of images that are shown."""
+Row = Mapping[str, str]
+"""A line of a table, by column."""
+
+
+@dataclass(frozen=True)
+class Rated:
+    """What the sections say of a task."""
+
+    tables: tuple[str, ...]
+    """Files in the folder of a run; that of the images, with their ratings, first."""
+    titles: tuple[str, str]
+    """Titles of the sections on the classes and on the worst images."""
+    hint: str
+    """What the figures of the classes mean."""
+    column: str
+    """Column of the ratings."""
+    rating: str
+    """Name of a rating."""
+    worst: str
+    """Which images are the worst."""
+    shows: str
+    """What an overlay shows."""
+    lines: Callable[[Row], Sequence[tuple[str, str, str]]] = lambda _: ()
+    """Lines below an overlay besides the rating."""
+    pixelated: bool = False
+    """Whether overlays are enlarged without smoothing."""
+
+    def sections(self, run: Run, build: Callable[..., Sequence[Block]]) -> list[Section]:
+        """Return both sections; `build` returns the blocks on the classes, from the tables."""
+        about, worst = self._blocks(run, build)
+        return [
+            Section("confusion", self.titles[0], about),
+            Section("mistakes", self.titles[1], worst),
+        ]
+
+    def _blocks(
+        self, run: Run, build: Callable[..., Sequence[Block]]
+    ) -> tuple[Sequence[Block], Sequence[Block]]:
+        noted = run.of("predictions")
+        if not (run.path / self.tables[0]).is_file() or not noted:
+            return ([Text(NONE)],) * 2
+        try:
+            tables = [_rows(run, name) for name in self.tables]
+            step, images = noted[-1]["step"], plural(len(tables[0]), "held-out image")
+            about = Text(f"{images} after step {step:,}. {self.hint}", hint=True)
+            worst = Text(f"{self.worst}{missing(noted[-1].get('problem'))}", hint=True)
+            rated = sorted((float(row[self.column]), int(row["index"]), row) for row in tables[0])
+            figures = [self._figure(run, *one) for one in rated[:SHOWN]]
+            return [about, *build(*tables)], [worst, Gallery(figures, "mistakes wide")]
+        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+            broken = f"The predictions cannot be read ({type(error).__name__}: {error})."
+            return ([Text(broken)],) * 2
+
+    def _figure(self, run: Run, value: float, index: int, row: Row) -> Figure:
+        rating = ("held-out image", f"{index:,}", f"{self.rating} {value:.2%}")
+        image = image_file(run.path / "overlays" / str(index))
+        figure = kept_image(image, index, self.shows, [rating, *self.lines(row)])
+        return replace(figure, pixelated=True) if self.pixelated else figure
+
+
+def _rows(run: Run, name: str) -> list[Row]:
+    with (run.path / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
