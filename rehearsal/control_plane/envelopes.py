@@ -14,6 +14,7 @@ _STATELESS: Final = frozenset(
     for kind in (
         "Microsoft.Authorization/locks",
         "Microsoft.Authorization/roleAssignments",
+        "Microsoft.Authorization/roleDefinitions",
         "Microsoft.Consumption/budgets",
         "Microsoft.Insights/actionGroups",
         "Microsoft.Insights/diagnosticSettings",
@@ -33,6 +34,7 @@ _WITHOUT_AUTHOR: Final = tuple(
     start.lower()
     for start in (
         "Microsoft.Authorization/roleAssignments",
+        "Microsoft.Authorization/roleDefinitions",
         "Microsoft.Compute/",
         "Microsoft.Consumption/",
         "Microsoft.DevTestLab/",

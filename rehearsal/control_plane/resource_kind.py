@@ -16,6 +16,8 @@ class ResourceKind:
     """Whether a deletion continues after it was accepted, if deletions take time."""
     created_status = 201
     """Status of the response to a PUT that has created the resource."""
+    replaced_status = 200
+    """Status of the response to a PUT that has changed it."""
     has_own_state = False
     """Whether the kind has its own state property instead of `provisioningState`."""
 

@@ -193,7 +193,10 @@ class ResourceManager:
             case "PUT":
                 created = self.get(path.id) is None
                 document = self.put(path.id, request.json(), request.caller)
-                return Response(self._rules(path.kind).created_status if created else 200, document)
+                rules = self._rules(path.kind)
+                return Response(
+                    rules.created_status if created else rules.replaced_status, document
+                )
             case "PATCH":
                 patched = merged(self._existing(path), request.json())
                 return Response(200, self.put(path.id, patched, request.caller))

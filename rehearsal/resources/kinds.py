@@ -6,7 +6,6 @@ from typing import Any, Final
 from rehearsal.blob_storage.blobs import Blobs
 from rehearsal.control_plane.arm_path import ArmPath
 from rehearsal.control_plane.http_messages import Request
-from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
 from rehearsal.resources import (
@@ -22,7 +21,7 @@ from rehearsal.resources import (
     workspaces,
 )
 from rehearsal.resources.quotas import Quotas
-from rehearsal.resources.roles import ASSIGNMENT, DEFINITION, RoleAssignment, Roles
+from rehearsal.resources.roles import ASSIGNMENT, DEFINITION, RoleAssignment, RoleDefinition, Roles
 
 ZONES: Final = {
     "westeurope": 3,
@@ -58,7 +57,7 @@ def register(
         machines.kinds(resources),
         managed_networks.kinds(resources, roles),
         networks.kinds(resources),
-        {ASSIGNMENT: RoleAssignment(), DEFINITION: ResourceKind()},
+        {ASSIGNMENT: RoleAssignment(), DEFINITION: RoleDefinition()},
         global_names.kinds(resources),
         simple_kinds.kinds(resources),
         storage.kinds(resources, blobs),

@@ -58,6 +58,14 @@ class RoleAssignment(ResourceKind):
             )
 
 
+class RoleDefinition(ResourceKind):
+    """A role that users have defined. A PUT answers 201 whether it is new or not; Microsoft's
+    generated clients refuse any other status.
+    """
+
+    replaced_status = 201
+
+
 @dataclass(frozen=True)
 class Roles:
     """Decides by the role assignments that Resource Manager has at the time."""

@@ -12,6 +12,7 @@ OWN = {"id": "/x", "name": "x"}
     [
         ("Microsoft.MachineLearningServices/workspaces", True, True),
         ("Microsoft.MachineLearningServices/workspaces/datastores", False, True),
+        ("Microsoft.Authorization/roleDefinitions", False, False),
         ("Microsoft.ManagedIdentity/userAssignedIdentities", False, True),
         ("Microsoft.Network/virtualNetworks", True, False),
         ("microsoft.storage/storageaccounts/blobservices/containers", False, False),
