@@ -16,7 +16,8 @@ from jobs.sweep.sweep import Sweep, read_sweep
 from jobs.sweep.trials import one_gpu, trial_options
 from tests.jobs.support import samples
 from tests.jobs.support.platform import platform
-from tests.jobs.support.tiny import TRAINED
+from tests.jobs.support.following import ONCE, touched
+from tests.jobs.support.tiny import TRAINED, status, wait_for
 from trainer.presets import PRESETS, parse_train
 
 CONFIG = PRESETS["imagenet-ndv2"]
@@ -185,3 +186,34 @@ def test_trials_are_submitted_once_as_runs_that_are_supervised(live, capsys, mon
     listed = json.loads(capsys.readouterr().out)["trials"]
     assert [trial["trial"] for trial in listed] == names
     assert live.azure.resources.get(f"{live.workspace}/jobs/{names[0]}-r2") is None
+
+
+@pytest.mark.usefixtures("outputs")
+def test_a_trial_whose_nodes_are_taken_is_continued_and_the_others_are_left(
+    live, capsys, monkeypatch
+):
+    make = from_options.make_spec
+    taken, other = (trial.name_in("spot") for trial in read_sweep(SWEEP[1:2], CONFIG).all_trials)
+
+    def quick(*args):
+        spec = make(*args)
+        wait = f"{ONCE}; then sleep 600; fi; " if spec.run == taken else ""
+        return replace(spec, command=(wait + TRAINED) % {"run": spec.run})
+
+    monkeypatch.setattr(from_options, "make_spec", quick)
+    sweep = [*SWEEP, "--name", "spot", "--cluster", "gpu", "--resubmit.backoff-seconds", "0"]
+    assert main(sweep) == 0
+    first, again = (f"{live.workspace}/jobs/{taken}-r{number}" for number in (1, 2))
+    wait_for(lambda: touched(live, taken))
+    live.azure.admin.preempt(job=first)
+    wait_for(lambda: status(live, first) == "Failed")
+    wait_for(lambda: status(live, f"{live.workspace}/jobs/{other}-r1") == "Completed")
+    # The same command does not take an attempt that was lost for a trial that is missing.
+    assert main(sweep) == 0
+    assert live.azure.resources.get(again) is None
+    assert main(["supervise", "--once"]) == 0
+    wait_for(lambda: status(live, again) == "Completed")
+    assert live.azure.resources.get(f"{live.workspace}/jobs/{other}-r2") is None
+    capsys.readouterr()
+    assert main(["compare", taken, other, "--json"]) == 0
+    assert taken in capsys.readouterr().out
