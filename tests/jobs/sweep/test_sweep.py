@@ -15,8 +15,8 @@ from jobs.spec import from_options
 from jobs.sweep.sweep import Sweep, read_sweep
 from jobs.sweep.trials import one_gpu, trial_options
 from tests.jobs.support import samples
-from tests.jobs.support.platform import platform
 from tests.jobs.support.following import ONCE, touched
+from tests.jobs.support.platform import platform
 from tests.jobs.support.tiny import TRAINED, status, wait_for
 from trainer.presets import PRESETS, parse_train
 
