@@ -65,17 +65,17 @@ def test_a_data_set_arrives_with_its_hashes_and_is_registered_under_the_same_ver
     live, other, tmp_path, capsys
 ):
     folder = write_shards(tmp_path / "set")
-    asset = uploaded(live, folder, "pets")
+    asset = uploaded(live, folder, "replica-pets")
     capsys.readouterr()
     assert replicated(live, other, asset) == 0
-    done, found = answer(capsys), blobs(other, "prepared/pets")
+    done, found = answer(capsys), blobs(other, "prepared/replica-pets")
     assert (done["stack"], done["new_files"]) == ("dev-west", 5)
     assert {name: (blob.size, blob.md5, blob.xxh128) for name, blob in found.items()} == {
         name: (blob.size, blob.md5, blob.xxh128)
-        for name, blob in blobs(live, "prepared/pets").items()
+        for name, blob in blobs(live, "prepared/replica-pets").items()
     }
     registered = sdk(other).data.get(*asset.split(":"))
-    assert registered.path.endswith("/datastores/training_data_prepared/paths/pets")
+    assert registered.path.endswith("/datastores/training_data_prepared/paths/replica-pets")
     assert registered.tags["images"] == "40"
     # The same again copies and registers nothing.
     live.azure.admin.forget_requests()
@@ -88,7 +88,7 @@ def test_an_interrupted_copy_continues_at_the_block_and_the_manifest_comes_last(
     live, other, tmp_path, capsys, monkeypatch
 ):
     folder = write_shards(tmp_path / "set", count=2, size=2 * BLOCK + 1)
-    asset = uploaded(live, folder, "large")
+    asset = uploaded(live, folder, "replica-large")
     capsys.readouterr()
     stage, staged = BlobUploader._stage, []
 
@@ -102,29 +102,32 @@ def test_an_interrupted_copy_continues_at_the_block_and_the_manifest_comes_last(
         patched.setattr(BlobUploader, "_stage", fails)
         assert replicated(live, other, asset, threads=1) == 130
     assert "run the same command again" in capsys.readouterr().err
-    assert FILE_NAME not in blobs(other, "prepared/large")
+    assert FILE_NAME not in blobs(other, "prepared/replica-large")
     with pytest.raises(MissingError):
-        connect(other.outputs).manager.get(f"data/large/versions/{asset.partition(':')[2]}")
+        connect(other.outputs).manager.get(f"data/replica-large/versions/{asset.partition(':')[2]}")
     assert replicated(live, other, asset) == 0
-    whole = sum(blob.size for blob in blobs(live, "prepared/large").values())
+    whole = sum(blob.size for blob in blobs(live, "prepared/replica-large").values())
     assert answer(capsys)["sent_bytes"] == whole - 2 * BLOCK
-    assert blobs(other, "prepared/large").keys() == blobs(live, "prepared/large").keys()
+    assert (
+        blobs(other, "prepared/replica-large").keys()
+        == blobs(live, "prepared/replica-large").keys()
+    )
 
 
 def test_a_shard_that_is_damaged_at_the_source_does_not_arrive(live, other, tmp_path, capsys):
-    asset = uploaded(live, write_shards(tmp_path / "set"), "damaged")
+    asset = uploaded(live, write_shards(tmp_path / "set"), "replica-damaged")
     shard = "train-00002.tfrecord"
     client = container(live, "prepared")
-    client.upload_blob(f"damaged/{shard}", os.urandom(20_000), overwrite=True)
+    client.upload_blob(f"replica-damaged/{shard}", os.urandom(20_000), overwrite=True)
     with pytest.raises(LocalError, match=f"{shard}: is damaged: its checksum is"):
         replicated(live, other, asset)
-    assert not {shard, FILE_NAME} & set(blobs(other, "prepared/damaged"))
+    assert not {shard, FILE_NAME} & set(blobs(other, "prepared/replica-damaged"))
 
 
 def test_another_data_set_at_the_target_is_left_as_it_is(live, other, tmp_path, capsys):
-    theirs = uploaded(other, write_shards(tmp_path / "theirs", seed=1), "taken")
-    asset = uploaded(live, write_shards(tmp_path / "ours", seed=2), "taken")
-    before = blobs(other, "prepared/taken")
+    theirs = uploaded(other, write_shards(tmp_path / "theirs", seed=1), "replica-taken")
+    asset = uploaded(live, write_shards(tmp_path / "ours", seed=2), "replica-taken")
+    before = blobs(other, "prepared/replica-taken")
     with pytest.raises(ConflictError, match=f"is registered as data set {theirs}"):
         replicated(live, other, asset)
     # As well if it is not registered there.
@@ -133,8 +136,8 @@ def test_another_data_set_at_the_target_is_left_as_it_is(live, other, tmp_path, 
         client.upload_blob(name, (tmp_path / "theirs" / FILE_NAME).read_bytes())
     with pytest.raises(ConflictError, match="has another data set; choose another --folder"):
         replicated(live, other, asset, folder="unknown")
-    assert blobs(other, "prepared/taken") == before
-    assert replicated(live, other, asset, folder="taken-2") == 0
+    assert blobs(other, "prepared/replica-taken") == before
+    assert replicated(live, other, asset, folder="replica-taken-2") == 0
 
 
 def test_what_cannot_be_copied_is_refused_before_anything_is(live, other, tmp_path, capsys):
