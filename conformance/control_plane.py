@@ -57,7 +57,7 @@ _SPELLED: Final[Mapping[str, str]] = {
     r"/resourceGroups/([^/]+)(?=/providers/Microsoft\.OperationalInsights/workspaces(/[^/]+)?$)": (
         r"/resourcegroups/\1"
     ),
-    r"/Microsoft\.Insights/(?=privateLinkScopes(?:/[^/]+)?$)": "/microsoft.insights/",
+    r"/Microsoft\.Insights/(?=\w+Scopes(?:/[^/]+)?$)": "/microsoft.insights/",
 }
 """Words in lower case in the specifications of some operations. Resource Manager takes either, and
 the modules do not."""

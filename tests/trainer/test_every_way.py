@@ -34,6 +34,7 @@ NETWORKS = {
         *("--preset", "tiles", "--model.width", "4", "--export", "False", "--epochs", "2"),
         *("--restarts", "0", "--optimizer.accumulation", "2", "--model.image-size", "16"),
         *("--compute.precision", "mixed_float16", "--multilabel.positive-weight", "2"),
+        *("--log.every-steps", "2"),
     ],
 }
 WAYS = {

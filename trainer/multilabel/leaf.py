@@ -1,10 +1,11 @@
 """The leaf of multi-label classification. Standard library only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from common.annotations import Bounds
 from common.program import Command
+from trainer.classification.leaf import CLASSIFICATION
 from trainer.leaf import Leaf
 from trainer.task_descriptions import (
     LIST,
@@ -12,7 +13,6 @@ from trainer.task_descriptions import (
     EmbeddedDataSet,
     Metric,
     RowTarget,
-    Suggestion,
     TaskDescription,
 )
 
@@ -69,15 +69,7 @@ MULTILABEL: Final = TaskDescription(
         tabular=False,
     ),
     embedded=EmbeddedDataSet("tiles", "trainer.multilabel.tiles:prepare_tiles", 3000),
-    suggestion=Suggestion(
-        "tiles",
-        "resnet",
-        (
-            (0, ("images-224-finetune", "images-224")),
-            (100_000, ("images-224-finetune-node", "images-224-node")),
-            (1_000_000, ("images-224-finetune-nodes", "images-224-nodes")),
-        ),
-    ),
+    suggestion=replace(CLASSIFICATION.suggestion, small="tiles"),
     features={MULTI_HOT: "trainer.multilabel.classes:stored_fault"},
     rows=RowTarget(MULTI_HOT, LIST, "feature", ("numbers",), "trainer.multilabel.classes:packed"),
     prepare="prepare multilabel",

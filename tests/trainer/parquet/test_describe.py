@@ -225,7 +225,7 @@ def test_fields_whose_names_or_types_only_look_like_those_of_images_are_no_image
     put(tmp_path, pa.table({"image": nested, "label": labels, "seconds": elapsed}))
     refused(tmp_path, "which column is the image is not clear; name it with --image-column")
     refused(tmp_path, "column 'image' is not one of encoded images", image_column="image")
-    points = pa.array([[1, 2]] * 9, pa.list_(pa.int32()))
+    points = pa.array([[0.5, 2.0]] * 9, pa.list_(pa.float32()))
     put(tmp_path, pa.table({"image": [r.encoded for r in records], "label": points}))
     refused(tmp_path, "column 'label' is not one of integers", label_column="label")
 
