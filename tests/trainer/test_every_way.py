@@ -64,36 +64,23 @@ ALWAYS = {
 }
 
 
-@pytest.fixture(scope="module")
-def few_scenes(tmp_path_factory):
-    """The embedded scenes, in a smaller number."""
-    folder = tmp_path_factory.mktemp("data") / "scenes"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scenes, "TRAINING_IMAGES", 160)
-        patch.setattr(scenes, "VALIDATION_IMAGES", 16)
-        scenes.prepare_scenes(str(folder))
-    return folder
+FEW = {
+    "scenes": (scenes, scenes.prepare_scenes, 160, 16),
+    "shapes": (shapes, shapes.prepare_shapes, 80, 8),
+    "tiles": (tiles, tiles.prepare_tiles, 320, 41),
+}
+"""Embedded data sets in smaller numbers: module, function, training and held-out images."""
 
 
 @pytest.fixture(scope="module")
-def few_shapes(tmp_path_factory):
-    """The embedded shapes, in a smaller number."""
-    folder = tmp_path_factory.mktemp("data") / "shapes"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shapes, "TRAINING_IMAGES", 80)
-        patch.setattr(shapes, "VALIDATION_IMAGES", 8)
-        shapes.prepare_shapes(str(folder))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def few_tiles(tmp_path_factory):
-    """The embedded tiles, in a smaller number."""
-    folder = tmp_path_factory.mktemp("data") / "tiles"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "TRAINING_IMAGES", 960)
-        patch.setattr(tiles, "VALIDATION_IMAGES", 41)
-        tiles.prepare_tiles(str(folder))
+def few(tmp_path_factory):
+    """A folder with the embedded data sets, with fewer images."""
+    folder = tmp_path_factory.mktemp("data")
+    for name, (module, prepare, training, held_out) in FEW.items():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "TRAINING_IMAGES", training)
+            patch.setattr(module, "VALIDATION_IMAGES", held_out)
+            prepare(str(folder / name))
     return folder
 
 
@@ -104,12 +91,9 @@ def few_tiles(tmp_path_factory):
         for pair in PAIRS
     ],
 )
-def test_a_run_that_was_stopped_and_continued_ends_with_the_same_bits(
-    network, way, workplace, few_scenes, few_shapes, few_tiles
-):
-    (workplace / "data" / "tiles").symlink_to(few_tiles)
-    (workplace / "data" / "shapes").symlink_to(few_shapes)
-    (workplace / "data" / "scenes").symlink_to(few_scenes)
+def test_a_run_that_was_stopped_and_continued_ends_with_the_same_bits(network, way, workplace, few):
+    for name in FEW:
+        (workplace / "data" / name).symlink_to(few / name)
     # It is stopped in its first epoch, and ends in its second, after 22 steps of digits, or 5.
     stop, end = (2, 8) if "--preset" in NETWORKS[network] else (9, 24)
     options = [*NETWORKS[network], *WAYS[way], "--evaluation.every-epochs", "0"]
