@@ -160,6 +160,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     # Otherwise importing TensorFlow also imports Keras 3, unused, which takes a third of the time.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    # A weights file can name a filter, for which HDF5 loads libraries from a folder of others
+    # (CVE-2026-2492). "::" forbids plugins; HDF5_PLUGIN_PATH=disable only names another folder.
+    os.environ.setdefault("HDF5_PLUGIN_PRELOAD", "::")
     return PROGRAM.main(argv, _run)
 
 

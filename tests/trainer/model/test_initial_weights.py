@@ -1,11 +1,17 @@
 """Fine-tuning: weights to start from, and layers that are not trained."""
 
+import os
+import subprocess
+import sys
+
+import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
 
 from common.errors import ConfigError
+from tests import ROOT
 from tests.trainer.support.command import TINY, final_state
 from tests.trainer.support.forked import fork_trainer
 from trainer.checkpoints.folder import CheckpointFolder
@@ -174,3 +180,46 @@ def test_fine_tuning_starts_from_a_run_and_changes_only_what_is_not_frozen(workp
     ended = train("--name", "second", *network, *fine, "--max-steps", "6")
     assert ended.returncode == CheckpointError.exit_code
     assert f"--model.weights: {state} cannot be loaded" in ended.stderr
+
+
+# 3. A file may come from others.
+
+PLUGIN = """
+#include <fstream>
+__attribute__((constructor)) static void loaded() { std::ofstream("loaded"); }
+"""
+
+READ = """
+import sys
+
+sys.argv[1:2] and __import__("trainer.cli").cli.main([])
+import h5py
+try:
+    h5py.File("filtered.h5")["kernel"][:]
+except OSError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("args", "loaded"), [((), True), (("trainer",), False)])
+def test_a_weights_file_cannot_make_the_trainer_load_a_library(tmp_path, args, loaded):
+    (tmp_path / "plugin.cc").write_text(PLUGIN)
+    compile_it = ["g++", "-shared", "-fPIC", "-o", "libplugin.so", "plugin.cc"]
+    subprocess.run(compile_it, cwd=tmp_path, check=True)
+    filtered = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    filtered.set_chunk((4,))
+    filtered.set_filter(32768, h5py.h5z.FLAG_OPTIONAL, ())
+    with h5py.File(tmp_path / "filtered.h5", "w") as file:
+        shape = h5py.h5s.create_simple((4,))
+        kernel = h5py.h5d.create(file.id, b"kernel", h5py.h5t.NATIVE_FLOAT, shape, filtered)
+        kernel.write_direct_chunk((0,), np.zeros(4, np.float32).tobytes(), 0)
+    told = subprocess.run(
+        [sys.executable, "-c", READ, *args],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HDF5_PLUGIN_PATH": "."},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert ("filter plugins disabled" in told) is not loaded
+    assert (tmp_path / "loaded").exists() is loaded
