@@ -23,6 +23,7 @@ from tests.trainer.support.chaos import (
     TRAININGS,
     WatchedRun,
     chaos,
+    counts,
     finish,
     plan,
 )
@@ -37,6 +38,13 @@ def test_each_signal_comes_in_each_phase_before_any_comes_again():
         assert {(fault.signal, fault.phase) for fault in faults[: len(every)]} == every
         assert {fault.target for fault in faults} <= set(TARGETS)
     assert plan(3, 20) == plan(3, 20) != plan(4, 20)
+
+
+def test_a_single_rank_gets_only_faults_that_show():
+    shown = [fault for seed in range(20) for fault in plan(seed, 20) if 1 in counts(fault)]
+    assert {fault.phase for fault in shown} == {"start-up", "step", "save"}
+    assert {fault.target for fault in shown if fault.signal == "SIGSTOP"} == {"launcher"}
+    assert all(counts(fault) for seed in range(20) for fault in plan(seed, 20))
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,10 @@ class WatchedRun:
     """A run that is started, watched, and restarted whenever it ends."""
 
     def __init__(self, folder, name, options, log, choose=lambda: RANKS):
+        self.choose = choose
         self.run = folder / "runs" / name
         self._command = [sys.executable, "-m", "trainer", *options, "--name", name]
-        self._folder, self._log, self._choose = folder, log, choose
+        self._folder, self._log = folder, log
         self.process = self._start()
 
     def again(self):
@@ -137,7 +138,13 @@ class WatchedRun:
         return [line for line in self.lines() if line["event"] == "start"]
 
     def phase(self):
-        """Return the phase that rank 0 of the current command reports."""
+        """Return the phase that rank 0 of the current command reports.
+
+        A single rank shares its state with no other, and only shows that it has taken a step.
+        """
+        if self.count == 1:
+            stepped = any(start["time"] >= self._started for start in self.starts())
+            return "train" if stepped else None
         heartbeat, age = HeartbeatFiles(self.run, 0, self.count).read().get(0, (None, 0.0))
         # A command that was killed leaves the file of its ranks.
         fresh = time.time() - age >= self._started
@@ -161,7 +168,7 @@ class WatchedRun:
 
     def _start(self):
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self._started, self.count = time.time(), self._choose()
+        self._started, self.count = time.time(), self.choose()
         command = [*self._command, "--ranks", str(self.count)]
         return subprocess.Popen(
             command, cwd=self._folder, stdout=self._log, stderr=self._log, env=env
@@ -214,6 +221,15 @@ def plan(seed, kills):
     return [
         Fault(signal, chance.choice(TARGETS), phase) for signal, phase in [*every, *more][:kills]
     ]
+
+
+def counts(fault):
+    """Return the numbers of ranks that a run may have for a fault.
+
+    A single rank does not show when it evaluates, and nothing would notice that it is stopped.
+    """
+    frozen_rank = fault.signal == "SIGSTOP" and fault.target != "launcher"
+    return ANY[1:] if frozen_rank or fault.phase == "evaluation" else ANY
 
 
 def inject(watched, fault, chance):
@@ -307,7 +323,11 @@ def chaos(folder, seed, kills, extra, say, *, any_ranks=False):
     """Run a training undisturbed, then disturbed, with any number of ranks each time if asked."""
     chance = random.Random(f"{seed}/times")
     options = [*OPTIONS, *extra, *(VIRTUAL if any_ranks else WATCHDOG)]
-    choose = (lambda: chance.choice(ANY)) if any_ranks else (lambda: RANKS)
+    faults = plan(seed, kills)
+
+    def choose_for(fault):
+        return (lambda: chance.choice(counts(fault))) if any_ranks else (lambda: RANKS)
+
     with (folder / "chaos.log").open("wb") as log:
         begin = time.monotonic()
         say("starting the undisturbed run")
@@ -316,11 +336,11 @@ def chaos(folder, seed, kills, extra, say, *, any_ranks=False):
             raise AssertionError(f"the undisturbed run failed, see {folder}/chaos.log")
         between = time.monotonic()
         say(f"it took {between - begin:.0f} s; starting the disturbed run")
-        watched = WatchedRun(folder, "disturbed", options, log, choose)
+        watched = WatchedRun(folder, "disturbed", options, log, choose_for(faults[0]))
         recoveries, missed = [], 0
         try:
-            for fault in plan(seed, kills):
-                recovery = None
+            for fault in faults:
+                recovery, watched.choose = None, choose_for(fault)
                 while recovery is None:
                     if (fault.phase == "start-up" or any_ranks) and watched.starts():
                         # A fault during start-up, and another number of ranks, need a run that has
