@@ -181,21 +181,38 @@ def test_a_workstation_gets_the_versions_that_are_tested():
     assert all(name.startswith("nvidia-") for name in other.keys() - one.keys())
 
 
-def test_horovods_build_leaves_out_the_file_that_does_not_compile(tmp_path):
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        (
+            ["SOURCES", "-DA=B"],
+            ["SOURCES", "-DA=B", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -DNDEBUG"],
+        ),
+        (["--build", ".", "--", "-j8"], ["--build", ".", "--target", "tensorflow", "--", "-j8"]),
+        (["--version"], ["--version"]),
+    ],
+    ids=["configure", "build", "else"],
+)
+def test_horovods_build_leaves_out_what_does_not_compile_and_what_is_not_used(
+    tmp_path, given, passed
+):
     lists = tmp_path / "sources" / "horovod" / "tensorflow" / "CMakeLists.txt"
     lists.parent.mkdir(parents=True)
     kept = 'list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/mpi_ops.cc")\n'
-    lists.write_text(kept + kept.replace("mpi_ops", "xla_mpi_ops"))
+    lists.write_text(other := kept + kept.replace("mpi_ops", "xla_mpi_ops"))
     cmake = tmp_path / "cmake"
-    cmake.write_text('#!/bin/sh\necho "$@"\n')
+    cmake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     cmake.chmod(0o755)
-    for arguments in ([tmp_path / "sources", "-D", "A=B"], ["--build", "."]):
-        done = subprocess.run(
-            [ROOT / "environments" / "shared" / "horovod-cmake", *arguments],
-            env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert done.stdout.split() == [str(argument) for argument in arguments]
-    assert lists.read_text() == kept
+    sources = str(tmp_path / "sources")
+    done = subprocess.run(
+        [
+            ROOT / "environments" / "shared" / "horovod-cmake",
+            *(one.replace("SOURCES", sources) for one in given),
+        ],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [one.replace("SOURCES", sources) for one in passed]
+    assert lists.read_text() == (kept if "SOURCES" in given else other)
 
 
 @pytest.mark.slow
