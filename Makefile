@@ -87,7 +87,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults mutations conformance diagram costs egress roles test test-platform test-trainer test-spark test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults mutations conformance diagram costs egress roles test test-platform test-trainer test-spark test-spark-short test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -279,6 +279,7 @@ again = || { [ $$? = 1 ] && [ -n "$(AGAIN)" ] && echo "repeating the failed test
 # Each half remembers its own failed tests.
 PLATFORM_TESTS = $(INFRA_PYTHON) -m pytest -o cache_dir=.pytest_cache/platform
 TRAINER_TESTS = $(TRAINER_PYTHON) -m pytest -o cache_dir=.pytest_cache/trainer
+SPARK_TESTS = $(TRAINER_PYTHON) -m pytest -o cache_dir=.pytest_cache/spark
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, the jobs and the simulator of Azure
 	$(PLATFORM_TESTS) -n 2 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal tests/references tests/conformance $(ARGS) \
@@ -294,8 +295,14 @@ test-spark: $(TRAINER) ## Run the tests on Spark, with pyspark 3.5 and 4; needs 
 	@$(MAKE) --no-print-directory $(SPARKS)
 	@status=0; for spark in $(SPARKS); do \
 		echo "tests with $$(dirname $$spark)"; \
-		PYTHONPATH=$$(dirname $$(realpath $$spark)):. $(TRAINER_PYTHON) -m pytest $(MUST_RUN) -m spark tests/trainer/spark $(ARGS) || status=$$?; \
+		export PYTHONPATH=$$(dirname $$(realpath $$spark)):.; \
+		$(TRAINER_PYTHON) -m pytest $(MUST_RUN) -o cache_dir=.pytest_cache/spark -m spark tests/trainer/spark $(ARGS) \
+			$(call again,$(SPARK_TESTS),-m spark tests/trainer/spark) || status=$$?; \
 	done; exit $$status
+
+# Each version of Spark once.
+test-spark-short: ARGS = -k "test_the_files_are_those_of_the_pool or test_a_run_ends_with_the_bits"
+test-spark-short: test-spark ## Run the two shortest tests on Spark
 
 test-long: $(TRAINER) $(SERVING) ## Run the long tests, which measure, or kill and freeze many times
 	$(TRAINER_PYTHON) -m pytest $(MUST_RUN) $(TAKES_LONG) -m long $(ARGS)

@@ -7,6 +7,7 @@ these, whether they come from a render or from a file written by one.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class Resource:
         """Identifier of this resource in other resources' options."""
         return f"{self.type}::{self.name}"
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """`module:Kind` of the type, such as `storage:StorageAccount`; see the constants above."""
         return resource_ids.kind_of(self.type)

@@ -8,6 +8,7 @@ configuration, and their docstrings state effect, unit, and what cannot be chang
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
 from common.annotations import Bounds, Formerly
@@ -270,7 +271,7 @@ class Settings:
     serving: bool = False
     """Declare the identity that endpoints of models act as; `python -m jobs deploy` needs it."""
 
-    @property
+    @cached_property
     def names(self) -> Names:
         """Every name of the stack."""
         return Names(
@@ -299,12 +300,12 @@ class Settings:
         """Whether people reach the platform from outside its network."""
         return self.profile == "allowlisted"
 
-    @property
+    @cached_property
     def nodes(self) -> Nodes | None:
         """Where nodes run; None for the subnets of the stack's network."""
         return next((one for leaf in self.leaves if (one := leaf.nodes(self))), None)
 
-    @property
+    @cached_property
     def address_plan(self) -> subnets.AddressPlan:
         """The subnets of the declared network; not used with `network.existing`.
 
@@ -328,12 +329,12 @@ class Settings:
             {one.role: one.addresses for one in more if one.last},
         )
 
-    @property
+    @cached_property
     def leaf_subnets(self) -> dict[SubnetRole, Subnet]:
         """The subnets of the leaves in the declared network, by role."""
         return {one.role: one for leaf in self.leaves for one in leaf.subnets(self)}
 
-    @property
+    @cached_property
     def subnet_names(self) -> dict[SubnetRole, str]:
         """The names of the declared subnets, by role."""
         own = ("training", "build", "endpoints") if self.nodes is None else ("endpoints",)
@@ -343,12 +344,12 @@ class Settings:
             for role, name in (dict.fromkeys(own, "") | more).items()
         }
 
-    @property
+    @cached_property
     def own_roles(self) -> dict[str, OwnRole]:
         """The roles that the stack defines, by the GUID of the one of Azure that each replaces."""
         return {role: one for leaf in self.leaves for role, one in leaf.own_roles(self).items()}
 
-    @property
+    @cached_property
     def endpoint_kinds(self) -> dict[str, Endpoint]:
         """The kinds of private endpoints that the stack has, of the trunk and of the leaves."""
         more = {kind: one for leaf in self.leaves for kind, one in leaf.endpoints(self).items()}
@@ -360,8 +361,11 @@ class Settings:
         Raises:
             LookupError: no group has this class.
         """
-        for one in fields(self):
-            group = getattr(self, one.name)
+        for group in self._groups:
             if isinstance(group, kind):
                 return group
         raise LookupError(f"the settings have no {kind.__name__}")
+
+    @cached_property
+    def _groups(self) -> tuple[object, ...]:
+        return tuple(getattr(self, one.name) for one in fields(self))

@@ -3,9 +3,11 @@
 TensorFlow is not imported before the configuration has been validated.
 """
 
+import gc
 import os
 from pathlib import Path
 
+from common.program import load
 from trainer.presets import parse_train
 
 
@@ -48,6 +50,8 @@ def run(args: list[str]) -> int:
         named = ["train", *args, "--name", str(setup.config.name)]
         newest_step = setup.folder.checkpoints.newest_step
         return launch_with_restarts(named, config.ranks, newest_step, restarts)
-    from trainer.training.run import train  # noqa: PLC0415
-
-    return train(config)
+    train = load("trainer.training.run:train")
+    # TensorFlow stays: garbage is looked for among what the run makes itself.
+    gc.freeze()
+    status: int = train(config)
+    return status

@@ -208,6 +208,7 @@ def _assignments(
     holders = _holders(resources, settings)
     principals, services = _principals(resources, holders), targets(resources, settings)
     granted, names = grants(), roles(settings)
+    groups = {label: group(settings) for label, group in people().items()}
     duties = {cluster.duty for cluster in settings.clusters.values()}
     unused = {role for duty, role in IDENTITY_OF_DUTY.items() if duty not in duties}
     for assignment in of_kind(resources, ASSIGNMENT):
@@ -231,7 +232,7 @@ def _assignments(
             continue
         allowed = [
             granted[duty][one, role]
-            for duty in _duties(holder, principal, settings)
+            for duty in _duties(holder, principal, groups)
             for one in (target, _container(target, scope))
             if (one, role) in granted[duty]
         ]
@@ -279,10 +280,9 @@ def _holders(resources: Sequence[Resource], settings: Settings) -> dict[str, str
     return {one.key: holder(one) for one in of_kind(resources, ASSIGNMENT)}
 
 
-def _duties(holder: str, principal: str, settings: Settings) -> list[str]:
+def _duties(holder: str, principal: str, groups: Mapping[str, str | None]) -> list[str]:
     """Return the duty of an identity, or all duties of a group of people."""
-    groups = people()
-    held = [label for label, group in groups.items() if group(settings) == principal]
+    held = [label for label, group in groups.items() if group == principal]
     return held if holder in groups else [holder]
 
 
