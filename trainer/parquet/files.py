@@ -34,6 +34,7 @@ _LABELS: Final = ("label", "labels")
 """Usual names of the column of labels."""
 
 _TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+"""Whether a type is one of texts."""
 
 ABSENT: Final = -1
 """Label of a row without one, as in the unlabelled splits that Hugging Face publishes."""
