@@ -170,8 +170,9 @@ def test_a_list_is_of_labels_only_if_no_other_column_is(tmp_path):
     assert chosen(column="captions", kind=TEXTS).label == "image_id"
 
 
+@pytest.mark.slow
 def test_a_run_on_names_ends_with_the_bits_of_one_on_their_numbers(tmp_path, abc):
-    """On 40 images, of which some have no class and some have all."""
+    """By two ranks, on 40 images of which some have no class and some have all."""
     lists = [[n for n in range(3) if number >> n & 1] for number in range(40)]
     named = [["abc"[n] for n in row] for row in lists]
     describe(put(tmp_path / "numbers", table(lists), table(lists[:9]), 10), class_names=abc)
@@ -181,8 +182,6 @@ def test_a_run_on_names_ends_with_the_bits_of_one_on_their_numbers(tmp_path, abc
             *("train", "--preset", "tiles", *TINY, "--data.source", "tfrecords"),
             *("--data.dir", name, "--name", f"rows-{name}", "--batch-size", "4"),
             cwd=tmp_path,
-            ranks=1,
-            small=False,
         )
         assert done.returncode == 0, done.stderr
     runs = tmp_path / "runs"
