@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 
 @dataclass(frozen=True)
@@ -45,27 +44,24 @@ class Answers:
     for it to a JPEG. Empty if the task has none."""
 
 
-LIST: Final = frozenset({""})
-"""Fields of a column that is a list of labels."""
-
-
 @dataclass(frozen=True)
 class RowTarget:
-    """How a row of a table holds, in one column, what a record holds besides its image."""
+    """How a row of a table holds, in one column, what a record holds besides its image: a list of
+    labels, unless it has fields.
+    """
 
     feature: str
     """Key of the feature in records, of `TaskDescription.features`."""
-    fields: frozenset[str]
-    """Fields that the column has: it is a struct of lists, or a list of structs; `LIST` if it is a
-    list of labels."""
-    classes: str
-    """The field of them with labels; of a list of labels that of Hugging Face's description."""
-    forms: tuple[str, ...]
-    """Ways to read a row, the default first."""
     pack: str
     """MODULE:FUNCTION from the column's value in a row, as plain Python, the encoded image, the
     form, and the number of classes to the feature and the label of the image; raises RejectedError
     for a row that cannot be used."""
+    fields: frozenset[str] = frozenset()
+    """Fields that the column has: it is a struct of lists, or a list of structs."""
+    classes: str = ""
+    """The field of them with labels."""
+    forms: tuple[str, ...] = ()
+    """Ways to read a row, the default first."""
 
 
 @dataclass(frozen=True)

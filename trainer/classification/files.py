@@ -16,7 +16,7 @@ from common.errors import UserError
 from common.files import write_table
 from trainer.data.pixels.encoded_image import shrink
 from trainer.data.pixels.treatment import RejectedError
-from trainer.tasks.task import UNWANTED, Predictions
+from trainer.tasks.task import UNWANTED, Array, Predictions
 
 FILE_NAME, MISTAKES = "predictions.csv", "mistakes"
 COLUMNS = ("index", "label", "predicted", "probability", "probability_of_label")
@@ -60,37 +60,46 @@ def write_predictions(
     """
     (folder / FILE_NAME).unlink(missing_ok=True)
     wrong = mistakes(predictions)
-    chosen = [int(predictions.index[row]) for row in wrong[:THUMBNAILS]]
-    shutil.rmtree(folder / MISTAKES, ignore_errors=True)
-    images, problem = thumbnails(chosen, read_image) if read_image else ({}, UNWANTED)
-    if read_image:
-        (folder / MISTAKES).mkdir()
-    for name, data in images.items():
-        (folder / MISTAKES / name).write_bytes(data)
+    kept = write_thumbnails(folder, predictions.index[wrong[:THUMBNAILS]], read_image)
     columns = (predictions.index, *(predictions[name] for name in COLUMNS[1:]))
     # NumPy prints a float32 as the shortest text that reads back as the same value.
     rows = (
         [*map(str, row), classes[row[1]], classes[row[2]]] for row in zip(*columns, strict=True)
     )
     write_table(folder / FILE_NAME, (*COLUMNS, *NAMES), rows)
-    facts = {"examples": len(predictions.index), "mistakes": len(wrong), "images": len(images)}
-    return facts | ({"problem": problem} if problem else {})
+    return {"examples": len(predictions.index), "mistakes": len(wrong), **kept}
 
 
-def thumbnails(
-    examples: Sequence[int], read_image: Callable[[int], bytes]
-) -> tuple[dict[str, bytes], str | None]:
-    """Return thumbnails of examples by file name, and the first error that prevented one, or
-    None.
+def write_thumbnails(
+    folder: Path, examples: Array, read_image: Callable[[int], bytes] | None
+) -> dict[str, Any]:
+    """Write thumbnails of examples, in place of former ones.
+
+    Args:
+        folder: Folder of the run.
+        examples: Numbers of the examples in the split, int64 [n].
+        read_image: See `write_predictions`.
+
+    Returns:
+        The number of `images`, and as `problem` the first reason why one is missing.
+
+    Raises:
+        OSError: The folder cannot be written to.
     """
-    images, problem = {}, None
-    for index in examples:
+    shutil.rmtree(folder / MISTAKES, ignore_errors=True)
+    if read_image is None:
+        return {"images": 0, "problem": UNWANTED}
+    (folder / MISTAKES).mkdir()
+    facts: dict[str, Any] = {"images": 0}
+    for index in examples.tolist():
         try:
             suffix, data = thumbnail(read_image(index))
-            images[f"{index}.{suffix}"] = data
         except (UserError, RejectedError, OSError) as error:
-            problem = problem or f"held-out example {index}: {error}"
-    return images, problem
+            facts.setdefault("problem", f"held-out example {index}: {error}")
+            continue
+        (folder / MISTAKES / f"{index}.{suffix}").write_bytes(data)
+        facts["images"] += 1
+    return facts
 
 
 def thumbnail(encoded: bytes) -> tuple[str, bytes]:

@@ -2,7 +2,7 @@
 
 import csv
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, sqrt
@@ -199,12 +199,20 @@ def reliability(title: str, bins: Mapping[str, Mapping[int, Bin]]) -> list[Plots
         Series(name, [(round(100 * b.mean), _interval(b)) for _, b in sorted(found.items())])
         for name, found in bins.items()
     ]
-    diagonal = [(percents, (percents / 100,) * 3) for percents in (0, 100)]
+    what = "fraction right, with its 95 % interval, by the mean probability of the predictions"
+    return by_probability(title, what, series, "as probable as right")
+
+
+def by_probability(title: str, what: str, series: Sequence[Series], diagonal: str) -> list[Plots]:
+    """Return a plot of fractions by probability, in percent, with a named diagonal, if there is
+    one.
+    """
+    equal = [(percents, (percents / 100,) * 3) for percents in (0, 100)]
     drawn = plot(
         title,
-        "fraction right, with its 95 % interval, by the mean probability of the predictions",
+        what,
         "probability in %",
-        [*series, Series("as probable as right", diagonal, marked=False, dashes="4 3")],
+        [*series, Series(diagonal, equal, marked=False, dashes="4 3")],
         scale=Scale(from_zero=True, percent=True),
         from_zero=True,
     )

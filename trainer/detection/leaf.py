@@ -80,10 +80,10 @@ DETECTION: Final = TaskDescription(
     features={BOXES: "trainer.detection.boxes:stored_boxes_fault"},
     rows=RowTarget(
         BOXES,
+        "trainer.detection.data.rows:packed",
         frozenset({"bbox", "category"}),
         "category",
         ("xywh", "corners", "xywh-drop", "corners-drop"),
-        "trainer.detection.data.rows:packed",
     ),
     prepare="prepare detection",
 )

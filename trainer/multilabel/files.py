@@ -5,22 +5,17 @@
 with the largest loss, named by their index.
 """
 
-import csv
-import io
-import shutil
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from common.files import write_atomically
-from trainer.classification.files import THUMBNAILS, thumbnails
+from common.files import write_table
+from trainer.classification.files import THUMBNAILS, write_thumbnails
 from trainer.multilabel.metrics import ClassMetrics, reliability
-from trainer.tasks.task import UNWANTED, Array, HeldOut, Predictions
+from trainer.tasks.task import Array, HeldOut, Predictions
 
 PREDICTIONS, BY_CLASS, RELIABILITY = "predictions.csv", "classes.csv", "reliability.csv"
-MISTAKES: Final = "mistakes"
 SEPARATOR: Final = "|"
 """Text between the names of two classes."""
 
@@ -46,20 +41,16 @@ def write_predictions(
     (folder / PREDICTIONS).unlink(missing_ok=True)
     names, there = np.array(held_out.class_names, object), predictions["target"] > 0
     worst = predictions.index[np.argsort(-predictions["loss"], kind="stable")[:THUMBNAILS]]
-    shutil.rmtree(folder / MISTAKES, ignore_errors=True)
-    images, problem = dict[str, bytes](), UNWANTED if not held_out.shown else None
-    if held_out.shown:
-        images, problem = thumbnails([int(index) for index in worst], held_out.image)
-        (folder / MISTAKES).mkdir()
-    for name, data in images.items():
-        (folder / MISTAKES / name).write_bytes(data)
+    kept = write_thumbnails(folder, worst, held_out.image if held_out.shown else None)
     counts = (part.astype(np.int64) for part in (found.images, found.said, found.right))
     by_class = zip(names, *counts, *map(_texts, (found.ap, found.auc, found.f1)), strict=True)
-    _write(folder / BY_CLASS, ("class", "images", "said", "right", "ap", "auc", "f1"), by_class)
+    write_table(
+        folder / BY_CLASS, ("class", "images", "said", "right", "ap", "auc", "f1"), by_class
+    )
     bins = reliability(predictions["probabilities"], there)
-    _write(folder / RELIABILITY, ("pairs", "there", "probability"), bins)
+    write_table(folder / RELIABILITY, ("pairs", "there", "probability"), bins)
     rows = zip(predictions.index, predictions["loss"], there, said, strict=True)
-    _write(
+    write_table(
         folder / PREDICTIONS,
         ("index", "loss", "classes", "said"),
         (
@@ -67,17 +58,8 @@ def write_predictions(
             for index, loss, true, mine in rows
         ),
     )
-    facts = {"examples": len(predictions.index), "images": len(images)}
-    return facts | ({"problem": problem} if problem else {})
+    return {"examples": len(predictions.index), **kept}
 
 
 def _texts(values: Array) -> list[str]:
     return ["" if np.isnan(value) else f"{value:.6f}" for value in values]
-
-
-def _write(path: Path, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([*map(str, row)] for row in rows)
-    write_atomically(path, text.getvalue())

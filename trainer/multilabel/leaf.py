@@ -8,7 +8,6 @@ from common.program import Command
 from trainer.classification.leaf import CLASSIFICATION
 from trainer.leaf import Leaf
 from trainer.task_descriptions import (
-    LIST,
     Answers,
     EmbeddedDataSet,
     Metric,
@@ -71,7 +70,7 @@ MULTILABEL: Final = TaskDescription(
     embedded=EmbeddedDataSet("tiles", "trainer.multilabel.tiles:prepare_tiles", 3000),
     suggestion=replace(CLASSIFICATION.suggestion, small="tiles"),
     features={MULTI_HOT: "trainer.multilabel.classes:stored_fault"},
-    rows=RowTarget(MULTI_HOT, LIST, "feature", ("numbers",), "trainer.multilabel.classes:packed"),
+    rows=RowTarget(MULTI_HOT, "trainer.multilabel.classes:packed"),
     prepare="prepare multilabel",
 )
 

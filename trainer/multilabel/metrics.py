@@ -7,13 +7,13 @@ larger one than an image without it, ties counted as half (Mann-Whitney).
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
+from trainer.classification.trust import BINS
+
 Array = np.ndarray[Any, Any]
-BINS: Final = 10
-"""Bins of equal width over probabilities."""
 
 
 @dataclass(frozen=True)

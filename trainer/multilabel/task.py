@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -22,18 +22,10 @@ class Multilabel(Task):
 
     description: ClassVar[TaskDescription] = MULTILABEL
 
-    def __init__(self, classes: int, options: MultilabelOptions | None = None) -> None:
-        """Args:
-        classes: Number of classes of the data set.
-        options: Threshold and weight; by default those of a run that gives none.
-        """
-        super().__init__(classes)
-        self._options = options or MultilabelOptions()
-
-    @classmethod
-    def of(cls, config: TrainConfig, classes: int) -> Self:
-        """See `Task.of`."""
-        return cls(classes, config.of(MultilabelOptions))
+    def __init__(self, classes: int, config: TrainConfig | None = None) -> None:
+        """See `Task`; reads the threshold and the weight."""
+        super().__init__(classes, config)
+        self._options = config.of(MultilabelOptions) if config else MultilabelOptions()
 
     def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
         """See `Task.mirrored`; a class does not depend on the side."""

@@ -4,7 +4,7 @@ find the files of each split  ->  find the columns and the classes  ->  scan eac
                               ->  statistics  ->  write manifest.json; the files are not changed
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -29,9 +29,10 @@ from trainer.parquet.files import (
     UnfitFileError,
     check_row_groups,
     find_columns,
+    listed_texts,
     read_layout,
 )
-from trainer.parquet.format import Columns, ParquetFormat, row_target
+from trainer.parquet.format import NAMES, Columns, ParquetFormat, row_target
 from trainer.parquet.leaf import FORMAT
 from trainer.parquet.options import PrepareParquetOptions
 
@@ -74,10 +75,10 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
     existing = existing_manifest(output)
     everything = [path for paths in found.values() for path in paths.values()]
     columns, layout = agreed_columns(everything, options)
-    names = class_names(layout, columns, options)
-    columns = _with_form(columns, options, len(names))
     rows = sum(_checked(path, columns) for path in everything)
-    files, classes = ParquetFormat(columns), len(names) or MAX_CLASSES
+    names = class_names(layout, columns, options) or _listed_names(everything, columns)
+    columns = _with_form(columns, options, len(names))
+    files, classes = ParquetFormat(columns, names), len(names) or MAX_CLASSES
     shards = [
         ForeignShard(split, path, name, files, classes)
         for split, paths in found.items()
@@ -178,13 +179,40 @@ def class_names(
     return read_class_names(options.class_names) or told_apart(_described_names(layout, columns))
 
 
+def _listed_names(paths: Sequence[Path], columns: Columns) -> tuple[str, ...]:
+    """Return all texts in lists of names, sorted; empty if labels are integers.
+
+    Raises:
+        DataError: There are none, or more than there are classes; or a file cannot be read.
+    """
+    if columns.form != NAMES:
+        return ()
+    found = set[str]()
+    for path in paths:
+        try:
+            for text in listed_texts(str(path), columns):
+                found.add(text)
+                if len(found) > MAX_CLASSES:
+                    raise DataError(
+                        f"{path}: its column {columns.label!r} has more than {MAX_CLASSES:,}"
+                        " different texts, too many to be names of classes; name another column"
+                        " with --label-column"
+                    )
+        except BrokenRecordError as error:
+            raise DataError(f"{path}: cannot be read ({error}); copy it again") from error
+    if not found:
+        raise DataError(f"{paths[0].parent}: the column {columns.label!r} has only empty lists")
+    return tuple(sorted(found))
+
+
 def _described_names(layout: Layout, columns: Columns) -> list[str]:
     """Return the names of classes in the metadata; empty if there are none."""
     described = layout.features.get(columns.label, {})
     if columns.target:
         wanted = row_target(columns.target).classes
         inside = [below[wanted] for below in _below(described) if wanted in below]
-        described = next((one for part in inside for one in _below(part) if "names" in one), {})
+        parts = inside if wanted else [described]
+        described = next((one for part in parts for one in _below(part) if "names" in one), {})
     names = described.get("names")
     return names if isinstance(names, list) else []
 
@@ -209,7 +237,7 @@ def _with_form(columns: Columns, options: PrepareParquetOptions, classes: int) -
         if options.target_form is not None:
             raise ConfigError(["--target-form: the files have labels alone, which have one form"])
         return columns
-    forms = row_target(columns.target).forms
+    forms = row_target(columns.target).forms or (columns.form,)
     if options.target_form not in (None, *forms):
         raise ConfigError([f"--target-form: must be one of {', '.join(forms)}"])
     if not classes:

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import BrokenBlockError
 from trainer.leaves import TASKS
-from trainer.parquet.format import Columns, explained, first_line, row_target
-from trainer.task_descriptions import LIST
+from trainer.parquet.format import NAMES, NUMBERS, Columns, explained, first_line
 
 LARGEST_ROW_GROUP: Final = 256 << 20
 """Most bytes of a row group's images, uncompressed: each stream may hold one besides its windows.
@@ -34,6 +33,9 @@ _BUFFER: Final = 1 << 20
 _LABELS: Final = ("label", "labels")
 """Usual names of the column of labels."""
 
+_TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+"""Whether a type is one of texts."""
+
 ABSENT: Final = -1
 """Label of a row without one, as in the unlabelled splits that Hugging Face publishes."""
 
@@ -52,8 +54,9 @@ class Layout:
     """Columns that may hold encoded images, with the field of each, or "" for the column itself."""
     labels: list[str]
     """Columns that may hold labels."""
-    targets: dict[str, str]
-    """Columns that may hold targets of a task, with the key of the feature; see `RowTarget`."""
+    targets: dict[str, tuple[str, str]]
+    """Columns that may hold targets of a task, with the key of the feature, see `RowTarget`, and
+    the form if they are lists of labels, or else ""."""
     features: dict[str, dict[str, Any]]
     """Features that Hugging Face's `datasets` described in the metadata, by column."""
 
@@ -87,10 +90,10 @@ def read_layout(path: str) -> Layout:
         {name: field for name, field in fields.items() if field is not None},
         [field.name for field in schema if pa.types.is_integer(field.type)],
         {
-            field.name: task.rows.feature
+            field.name: (task.rows.feature, form)
             for field in schema
             for task in TASKS.values()
-            if task.rows and task.rows.fields <= _fields(field.type)
+            if task.rows and (form := _form(field.type, task.rows.fields)) is not None
         },
         {name: feature for name, feature in features.items() if isinstance(feature, dict)},
     )
@@ -111,26 +114,27 @@ def find_columns(layout: Layout, image: str | None, label: str | None) -> Column
     found_image = _choose(layout, "image", image, [*layout.images], "Image", ("image", "img"))
     column = label if label is not None else _only_target(layout)
     if column in layout.targets:
-        return Columns(found_image, column, layout.images[found_image], layout.targets[column])
+        return Columns(found_image, column, layout.images[found_image], *layout.targets[column])
     found_label = _choose(layout, "label", label, layout.labels, "ClassLabel", _LABELS)
     return Columns(found_image, found_label, layout.images[found_image])
 
 
 def _only_target(layout: Layout) -> str:
-    """Return the only column of targets, or "". A list of integers may be anything: it is one of
-    labels if it is called or described so, or if there are no integers, unless another column is.
+    """Return the only column of targets, or "". A list of integers or texts may be anything: it is
+    one of labels if it is called or described so, or is of the only integers, unless a column of
+    integers is called or described so.
     """
-    if len(layout.targets) != 1:
-        return ""
-    ((column, feature),) = layout.targets.items()
     described = {name for name, of in layout.features.items() if of.get("_type") == "ClassLabel"}
-    if row_target(feature).fields != LIST:
-        return column
-    if not (described | {*_LABELS}).isdisjoint(layout.labels):
-        return ""
-    of_items = layout.features.get(column, {}).get("feature")
-    named = isinstance(of_items, dict) and of_items.get("_type") == "ClassLabel"
-    return column if named or column in _LABELS or not layout.labels else ""
+    others = not (described | {*_LABELS}).isdisjoint(layout.labels)
+
+    def is_target(column: str, form: str) -> bool:
+        of_items = layout.features.get(column, {}).get("feature")
+        named = isinstance(of_items, dict) and of_items.get("_type") == "ClassLabel"
+        alone = form == NUMBERS and not layout.labels
+        return not form or (not others and (named or alone or column in _LABELS))
+
+    found = [column for column, (_, form) in layout.targets.items() if is_target(column, form)]
+    return found[0] if len(found) == 1 else ""
 
 
 def check_row_groups(path: str, columns: Columns) -> int:
@@ -177,6 +181,21 @@ def file_labels(path: str, columns: Columns) -> tuple[list[list[int]], int]:
             labels.append(table.column(0).cast(pa.int64()).fill_null(ABSENT).to_pylist())
             size += parquet.metadata.row_group(part).total_byte_size
     return labels, size
+
+
+def listed_texts(path: str, columns: Columns) -> Iterator[str]:
+    """Yield the texts in the lists of all rows, without the blanks around them; empty ones and nulls
+    are left out.
+
+    Raises:
+        BrokenBlockError: A row group cannot be decoded.
+        OSError: The file cannot be read.
+    """
+    with explained(), pa.OSFile(path) as file:
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        for batch in parquet.iter_batches(columns=[columns.label], use_threads=False):
+            for row in batch.column(0).to_pylist():
+                yield from filter(None, (text and text.strip() for text in row or ()))
 
 
 def row_images(path: str, columns: Columns) -> Iterator[memoryview]:
@@ -250,13 +269,18 @@ def _choose(
                          f" columns are {columns}")  # fmt: skip
 
 
-def _fields(kind: pa.DataType) -> set[str]:
-    """Return the fields of a struct, or of the structs of a list; `LIST` for a list of integers."""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        kind = kind.value_type
-        if pa.types.is_integer(kind):
-            return {*LIST}
-    return {field.name for field in kind} if pa.types.is_struct(kind) else set()
+def _form(kind: pa.DataType, fields: frozenset[str]) -> str | None:
+    """Return "" for a struct of lists or a list of structs that have some fields or, if there are
+    none of them, the form of a list of labels; None for a column of another type.
+    """
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    items = kind.value_type if is_list else kind
+    if fields:
+        is_struct = pa.types.is_struct(items)
+        return "" if is_struct and fields <= {field.name for field in items} else None
+    if is_list and pa.types.is_integer(items):
+        return NUMBERS
+    return NAMES if is_list and any(is_text(items) for is_text in _TEXTS) else None
 
 
 def _image_field(kind: pa.DataType) -> str | None:

@@ -37,6 +37,10 @@ from trainer.task_descriptions import RowTarget
 UNFIT: Final = "its images and labels do not match their checksum"
 """Fault of a row group of which bytes were changed."""
 
+NUMBERS: Final = "numbers"
+NAMES: Final = "names"
+"""Forms of a list of labels: integers from 0, or texts, each the name of a class."""
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -50,7 +54,8 @@ class Columns:
     target: str = ""
     """Key of the feature that the rows of `label` become; empty for labels. See `RowTarget`."""
     form: str = ""
-    """How a task reads them, and the number of classes: FORM/CLASSES."""
+    """How a task reads them, and the number of classes: FORM/CLASSES. Before the classes are known,
+    `NUMBERS` or `NAMES`, or empty if it is not a list of labels."""
 
     @property
     def kept(self) -> dict[str, str]:
@@ -132,6 +137,12 @@ class ParquetFormat:
     """Parquet files, of which each row group is a block. See `RecordFormat`."""
 
     columns: Columns
+    names: tuple[str, ...] = ()
+    """Names of the classes; needed where rows have `NAMES`."""
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
 
     @property
     def fields(self) -> Sequence[str]:
@@ -203,12 +214,27 @@ class ParquetFormat:
         for number, row in enumerate(rows):
             image = images[number].as_buffer()
             try:
-                packed, label = pack(row, bytes(image or b""), form, int(classes))
+                value = self._numbered(row) if form == NAMES else row
+                packed, label = pack(value, bytes(image or b""), form, int(classes))
             except RejectedError as error:
                 faults[number], packed, label = str(error), b"", 0
             targets.append(packed)
             labels.append(label)
         return RowGroup(images, pa.array(labels, pa.int64()), tuple(targets), faults)
+
+    def _numbered(self, row: list[str | None] | None) -> list[int | None] | None:
+        """Return the numbers of the classes that a row names.
+
+        Raises:
+            RejectedError: There is no class of such a name.
+        """
+        if row is None:
+            return None
+        numbers = [self._numbers.get((text or "").strip()) for text in row]
+        if None in numbers:
+            text = row[numbers.index(None)]
+            raise RejectedError(f"has {text!r} in its list, which is not the name of a class")
+        return numbers
 
 
 def row_target(feature: str) -> RowTarget:
@@ -225,7 +251,7 @@ def row_target(feature: str) -> RowTarget:
 
 def parquet_format(manifest: Manifest) -> ParquetFormat:
     """Return the format of a data set of Parquet files."""
-    return ParquetFormat(Columns(**manifest.columns))
+    return ParquetFormat(Columns(**manifest.columns), manifest.classes)
 
 
 class ParquetReader:

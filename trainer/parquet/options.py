@@ -46,7 +46,7 @@ class PrepareParquetOptions(WriteOptions):
 
     class_names: str | None = None
     """File with one class name per line, in the order of labels. By default the names are those in
-    the metadata, and without them "class 0", "class 1", ..."""
+    the metadata or in lists of names, sorted, and without them "class 0", "class 1", ..."""
 
     held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
     """Fraction of each class to hold out for evaluation, if a copy is of files without such a

@@ -5,7 +5,7 @@ the overlays that its task has written; see `trainer.tasks.overlays`.
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from common.page.parts import Block, Figure, Gallery, Section, Text
 from common.text import plural
@@ -44,35 +44,51 @@ class Rated:
 
     def sections(self, run: Run, build: Callable[..., Sequence[Block]]) -> list[Section]:
         """Return both sections; `build` returns the blocks on the classes, from the tables."""
-        about, worst = self._blocks(run, build)
-        return [
-            Section("confusion", self.titles[0], about),
-            Section("mistakes", self.titles[1], worst),
-        ]
 
-    def _blocks(
-        self, run: Run, build: Callable[..., Sequence[Block]]
-    ) -> tuple[Sequence[Block], Sequence[Block]]:
-        noted = run.of("predictions")
-        if not (run.path / self.tables[0]).is_file() or not noted:
-            return ([Text(NONE)],) * 2
-        try:
-            tables = [_rows(run, name) for name in self.tables]
-            step, images = noted[-1]["step"], plural(len(tables[0]), "held-out image")
-            about = Text(f"{images} after step {step:,}. {self.hint}", hint=True)
-            worst = Text(f"{self.worst}{missing(noted[-1].get('problem'))}", hint=True)
+        def blocks(noted: Mapping[str, Any], *tables: Sequence[Row]) -> Sequence[Sequence[Block]]:
+            images = plural(len(tables[0]), "held-out image")
+            about = Text(f"{images} after step {noted['step']:,}. {self.hint}", hint=True)
+            worst = Text(f"{self.worst}{missing(noted.get('problem'))}", hint=True)
             rated = sorted((float(row[self.column]), int(row["index"]), row) for row in tables[0])
             figures = [self._figure(run, *one) for one in rated[:SHOWN]]
             return [about, *build(*tables)], [worst, Gallery(figures, "mistakes wide")]
-        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-            broken = f"The predictions cannot be read ({type(error).__name__}: {error})."
-            return ([Text(broken)],) * 2
+
+        titles = {"confusion": self.titles[0], "mistakes": self.titles[1]}
+        return predicted_sections(run, self.tables, titles, blocks)
 
     def _figure(self, run: Run, value: float, index: int, row: Row) -> Figure:
         rating = ("held-out image", f"{index:,}", f"{self.rating} {value:.2%}")
         image = image_file(run.path / "overlays" / str(index))
         figure = kept_image(image, index, self.shows, [rating, *self.lines(row)])
         return replace(figure, pixelated=True) if self.pixelated else figure
+
+
+def predicted_sections(
+    run: Run,
+    tables: Sequence[str],
+    titles: Mapping[str, str],
+    build: Callable[..., Sequence[Sequence[Block]]],
+) -> list[Section]:
+    """Return the sections of a run's page on predictions, each with a sentence if there are none.
+
+    Args:
+        run: The run.
+        tables: Files in its folder.
+        titles: Titles of the sections by their names.
+        build: Returns the blocks of each section, given the last event of the predictions and the
+            lines of each table.
+    """
+    noted = run.of("predictions")
+    if not (run.path / tables[0]).is_file() or not noted:
+        blocks: Sequence[Sequence[Block]] = [[Text(NONE)]] * len(titles)
+    else:
+        try:
+            blocks = build(noted[-1], *(_rows(run, name) for name in tables))
+        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+            broken = f"The predictions cannot be read ({type(error).__name__}: {error})."
+            blocks = [[Text(broken)]] * len(titles)
+    named = zip(titles.items(), blocks, strict=True)
+    return [Section(name, title, of_section) for (name, title), of_section in named]
 
 
 def _rows(run: Run, name: str) -> list[Row]:

@@ -97,7 +97,7 @@ class Serving:
 
 def make_task(config: TrainConfig, classes: int) -> "Task":
     """Return the task of a configuration, for a data set with a number of classes."""
-    task: Task = load(TASKS[config.task].code).of(config, classes)
+    task: Task = load(TASKS[config.task].code)(classes, config)
     return task
 
 
@@ -120,17 +120,13 @@ class Task(ABC):
     description: ClassVar[TaskDescription]
     """Names of the metrics, and what else is known of it without its code."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, config: TrainConfig | None = None) -> None:
         """Args:
         classes: Number of classes of the data set.
+        config: Configuration, of which a task reads its own options; None is their defaults.
         """
-        self.classes = classes
-
-    @classmethod
-    def of(cls, config: TrainConfig, classes: int) -> Self:
-        """Return the task of a configuration; one with options of its own reads them here."""
         del config
-        return cls(classes)
+        self.classes = classes
 
     @abstractmethod
     def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
-from trainer.multilabel.metrics import BINS, class_metrics, mean_of_known, reliability
+from trainer.classification.trust import BINS
+from trainer.multilabel.metrics import class_metrics, mean_of_known, reliability
 
 
 def defined_ap(scores, there):

@@ -1,4 +1,4 @@
-"""Images of a table, of class folders and of Parquet files become records with their classes."""
+"""Images of a table and of class folders become records with their classes."""
 
 import io
 import shlex
@@ -19,8 +19,6 @@ from trainer.errors import DataError
 from trainer.multilabel.leaf import MULTI_HOT, MULTILABEL
 from trainer.multilabel.options import PrepareMultilabelOptions
 from trainer.multilabel.prepare import prepare_multilabel
-from trainer.parquet.files import UnfitFileError, find_columns, read_layout
-from trainer.parquet.format import parquet_format
 from trainer.presets import parse_train
 from trainer.suggestion import print_suggestion
 
@@ -217,61 +215,3 @@ def _parquet_of_labels(tmp_path):
         rows = pa.table([[_bytes(1), _bytes(2)], [0, 1]], schema=schema)
         write_file(tmp_path / "labels" / f"{split}.parquet", rows)
     return describe(tmp_path / "labels")
-
-
-LISTS = [[0, 2], [1], [], [2, 2]]
-
-
-def put(path, lists=LISTS, column="labels", more=None):
-    """Files with lists of labels in a column, and other columns of integers."""
-    fields = {"image_id": pa.int64(), "image": IMAGE, column: pa.list_(pa.int64())}
-    schema = pa.schema(fields | {name: kind for name, (kind, _) in (more or {}).items()})
-    count = len(lists)
-    columns = [range(count), [*map(_bytes, range(count))], lists,
-               *(values for _, values in (more or {}).values())]  # fmt: skip
-    for split in ("train", "validation"):
-        write_file(path / f"{split}.parquet", pa.table([[*c] for c in columns], schema=schema))
-    return path
-
-
-def test_lists_of_labels_in_parquet_are_read_where_they_are(tmp_path):
-    (tmp_path / "names.txt").write_text("a\nb\nc\n")
-    folder = put(tmp_path / "p")
-    manifest = describe(folder, class_names=str(tmp_path / "names.txt"))
-    files, shard = parquet_format(manifest), manifest.splits["train"].shards[0]
-    rows = files.reader(1).records(str(folder / shard.file), shard, 0, 0, 4)
-    found = [list(files.record(row).more[MULTI_HOT]) for row in rows]
-    assert [np.flatnonzero(row).tolist() for row in found] == [[0, 2], [1], [], [2]]
-    verify(folder, VerifyOptions(deep=True, processes=1))
-    check_trainable(manifest, None, "set", MULTILABEL)
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ([3], "row 1: has the class 3 in its list; classes are 0 to 2"),
-        ([-1], "row 1: has the class -1"),
-        (None, "row 1: has no list of classes; write an empty list"),
-    ],
-)
-def test_a_list_that_cannot_be_used_is_named(tmp_path, row, said):
-    (tmp_path / "names.txt").write_text("a\nb\nc\n")
-    with pytest.raises(DataError, match=said):
-        describe(put(tmp_path / "p", [[0], row]), class_names=str(tmp_path / "names.txt"))
-
-
-def test_a_list_of_integers_is_of_labels_only_if_no_other_column_is(tmp_path):
-    def chosen(label=None, **columns):
-        return find_columns(
-            read_layout(str(put(tmp_path, **columns) / "train.parquet")), None, label
-        )
-
-    label = {"label": (pa.int64(), [0, 1, 0, 1])}
-    assert chosen().target == MULTI_HOT
-    assert chosen(column="corner", more=label).label == "label"
-    assert chosen(more=label).label == "label"
-    assert chosen("labels", more=label).target == MULTI_HOT
-    # As before, the only integers, which nothing calls labels.
-    assert chosen(column="corner").label == "image_id"
-    with pytest.raises(UnfitFileError, match="has no column 'x'"):
-        chosen("x")

@@ -132,7 +132,8 @@ def test_an_exported_model_answers_for_each_class_by_itself_also_as_onnx(tmp_pat
     model = build_model(config, 3, task="multilabel")
     serving = Serving(NAMES, Normalization((127.0,) * 3, (60.0,) * 3), 16, 1.0, 1)
     folder = tmp_path / "saved_model"
-    save_model(Multilabel(3, MultilabelOptions(threshold=0.45)), model, folder, serving)
+    chosen = replace(PRESETS["tiles"], multilabel=MultilabelOptions(threshold=0.45))
+    save_model(make_task(chosen, 3), model, folder, serving)
     pixels = np.random.default_rng(0).integers(0, 256, [2, 16, 16, 3], np.uint8)
     data = [io.BytesIO() for _ in pixels]
     for file, one in zip(data, pixels, strict=True):

@@ -3,6 +3,7 @@
 import tf_keras as keras
 
 from trainer.config import ModelConfig
+from trainer.leaves import TASKS
 
 
 def small_model(
@@ -15,7 +16,7 @@ def small_model(
     trial: bool = True,
 ) -> keras.Model:
     """A convolution with batch norm and a dense layer; arguments as those of `build_model`."""
-    assert task == "classification"
+    assert TASKS[task].per == "image"
     del trial
     policy = keras.mixed_precision.Policy(precision)
     image = keras.Input((config.image_size, config.image_size, 3), name="image")
