@@ -201,6 +201,8 @@ class AdamW:
         corrected = tf.cast(root / _correction(self._config.beta1, step), tf.float32)
         epsilon = self._config.epsilon * tf.cast(root, tf.float32)
         decay = self._config.weight_decay
+        # One operation for all variables, in place of one for each.
+        zero, beta1, beta2 = map(tf.constant, (0.0, self._config.beta1, self._config.beta2))
         slots = zip(self._parameters, self._means, self._squares, gradients, strict=True)
         for parameter, mean, square, gradient in slots:
             variable, rate = parameter.variable, parameter.scaled(learning_rate)
@@ -211,11 +213,11 @@ class AdamW:
                     var=variable.handle,
                     m=mean.handle,
                     v=square.handle,
-                    beta1_power=0.0,
-                    beta2_power=0.0,
+                    beta1_power=zero,
+                    beta2_power=zero,
                     lr=rate * corrected,
-                    beta1=self._config.beta1,
-                    beta2=self._config.beta2,
+                    beta1=beta1,
+                    beta2=beta2,
                     epsilon=epsilon,
                     grad=gradient,
                 )

@@ -10,7 +10,6 @@ ranks; both add the same numbers in the same order.
 
 from collections.abc import Sequence
 
-import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -44,27 +43,32 @@ class VirtualRanks(Division):
         """
         count, weights = self._count, self.model.trainable_variables
         start = [variable.read_value() for variable in self._moving]
+        # Of a known shape, without which gradients take many more operations.
+        split = {
+            key: tf.reshape(value, [-1, count, *value.shape[1:]]) for key, value in batch.items()
+        }
 
-        def body(turn: tf.Tensor, *before: tf.TensorArray) -> tuple[tf.Tensor, ...]:
+        def body(turn: tf.Tensor, before: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             for variable, value in zip(self._moving, start, strict=True):
                 variable.assign(value)
-            images = {key: value[turn::count] for key, value in batch.items()}
+            images = {key: value[:, turn] for key, value in split.items()}
             gradients, sums = compute(images, step, rank + turn * self._world.size)
             moved = [variable.read_value() for variable in self._moving]
-            found = [*gradients, *moved, *sums]
-            written = [array.write(turn, value) for array, value in zip(before, found, strict=True)]
-            return turn + 1, *written
+            return turn + 1, before.write(turn, flat([*gradients, *moved, *sums]))
 
-        shapes = [*(one.shape for one in (*weights, *self._moving)), *[()] * SCALARS]
-        arrays = [tf.TensorArray(tf.float32, count, element_shape=shape) for shape in shapes]
+        shapes = [
+            *(one.shape for one in (*weights, *self._moving)),
+            *[tf.TensorShape([])] * SCALARS,
+        ]
+        size = sum(shape.num_elements() for shape in shapes)
         # A loop also for a single turn, so that each is computed by the same graph.
-        _, *arrays = tf.while_loop(
-            lambda turn, *_: turn < count,
+        _, found = tf.while_loop(
+            lambda turn, _: turn < count,
             body,
-            (tf.constant(0), *arrays),
+            (tf.constant(0), tf.TensorArray(tf.float32, count, element_shape=[size])),
             parallel_iterations=1,
         )
-        totals = [tree_sum(array.stack()) for array in arrays]
+        totals = unflattened(tree_sum(found.stack()), shapes)
         gradients, moved = totals[: len(weights)], totals[len(weights) : -SCALARS]
         for variable, total in zip(self._moving, moved, strict=True):
             variable.assign(total)
@@ -92,13 +96,25 @@ def over_ranks(group: Group, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         group: Ranks, a power of two.
         tensors: What this rank adds, float32 of any shapes.
     """
-    sizes = [int(np.prod(tensor.shape)) for tensor in tensors]
-    padding = tf.zeros([-sum(sizes) % group.size])
-    flat = tf.concat([*(tf.reshape(tensor, [-1]) for tensor in tensors), padding], 0)
-    part = tf.reshape(group.swap(flat, "virtual_parts"), [group.size, -1])
+    whole = flat(tensors)
+    size = int(whole.shape[0])
+    padded = tf.pad(whole, [[0, -size % group.size]])
+    part = tf.reshape(group.swap(padded, "virtual_parts"), [group.size, -1])
     total = group.join(tree_sum(part), "virtual_sums")
-    pieces = tf.split(total[: sum(sizes)], sizes)
-    return [tf.reshape(piece, tensor.shape) for piece, tensor in zip(pieces, tensors, strict=True)]
+    return unflattened(total[:size], [tensor.shape for tensor in tensors])
+
+
+def flat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Join tensors of any shapes in one, of one axis: what follows then takes an operation in place
+    of one for each of them.
+    """
+    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
+
+
+def unflattened(joined: tf.Tensor, shapes: Sequence[tf.TensorShape]) -> list[tf.Tensor]:
+    """Divide what `flat` has joined into tensors of their shapes."""
+    pieces = tf.split(joined, [shape.num_elements() for shape in shapes])
+    return [tf.reshape(piece, shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
 def tree_sum(stacked: tf.Tensor) -> tf.Tensor:

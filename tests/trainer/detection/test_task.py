@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
 import tensorflow as tf
+import tf_keras
 from PIL import Image
 
 from common.errors import ConfigError
@@ -26,7 +27,7 @@ from trainer.detection.drawing import draw_answers
 from trainer.detection.files import rating
 from trainer.detection.found import MOST, find_objects
 from trainer.detection.leaf import DETECTION, locations
-from trainer.detection.network import PRIOR
+from trainer.detection.network import PRIOR, GroupNorm
 from trainer.detection.task import Detection, as_images
 from trainer.errors import CheckpointError
 from trainer.export.saved_model import save_model
@@ -56,6 +57,31 @@ def test_a_network_begins_with_improbable_classes_and_knows_its_locations(networ
     finest = outputs[outputs[:, -1] == strides[0]]
     np.testing.assert_allclose(finest[1, -3:-1] - finest[0, -3:-1], [strides[0], 0], atol=1e-6)
     assert TASK.description.logits(96, 3) == [locations(96), 11]
+
+
+def test_group_norm_is_that_of_keras_in_half_of_the_operations():
+    noise = np.random.default_rng(0)
+    maps = [noise.normal(3, 2, [2, side, side, 8]).astype(np.float32) for side in (6, 3)]
+    weights = [noise.normal(1, 1, [8]).astype(np.float32) for _ in range(2)]
+    found, operations = [], []
+    for layer in (GroupNorm(2, "norm"), tf_keras.layers.GroupNormalization(2)):
+        layer.build([None, None, None, 8])
+        layer.set_weights(weights)
+
+        def differentiated(x, layer=layer):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = layer(x)
+                loss = tf.reduce_sum(tf.sin(y))
+            return y, *tape.gradient(loss, [x, *layer.trainable_weights])
+
+        graph = tf.function(differentiated)
+        found.append([graph(tf.constant(x)) for x in maps])
+        operations.append(len(graph.get_concrete_function(maps[0]).graph.get_operations()))
+    for mine, keras in zip(*found, strict=True):
+        for one, other in zip(mine, keras, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    assert 2 * operations[0] < operations[1], operations
 
 
 def test_in_mixed_precision_outputs_and_weights_are_float32():
