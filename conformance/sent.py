@@ -43,7 +43,10 @@ class Sent:
         """Method, kind of resource, collection or action, names of the parameters, API version, and
         variant of the body.
         """
-        arm = parse(self.path)
+        # The list of all subscriptions is below no subscription.
+        of_all = self.path.rstrip("/") == "/subscriptions"
+        arm = None if of_all else parse(self.path)
+        place = (arm.kind, arm.tail) if arm else ("Microsoft.Resources", "subscriptions")
         properties = self.body.get("properties") if isinstance(self.body, dict) else None
         # Such as jobType, which decides the other properties.
         variant = [
@@ -52,7 +55,7 @@ class Sent:
             if name.endswith("Type") and isinstance(value, str)
         ]
         query = "&".join(sorted(dict(urllib.parse.parse_qsl(self.query))))
-        words = (self.method, arm.kind, arm.tail, query and f"?{query}", self.api_version, *variant)
+        words = (self.method, *place, query and f"?{query}", self.api_version, *variant)
         return " ".join(word for word in words if word)
 
 

@@ -73,7 +73,7 @@ def noted() -> Iterator[None]:
 def _logged(self: RequestLog, request: Request, respond: Respond) -> Response:
     response = _log(self, request, respond)
     named = request.headers.get("user-agent", "").startswith(_OURS)
-    if named and request.path.startswith("/subscriptions/") and 0 < response.status < 400:
+    if named and request.path.startswith("/subscriptions") and 0 < response.status < 400:
         query = dict(urllib.parse.parse_qsl(request.query_string))
         version = query.pop("api-version", "")
         # The simulator has another port each time.
