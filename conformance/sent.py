@@ -48,11 +48,11 @@ class Sent:
         arm = None if of_all else parse(self.path)
         place = (arm.kind, arm.tail) if arm else ("Microsoft.Resources", "subscriptions")
         properties = self.body.get("properties") if isinstance(self.body, dict) else None
-        # Such as jobType, which decides the other properties.
+        # Such as jobType, which decides the other properties; not the size of a machine.
         variant = [
             f"{name}={value}"
             for name, value in sorted((properties or {}).items())
-            if name.endswith("Type") and isinstance(value, str)
+            if name.endswith("Type") and name != "instanceType" and isinstance(value, str)
         ]
         query = "&".join(sorted(dict(urllib.parse.parse_qsl(self.query))))
         words = (self.method, *place, query and f"?{query}", self.api_version, *variant)

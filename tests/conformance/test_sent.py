@@ -18,7 +18,7 @@ def test_a_kind_has_no_names_but_tells_actions_parameters_versions_and_variants_
         Sent("GET", ACCOUNT, "b=1&a=2", "1"),
         Sent("GET", "/subscriptions", "", "1"),
         Sent("PUT", ACCOUNT, "", "1", {"properties": {"jobType": "Command", "type": "a"}}),
-        Sent("PUT", ACCOUNT, "", "1", {"properties": {"jobType": "Sweep"}}),
+        Sent("PUT", ACCOUNT, "", "1", {"properties": {"jobType": "Sweep", "instanceType": "a"}}),
     ]
     kinds = [one.kind for one in sent]
     assert kinds[0] == kinds[1] == "GET Microsoft.Storage/storageAccounts 1"
