@@ -54,8 +54,9 @@ def test_known_kinds_refusals_and_requests_of_others_pass():
 
 
 def test_a_new_kind_of_a_stack_passes(monkeypatch):
-    monkeypatch.setattr(requests_sent, "STACKS", {"one": (), "more": ()})
-    monkeypatch.setattr(requests_sent, "kinds_of_stack", lambda stack: {KIND}.difference(stack))
+    kinds = {"dev": set(), "everything": {KIND}}
+    monkeypatch.setattr(requests_sent, "STACKS", kinds)
+    monkeypatch.setattr(requests_sent, "kinds_of_stack", kinds.get)
     send()
     requests_sent.check()
 
