@@ -70,6 +70,11 @@ def noted() -> Iterator[None]:
         yield
 
 
+def note(one: Sent) -> None:
+    """Note a request, also one to something else in the place of the simulator."""
+    _sent.setdefault(one.kind, one)
+
+
 def _logged(self: RequestLog, request: Request, respond: Respond) -> Response:
     response = _log(self, request, respond)
     named = request.headers.get("user-agent", "").startswith(_OURS)
@@ -80,8 +85,7 @@ def _logged(self: RequestLog, request: Request, respond: Respond) -> Response:
         text = re.sub(rb"(//127\.0\.0\.1):\d+", rb"\1", request.body)
         body = json.loads(text) if text else None
         path = request.target.partition("?")[0]
-        one = Sent(request.method, path, urllib.parse.urlencode(query), version, body)
-        _sent.setdefault(one.kind, one)
+        note(Sent(request.method, path, urllib.parse.urlencode(query), version, body))
     return response
 
 
