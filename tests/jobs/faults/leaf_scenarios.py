@@ -24,7 +24,13 @@ from tests.jobs.support.tiny import begin
 if TYPE_CHECKING:
     from tests.jobs.faults.scenarios import Scenarios
 
-_ASSIGNMENT: Final = "Microsoft.Authorization/roleAssignments"
+_MADE: Final = {
+    "Microsoft.Storage/storageAccounts/blobServices/containers": 1,
+    "Microsoft.KeyVault/vaults/keys": 1,
+    "Microsoft.ManagedIdentity/userAssignedIdentities/federatedIdentityCredentials": 1,
+    "Microsoft.Authorization/roleAssignments": 4,
+}
+"""How many resources `backend` makes for one identity, of the kinds that are made last."""
 _STATE: Final = "00000000-0000-4000-8000-0000000000b0"
 """Subscription of Pulumi's state."""
 _SMOKE: Final = "smoke job"
@@ -72,11 +78,12 @@ def set_up_backend(world: "Scenarios") -> Trial:
 
     def problem() -> str | None:
         resources = world.azure.resources
-        roles = resources.of_kind(_ASSIGNMENT, f"/subscriptions/{_STATE}")
         account = resources.get(names.account_id)
         if account is None or account["properties"]["allowSharedKeyAccess"] is not False:
             return "no account without keys"
-        return None if roles else "no roles"
+        place = f"/subscriptions/{_STATE}"
+        made = {kind: len(resources.of_kind(kind, place)) for kind in _MADE}
+        return None if made == _MADE else f"made {made}"
 
     def command() -> int:
         # The others send the same requests.
