@@ -209,8 +209,10 @@ status: $(INFRA) ## Platform: Show the Azure nodes that cost money now, and the 
 teardown: $(INFRA) ## Platform: Delete the platform and all that is in it, or only CLUSTER=gpu: STACK=dev, YES=1
 	@$(INFRA_PYTHON) -m jobs teardown --stack $(STACK) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(YES),--yes) $(ARGS)
 
+# The project's own checks set REHEARSAL=tests.requests_sent, which fails if a kind of request was never judged as well.
+REHEARSAL ?= rehearsal
 rehearse: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) ## Try without Azure: Deploy, train and tear down on this machine: KEEP=1, UNTIL=up
-	@$(INFRA_PYTHON) -m rehearsal cycle $(if $(IMAGE),--image localhost/trainer-$(IMAGE):latest) $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
+	@$(INFRA_PYTHON) -m $(REHEARSAL) cycle $(if $(IMAGE),--image localhost/trainer-$(IMAGE):latest) $(if $(KEEP),--keep) $(if $(UNTIL),--until $(UNTIL)) $(ARGS)
 
 rehearse-all: $(INFRA) $(TRAINER) $(AZURITE) $(ENGINE) $(SERVING) ## Rehearse failures, from a lost network to an interrupted teardown
 	$(INFRA_PYTHON) -m pytest $(MUST_RUN) -n 2 --dist loadfile -m rehearse_all tests/rehearsal $(ARGS)

@@ -57,6 +57,9 @@ _SPELLED: Final[Mapping[str, str]] = {
     r"/resourceGroups/([^/]+)(?=/providers/Microsoft\.OperationalInsights/workspaces(/[^/]+)?$)": (
         r"/resourcegroups/\1"
     ),
+    r"/resourceGroups/([^/]+)/providers/Microsoft\.Insights/autoscaleSettings(?=/)": (
+        r"/resourcegroups/\1/providers/Microsoft.Insights/autoscalesettings"
+    ),
     r"/Microsoft\.Insights/(?=\w+Scopes(?:/[^/]+)?$)": "/microsoft.insights/",
 }
 """Words in lower case in the specifications of some operations. Resource Manager takes either, and

@@ -5,6 +5,7 @@ themselves with it. What the simulator's provider sends for a stack follows from
 """
 
 import json
+import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -39,16 +40,22 @@ class Sent:
 
     @property
     def kind(self) -> str:
-        """Method, kind of resource, collection or action, API version, and variant of the body."""
-        arm = parse(self.path)
+        """Method, kind of resource, collection or action, names of the parameters, API version, and
+        variant of the body.
+        """
+        # The list of all subscriptions is below no subscription.
+        of_all = self.path.rstrip("/") == "/subscriptions"
+        arm = None if of_all else parse(self.path)
+        place = (arm.kind, arm.tail) if arm else ("Microsoft.Resources", "subscriptions")
         properties = self.body.get("properties") if isinstance(self.body, dict) else None
-        # Such as jobType, which decides the other properties.
+        # Such as jobType, which decides the other properties; not the size of a machine.
         variant = [
             f"{name}={value}"
             for name, value in sorted((properties or {}).items())
-            if name.endswith("Type") and isinstance(value, str)
+            if name.endswith("Type") and name != "instanceType" and isinstance(value, str)
         ]
-        words = (self.method, arm.kind, arm.tail, self.api_version, *variant)
+        query = "&".join(sorted(dict(urllib.parse.parse_qsl(self.query))))
+        words = (self.method, *place, query and f"?{query}", self.api_version, *variant)
         return " ".join(word for word in words if word)
 
 

@@ -8,20 +8,24 @@ GROUP = "/subscriptions/s/resourceGroups/g"
 ACCOUNT = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/a"
 
 
-def test_a_kind_has_no_names_but_tells_collections_actions_versions_and_variants_apart():
+def test_a_kind_has_no_names_but_tells_actions_parameters_versions_and_variants_apart():
     sent = [
         Sent("GET", ACCOUNT, "", "1"),
         Sent("GET", ACCOUNT.replace("/a", "/b"), "", "1"),
         Sent("GET", ACCOUNT, "", "2"),
         Sent("GET", ACCOUNT.rpartition("/")[0], "", "1"),
         Sent("POST", f"{ACCOUNT}/listKeys", "", "1"),
+        Sent("GET", ACCOUNT, "b=1&a=2", "1"),
+        Sent("GET", "/subscriptions", "", "1"),
         Sent("PUT", ACCOUNT, "", "1", {"properties": {"jobType": "Command", "type": "a"}}),
-        Sent("PUT", ACCOUNT, "", "1", {"properties": {"jobType": "Sweep"}}),
+        Sent("PUT", ACCOUNT, "", "1", {"properties": {"jobType": "Sweep", "instanceType": "a"}}),
     ]
     kinds = [one.kind for one in sent]
     assert kinds[0] == kinds[1] == "GET Microsoft.Storage/storageAccounts 1"
+    assert kinds[5] == "GET Microsoft.Storage/storageAccounts ?a&b 1"
+    assert kinds[6] == "GET Microsoft.Resources subscriptions 1"
     assert kinds[-1] == "PUT Microsoft.Storage/storageAccounts 1 jobType=Sweep"
-    assert len(set(kinds)) == 6
+    assert len(set(kinds)) == 8
 
 
 def test_every_kind_is_recorded_once():

@@ -7,8 +7,19 @@ from tests.jobs.support.live import azure, live, outputs, simulated_platform
 from tests.jobs.support.pulumi import pulumi
 from tests.jobs.support.torn_down import stack
 from tests.jobs.support.webhook import receiver
+from tests.requests_sent import judged_requests, noted_requests
 
-__all__ = ["azure", "live", "outputs", "pulumi", "receiver", "simulated_platform", "stack"]
+__all__ = [
+    "azure",
+    "judged_requests",
+    "live",
+    "noted_requests",
+    "outputs",
+    "pulumi",
+    "receiver",
+    "simulated_platform",
+    "stack",
+]
 
 # These tests run on machines of GitHub too, where commands that move data refuse to run.
 os.environ.pop("RUNNER_ENVIRONMENT", None)

@@ -7,6 +7,9 @@ import pytest
 from rehearsal.pulumi.deployment import BUILT
 from rehearsal.simulator import Simulator
 from tests.rehearsal.support.small_platform import CLUSTER, OPTIONS, Client, declare
+from tests.requests_sent import judged_requests, noted_requests
+
+__all__ = ["azure", "client", "judged_requests", "noted_requests", "results"]
 
 
 def pytest_collection_modifyitems(items):

@@ -29,6 +29,8 @@ import (
 	operationalinsights "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/operationalinsights/armoperationalinsights/v2/fake"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/privatedns/armprivatedns"
 	privatedns "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/privatedns/armprivatedns/fake"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armfeatures"
+	features "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armfeatures/fake"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armlocks"
 	locks "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armlocks/fake"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armresources"
@@ -71,5 +73,6 @@ var modules = []module{
 	{"armconsumption", armconsumption.NewClientFactory, fakes(consumption.NewServerFactoryTransport)},
 	{"armresources", armresources.NewClientFactory, fakes(resources.NewServerFactoryTransport)},
 	{"armsubscriptions", armsubscriptions.NewClientFactory, fakes(subscriptions.NewServerFactoryTransport)},
+	{"armfeatures", armfeatures.NewClientFactory, fakes(features.NewServerFactoryTransport)},
 	{"armlocks", armlocks.NewClientFactory, fakes(locks.NewServerFactoryTransport)},
 }

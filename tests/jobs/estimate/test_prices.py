@@ -23,7 +23,7 @@ def retail(tmp_path, monkeypatch):
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self):
             query = parse_qs(urlsplit(self.path).query)
-            asked.append(query)
+            asked.append({**query, "user-agent": [self.headers["User-Agent"]]})
             currency, wanted = query["currencyCode"][0].strip("'"), query["$filter"][0]
             items = [
                 {
@@ -75,6 +75,12 @@ def test_one_command_stores_both_meters_with_region_currency_and_date(retail, ca
         "Dedicated": 25.0, "LowPriority": 3.0,
     }  # fmt: skip
     assert all(price.source.date.startswith("20") for price in stored.prices.values())
+
+
+def test_every_request_names_the_product(retail):
+    address, asked, _ = retail
+    ask_prices(PricesOptions("westeurope", "EUR", address), None, as_json=True)
+    assert {query["user-agent"][0].split()[0] for query in asked} == {"ml-azure-horovod"}
 
 
 def test_a_plan_of_the_region_uses_them_and_another_region_does_not(retail, capsys, tmp_path):

@@ -1,4 +1,4 @@
-"""What the commands of leaves do in the fault matrix: comment, scaling, commission."""
+"""What the commands of leaves do in the fault matrix: pipelines, scaling, commission."""
 
 import json
 import os
@@ -11,9 +11,12 @@ from jobs.commission import command as commissioning
 from jobs.commission import steps
 from jobs.commission.facts import Record
 from jobs.commission.steps import Output
-from jobs.pipelines import comment
+from jobs.pipelines import backend, comment
+from jobs.pipelines.backend import BackendOptions
 from jobs.pipelines.comment import CommentOptions
+from jobs.pipelines.declaration import PURPOSES, StateNames
 from jobs.throughput import FILE, read
+from tests import ROOT
 from tests.jobs.faults.github import VARIABLES
 from tests.jobs.faults.trial import Trial
 from tests.jobs.support.tiny import begin
@@ -21,6 +24,15 @@ from tests.jobs.support.tiny import begin
 if TYPE_CHECKING:
     from tests.jobs.faults.scenarios import Scenarios
 
+_MADE: Final = {
+    "Microsoft.Storage/storageAccounts/blobServices/containers": 1,
+    "Microsoft.KeyVault/vaults/keys": 1,
+    "Microsoft.ManagedIdentity/userAssignedIdentities/federatedIdentityCredentials": 1,
+    "Microsoft.Authorization/roleAssignments": 4,
+}
+"""How many resources `backend` makes for one identity, of the kinds that are made last."""
+_STATE: Final = "00000000-0000-4000-8000-0000000000b0"
+"""Subscription of Pulumi's state."""
 _SMOKE: Final = "smoke job"
 _TINY: Final = ("--model.depth", "18", "--model.width", "4", "--model.image-size", "8")
 _POINT: Final = b"".join(
@@ -45,6 +57,40 @@ def _run(command: Callable[[], int], variables: Mapping[str, str]) -> Callable[[
             return report(error)
 
     return run
+
+
+def set_up_backend(world: "Scenarios") -> Trial:
+    """Set up the place of Pulumi's state, and an identity of the workflows."""
+    names = StateNames("hvd", _STATE)
+    for document in world.azure.resources.below(f"/subscriptions/{_STATE}"):
+        world.azure.resources.discard(document["id"])
+    # The blob server learns of an account by starting again, by the real clock.
+    world.azure.azurite.add_account(names.account)
+    world.azure.azurite.ensure(names.account)
+    settings = world.folder / "Pulumi.backend.yaml"
+    settings.write_text((ROOT / "Pulumi.dev.yaml").read_text())
+    options = BackendOptions(
+        repository="team/platform",
+        subscription=_STATE,
+        tenant=world.azure.options.tenant_id,
+        yes=True,
+    )
+
+    def problem() -> str | None:
+        resources = world.azure.resources
+        account = resources.get(names.account_id)
+        if account is None or account["properties"]["allowSharedKeyAccess"] is not False:
+            return "no account without keys"
+        place = f"/subscriptions/{_STATE}"
+        made = {kind: len(resources.of_kind(kind, place)) for kind in _MADE}
+        return None if made == _MADE else f"made {made}"
+
+    def command() -> int:
+        # The others send the same requests.
+        with patch.object(backend, "PURPOSES", {"jobs": PURPOSES["jobs"]}):
+            return backend.run(options, as_json=False, stack="dev")
+
+    return Trial(_run(command, {"PULUMI_OPTION_CONFIG_FILE": str(settings)}), problem)
 
 
 def write_comment(world: "Scenarios") -> Trial:
@@ -118,6 +164,7 @@ def commission(world: "Scenarios") -> Trial:
 
 
 ALL: Final[Mapping[str, Callable[["Scenarios"], Trial]]] = {
+    "backend": set_up_backend,
     "comment": write_comment,
     "scaling": measure,
     "commission": commission,

@@ -5,12 +5,14 @@ from copy import deepcopy
 import pytest
 
 from common.errors import UserError
+from conformance.sent import Sent
 from infra import prerequisites as contract
 from infra.stack_config import assign
 from infra.validation import load
 from jobs.errors import AccessError, MissingError
 from jobs.pulumi.existing import look_up
 from tests.infra.support.configurations import SUBSCRIPTION, configured
+from tests.requests_sent import note
 
 HUB = f"{SUBSCRIPTION}/resourceGroups/hub"
 VNET = f"{HUB}/providers/Microsoft.Network/virtualNetworks/spoke"
@@ -86,9 +88,10 @@ class Answers:
     def __init__(self, bodies):
         self._bodies = bodies
 
-    def get(self, path, _version):
+    def get(self, path, version):
         if path not in self._bodies:
             raise MissingError("not found")
+        note(Sent("GET", path, "", version))
         if self._bodies[path] == "forbidden":
             raise AccessError("forbidden")
         return self._bodies[path]
