@@ -39,29 +39,32 @@ class Scale(keras.layers.Layer):  # type: ignore[misc] # tf_keras has no types
 
 
 class GroupNorm(keras.layers.Layer):  # type: ignore[misc] # as above
-    """Group normalisation (Wu and He 2018) in float32, whose statistics do not depend on the batch.
+    """Group normalisation (Wu and He 2018), whose statistics do not depend on the batch. It
+    computes in float32, and returns values of its policy, so that maps stay small in mixed
+    precision.
 
     Keras has one, which weighs every value by a mask of ones. With its gradient it takes several
     times the operations of this one, of which a network has up to 40.
     """
 
-    def __init__(self, groups: int, name: str) -> None:
-        super().__init__(name=name, dtype="float32")
+    def __init__(self, groups: int, name: str, policy: Any = "float32") -> None:
+        super().__init__(name=name, dtype=policy)
         self._groups = groups
 
     def build(self, shape: Any) -> None:
         """Make a factor and an offset for each channel."""
-        self.gamma = self.add_weight("gamma", (shape[-1],), initializer="ones")
-        self.beta = self.add_weight("beta", (shape[-1],), initializer="zeros")
+        kept = {"dtype": "float32", "experimental_autocast": False}
+        self.gamma = self.add_weight("gamma", (shape[-1],), initializer="ones", **kept)
+        self.beta = self.add_weight("beta", (shape[-1],), initializer="zeros", **kept)
         super().build(shape)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalise a map, [b, height, width, channels]."""
         height, width, channels = inputs.shape[1:]
         grouped = [self._groups, channels // self._groups]
-        x = tf.reshape(inputs, [-1, height * width, *grouped])
+        x = tf.cast(tf.reshape(inputs, [-1, height * width, *grouped]), tf.float32)
         y = _normalised(x, tf.reshape(self.gamma, grouped), tf.reshape(self.beta, grouped))
-        return tf.reshape(y, [-1, height, width, channels])
+        return tf.cast(tf.reshape(y, [-1, height, width, channels]), self.compute_dtype)
 
 
 @tf.custom_gradient  # type: ignore[untyped-decorator] # TensorFlow has no types
@@ -216,7 +219,8 @@ class _Head:
 
     def norm(self, name: str) -> keras.layers.Layer:
         """Make a group normalisation."""
-        return self.add(GroupNorm(self._channels // gcd(_GROUP, self._channels), name))
+        groups = self._channels // gcd(_GROUP, self._channels)
+        return self.add(GroupNorm(groups, name, self._layers.policy))
 
     def _conv(self, channels: int, size: int, start: Any, **options: Any) -> keras.layers.Layer:
         return self.add(keras.layers.Conv2D(channels, size, kernel_initializer=start, **options))

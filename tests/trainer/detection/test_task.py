@@ -86,6 +86,8 @@ def test_group_norm_is_that_of_keras_in_half_of_the_operations():
 
 def test_in_mixed_precision_outputs_and_weights_are_float32():
     model = build_model(SMALL, 3, "mixed_float16", task="detection")
+    norms = [layer for layer in model.layers if isinstance(layer, GroupNorm)]
+    assert {layer.output.dtype for layer in norms} == {tf.float16}
     assert model(tf.zeros([1, 64, 64, 3])).dtype == tf.float32
     assert {variable.dtype for variable in model.variables} == {tf.float32}
 
