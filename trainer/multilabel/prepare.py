@@ -12,11 +12,11 @@ from common.text import plural
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import Encoded
 from trainer.data.prepare.folder import folder_inputs
-from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder
+from trainer.data.prepare.input_files import ImageFile, Inputs, folder_problems, in_folder
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
-from trainer.data.prepare.splits import split_folders, split_of
+from trainer.data.prepare.splits import split_folders, split_of, used_splits
 from trainer.errors import DataError
 from trainer.multilabel.classes import main_class, pack
 from trainer.multilabel.leaf import MULTI_HOT
@@ -50,12 +50,7 @@ def prepare_multilabel(
         DataError: The table cannot be used; or see `job.prepare`.
     """
     folder, output = Path(options.input), Path(options.output)
-    problems = []
-    if not options.input or not folder.is_dir():
-        found = f"no folder {options.input}" if options.input else "name the folder of the images"
-        problems.append(f"--input: {found}")
-    elif output.resolve().is_relative_to(folder.resolve()):
-        problems.append(f"--output: {output} is inside --input")
+    problems = folder_problems(options.output, input=options.input)
     if options.table is None:
         problems += [
             f"--{name.replace('_', '-')}: is about a table; add --table FILE, or leave it out"
@@ -121,9 +116,8 @@ def _splits(rows: Sequence[Row], path: Path) -> dict[str, str]:
         return dict.fromkeys(words, "")
     if "train" not in found:
         raise DataError(f"{path}: no image is for training; give some rows the split train")
-    held_out = "validation" if "validation" in found else "test"
-    used = {"train": "train", held_out: "validation"}
-    return {file: used[word] for file, word in words.items() if word in used}
+    used = used_splits(found)
+    return {file: used[word] for file, word in words.items() if word and word in used}
 
 
 def of_folders(root: Path) -> Inputs:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
-from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder
+from trainer.data.prepare.input_files import ImageFile, Inputs, folder_problems, in_folder
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
@@ -26,11 +26,7 @@ def prepare_segmentation(
         DataError: See `job.prepare`.
     """
     images, masks, output = (Path(p) for p in (options.images, options.masks, options.output))
-    problems = [
-        f"--{name}: name the folder of the {name}" if not text else f"--{name}: no folder {text}"
-        for name, text in (("images", options.images), ("masks", options.masks))
-        if not text or not Path(text).is_dir()
-    ]
+    problems = folder_problems(options.output, images=options.images, masks=options.masks)
     if not 2 <= len(options.classes) <= IGNORED:
         problems.append(
             f"--classes: {len(options.classes)} names; name 2 to {IGNORED} classes in the order of"
@@ -38,9 +34,6 @@ def prepare_segmentation(
         )
     if len(set(options.classes)) < len(options.classes):
         problems.append("--classes: a name is given twice")
-    for name, folder in (("images", images), ("masks", masks)):
-        if not problems and output.resolve().is_relative_to(folder.resolve()):
-            problems.append(f"--output: {output} is inside --{name}")
     if problems:
         raise ConfigError(problems)
     found = MaskFolder(masks.resolve(), len(options.classes))

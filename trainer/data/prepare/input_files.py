@@ -157,6 +157,22 @@ def on_disk(path: Path) -> StoredFile:
     return StoredFile("", str(path), 0, state.st_size, state.st_mtime_ns)
 
 
+def folder_problems(output: str, **folders: str) -> list[str]:
+    """Return what is wrong with the folders that a command is to read, by the names of their
+    options, and with the one that it is to write.
+    """
+    problems = []
+    for option, folder in folders.items():
+        if not folder:
+            holds = "images" if option == "input" else option
+            problems.append(f"--{option}: name the folder of the {holds}")
+        elif not Path(folder).is_dir():
+            problems.append(f"--{option}: no folder {folder}")
+        elif Path(output).resolve().is_relative_to(Path(folder).resolve()):
+            problems.append(f"--output: {output} is inside --{option}")
+    return problems
+
+
 def in_folder(folder: Path, root: Path) -> Iterator[StoredFile]:
     """Yield all files in a folder and below, by name; links to folders are not followed.
 

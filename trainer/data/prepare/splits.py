@@ -1,7 +1,7 @@
 """The words for splits in names of files and folders."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 _WORDS: Final = {
@@ -21,6 +21,14 @@ def split_of(path: str) -> str:
             if word in _WORDS:
                 return _WORDS[word]
     return ""
+
+
+def used_splits(words: Collection[str]) -> dict[str, str]:
+    """Return what each of the words that `split_of` returns is used as: train, validation, or empty
+    if it is still undecided. A test split is held out only if there is no other, and else missing.
+    """
+    held_out = "validation" if "validation" in words else "test"
+    return {"": "", "train": "train", held_out: "validation"}
 
 
 def split_folders(names: Iterable[str]) -> tuple[str | None, str | None]:

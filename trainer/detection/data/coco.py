@@ -4,6 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,18 +12,18 @@ import numpy as np
 
 from common.text import plural
 from trainer.data.prepare.input_files import StoredFile
+from trainer.data.prepare.splits import used_splits
 from trainer.detection.boxes import Box
 from trainer.detection.data.annotations import Annotations, Sized, named_split
 from trainer.errors import DataError
 
-_USED: Final = {"test": "validation"}
-"""What a split of a folder is used as, where a single file describes all of them."""
-_READ: Final = frozenset(
-    (
-        *("images", "annotations", "categories", "id", "file_name", "width", "height", "name"),
-        *("image_id", "category_id", "bbox", "area", "iscrowd"),
-    )
-)
+_NEEDED: Final = {
+    "images": ("id", "file_name"),
+    "annotations": ("image_id", "category_id", "bbox"),
+    "categories": ("id", "name"),
+}
+"""The lists of a file, and what each entry has at least."""
+_READ: Final = {*_NEEDED, *chain(*_NEEDED.values()), "width", "height", "area", "iscrowd"}
 """Keys that are read; the others, such as the outlines of objects, are most of a file."""
 _ROW: Final = 8
 """Numbers of an annotation: left, top, width, height, class, crowd, area and id."""
@@ -78,58 +79,59 @@ def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> Annotations
         DataError: A file cannot be used, or files have different classes.
     """
     splits = _splits(paths)
-    used = [(path, split) for path, split in zip(paths, splits, strict=True) if split != "unused"]
-    contents = [_load(path) for path, _ in used]
-    categories = _categories(used[0][0], contents[0])
-    for (path, _), content in zip(used, contents, strict=True):
-        if _categories(path, content) != categories:
+    contents = {path: _load(path) for path in paths if path in splits}
+    categories = {path: _categories(path, content) for path, content in contents.items()}
+    first = next(iter(contents))
+    for path, found in categories.items():
+        if found != categories[first]:
             raise DataError(
-                f"{path}: has other categories than {used[0][0]}; all files must be of one data set"
+                f"{path}: has other categories than {first}; all files must be of one data set"
             )
-    names = Counter(categories.values())
+    names = Counter(categories[first].values())
     classes = tuple(
-        f"{name} ({number})" if names[name] > 1 else name for number, name in categories.items()
+        f"{name} ({number})" if names[name] > 1 else name
+        for number, name in categories[first].items()
     )
-    labels = {number: label for label, number in enumerate(categories)}
-    places = _Places(images)
-    listed, found, crowded = list[tuple[str, StoredFile, int]](), {}, 0
+    labels = {number: label for label, number in enumerate(categories[first])}
+    by_name = defaultdict[str, list[StoredFile]](list)
+    for image in images.values():
+        by_name[image.name].append(image)
+    listed, crowded = list[tuple[str, StoredFile, int]](), 0
+    boxes: dict[str, tuple[int, int, bytes]] = {}
     owners: dict[str, Path] = {}
-    for (path, split), content in zip(used, contents, strict=True):
+    for path, content in contents.items():
         state, by_image = path.stat(), _by_image(path, content, labels)
-        changed = state.st_mtime_ns + state.st_size
-        for image in content["images"]:
-            name = str(image["file_name"])
-            rows = np.array(by_image.pop(image["id"], []), float)
-            place = places.find(name, path)
-            if place is None:
+        for entry in content["images"]:
+            name = str(entry["file_name"])
+            rows = np.array(by_image.pop(entry["id"], []), float)
+            file = _image_of(name, path, by_name)
+            if file is None:
                 fault = f"is named in {path.name}, but there is no such image in the folder"
-                listed.append((split, StoredFile(name, "", 0, 0, 0, fault), 0))
+                listed.append((splits[path], StoredFile(name, "", 0, 0, 0, fault), 0))
                 continue
-            if place in owners:
+            if file.path in owners:
                 raise DataError(
-                    f"{place}: has annotations twice, in {owners[place]} and {path}; leave one of"
-                    " them out, or name the right files with --annotations"
+                    f"{file.path}: has annotations twice, in {owners[file.path]} and {path}; leave"
+                    " one of them out, or name the right files with --annotations"
                 )
-            owners[place] = path
+            owners[file.path] = path
             crowded += int(rows.reshape(-1, _ROW)[:, 5].sum())
-            width, height = (int(image.get(side) or 0) for side in ("width", "height"))
-            found[place] = (width, height, rows.tobytes())
-            of_place = split or named_split(place.rpartition("/")[0])
-            listed.append((_USED.get(of_place, of_place), images[place], changed))
+            width, height = (int(entry.get(side) or 0) for side in ("width", "height"))
+            boxes[file.path] = (width, height, rows.tobytes())
+            # Where a single file describes all splits, the folders tell them.
+            split = splits[path] or named_split(file.path.rpartition("/")[0])
+            split = "validation" if split == "test" else split
+            listed.append((split, file, state.st_mtime_ns + state.st_size))
         if by_image:
             raise DataError(
                 f"{path}: {plural(len(by_image), 'image_id')} of annotations, such as"
                 f" {next(iter(by_image))!r}, have no entry in its images"
             )
-    left = [str(path.name) for path, split in zip(paths, splits, strict=True) if split == "unused"]
-    notes = []
-    if left:
-        notes.append(
-            f"not read, because there are held-out images in another file: {', '.join(left)}"
-        )
+    left = ", ".join(path.name for path in paths if path not in splits)
+    notes = [f"not read, because there are held-out images in another file: {left}"] * bool(left)
     if crowded:
         notes.append(f"{plural(crowded, 'crowd region')}, in which predictions do not count")
-    return Annotations(classes, tuple(listed), CocoBoxes(found).boxes, tuple(notes))
+    return Annotations(classes, tuple(listed), CocoBoxes(boxes).boxes, tuple(notes))
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -148,11 +150,7 @@ def _load(path: Path) -> dict[str, Any]:
         raise DataError(f"{path}: cannot be read as JSON ({error})") from error
     if not isinstance(content, dict):
         raise DataError(f"{path}: is not COCO's JSON, which has images, annotations and categories")
-    for key, fields in (
-        ("images", ("id", "file_name")),
-        ("annotations", ("image_id", "category_id", "bbox")),
-        ("categories", ("id", "name")),
-    ):
+    for key, fields in _NEEDED.items():
         entries = content.get(key)
         if not isinstance(entries, list):
             raise DataError(f"{path}: has no list of {key}, as COCO's JSON of instances has")
@@ -200,39 +198,37 @@ def _by_image(
     return dict(rows)
 
 
-def _splits(paths: Sequence[Path]) -> tuple[str, ...]:
-    """Return the split of each file by the word in its name or in its folder's; of held-out ones,
-    test is used only if there is no other.
+def _splits(paths: Sequence[Path]) -> dict[Path, str]:
+    """Return the split of each file by the word in its name or in its folder's, empty for a single
+    file. Of held-out files, those for tests are used only if there are no others.
     """
     if len(paths) == 1:
-        return ("",)
-    words = [named_split("/".join(path.parts[-2:])) for path in paths]
-    held_out = "validation" if "validation" in words else "test"
-    used = {"train": "train", "": "train", held_out: "validation"}
-    return tuple(used.get(word, "unused") for word in words)
+        return {paths[0]: ""}
+    words = {path: named_split("/".join(path.parts[-2:])) for path in paths}
+    used = used_splits(words.values()) | {"": "train"}
+    return {path: used[word] for path, word in words.items() if word in used}
 
 
-class _Places:
-    """Finds the image that a file of annotations names."""
+def _image_of(
+    name: str, annotations: Path, by_name: Mapping[str, Sequence[StoredFile]]
+) -> StoredFile | None:
+    """Return the image that a file of annotations names; None if there is none, or not only one.
 
-    def __init__(self, images: Mapping[str, StoredFile]) -> None:
-        self._images, self._by_name = images, defaultdict[str, list[str]](list)
-        for path in images:
-            self._by_name[path.rpartition("/")[2]].append(path)
+    Of several of the same name, the one is meant whose path ends with all that is named, that lies
+    beside the annotations, or below a folder of their split, in this order.
+    """
+    name = name.replace("\\", "/").removeprefix("./")
+    split = named_split("/".join(annotations.parts[-2:]))
 
-    def find(self, name: str, annotations: Path) -> str | None:
-        """Return the path of an image in the folder; None if there is none, or not only one.
+    def fit(file: StoredFile) -> tuple[bool, bool, bool]:
+        folder = file.path.rpartition("/")[0]
+        return (
+            f"/{file.path}".endswith(f"/{name}"),
+            Path(file.container).parent == annotations.parent,
+            bool(split) and named_split(folder) == split,
+        )
 
-        Of several of the same name, the one is meant whose path ends with the whole name, that
-        lies beside the annotations, or below a folder of their split.
-        """
-        name = name.replace("\\", "/").removeprefix("./")
-        ends = self._by_name.get(name.rpartition("/")[2], [])
-        beside, split = str(annotations.parent), named_split("/".join(annotations.parts[-2:]))
-        for narrower in (
-            [end for end in ends if end == name or end.endswith(f"/{name}")],
-            [end for end in ends if str(Path(self._images[end].container).parent) == beside],
-            [end for end in ends if split and named_split(end.rpartition("/")[0]) == split],
-        ):
-            ends = [end for end in ends if end in narrower] or ends
-        return ends[0] if len(ends) == 1 else None
+    files = by_name.get(name.rpartition("/")[2], ())
+    most = max(map(fit, files), default=None)
+    best = [file for file in files if fit(file) == most]
+    return best[0] if len(best) == 1 else None

@@ -9,7 +9,7 @@ from common.image_files import SUFFIXES
 from common.text import plural
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import Encoded, RejectedError
-from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder
+from trainer.data.prepare.input_files import ImageFile, Inputs, folder_problems, in_folder
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
@@ -72,11 +72,7 @@ def prepare_detection(
     problems = [
         f"--annotations: no file {file}" for file in options.annotations if not Path(file).is_file()
     ]
-    if not options.input or not folder.is_dir():
-        found = f"no folder {options.input}" if options.input else "name the folder of the images"
-        problems.append(f"--input: {found}")
-    elif output.resolve().is_relative_to(folder.resolve()):
-        problems.append(f"--output: {output} is inside --input")
+    problems += folder_problems(options.output, input=options.input)
     if problems:
         raise ConfigError(problems)
     files = tuple(file for file in in_folder(folder, folder) if not file.fault)

@@ -16,6 +16,7 @@ import yaml
 from common.text import plural
 from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.input_files import StoredFile
+from trainer.data.prepare.splits import used_splits
 from trainer.detection.boxes import Box
 from trainer.detection.data.annotations import Annotations, Sized, named_split
 from trainer.errors import DataError
@@ -112,19 +113,24 @@ def read(
             f" name it with --annotations; for YOLO, {example} would have its labels in"
             f" {_labels_of(example)}"
         )
-    names, described = _names(folder, files, classes)
+    names, described = _described(folder, files)
+    names = classes or names or _listed_names(folder, files)
+    if not names:
+        raise DataError(
+            f"{folder}: no file has the names of the classes; write data.yaml with names, or name"
+            " the classes in their order with --classes"
+        )
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{folder}: two classes are called {twice[0]!r}; give them other names")
     words = {path: _split(path, described) for path in images}
-    # A test split is held out only if there is no other.
-    unused = "test" if "validation" in words.values() else ""
+    used = used_splits(words.values())
     listed = []
     for path, file in images.items():
-        split = words[path]
-        if split and split == unused:
-            continue
-        found = by_path.get(labels.get(path, ""))
-        changed = found.changed + found.size if found else 0
-        listed.append(("train" if split == "train" else "validation" if split else "", file,
-                       changed))  # fmt: skip
+        if words[path] in used:
+            found = by_path.get(labels.get(path, ""))
+            changed = found.changed + found.size if found else 0
+            listed.append((used[words[path]], file, changed))
     bare = len(images) - len(labels)
     notes = [f"{plural(bare, 'image')} without a file of labels: taken as without objects"]
     boxes = YoloBoxes(folder, labels).boxes
@@ -148,26 +154,11 @@ def _split(path: str, described: Mapping[str, str]) -> str:
     return named_split(path.rpartition("/")[0])
 
 
-def _names(
-    folder: Path, files: Sequence[StoredFile], given: tuple[str, ...]
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the names of the classes, and the splits of folders that data.yaml names."""
-    found, splits = _described(folder, files)
-    lists = (folder / file.path for file in files if file.path.rpartition("/")[2] in NAMES)
-    if not (given or found):
-        first = next(lists, None)
-        lines = first.read_text(encoding="utf-8-sig").splitlines() if first else []
-        found = tuple(line.strip() for line in lines if line.strip())
-    names = given or found
-    if not names:
-        raise DataError(
-            f"{folder}: no file has the names of the classes; write data.yaml with names, or name"
-            " the classes in their order with --classes"
-        )
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"{folder}: two classes are called {twice[0]!r}; give them other names")
-    return names, splits
+def _listed_names(folder: Path, files: Sequence[StoredFile]) -> tuple[str, ...]:
+    """Return the names of the classes in a file with one in each line; none without one."""
+    file = next((folder / file.path for file in files if file.name in NAMES), None)
+    lines = file.read_text(encoding="utf-8-sig").splitlines() if file else []
+    return tuple(line.strip() for line in lines if line.strip())
 
 
 def _described(folder: Path, files: Sequence[StoredFile]) -> tuple[tuple[str, ...], dict[str, str]]:
