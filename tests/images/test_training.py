@@ -54,7 +54,8 @@ def test_two_ranks_train_as_one_world_and_leave_what_a_run_leaves(whole):
     assert result["top1"] > 0.7
     report = (run / "report.html").read_text()
     assert all(f'id="{part}"' in report for part in ("curves", "confusion", "mistakes"))
-    assert "<svg" in report and "data:image/" in report
+    assert "<svg" in report
+    assert "data:image/" in report
     assert (run / "export" / "saved_model" / "saved_model.pb").is_file()
     steps = [line["step"] for line in metrics(run, "train")]
     assert steps == [*range(5, 271, 5)]

@@ -184,8 +184,8 @@ def file_labels(path: str, columns: Columns) -> tuple[list[list[int]], int]:
 
 
 def listed_texts(path: str, columns: Columns) -> Iterator[str]:
-    """Yield the texts in the lists of all rows, without the blanks around them; empty ones and nulls
-    are left out.
+    """Yield the texts in the lists of all rows, without the blanks around them; empty ones and
+    nulls are left out.
 
     Raises:
         BrokenBlockError: A row group cannot be decoded.
