@@ -1,8 +1,13 @@
 """The loss and its gradients on one rank."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.eager import backprop
 
 from trainer.config import TrainConfig
 from trainer.data.images import flip_and_normalize
@@ -95,5 +100,29 @@ class LocalGradients:
             loss = tf.reduce_sum(losses * weight) / self._global_batch
             scaled = loss * scale
         # Whole tensors, because that of an embedding has rows only, which Horovod would not add.
-        gradients = [tf.convert_to_tensor(one) for one in tape.gradient(scaled, self._weights)]
+        with adding_in_order():
+            gradients = [tf.convert_to_tensor(one) for one in tape.gradient(scaled, self._weights)]
         return gradients, [loss, tf.reduce_sum(scores * weight), tf.reduce_sum(weight)]
+
+
+@contextmanager
+def adding_in_order() -> Iterator[None]:
+    """Let a tape add up the gradients of what a network uses three times or more in one order.
+
+    TensorFlow adds them up with AddN, which begins with the first input whose memory it may reuse.
+    Which one that is depends on what else has still to read them, so the last bits would depend on
+    when other operations run. A sum along an axis has one order, and a sum of two needs none.
+    """
+    # There is no public way to tell a tape how to add.
+    usual = backprop._default_vspace  # noqa: SLF001
+
+    def added(gradients: Sequence[Any]) -> Any:
+        if len(gradients) < 3 or not all(isinstance(one, tf.Tensor) for one in gradients):
+            return usual.aggregate_fn(gradients)
+        return tf.reduce_sum(tf.stack(gradients), 0)
+
+    pywrap_tfe.TFE_Py_RegisterVSpace(usual._replace(aggregate_fn=added))
+    try:
+        yield
+    finally:
+        pywrap_tfe.TFE_Py_RegisterVSpace(usual)
