@@ -43,8 +43,8 @@ class GroupNorm(keras.layers.Layer):  # type: ignore[misc] # as above
     computes in float32, and returns values of its policy, so that maps stay small in mixed
     precision.
 
-    Keras has one, which weighs every value by a mask of ones. With its gradient it takes several
-    times the operations of this one, of which a network has up to 40.
+    Keras has one, which weighs every value by one. With its gradient it takes several times the
+    operations of this one, of which a network has up to 40.
     """
 
     def __init__(self, groups: int, name: str, policy: Any = "float32") -> None:
