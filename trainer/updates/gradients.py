@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import backprop
+from tensorflow.python.framework import ops
 
 from trainer.config import TrainConfig
 from trainer.data.images import flip_and_normalize
@@ -100,7 +101,7 @@ class LocalGradients:
             loss = tf.reduce_sum(losses * weight) / self._global_batch
             scaled = loss * scale
         # Whole tensors, because that of an embedding has rows only, which Horovod would not add.
-        with adding_in_order():
+        with adding_in_order(), pooling_in_order():
             gradients = [tf.convert_to_tensor(one) for one in tape.gradient(scaled, self._weights)]
         return gradients, [loss, tf.reduce_sum(scores * weight), tf.reduce_sum(weight)]
 
@@ -126,3 +127,33 @@ def adding_in_order() -> Iterator[None]:
         yield
     finally:
         pywrap_tfe.TFE_Py_RegisterVSpace(usual)
+
+
+@contextmanager
+def pooling_in_order() -> Iterator[None]:
+    """Let a tape add up the gradients of the windows of max pooling, which overlap, in one order on
+    a CPU.
+
+    TensorFlow has two kernels for it, which add in different orders. When it prepares a graph for
+    oneDNN, it replaces a `MaxPoolGrad` only if it has visited the `MaxPool` before, which a graph
+    with loops does not ensure. So of two processes with the same graph one could end with other
+    last bits. It does not replace `MaxPoolGradV2`.
+    """
+    # There is no public way to replace the gradient of an operation for a tape.
+    registered = ops._gradient_registry._registry  # noqa: SLF001
+    usual = registered["MaxPool"]
+
+    def pooled(op: Any, upstream: tf.Tensor) -> Any:
+        explicit = op.get_attr("padding") in ("EXPLICIT", b"EXPLICIT")
+        if explicit or tf.config.get_visible_devices("GPU"):
+            return usual["type"](op, upstream)
+        same = {key: op.get_attr(key) for key in ("ksize", "strides", "padding", "data_format")}
+        return tf.raw_ops.MaxPoolGradV2(
+            orig_input=op.inputs[0], orig_output=op.outputs[0], grad=upstream, **same
+        )
+
+    registered["MaxPool"] = {**usual, "type": pooled}
+    try:
+        yield
+    finally:
+        registered["MaxPool"] = usual

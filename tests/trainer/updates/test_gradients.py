@@ -1,13 +1,18 @@
-"""Gradients of what a network uses several times are added up in one order, whatever else runs."""
+"""Gradients are added up in one order, whatever else runs."""
 
+import os
+import subprocess
+import sys
 from contextlib import nullcontext
 from itertools import combinations
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from tensorflow.python.eager import backprop
 
-from trainer.updates.gradients import adding_in_order
+from tests import ROOT
+from trainer.updates.gradients import adding_in_order, pooling_in_order
 
 NUMBERS = [np.random.default_rng(seed).normal(size=1000).astype(np.float32) for seed in range(3)]
 
@@ -57,3 +62,50 @@ def test_other_tapes_and_sums_of_two_are_as_before():
         found = tape.gradient(rows, x)
     np.testing.assert_array_equal(tf.convert_to_tensor(found), [1.0, 2.0])
     assert backprop._default_vspace.aggregate_fn is backprop._aggregate_grads
+
+
+def pooled(context, padding="VALID"):
+    """The gradient of a max pooling whose windows overlap."""
+    draws = np.random.default_rng(1)
+    images = tf.constant(draws.normal(size=(2, 33, 33, 8)), tf.float32)
+
+    @tf.function
+    def differentiated(images):
+        with tf.GradientTape() as tape:
+            tape.watch(images)
+            largest = tf.nn.max_pool2d(images, 3, 2, padding)
+            loss = tf.reduce_sum(largest * draws.normal(size=largest.shape))
+        with context():
+            return tape.gradient(loss, images)
+
+    return differentiated(images).numpy()
+
+
+def digests(one_dnn):
+    """Of the gradient as usual and in one order, in a process with or without oneDNN."""
+    code = (
+        "from hashlib import sha256; from contextlib import nullcontext;"
+        "from tests.trainer.updates.test_gradients import pooled, pooling_in_order;"
+        "print(*(sha256(pooled(one).tobytes()).hexdigest() for one in"
+        " (nullcontext, pooling_in_order)))"
+    )
+    env = os.environ | {"TF_ENABLE_ONEDNN_OPTS": one_dnn}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=env, cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return ran.stdout.split()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="has one kernel")
+def test_a_gradient_of_max_pooling_does_not_depend_on_the_kernel_that_tensorflow_chooses():
+    usual, ordered = zip(*map(digests, "01"), strict=True)
+    assert len(set(usual)) == 2, "it is no longer needed"
+    assert len(set(ordered)) == 1
+
+
+@pytest.mark.parametrize("padding", ["VALID", "SAME", [[0, 0], [1, 1], [1, 1], [0, 0]]])
+def test_a_gradient_of_max_pooling_in_one_order_is_that_of_tensorflow(padding):
+    expected = pooled(nullcontext, padding)
+    np.testing.assert_allclose(pooled(pooling_in_order, padding), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(pooled(nullcontext, padding), expected)
