@@ -6,6 +6,11 @@ diagnostic setting's target. The pack therefore records the inputs that it saw, 
 stack read both. In a preview of new resources some values are not known yet; the SDK then reports
 that a policy could not run, and the following update runs it.
 
+With `--refresh` the whole stack includes what only the state has and the deployment deletes: the
+engine keeps everything that it has refreshed, until the end. Nothing marks such a resource, but the
+engine has not passed its inputs. So the rules on a stack read the resources whose inputs it passed,
+which are those that the program declares.
+
 `pulumi policy analyze` presents a state in the same way: inputs, and Azure's answers.
 """
 
@@ -93,10 +98,10 @@ class Inputs:
         self._of[args.urn] = args.props
 
     def resources(self, args: StackValidationArgs) -> tuple[list[Resource], dict[str, str]]:
-        """Return the stack's resources, and their URNs by key."""
+        """Return the resources that the program declares, and their URNs by key."""
+        declared = [one for one in args.resources if one.urn in self._of]
         resources = []
-        for registered in args.resources:
-            inputs = self._of.get(registered.urn, {})
+        for registered in declared:
             options = {
                 "protect": registered.opts.protect,
                 "dependsOn": [
@@ -107,14 +112,14 @@ class Inputs:
                 Resource(
                     registered.resource_type,
                     registered.name,
-                    _Merged(inputs, registered.props),
+                    _Merged(self._of[registered.urn], registered.props),
                     options,
                     "",
                 )
             )
         return resources, {
             _key(registered.resource_type, registered.name): registered.urn
-            for registered in args.resources
+            for registered in declared
         }
 
 

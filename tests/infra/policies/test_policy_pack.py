@@ -31,6 +31,7 @@ PACK = ROOT / "infra" / "policies"
 PROJECT = "pack-test"
 CONFIG = {key: encode(value) for key, value in configured().items()}
 READS = "training-prepared-storage-blob-data-reader"
+WRITER = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
 OUTPUT_NAMES = {"name", "tags", "sku", "kind", "properties", "principalId"}
 """Inputs that Azure's answers repeat; parts of an identifier, such as `vaultName`, are not."""
 
@@ -186,13 +187,34 @@ def test_rules_on_the_stack_see_inputs_that_are_no_outputs(engine):
 
 
 def test_who_is_given_a_role_is_told_by_what_the_assignment_depends_on(engine):
-    writer = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
-    stack = changed(READS, "roleDefinitionId", f"/roleDefinitions/{writer}")
+    stack = changed(READS, "roleDefinitionId", f"/roleDefinitions/{WRITER}")
     analyze(engine, stack)
     [one] = analyze_stack(engine, stack)
     assert one.policyName == "least-privilege"
     assert "gives training Storage Blob Data Contributor on" in one.message
     assert one.urn.endswith(f"::{READS}")
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "path", "setting"),
+    [
+        ("least-privilege", READS, "roleDefinitionId", f"/roleDefinitions/{WRITER}"),
+        ("identity-of-duty", "cluster-gpu", "computeName", "gpu-of-nobody"),
+        ("complete", "vault", "vaultName", "kv-of-nobody"),
+    ],
+)
+def test_what_only_the_state_has_breaks_no_rule_until_the_program_declares_it(
+    engine, rule, name, path, setting
+):
+    """A refresh shows the pack what the deployment then deletes, and has no mark for it."""
+    [one] = [one for one in changed(name, path, setting) if one.name == name and one not in STACK]
+    left = dataclasses.replace(one, name=f"left-{name}")
+    analyze(engine, STACK)
+    assert shown(analyze_stack(engine, [*STACK, left])) == []
+    analyze(engine, [left])
+    found = analyze_stack(engine, [*STACK, left])
+    assert rule in {one.policyName for one in found}
+    assert {one.urn for one in found} <= {urn(left), ""}
 
 
 def test_a_missing_budget_is_the_stacks_own_fault(engine):

@@ -17,15 +17,21 @@ pytestmark = pytest.mark.rehearse_all
 PACK = "infra/policies"
 """From the repository's folder, as a person gives it."""
 OPENED = """
-def opened(args):
+def mistaken(args):
     if args.type_ == "azure-native:storage:StorageAccount" and args.name == "storage-data":
         args.props["public_network_access"] = "Enabled"
     return pulumi.ResourceTransformationResult(args.props, args.opts)
-
-
-pulumi.runtime.register_stack_transformation(opened)
 """
 """A mistake in the program: one account that answers the internet."""
+READS = "training-prepared-storage-blob-data-reader"
+WRITES = f"""
+def mistaken(args):
+    if args.name == "{READS}":
+        role = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
+        args.props["role_definition_id"] = f"/providers/x/roleDefinitions/{{role}}"
+    return pulumi.ResourceTransformationResult(args.props, args.opts)
+"""
+"""Another one: training could write training data."""
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +40,8 @@ def update(deployment):
     return ran(deployment, "up", "--yes", "--policy-pack", PACK)
 
 
-@pytest.fixture(scope="module")
-def mistaken(tmp_path_factory):
-    """The folder of a program that opens an account."""
-    folder = tmp_path_factory.mktemp("mistaken")
+def mistaken(folder, mistake):
+    """The folder of a program with a mistake."""
     for name in ("Pulumi.yaml", ".venv"):
         (folder / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "infra", folder / "infra")
@@ -45,7 +49,8 @@ def mistaken(tmp_path_factory):
     text = main.read_text(encoding="utf-8")
     declared = "for name, value in platform.declare("
     assert declared in text
-    main.write_text(text.replace(declared, f"{OPENED}\n{declared}"), encoding="utf-8")
+    made = f"{mistake}\n\npulumi.runtime.register_stack_transformation(mistaken)\n"
+    main.write_text(text.replace(declared, f"{made}{declared}"), encoding="utf-8")
     return folder
 
 
@@ -83,9 +88,10 @@ def test_an_update_leaves_no_rule_unchecked(update):
     assert "can't run policy" not in after_preview
 
 
-def test_a_resource_that_breaks_a_rule_is_not_changed(empty_azure, deployment, update, mistaken):
+def test_a_resource_that_breaks_a_rule_is_not_changed(empty_azure, deployment, update, tmp_path):
+    folder = str(mistaken(tmp_path, OPENED))
     for command in (("preview",), ("up", "--yes", "--skip-preview")):
-        ended = deployment.run(*command, "--cwd", str(mistaken), "--policy-pack", str(ROOT / PACK))
+        ended = deployment.run(*command, "--cwd", folder, "--policy-pack", str(ROOT / PACK))
         assert ended.returncode != 0
         assert (
             "[mandatory]  no-public-endpoint  (azure-native:storage:StorageAccount: storage-data)"
@@ -93,6 +99,24 @@ def test_a_resource_that_breaks_a_rule_is_not_changed(empty_azure, deployment, u
         )
         assert "publicNetworkAccess is 'Enabled' and must be 'Disabled'" in ended.stdout
         assert access(empty_azure) == "Disabled"
+
+
+def test_a_refresh_holds_to_the_rules_what_is_declared_and_not_what_is_to_be_deleted(
+    deployment, update, tmp_path
+):
+    deployment.configure("clusters.preparation", "null")
+    try:
+        refreshed = ("preview", "--refresh", "--policy-pack", str(ROOT / PACK))
+        kept = ran(deployment, *refreshed)
+        ended = deployment.run(*refreshed, "--cwd", str(mistaken(tmp_path, WRITES)))
+    finally:
+        deployment.reset()
+    assert "identity-preparation" in kept
+    assert "[mandatory]" not in kept
+    assert ended.returncode != 0
+    said = [line for line in ended.stdout.splitlines() if "[mandatory]" in line]
+    assert len(said) == 1, ended.stdout
+    assert f"least-privilege  (azure-native:authorization:RoleAssignment: {READS})" in said[0]
 
 
 def test_the_state_of_the_stack_keeps_every_rule(deployment, update):

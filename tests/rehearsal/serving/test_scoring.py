@@ -25,6 +25,7 @@ from tests.jobs.support.live import declare
 from tests.jobs.support.platform import platform
 from tests.jobs.support.runs import answer, blobs, container, put
 from tests.jobs.support.torn_down import Stack, put_pulumi
+from tests.rehearsal.support.waiting import SECONDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.rehearse_all, pytest.mark.without_engine]
 
@@ -91,7 +92,7 @@ def score_in_batch(live, digits):
         def begun():
             return [name for name in blobs(live, "prepared/scores/digits") if name[:3] == "_pa"]
 
-        finished.append(len(wait_until(begun, 120, 0.05)))
+        finished.append(len(wait_until(begun, SECONDS, 0.05)))
         live.azure.admin.preempt(job=f"{live.workspace}/jobs/batch-r1")
 
     taker = threading.Thread(target=take_a_node)
