@@ -14,7 +14,7 @@ from typing import Final
 from PIL import Image
 
 from trainer.data.builtin.digits import CLASSES, VALIDATION_PER_CLASS, load_records, split
-from trainer.data.builtin.writer import normalization_of, write_data_set
+from trainer.data.builtin.writer import normalization_of, png_record, write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest
 from trainer.multilabel.classes import main_class, pack
@@ -51,14 +51,8 @@ def _tiled(digits: Sequence[Record], name: str) -> Record:
         with Image.open(io.BytesIO(digit.encoded)) as tile:
             image.paste(tile, (SIZE // 2 * right, SIZE // 2 * down))
         labels.add(digit.label)
-    data = io.BytesIO()
-    image.save(data, format="PNG")
     stored = pack(labels, len(CLASSES))
-    label = main_class(stored)
-    return Record(
-        data.getvalue(), "PNG", SIZE, SIZE, label, CLASSES[label], f"{name}.png",
-        more={MULTI_HOT: stored},
-    )  # fmt: skip
+    return png_record(image, main_class(stored), CLASSES, f"{name}.png", {MULTI_HOT: stored})
 
 
 def run(options: PrepareTilesOptions, *_: object) -> None:

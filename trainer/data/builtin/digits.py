@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from trainer.data.builtin.options import PrepareDigitsOptions
-from trainer.data.builtin.writer import write_data_set
+from trainer.data.builtin.writer import png_record, write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest, Normalization
 
@@ -28,12 +28,7 @@ def load_records() -> list[Record]:
     records = []
     for number, (pixels, label) in enumerate(zip(data.images, data.target, strict=True)):
         image = Image.fromarray(np.round(pixels * (255 / 16)).astype(np.uint8))
-        buffer = io.BytesIO()
-        image.save(buffer, format="PNG")
-        encoded = buffer.getvalue()
-        height, width = pixels.shape
-        name = f"digit-{number:04d}.png"
-        records.append(Record(encoded, "PNG", height, width, int(label), str(label), name))
+        records.append(png_record(image, int(label), CLASSES, f"digit-{number:04d}.png"))
     return records
 
 

@@ -3,7 +3,7 @@
 import io
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,22 @@ from trainer.data.manifest import FILE_NAME, Manifest, Normalization, Origin, lo
 from trainer.errors import DataError
 
 TRAIN_SHARDS, VALIDATION_SHARDS = 8, 2
+
+
+def png_record(
+    image: Image.Image,
+    label: int,
+    classes: Sequence[str],
+    name: str,
+    more: Mapping[str, bytes] | None = None,
+) -> Record:
+    """Return an image, stored as PNG, as a record."""
+    data = io.BytesIO()
+    image.save(data, "PNG")
+    return Record(
+        data.getvalue(), "PNG", image.height, image.width, label, classes[label], name,
+        more=more or {},
+    )  # fmt: skip
 
 
 def normalization_of(records: Sequence[Record]) -> Normalization:

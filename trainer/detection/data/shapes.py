@@ -3,7 +3,6 @@
 Everything follows from the number of an image; see `trainer.data.builtin.photographs`.
 """
 
-import io
 import random
 from collections.abc import Callable, Sequence
 from math import cos, pi, sin
@@ -15,7 +14,7 @@ from PIL import Image, ImageDraw
 from sklearn.datasets import load_sample_image
 
 from trainer.data.builtin.photographs import TRAINING, VALIDATION, contrasting, window
-from trainer.data.builtin.writer import normalization_of, write_data_set
+from trainer.data.builtin.writer import normalization_of, png_record, write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest
 from trainer.detection.boxes import Box, main_class, pack
@@ -90,13 +89,8 @@ def _shapes(photograph: Array, name: str) -> Record:
             continue
         image = _drawn(image, points, chance)
         boxes.append(box)
-    data = io.BytesIO()
-    image.save(data, format="PNG")
-    label = main_class(boxes)
-    return Record(
-        data.getvalue(), "PNG", SIZE, SIZE, label, CLASSES[label], f"{name}.png",
-        more={BOXES: pack(boxes, SIZE, SIZE)},
-    )  # fmt: skip
+    stored = {BOXES: pack(boxes, SIZE, SIZE)}
+    return png_record(image, main_class(boxes), CLASSES, f"{name}.png", stored)
 
 
 def _touch(one: Box, other: Box) -> bool:
