@@ -8,7 +8,7 @@ from trainer.data.prepare.splits import split_of
 from trainer.detection.boxes import Box
 
 Sized = tuple[list[Box], int, int]
-"""Boxes, and the width and height of the image for which they were made."""
+"""Boxes, and the width and height of the image for which they were made, 0 if they are unknown."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Annotations:
     annotations do. The fault of a file says why it cannot be used."""
     boxes: Callable[[str, int, int], Sized]
     """Returns the boxes of an image, given its path in the folder, and its width and height in
-    pixels; raises RejectedError if they cannot be read. It is sent to each process."""
+    pixels; raises RejectedError if they cannot be used, and DataError if they cannot be read now.
+    It is sent to each process."""
     notes: tuple[str, ...] = ()
     """Notes for the user."""
 

@@ -1,7 +1,7 @@
 """`python -m trainer prepare detection`: images and their boxes, as COCO or YOLO describes them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import ConfigError
@@ -37,6 +37,12 @@ class BoxFiles:
     def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[dict[str, bytes], int]:
         """See `TargetFiles.read`: the boxes, and the class of the largest object."""
         found, width, height = self.boxes(name, image.width, image.height)
+        if found and resize and not (width and height):
+            raise RejectedError(
+                "has boxes without the width and height of their image, so they cannot be shrunk"
+                " with it (--reencode); add both to its annotations"
+            )
+        width, height = width or image.width, height or image.height
         same_shape = abs(width * image.height - height * image.width) <= max(
             width, height, image.width, image.height
         )
@@ -93,7 +99,7 @@ def prepare_detection(
 
 def listed(annotations: Annotations, options: PrepareDetectionOptions, images: int) -> Inputs:
     """Return the images of which annotations tell. If only some of them have a split, the others
-    are rejected.
+    are for training.
 
     Raises:
         DataError: There are none, or there are held-out images but none for training.
@@ -111,8 +117,7 @@ def listed(annotations: Annotations, options: PrepareDetectionOptions, images: i
             f"all {plural(len(everything), 'image')} are held out, by the word in the name of their"
             " folder or file; training images are in a folder or file called train"
         )
-    # Of unnamed images beside those of a split, the unnamed ones are for training, as in COCO
-    # files called instances.json and instances_val.json.
+    # As in COCO files called instances.json and instances_val.json.
     rest = "train" if "validation" in splits else ""
 
     def files() -> Iterator[ImageFile | RejectedFile]:
@@ -131,4 +136,4 @@ def listed(annotations: Annotations, options: PrepareDetectionOptions, images: i
         notes.append(
             f"left out, because no annotations name them: {plural(images - used, 'image')}"
         )
-    return replace(Inputs(annotations.classes, files, notes=tuple(notes)), targets=targets)
+    return Inputs(annotations.classes, files, notes=tuple(notes), targets=targets)
