@@ -122,8 +122,8 @@ class TaskDescription:
     suggestion: Suggestion
     features: Mapping[str, str] = field(default_factory=dict)
     """What a record holds besides image and label: keys of byte features, each with MODULE:FUNCTION
-    that returns what is wrong with a value, or None, given it, the width and height of the image
-    and the number of classes. Empty if the label is the target."""
+    that returns what is wrong with a value, or None, given it, the width and height of the image in
+    pixels, and the number of classes. Empty if the label is the target."""
     rows: RowTarget | None = None
     """How tables hold its targets; None if they do not."""
     prepare: str = "prepare folder"

@@ -305,6 +305,8 @@ def test_what_is_not_there_is_told_before_anything_is_written(tmp_path):
     save(tmp_path / "in/images/a.jpg")
     with pytest.raises(DataError, match=r"images/a.jpg would have its labels in labels/a.txt"):
         prepare(tmp_path)
+    with pytest.raises(ConfigError, match="--pages: boxes are of the first image of a file"):
+        prepare(tmp_path, pages="all")
     with pytest.raises(ConfigError, match=r"--annotations: no file x.json"):
         prepare(tmp_path, annotations=("x.json",))
     assert not (tmp_path / "out").exists()

@@ -10,7 +10,8 @@ from struct import iter_unpack, pack
 from typing import Any, Final
 
 from common.text import plural
-from trainer.data.prepare.input_files import StoredFile
+from trainer.data.prepare.input_files import ImageFile, StoredFile
+from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import used_splits
 from trainer.detection.boxes import Box
 from trainer.detection.data.annotations import Annotations, Sized, named_split
@@ -91,7 +92,7 @@ def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> Annotations
     by_name = defaultdict[str, list[StoredFile]](list)
     for image in images.values():
         by_name[image.name].append(image)
-    listed, owners = list[tuple[str, StoredFile, int]](), dict[str, Path]()
+    listed, owners = list[ImageFile | RejectedFile](), dict[str, Path]()
     # As bytes, which are small, because each task of a preparation takes them along.
     stored: dict[str, tuple[int, int, bytes]] = {}
     for path, content in contents.items():
@@ -101,7 +102,7 @@ def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> Annotations
             file = _image_of(name, path, by_name)
             if file is None:
                 fault = f"is named in {path.name}, but there is no such image in the folder"
-                listed.append((splits[path], StoredFile(name, "", 0, 0, 0, fault), 0))
+                listed.append(RejectedFile(splits[path], name, fault))
                 continue
             if file.path in owners:
                 raise DataError(
@@ -115,7 +116,8 @@ def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> Annotations
             # Where a single file describes all splits, the folders tell them.
             split = splits[path] or named_split(file.path.rpartition("/")[0])
             split = "validation" if split == "test" else split
-            listed.append((split, file, state.st_mtime_ns + state.st_size))
+            changed = file.changed + state.st_mtime_ns + state.st_size
+            listed.append(ImageFile(split, file.path, 0, file.container, 0, file.size, changed))
     left = ", ".join(path.name for path in paths if path not in splits)
     notes = [f"not read, because there are held-out images in another file: {left}"] * bool(left)
     crowded = sum(row[5] > 0 for *_, rows in stored.values() for row in iter_unpack(_ROW, rows))

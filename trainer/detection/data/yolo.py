@@ -14,7 +14,7 @@ import yaml
 
 from common.text import plural
 from trainer.data.pixels.treatment import RejectedError
-from trainer.data.prepare.input_files import StoredFile
+from trainer.data.prepare.input_files import ImageFile, StoredFile
 from trainer.data.prepare.splits import used_splits
 from trainer.detection.boxes import Box
 from trainer.detection.data.annotations import Annotations, Sized, named_split
@@ -125,11 +125,12 @@ def read(
     if twice:
         raise DataError(f"{folder}: two classes are called {twice[0]!r}; give them other names")
     words = {path: _split(path, described) for path in images}
-    used, listed = used_splits(words.values()), list[tuple[str, StoredFile, int]]()
-    for path, word in words.items():
-        if word in used:
-            found = by_path.get(labels.get(path, ""))
-            listed.append((used[word], images[path], found.changed + found.size if found else 0))
+    used, listed = used_splits(words.values()), list[ImageFile]()
+    for path, file in images.items():
+        if words[path] in used:
+            label, split = by_path.get(labels.get(path, "")), used[words[path]]
+            changed = file.changed + (label.changed + label.size if label else 0)
+            listed.append(ImageFile(split, path, 0, file.container, 0, file.size, changed))
     bare = len(images) - len(labels)
     note = f"{plural(bare, 'image')} without a file of labels: taken as without objects"
     boxes = partial(_boxes, folder, labels)
