@@ -20,8 +20,9 @@ class EmbeddedDataSet:
 
     source: str
     """Name in `data.source`, and of the folder in data/."""
-    prepare: str
-    """MODULE:FUNCTION that writes it, given a folder."""
+    records: str
+    """MODULE:FUNCTION that returns its training and its held-out records, and the names of its
+    classes in the order of labels."""
     examples: int
     """Training images."""
 

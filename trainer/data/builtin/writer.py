@@ -5,14 +5,17 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from common.program import load
 from trainer.data.example import Record
 from trainer.data.formats.tfrecord import write_split
 from trainer.data.manifest import FILE_NAME, Manifest, Normalization, Origin, load_manifest
 from trainer.errors import DataError
+from trainer.leaves import EMBEDDED
 
 TRAIN_SHARDS, VALIDATION_SHARDS = 8, 2
 
@@ -33,9 +36,27 @@ def png_record(
     )  # fmt: skip
 
 
+def run(options: Any, *_: object) -> None:
+    """`python -m trainer prepare SOURCE`, for the embedded data set that its options name."""
+    write_embedded(options.source, options.output)
+
+
+def write_embedded(source: str, output: str) -> Manifest:
+    """Write an embedded data set and its manifest, complete or not at all.
+
+    Raises:
+        DataError: The folder exists and contains something else.
+    """
+    train, validation, classes = load(EMBEDDED[source].records)()
+    command = f"python -m trainer prepare {source} --output {output}"
+    normalization = normalization_of(train)
+    return write_data_set(Path(output), train, validation, classes, normalization, command)
+
+
 def normalization_of(records: Sequence[Record]) -> Normalization:
-    """Return mean and standard deviation of the pixels of RGB images of one size, by channel."""
-    pixels = np.stack([np.asarray(Image.open(io.BytesIO(record.encoded))) for record in records])
+    """Return mean and standard deviation of the pixels of images of one size, by channel."""
+    images = (Image.open(io.BytesIO(record.encoded)).convert("RGB") for record in records)
+    pixels = np.stack([np.asarray(image) for image in images])
     mean, std = (
         tuple(round(float(value), 3) for value in statistic(pixels.astype(np.float64), (0, 1, 2)))
         for statistic in (np.mean, np.std)
