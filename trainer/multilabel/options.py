@@ -3,7 +3,7 @@ only.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from common.annotations import Bounds
 from trainer.data.prepare.options import NAME_FILES, WriteOptions
@@ -15,9 +15,10 @@ class PrepareTilesOptions:
     held-out images of 16 x 16 pixels, whose classes are the digits that they show.
     """
 
-    source: ClassVar = "tiles"
     output: str = "data/tiles"
     """Folder to write; left unchanged if it already holds the same data set."""
+
+    source = "tiles"
 
 
 @dataclass(frozen=True)

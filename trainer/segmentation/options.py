@@ -1,7 +1,7 @@
 """Options of the commands that write data sets for segmentation. Standard library only."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from common.annotations import Bounds
 from trainer.data.prepare.options import NAME_FILES, WriteOptions
@@ -13,9 +13,10 @@ class PrepareScenesOptions:
     images and 240 held-out images of 32 x 32 pixels.
     """
 
-    source: ClassVar = "scenes"
     output: str = "data/scenes"
     """Folder to write; left unchanged if it already holds the same data set."""
+
+    source = "scenes"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Options of the commands that write embedded and synthetic data sets. Standard library only."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from trainer.config import Positive
 
@@ -10,9 +10,10 @@ from trainer.config import Positive
 class PrepareDigitsOptions:
     """Write scikit-learn's digits as TFRecords: 1,437 training images and 360 held-out images."""
 
-    source: ClassVar = "digits"
     output: str = "data/digits"
     """Folder to write; left unchanged if it already holds the same data set."""
+
+    source = "digits"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Options of the commands that write data sets for detection. Standard library only."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from common.annotations import Bounds
 from trainer.data.prepare.options import NAME_FILES, WriteOptions
@@ -13,9 +13,10 @@ class PrepareShapesOptions:
     and 200 held-out images of 96 x 96 pixels.
     """
 
-    source: ClassVar = "shapes"
     output: str = "data/shapes"
     """Folder to write; left unchanged if it already holds the same data set."""
+
+    source = "shapes"
 
 
 @dataclass(frozen=True)
