@@ -128,8 +128,8 @@ def read(
     used, listed = used_splits(words.values()), list[ImageFile]()
     for path, file in images.items():
         if words[path] in used:
-            label, split = by_path.get(labels.get(path, "")), used[words[path]]
-            changed = file.changed + (label.changed + label.size if label else 0)
+            text, split = by_path.get(labels.get(path, "")), used[words[path]]
+            changed = file.changed + (text.changed + text.size if text else 0)
             listed.append(ImageFile(split, path, 0, file.container, 0, file.size, changed))
     bare = len(images) - len(labels)
     note = f"{plural(bare, 'image')} without a file of labels: taken as without objects"
