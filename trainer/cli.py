@@ -61,7 +61,7 @@ COMMANDS: Final = (
         "prepare digits",
         _DATA,
         "write the embedded handwritten digits",
-        "trainer.data.builtin.digits:run",
+        "trainer.data.builtin.writer:run",
         "trainer.data.builtin.options:PrepareDigitsOptions",
     ),
     Command(

@@ -20,8 +20,9 @@ class EmbeddedDataSet:
 
     source: str
     """Name in `data.source`, and of the folder in data/."""
-    prepare: str
-    """MODULE:FUNCTION that writes it, given a folder."""
+    records: str
+    """MODULE:FUNCTION that returns its training and its held-out records, and the names of its
+    classes in the order of labels."""
     examples: int
     """Training images."""
 
@@ -122,8 +123,8 @@ class TaskDescription:
     suggestion: Suggestion
     features: Mapping[str, str] = field(default_factory=dict)
     """What a record holds besides image and label: keys of byte features, each with MODULE:FUNCTION
-    that returns what is wrong with a value, or None, given it, the width and height of the image
-    and the number of classes. Empty if the label is the target."""
+    that returns what is wrong with a value, or None, given it, the width and height of the image in
+    pixels, and the number of classes. Empty if the label is the target."""
     rows: RowTarget | None = None
     """How tables hold its targets; None if they do not."""
     prepare: str = "prepare folder"

@@ -20,10 +20,9 @@ from common.annotations import Bounds
 from trainer.data.builtin.digits import (
     VALIDATION_PER_CLASS,
     load_records,
-    normalization,
     split,
 )
-from trainer.data.builtin.writer import write_data_set
+from trainer.data.builtin.writer import normalization_of, write_data_set
 from trainer.data.example import Record
 from trainer.data.manifest import Normalization
 
@@ -57,7 +56,7 @@ def measure(options: Options) -> dict[str, Any]:
     """Train every way once for each seed and number of images."""
     train, held_out = split(load_records(), VALIDATION_PER_CLASS, "digits")
     # That of the run that makes the weights, as for published weights.
-    normal = normalization([record for record in train if record.text in FIRST])
+    normal = normalization_of([record for record in train if record.text in FIRST])
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

@@ -19,10 +19,10 @@ load_profile()
 @pytest.fixture(scope="session")
 def digits_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded data set, prepared once."""
-    from trainer.data.builtin.digits import prepare_digits
+    from trainer.data.builtin.writer import write_embedded
 
     folder = tmp_path_factory.mktemp("data") / "digits"
-    prepare_digits(str(folder))
+    write_embedded("digits", str(folder))
     return folder
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.trainer.support.command import TINY, final_state, result
 from tests.trainer.support.forked import fork_trainer
+from trainer.data.builtin.writer import write_embedded
 from trainer.detection.data import shapes
 from trainer.multilabel import tiles
 from trainer.segmentation import scenes
@@ -65,22 +66,22 @@ ALWAYS = {
 
 
 FEW = {
-    "scenes": (scenes, scenes.prepare_scenes, 160, 16),
-    "shapes": (shapes, shapes.prepare_shapes, 80, 8),
-    "tiles": (tiles, tiles.prepare_tiles, 320, 41),
+    "scenes": (scenes, 160, 16),
+    "shapes": (shapes, 80, 8),
+    "tiles": (tiles, 320, 41),
 }
-"""Embedded data sets in smaller numbers: module, function, training and held-out images."""
+"""Embedded data sets in smaller numbers: module, training and held-out images."""
 
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory):
     """A folder with the embedded data sets, with fewer images."""
     folder = tmp_path_factory.mktemp("data")
-    for name, (module, prepare, training, held_out) in FEW.items():
+    for name, (module, training, held_out) in FEW.items():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "TRAINING_IMAGES", training)
             patch.setattr(module, "VALIDATION_IMAGES", held_out)
-            prepare(str(folder / name))
+            write_embedded(name, str(folder / name))
     return folder
 
 

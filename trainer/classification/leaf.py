@@ -27,7 +27,7 @@ CLASSIFICATION: Final = TaskDescription(
         "trainer.classification.serving:read_answers",
         tabular=True,
     ),
-    embedded=EmbeddedDataSet("digits", "trainer.data.builtin.digits:prepare_digits", 1437),
+    embedded=EmbeddedDataSet("digits", "trainer.data.builtin.digits:records", 1437),
     suggestion=Suggestion(
         "digits",
         "resnet",

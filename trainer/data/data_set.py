@@ -76,7 +76,7 @@ def write_embedded_if_missing(config: TrainConfig) -> None:
     folder = manifest_folder(config)
     embedded = EMBEDDED.get(config.data.source)
     if embedded and folder and not (folder / FILE_NAME).exists():
-        load(embedded.prepare)(str(folder))
+        load("trainer.data.builtin.writer:write_embedded")(embedded.source, str(folder))
 
 
 def load_data_set(config: TrainConfig) -> DataSet:

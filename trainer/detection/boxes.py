@@ -101,14 +101,7 @@ def main_class(boxes: Sequence[Box]) -> int:
 
 
 def stored_boxes_fault(stored: bytes, width: int, height: int, classes: int) -> str | None:
-    """Return what is wrong with the boxes of a record, or None.
-
-    Args:
-        stored: The boxes as they are stored.
-        width: Width of the image, in pixels.
-        height: Height of the image, in pixels.
-        classes: Number of classes.
-    """
+    """Return what is wrong with the boxes of a record, or None; see `TaskDescription.features`."""
     try:
         size, boxes = unpack(stored)
     except ValueError:

@@ -31,7 +31,7 @@ def write_predictions(
     precision: Precision,
     held_out: HeldOut,
 ) -> dict[str, Any]:
-    """Write the files, each complete or not at all.
+    """Write the files; see `Task.write_predictions`.
 
     Args:
         folder: Folder of the run.
@@ -39,12 +39,6 @@ def write_predictions(
         images: What is there, and what was found in each example.
         precision: Precision over all of them.
         held_out: Access to the examples.
-
-    Returns:
-        The numbers of examples and overlays, and `problem` if an example could not be read.
-
-    Raises:
-        OSError: The folder cannot be written to.
     """
     (folder / PREDICTIONS).unlink(missing_ok=True)
     names = held_out.class_names

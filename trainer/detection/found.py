@@ -13,9 +13,10 @@ CANDIDATES: Final = 400
 MOST: Final = 100
 """Most objects of an image, as in COCO's metric."""
 SCORE: Final = 0.05
-"""Lowest score of an object that an evaluation counts."""
+"""Lowest score of an object that an evaluation counts. FCOS's own code asks the probability of the
+class alone for as much."""
 OVERLAP: Final = 0.6
-"""Intersection over union from which the lower of two boxes of a class is suppressed; the values of
+"""Intersection over union above which the lower of two boxes of a class is suppressed; the value of
 FCOS."""
 
 

@@ -75,7 +75,7 @@ DETECTION: Final = TaskDescription(
         tabular=False,
         draw="trainer.detection.drawing:draw_answers",
     ),
-    embedded=EmbeddedDataSet("shapes", "trainer.detection.data.shapes:prepare_shapes", 1600),
+    embedded=EmbeddedDataSet("shapes", "trainer.detection.data.shapes:records", 1600),
     suggestion=Suggestion("shapes", "fcos-small", images="objects"),
     features={BOXES: "trainer.detection.boxes:stored_boxes_fault"},
     rows=RowTarget(
@@ -125,7 +125,7 @@ LEAF: Final = Leaf(
             "prepare shapes",
             "data",
             "write the embedded images with boxes: shapes on photographs",
-            "trainer.detection.data.shapes:run",
+            "trainer.data.builtin.writer:run",
             "trainer.detection.data.options:PrepareShapesOptions",
         ),
     ),

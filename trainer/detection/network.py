@@ -5,7 +5,8 @@ logarithms of the distances to the left, top, right and bottom of its box in str
 nothing else needs to know the pyramid, the location itself: x, y and the stride, as fractions of
 the image. The towers of the head are shared by all levels, with group normalisation and a factor of
 the distances for each level, as published. The bias of the classes makes every class as probable
-as `PRIOR` at first (Lin et al. 2017, Focal Loss).
+as `PRIOR` at first (Lin et al. 2017, Focal Loss). Not as published: coarser maps are enlarged
+bilinearly, as in the other networks here, where the feature pyramid repeats pixels.
 """
 
 from collections.abc import Sequence
@@ -113,7 +114,7 @@ def _places(height: int, width: int) -> Any:
 def build_fcos(
     config: ModelConfig, outputs: int, precision: str = "float32", seed: int = 0
 ) -> keras.Model:
-    """Build the network as published: levels P3 to P7 and towers of four convolutions, four times
+    """Build the network of the paper: levels P3 to P7 and towers of four convolutions, four times
     as wide as the first stage of the ResNet.
 
     Args:

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from common.page.parts import Block, Plots, Section, Table
+from common.page.parts import Block, Plots, Section
 from common.page.plots import Scale, Series, plot
-from trainer.report.page import percent
-from trainer.report.rated import Rated, Row
+from trainer.report.rated import Rated, Row, class_table
 from trainer.report.run_data import Run
 
 PLOTTED = 8
@@ -30,23 +29,15 @@ def sections(run: Run) -> list[Section]:
 
 
 def _about(_: Sequence[Row], classes: Sequence[Row], curves: Sequence[Row]) -> list[Block]:
-    counts = ("objects", "small", "medium", "large")
-    rows = [
-        [
-            row["class"],
-            *(percent(float(row[key])) if row[key] else None for key in ("ap", "ap50")),
-            *(f"{int(row[key]):,}" for key in counts),
-        ]
-        for row in classes
-    ]
-    heads = ("class", "AP", "AP at 0.5", *counts)
-    table = Table("Average precision by class", heads, rows, "numbers")
+    parts = {"ap": "AP", "ap50": "AP at 0.5"}
+    counts = {key: key for key in ("objects", "small", "medium", "large")}
+    table = class_table("Average precision by class", classes, parts, counts)
     known = sorted((float(row["ap50"]), row["class"]) for row in classes if row["ap50"])
     series = [
         # A comma in a name would divide it.
         Series(
             name.replace(",", " "),
-            [(round(100 * float(row["recall"])), (float(row[name]),) * 3) for row in curves],
+            [(recall, (float(row[name]),) * 3) for recall, row in enumerate(curves)],
             marked=False,
         )
         for _, name in known[:PLOTTED]

@@ -43,8 +43,7 @@ class Detection(Task):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """See `Task.training`: the loss of FCOS, and the mean IoU of the positive locations."""
         del smoothing
-        loss, iou = losses(logits, target)
-        return loss, iou
+        return losses(logits, target)
 
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor

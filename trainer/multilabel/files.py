@@ -23,7 +23,7 @@ SEPARATOR: Final = "|"
 def write_predictions(
     folder: Path, predictions: Predictions, said: Array, found: ClassMetrics, held_out: HeldOut
 ) -> dict[str, Any]:
-    """Write the files, each complete or not at all.
+    """Write the files; see `Task.write_predictions`.
 
     Args:
         folder: Folder of the run.
@@ -31,12 +31,6 @@ def write_predictions(
         said: Whether an image is said to have a class, bool [n, classes].
         found: Metrics of the classes.
         held_out: Access to the examples.
-
-    Returns:
-        The numbers of examples and images, and `problem` if an image could not be read.
-
-    Raises:
-        OSError: The folder cannot be written to.
     """
     (folder / PREDICTIONS).unlink(missing_ok=True)
     names, there = np.array(held_out.class_names, object), predictions["target"] > 0

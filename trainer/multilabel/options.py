@@ -18,6 +18,8 @@ class PrepareTilesOptions:
     output: str = "data/tiles"
     """Folder to write; left unchanged if it already holds the same data set."""
 
+    source = "tiles"
+
 
 @dataclass(frozen=True)
 class PrepareMultilabelOptions(WriteOptions):

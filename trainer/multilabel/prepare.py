@@ -59,6 +59,8 @@ def prepare_multilabel(
         ]
     elif not Path(options.table).is_file():
         problems.append(f"--table: no file {options.table}")
+    if options.pages != "first":
+        problems.append("--pages: classes are of the first image of a file; set it to first")
     if not options.separator:
         problems.append("--separator: is empty; give the text between two classes")
     if len(set(options.classes)) < len(options.classes):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from common.page.parts import Block, Gallery, Section, Table, Text
+from common.page.parts import Block, Gallery, Section, Text
 from common.page.plots import Series
 from common.text import plural
 from trainer.classification.files import MISTAKES, THUMBNAILS
@@ -11,8 +11,8 @@ from trainer.classification.report import by_probability
 from trainer.classification.trust import Bin, calibration_error
 from trainer.multilabel.files import BY_CLASS, PREDICTIONS, RELIABILITY
 from trainer.multilabel.leaf import MultilabelOptions
-from trainer.report.page import image_file, kept_image, missing, percent
-from trainer.report.rated import Row, predicted_sections
+from trainer.report.page import image_file, kept_image, missing
+from trainer.report.rated import Row, class_table, predicted_sections
 from trainer.report.run_data import Run
 
 LISTED: Final = 100
@@ -77,22 +77,15 @@ def _classes(facts: str, classes: Sequence[Row], run: Run) -> list[Block]:
     )
     shown = sorted(classes, key=lambda row: float(row["ap"] or 2))[:LISTED]
     rest = f"; {BY_CLASS} has all {len(classes):,}" if len(shown) < len(classes) else ""
-    rows = [
-        [
-            row["class"],
-            *(percent(float(row[key])) if row[key] else None for key in ("ap", "auc", "f1")),
-            *(f"{int(row[key]):,}" for key in ("images", "said", "right")),
-        ]
-        for row in shown
-    ]
-    heads = ("class", "AP", "ROC AUC", "F1", "have it", "said to", "both")
+    parts = {"ap": "AP", "auc": "ROC AUC", "f1": "F1"}
+    counts = {"images": "have it", "said": "said to", "right": "both"}
     return [
         Text(
             f"{facts} The average precision (AP) of a class is that of scikit-learn, and F1 is at a"
             f" probability of {options.threshold:g}.{left_out}",
             hint=True,
         ),
-        Table(f"Classes, the worst first{rest}", heads, rows, "numbers"),
+        class_table(f"Classes, the worst first{rest}", shown, parts, counts),
     ]
 
 

@@ -8,18 +8,15 @@ held-out images held-out digits. Everything follows from the number of an image.
 import io
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from PIL import Image
 
 from trainer.data.builtin.digits import CLASSES, VALIDATION_PER_CLASS, load_records, split
-from trainer.data.builtin.writer import normalization_of, write_data_set
+from trainer.data.builtin.writer import png_record
 from trainer.data.example import Record
-from trainer.data.manifest import Manifest
 from trainer.multilabel.classes import main_class, pack
 from trainer.multilabel.leaf import MULTI_HOT
-from trainer.multilabel.options import PrepareTilesOptions
 
 SIZE: Final = 16
 """Height and width of an image, in pixels."""
@@ -51,30 +48,12 @@ def _tiled(digits: Sequence[Record], name: str) -> Record:
         with Image.open(io.BytesIO(digit.encoded)) as tile:
             image.paste(tile, (SIZE // 2 * right, SIZE // 2 * down))
         labels.add(digit.label)
-    data = io.BytesIO()
-    image.save(data, format="PNG")
     stored = pack(labels, len(CLASSES))
-    label = main_class(stored)
-    return Record(
-        data.getvalue(), "PNG", SIZE, SIZE, label, CLASSES[label], f"{name}.png",
-        more={MULTI_HOT: stored},
-    )  # fmt: skip
+    return png_record(image, main_class(stored), CLASSES, f"{name}.png", {MULTI_HOT: stored})
 
 
-def run(options: PrepareTilesOptions, *_: object) -> None:
-    """`python -m trainer prepare tiles`; see `prepare_tiles`."""
-    prepare_tiles(options.output)
-
-
-def prepare_tiles(output: str) -> Manifest:
-    """Write the data set and its manifest, complete or not at all.
-
-    Raises:
-        DataError: The folder exists and contains something else.
-    """
+def records() -> tuple[list[Record], list[Record], tuple[str, ...]]:
+    """See `EmbeddedDataSet.records`."""
     kept, held_out = split(load_records(), VALIDATION_PER_CLASS, "digits")
     train = tiles(kept, TRAINING_IMAGES, "train")
-    validation = tiles(held_out, VALIDATION_IMAGES, "validation")
-    command = f"python -m trainer prepare tiles --output {output}"
-    normalization = normalization_of(train)
-    return write_data_set(Path(output), train, validation, CLASSES, normalization, command)
+    return train, tiles(held_out, VALIDATION_IMAGES, "validation"), CLASSES

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from common.page.parts import Block, Figure, Gallery, Section, Text
+from common.page.parts import Block, Figure, Gallery, Section, Table, Text
 from common.text import plural
-from trainer.report.page import image_file, kept_image, missing
+from trainer.report.page import image_file, kept_image, missing, percent
 from trainer.report.run_data import Run
 
 NONE: Final = "No predictions: they are written when a run with held-out images is finished."
@@ -61,6 +61,28 @@ class Rated:
         image = image_file(run.path / "overlays" / str(index))
         figure = kept_image(image, index, self.shows, [rating, *self.lines(row)])
         return replace(figure, pixelated=True) if self.pixelated else figure
+
+
+def class_table(
+    title: str, classes: Sequence[Row], parts: Mapping[str, str], counts: Mapping[str, str]
+) -> Table:
+    """Return a table with a row for each class.
+
+    Args:
+        title: Title of the table.
+        classes: Lines of the table of the classes, with the column `class`.
+        parts: Columns of fractions, which may be empty, and their heads.
+        counts: Columns of whole numbers, and their heads.
+    """
+    rows = [
+        [
+            row["class"],
+            *(percent(float(row[key])) if row[key] else None for key in parts),
+            *(f"{int(row[key]):,}" for key in counts),
+        ]
+        for row in classes
+    ]
+    return Table(title, ("class", *parts.values(), *counts.values()), rows, "numbers")
 
 
 def predicted_sections(

@@ -26,19 +26,13 @@ _OPACITY: Final = 0.6
 def write_predictions(
     folder: Path, index: Array, pixels: Array, held_out: HeldOut
 ) -> dict[str, Any]:
-    """Write the files, each complete or not at all.
+    """Write the files; see `Task.write_predictions`.
 
     Args:
         folder: Folder of the run.
         index: Number of each example in the split, int64 [n].
         pixels: Pixels of each example by class, right, true and predicted, float64 [n, 3, classes].
         held_out: Access to the examples.
-
-    Returns:
-        The numbers of examples and overlays, and `problem` if an example could not be read.
-
-    Raises:
-        OSError: The folder cannot be written to.
     """
     (folder / PREDICTIONS).unlink(missing_ok=True)
     mean_iou = [mean_of_known(intersection_over_union(one)) for one in pixels]

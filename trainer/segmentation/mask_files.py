@@ -75,14 +75,7 @@ def features(mask: bytes) -> dict[str, bytes]:
 
 
 def stored_mask_fault(mask: bytes, width: int, height: int, classes: int) -> str | None:
-    """Return what is wrong with the mask of a record, or None.
-
-    Args:
-        mask: The mask as it is stored.
-        width: Width of the image, in pixels.
-        height: Height of the image, in pixels.
-        classes: Number of classes.
-    """
+    """Return what is wrong with the mask of a record, or None; see `TaskDescription.features`."""
     try:
         with damage("has a damaged mask"):
             image = Image.open(io.BytesIO(mask), formats=("PNG",))

@@ -16,6 +16,8 @@ class PrepareScenesOptions:
     output: str = "data/scenes"
     """Folder to write; left unchanged if it already holds the same data set."""
 
+    source = "scenes"
+
 
 @dataclass(frozen=True)
 class PrepareSegmentationOptions(WriteOptions):

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from common.page.parts import Block, Section, Table
-from trainer.report.page import percent
-from trainer.report.rated import Rated, Row
+from common.page.parts import Block, Section
+from trainer.report.rated import Rated, Row, class_table
 from trainer.report.run_data import Run
 
 RATED: Final = Rated(
@@ -27,14 +26,6 @@ def sections(run: Run) -> list[Section]:
 
 
 def _about(_: Sequence[Row], classes: Sequence[Row]) -> list[Block]:
-    counts = ("right", "pixels", "predicted")
-    rows = [
-        [
-            row["class"],
-            percent(float(row["iou"])) if row["iou"] else None,
-            *(f"{int(row[key]):,}" for key in counts),
-        ]
-        for row in classes
-    ]
-    heads = ("class", "IoU", "right", "of the class", "predicted")
-    return [Table("Pixels by class, over all held-out images", heads, rows, "numbers")]
+    counts = {"right": "right", "pixels": "of the class", "predicted": "predicted"}
+    title = "Pixels by class, over all held-out images"
+    return [class_table(title, classes, {"iou": "IoU"}, counts)]

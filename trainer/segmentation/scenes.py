@@ -9,7 +9,6 @@ the number of an image.
 import io
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -19,11 +18,8 @@ from sklearn.datasets import load_sample_image
 from trainer.data.builtin.digits import CLASSES as DIGITS
 from trainer.data.builtin.digits import VALIDATION_PER_CLASS, load_records, split
 from trainer.data.builtin.photographs import TRAINING, VALIDATION, contrasting, window
-from trainer.data.builtin.writer import normalization_of, write_data_set
 from trainer.data.example import Record
-from trainer.data.manifest import Manifest
 from trainer.segmentation.mask_files import features
-from trainer.segmentation.options import PrepareScenesOptions
 
 CLASSES: Final = ("background", *DIGITS)
 SIZE: Final = 32
@@ -86,20 +82,8 @@ def _png(pixels: Array) -> bytes:
     return buffer.getvalue()
 
 
-def run(options: PrepareScenesOptions, *_: object) -> None:
-    """`python -m trainer prepare scenes`; see `prepare_scenes`."""
-    prepare_scenes(options.output)
-
-
-def prepare_scenes(output: str) -> Manifest:
-    """Write the data set and its manifest, complete or not at all.
-
-    Raises:
-        DataError: The folder exists and contains something else.
-    """
+def records() -> tuple[list[Record], list[Record], tuple[str, ...]]:
+    """See `EmbeddedDataSet.records`."""
     kept, held_out = split(load_records(), VALIDATION_PER_CLASS, "digits")
     train = scenes(TRAINING, kept, TRAINING_IMAGES)
-    validation = scenes(VALIDATION, held_out, VALIDATION_IMAGES)
-    command = f"python -m trainer prepare scenes --output {output}"
-    normalization = normalization_of(train)
-    return write_data_set(Path(output), train, validation, CLASSES, normalization, command)
+    return train, scenes(VALIDATION, held_out, VALIDATION_IMAGES), CLASSES

@@ -185,7 +185,8 @@ class Task(ABC):
             held_out: Access to the examples.
 
         Returns:
-            Facts for metrics.jsonl, with `problem` if an image could not be read.
+            Facts for metrics.jsonl: the numbers of examples and images, and `problem` if an image
+            could not be read.
 
         Raises:
             OSError: The folder cannot be written to.

@@ -1,9 +1,11 @@
 """COCO's JSON and YOLO's text files become shards of images with checked boxes."""
 
 import csv
+import errno
 import json
 import shlex
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +161,29 @@ def test_files_of_coco_that_cannot_be_used_are_named(coco_folder):
         (coco(["0.jpg"], [(0, 17, [0, 0, 1], {})]), "annotation 7: its bbox must be four numbers"),
         (coco(["0.jpg"], [(5, 17, [0, 0, 1, 1], {})]), "1 image_id of annotations, such as 105"),
         ({**coco([], []), "images": [{"id": 1}]}, "entry 0 of its images has no file_name"),
+        (
+            {
+                **coco([], []),
+                "images": [{"id": 1, "file_name": "0.jpg"}, {"id": 1, "file_name": "1.jpg"}],
+            },
+            "two of its images have the same id",
+        ),
+        (
+            {**coco([], []), "images": [{"id": 1, "file_name": "0.jpg", "width": "wide"}]},
+            "image 0.jpg: its width must be a whole number, not 'wide'",
+        ),
+        (
+            {**coco([], []), "categories": [{"id": "n01", "name": "cow"}]},
+            "category cow: its id must be a whole number, not 'n01'",
+        ),
+        (
+            coco(["0.jpg"], [(0, "cat", [0, 0, 1, 1], {})]),
+            "annotation 7: its category_id must be a whole number, not 'cat'",
+        ),
+        (
+            coco(["0.jpg"], [(0, 17, [0, 0, 1, 1], {"area": "large"})]),
+            "annotation 7: .* its area a number, not .* and 'large'",
+        ),
     ):
         write(path, content)
         with pytest.raises(DataError, match=problem) as error:
@@ -174,6 +199,29 @@ def test_images_that_are_missing_or_of_another_size_are_rejected(coco_folder):
     found = rejected(coco_folder)
     assert "is named in instances_val2017.json, but there is no such image" in found["gone.jpg"]
     assert "its boxes are for 60 x 80, as if it were not turned" in found["val2017/0.jpg"]
+
+
+def test_an_annotation_is_named_by_all_digits_of_its_id(coco_folder):
+    # As crowds of COCO 2017 are numbered.
+    boxes = [(0, 17, [0, 0, 1, 0], {"id": 900100581904})]
+    write(coco_folder / "in/annotations/instances_val2017.json", coco(["0.jpg", "1.jpg"], boxes))
+    prepare(coco_folder)
+    assert "the box of annotation 900100581904 (" in rejected(coco_folder)["val2017/0.jpg"]
+
+
+def test_boxes_for_an_image_of_unknown_size_are_not_taken_for_those_of_a_shrunk_one(tmp_path):
+    for number in range(4):
+        save(tmp_path / f"in/{number}.jpg", number)
+    content = coco([f"{n}.jpg" for n in range(4)], [(0, 17, [8, 6, 16, 12], {})])
+    for image in content["images"]:
+        del image["width"], image["height"]
+    write(tmp_path / "in/a.json", content)
+    found = records(tmp_path, prepare(tmp_path, held_out=0.5))
+    assert found["0.jpg"][2] == [[8, 6, 24, 18, 0, 0, 192]]
+    (tmp_path / "out").rename(tmp_path / "first")
+    found = records(tmp_path, prepare(tmp_path, held_out=0.5, reencode="30"))
+    assert sorted(found) == ["1.jpg", "2.jpg", "3.jpg"]
+    assert "boxes without the width and height of their image" in rejected(tmp_path)["0.jpg"]
 
 
 @pytest.fixture
@@ -236,12 +284,29 @@ def test_a_line_that_cannot_be_used_is_named(yolo_folder, line, reason):
     assert reason in rejected(yolo_folder)["images/train/2.jpg"]
 
 
+def test_labels_that_cannot_be_read_now_reject_no_image(yolo_folder, monkeypatch):
+    read = Path.read_text
+
+    def fail(path, *arguments, **options):
+        if path.name == "1.txt":
+            raise OSError(errno.EIO, "Input/output error")
+        return read(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "read_text", fail)
+    with pytest.raises(DataError, match=r"labels/train/1.txt: .* run the same command again"):
+        prepare(yolo_folder)
+    monkeypatch.undo()
+    assert "images/train/1.jpg" in records(yolo_folder, prepare(yolo_folder))
+
+
 def test_what_is_not_there_is_told_before_anything_is_written(tmp_path):
     with pytest.raises(ConfigError, match="--input: no folder"):
         prepare(tmp_path)
     save(tmp_path / "in/images/a.jpg")
     with pytest.raises(DataError, match=r"images/a.jpg would have its labels in labels/a.txt"):
         prepare(tmp_path)
+    with pytest.raises(ConfigError, match="--pages: boxes are of the first image of a file"):
+        prepare(tmp_path, pages="all")
     with pytest.raises(ConfigError, match=r"--annotations: no file x.json"):
         prepare(tmp_path, annotations=("x.json",))
     assert not (tmp_path / "out").exists()

@@ -171,6 +171,19 @@ def test_the_files_rate_every_image_and_class_and_the_report_shows_them(tmp_path
     assert text.count("Held-out image ") == SHOWN
 
 
+def test_the_curves_of_a_class_called_recall_are_its_own(tmp_path, predictions):
+    given, held_out = predictions
+    facts = TASK.write_predictions(tmp_path, given, held_out)
+    (tmp_path / "metrics.jsonl").write_text(
+        json.dumps({"event": "predictions", "step": 9, **facts}) + "\n"
+    )
+    usual = repr(load(DETECTION.report)(read_run(tmp_path))[0])
+    TASK.write_predictions(tmp_path, given, replace(held_out, class_names=("recall", "b", "c")))
+    found = repr(load(DETECTION.report)(read_run(tmp_path))[0])
+    assert "Precision by recall" in usual
+    assert found.replace("recall", "a") == usual.replace("recall", "a")
+
+
 def test_no_overlay_is_kept_if_none_is_wanted(tmp_path, predictions):
     given, held_out = predictions
     facts = TASK.write_predictions(tmp_path, given, replace(held_out, shown=False))

@@ -19,7 +19,7 @@ from tests.trainer.support.world import run_world
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.format import Tensors
 from trainer.config import DataConfig, ModelConfig, TrainConfig
-from trainer.data.builtin.digits import prepare_digits
+from trainer.data.builtin.writer import write_embedded
 from trainer.distributed.communicator import Alone
 from trainer.head.last_layer import DividedHead
 from trainer.head.leaf import HeadOptions
@@ -46,7 +46,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the digits, in which the runs of this module lie."""
     path = tmp_path_factory.mktemp("head")
-    prepare_digits(str(path / "data" / "digits"))
+    write_embedded("digits", str(path / "data" / "digits"))
     return path
 
 

@@ -187,6 +187,8 @@ def test_an_option_that_does_not_apply_is_refused(tmp_path):
     folder(tmp_path, "cat/1.png")
     with pytest.raises(ConfigError, match=r"--separator: is about a table; add --table FILE"):
         prepare(tmp_path, separator=";")
+    with pytest.raises(ConfigError, match="--pages: classes are of the first image of a file"):
+        prepare(tmp_path, pages="all")
     with pytest.raises(ConfigError, match=r"--table: no file .*none.csv"):
         prepare(tmp_path, table=str(tmp_path / "none.csv"))
 

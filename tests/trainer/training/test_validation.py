@@ -152,9 +152,9 @@ def test_an_image_of_the_validation_split_is_the_one_that_was_evaluated(digits_f
 
 
 def test_an_image_of_a_damaged_shard_is_refused_with_its_place(tmp_path):
-    from trainer.data.builtin.digits import prepare_digits
+    from trainer.data.builtin.writer import write_embedded
 
-    prepare_digits(str(tmp_path))
+    write_embedded("digits", str(tmp_path))
     config = scenarios.tiny_config(str(tmp_path))
     rank_data = RankData(config, load_data_set(config), Alone(), 1)
     shard = tmp_path / "validation-00001-of-00002.tfrecord"

@@ -4,17 +4,13 @@ They are real data (UCI's Optical Recognition of Handwritten Digits) and are par
 is installed anyway, so a first training needs no download.
 """
 
-import io
 import random
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from trainer.data.builtin.options import PrepareDigitsOptions
-from trainer.data.builtin.writer import write_data_set
+from trainer.data.builtin.writer import png_record
 from trainer.data.example import Record
-from trainer.data.manifest import Manifest, Normalization
 
 VALIDATION_PER_CLASS = 36
 CLASSES = tuple(str(digit) for digit in range(10))
@@ -28,12 +24,7 @@ def load_records() -> list[Record]:
     records = []
     for number, (pixels, label) in enumerate(zip(data.images, data.target, strict=True)):
         image = Image.fromarray(np.round(pixels * (255 / 16)).astype(np.uint8))
-        buffer = io.BytesIO()
-        image.save(buffer, format="PNG")
-        encoded = buffer.getvalue()
-        height, width = pixels.shape
-        name = f"digit-{number:04d}.png"
-        records.append(Record(encoded, "PNG", height, width, int(label), str(label), name))
+        records.append(png_record(image, int(label), CLASSES, f"digit-{number:04d}.png"))
     return records
 
 
@@ -50,24 +41,6 @@ def split(records: list[Record], per_class: int, key: str) -> tuple[list[Record]
     return kept, validation
 
 
-def normalization(records: list[Record]) -> Normalization:
-    """Return mean and standard deviation of the pixels of all images, which are grey."""
-    pixels = np.stack([np.asarray(Image.open(io.BytesIO(r.encoded))) for r in records])
-    mean, std = round(float(pixels.mean()), 3), round(float(pixels.std()), 3)
-    return Normalization((mean,) * 3, (std,) * 3)
-
-
-def run(options: PrepareDigitsOptions, *_: object) -> None:
-    """`python -m trainer prepare digits`; see `prepare_digits`."""
-    prepare_digits(options.output)
-
-
-def prepare_digits(output: str) -> Manifest:
-    """Write the data set and its manifest, complete or not at all.
-
-    Raises:
-        DataError: The folder exists and contains something else.
-    """
-    train, validation = split(load_records(), VALIDATION_PER_CLASS, "digits")
-    command = f"python -m trainer prepare digits --output {output}"
-    return write_data_set(Path(output), train, validation, CLASSES, normalization(train), command)
+def records() -> tuple[list[Record], list[Record], tuple[str, ...]]:
+    """See `EmbeddedDataSet.records`."""
+    return *split(load_records(), VALIDATION_PER_CLASS, "digits"), CLASSES

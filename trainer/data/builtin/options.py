@@ -13,6 +13,8 @@ class PrepareDigitsOptions:
     output: str = "data/digits"
     """Folder to write; left unchanged if it already holds the same data set."""
 
+    source = "digits"
+
 
 @dataclass(frozen=True)
 class PrepareSyntheticOptions:

@@ -3,23 +3,60 @@
 import io
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from common.program import load
 from trainer.data.example import Record
 from trainer.data.formats.tfrecord import write_split
 from trainer.data.manifest import FILE_NAME, Manifest, Normalization, Origin, load_manifest
 from trainer.errors import DataError
+from trainer.leaves import EMBEDDED
 
 TRAIN_SHARDS, VALIDATION_SHARDS = 8, 2
 
 
+def png_record(
+    image: Image.Image,
+    label: int,
+    classes: Sequence[str],
+    name: str,
+    more: Mapping[str, bytes] | None = None,
+) -> Record:
+    """Return an image, stored as PNG, as a record."""
+    data = io.BytesIO()
+    image.save(data, "PNG")
+    return Record(
+        data.getvalue(), "PNG", image.height, image.width, label, classes[label], name,
+        more=more or {},
+    )  # fmt: skip
+
+
+def run(options: Any, *_: object) -> None:
+    """`python -m trainer prepare SOURCE`, for the embedded data set that its options name."""
+    write_embedded(options.source, options.output)
+
+
+def write_embedded(source: str, output: str) -> Manifest:
+    """Write an embedded data set and its manifest, complete or not at all.
+
+    Raises:
+        DataError: The folder exists and contains something else.
+    """
+    train, validation, classes = load(EMBEDDED[source].records)()
+    command = f"python -m trainer prepare {source} --output {output}"
+    normalization = normalization_of(train)
+    return write_data_set(Path(output), train, validation, classes, normalization, command)
+
+
 def normalization_of(records: Sequence[Record]) -> Normalization:
-    """Return mean and standard deviation of the pixels of RGB images of one size, by channel."""
-    pixels = np.stack([np.asarray(Image.open(io.BytesIO(record.encoded))) for record in records])
+    """Return mean and standard deviation of the pixels of images of one size, by channel."""
+    images = (Image.open(io.BytesIO(record.encoded)).convert("RGB") for record in records)
+    pixels = np.stack([np.asarray(image) for image in images])
     mean, std = (
         tuple(round(float(value), 3) for value in statistic(pixels.astype(np.float64), (0, 1, 2)))
         for statistic in (np.mean, np.std)

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainer.data.prepare.input_files import StoredFile
+from trainer.data.prepare.input_files import ImageFile
+from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import split_of
 from trainer.detection.boxes import Box
 
 Sized = tuple[list[Box], int, int]
-"""Boxes, and the width and height of the image for which they were made."""
+"""Boxes, and the width and height of the image for which they were made, 0 if they are unknown."""
 
 
 @dataclass(frozen=True)
@@ -17,12 +18,13 @@ class Annotations:
 
     classes: tuple[str, ...]
     """Names of the classes in the order of labels."""
-    images: tuple[tuple[str, StoredFile, int], ...]
-    """Each image with its split, empty if it has none, and a number that changes when its
-    annotations do. The fault of a file says why it cannot be used."""
+    images: tuple[ImageFile | RejectedFile, ...]
+    """Each image with its split, empty if it has none. Its time of change changes when that of its
+    annotations does."""
     boxes: Callable[[str, int, int], Sized]
     """Returns the boxes of an image, given its path in the folder, and its width and height in
-    pixels; raises RejectedError if they cannot be read. It is sent to each process."""
+    pixels; raises RejectedError if they cannot be used, and DataError if they cannot be read now.
+    It is sent to each process."""
     notes: tuple[str, ...] = ()
     """Notes for the user."""
 

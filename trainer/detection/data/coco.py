@@ -3,15 +3,15 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from struct import iter_unpack, pack
 from typing import Any, Final
 
-import numpy as np
-
 from common.text import plural
-from trainer.data.prepare.input_files import StoredFile
+from trainer.data.prepare.input_files import ImageFile, StoredFile
+from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import used_splits
 from trainer.detection.boxes import Box
 from trainer.detection.data.annotations import Annotations, Sized, named_split
@@ -25,27 +25,23 @@ _NEEDED: Final = {
 """The lists of a file, and what each entry has at least."""
 _READ: Final = {*_NEEDED, *chain(*_NEEDED.values()), "width", "height", "area", "iscrowd"}
 """Keys that are read; the others, such as the outlines of objects, are most of a file."""
-_ROW: Final = 8
-"""Numbers of an annotation: left, top, width, height, class, crowd, area and id."""
+_ROW: Final = "8d"
+"""Format of an annotation: left, top, width, height, class, crowd, area and id."""
 
 
-@dataclass(frozen=True)
-class CocoBoxes:
-    """Boxes by image."""
+def _boxes(found: Mapping[str, tuple[int, int, bytes]], name: str, *_: int) -> Sized:
+    """See `Annotations.boxes`. The size is that in the file, 0 where it has none.
 
-    found: Mapping[str, tuple[int, int, bytes]]
-    """Width, height and annotations, float64 [n, 8], of each image by its path: small, because
-    each task of a preparation takes them along."""
-
-    def boxes(self, name: str, width: int, height: int) -> Sized:
-        """See `Annotations.boxes`; the size is that of the image in the file."""
-        wide, high, stored = self.found[name]
-        rows = np.frombuffer(stored).reshape(-1, _ROW).tolist()
-        boxes = [
-            Box(x, y, x + w, y + h, int(label), bool(crowd), area, f"the box of annotation {id_:g}")
-            for x, y, w, h, label, crowd, area, id_ in rows
-        ]
-        return boxes, wide or width, high or height
+    Args:
+        found: Width, height and annotations, `_ROW` each, of the images by their paths.
+        name: Path of the image.
+    """
+    width, height, stored = found[name]
+    boxes = [
+        Box(x, y, x + w, y + h, int(label), bool(crowd), area, f"the box of annotation {id_:.0f}")
+        for x, y, w, h, label, crowd, area, id_ in iter_unpack(_ROW, stored)
+    ]
+    return boxes, width, height
 
 
 def annotation_files(folder: Path, files: Sequence[StoredFile]) -> list[Path]:
@@ -79,35 +75,34 @@ def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> Annotations
         DataError: A file cannot be used, or files have different classes.
     """
     splits = _splits(paths)
-    contents = {path: _load(path) for path in paths if path in splits}
-    categories = {path: _categories(path, content) for path, content in contents.items()}
-    first = next(iter(contents))
-    for path, found in categories.items():
-        if found != categories[first]:
+    contents = {path: _load(path) for path in splits}
+    (first, categories), *others = (
+        (path, _categories(path, content)) for path, content in contents.items()
+    )
+    for path, found in others:
+        if found != categories:
             raise DataError(
                 f"{path}: has other categories than {first}; all files must be of one data set"
             )
-    names = Counter(categories[first].values())
+    names = Counter(categories.values())
     classes = tuple(
-        f"{name} ({number})" if names[name] > 1 else name
-        for number, name in categories[first].items()
+        f"{name} ({number})" if names[name] > 1 else name for number, name in categories.items()
     )
-    labels = {number: label for label, number in enumerate(categories[first])}
+    labels = {number: label for label, number in enumerate(categories)}
     by_name = defaultdict[str, list[StoredFile]](list)
     for image in images.values():
         by_name[image.name].append(image)
-    listed, crowded = list[tuple[str, StoredFile, int]](), 0
-    boxes: dict[str, tuple[int, int, bytes]] = {}
-    owners: dict[str, Path] = {}
+    listed, owners = list[ImageFile | RejectedFile](), dict[str, Path]()
+    # As bytes, which are small, because each task of a preparation takes them along.
+    stored: dict[str, tuple[int, int, bytes]] = {}
     for path, content in contents.items():
         state, by_image = path.stat(), _by_image(path, content, labels)
         for entry in content["images"]:
             name = str(entry["file_name"])
-            rows = np.array(by_image.pop(entry["id"], []), float)
             file = _image_of(name, path, by_name)
             if file is None:
                 fault = f"is named in {path.name}, but there is no such image in the folder"
-                listed.append((splits[path], StoredFile(name, "", 0, 0, 0, fault), 0))
+                listed.append(RejectedFile(splits[path], name, fault))
                 continue
             if file.path in owners:
                 raise DataError(
@@ -115,23 +110,20 @@ def read(paths: Sequence[Path], images: Mapping[str, StoredFile]) -> Annotations
                     " one of them out, or name the right files with --annotations"
                 )
             owners[file.path] = path
-            crowded += int(rows.reshape(-1, _ROW)[:, 5].sum())
-            width, height = (int(entry.get(side) or 0) for side in ("width", "height"))
-            boxes[file.path] = (width, height, rows.tobytes())
+            where = f"{path}: image {name}"
+            width, height = (_whole(where, s, entry.get(s) or 0) for s in ("width", "height"))
+            stored[file.path] = (width, height, bytes(by_image[entry["id"]]))
             # Where a single file describes all splits, the folders tell them.
             split = splits[path] or named_split(file.path.rpartition("/")[0])
             split = "validation" if split == "test" else split
-            listed.append((split, file, state.st_mtime_ns + state.st_size))
-        if by_image:
-            raise DataError(
-                f"{path}: {plural(len(by_image), 'image_id')} of annotations, such as"
-                f" {next(iter(by_image))!r}, have no entry in its images"
-            )
+            changed = file.changed + state.st_mtime_ns + state.st_size
+            listed.append(ImageFile(split, file.path, 0, file.container, 0, file.size, changed))
     left = ", ".join(path.name for path in paths if path not in splits)
     notes = [f"not read, because there are held-out images in another file: {left}"] * bool(left)
+    crowded = sum(row[5] > 0 for *_, rows in stored.values() for row in iter_unpack(_ROW, rows))
     if crowded:
         notes.append(f"{plural(crowded, 'crowd region')}, in which predictions do not count")
-    return Annotations(classes, tuple(listed), CocoBoxes(boxes).boxes, tuple(notes))
+    return Annotations(classes, tuple(listed), partial(_boxes, stored), tuple(notes))
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -161,12 +153,21 @@ def _load(path: Path) -> dict[str, Any]:
     return content
 
 
+def _whole(where: str, name: str, value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where}: its {name} must be a whole number, not {value!r}") from error
+
+
 def _categories(path: Path, content: dict[str, Any]) -> dict[int, str]:
     """Return the names of the categories by number, in the order of numbers."""
     entries = content["categories"]
     if not entries:
         raise DataError(f"{path}: has no categories; each needs an id and a name")
-    found = {int(entry["id"]): str(entry["name"]) for entry in entries}
+    found = {
+        _whole(f"{path}: category {e['name']}", "id", e["id"]): str(e["name"]) for e in entries
+    }
     if len(found) < len(entries):
         raise DataError(f"{path}: two of its categories have the same id")
     return dict(sorted(found.items()))
@@ -174,28 +175,37 @@ def _categories(path: Path, content: dict[str, Any]) -> dict[int, str]:
 
 def _by_image(
     path: Path, content: dict[str, Any], labels: Mapping[int, int]
-) -> dict[Any, list[list[float]]]:
-    """Return the numbers of the annotations by the id of their image."""
-    rows = defaultdict[Any, list[list[float]]](list)
+) -> dict[Any, bytearray]:
+    """Return the annotations, `_ROW` each, by the id of their image."""
+    found = defaultdict(bytearray, {entry["id"]: bytearray() for entry in content["images"]})
+    if len(found) < len(content["images"]):
+        raise DataError(f"{path}: two of its images have the same id")
     for number, entry in enumerate(content["annotations"]):
         id_ = entry.get("id", number)
+        where = f"{path}: annotation {id_}"
         try:
             x, y, width, height = map(float, entry["bbox"])
             area = float(entry.get("area") or 0.0)
-            label = labels[int(entry["category_id"])]
         except (TypeError, ValueError) as error:
             raise DataError(
-                f"{path}: annotation {id_}: its bbox must be four numbers, left, top, width and"
-                f" height in pixels, not {entry['bbox']!r}"
+                f"{where}: its bbox must be four numbers, left, top, width and height in pixels,"
+                f" and its area a number, not {entry['bbox']!r} and {entry.get('area')!r}"
             ) from error
-        except KeyError as error:
+        label = labels.get(_whole(where, "category_id", entry["category_id"]))
+        if label is None:
             raise DataError(
-                f"{path}: annotation {id_}: its category_id {error} is not among its categories"
-            ) from error
-        key = float(id_) if isinstance(id_, int | float) else float(number)
-        row = [x, y, width, height, label, float(bool(entry.get("iscrowd", 0))), area, key]
-        rows[entry["image_id"]].append(row)
-    return dict(rows)
+                f"{where}: its category_id {entry['category_id']} is not among its categories"
+            )
+        key = id_ if isinstance(id_, int | float) else number
+        row = (x, y, width, height, label, bool(entry.get("iscrowd")), area, key)
+        found[entry["image_id"]] += pack(_ROW, *row)
+    unknown = [*found][len(content["images"]) :]
+    if unknown:
+        raise DataError(
+            f"{path}: {plural(len(unknown), 'image_id')} of annotations, such as {unknown[0]!r},"
+            " have no entry in its images"
+        )
+    return found
 
 
 def _splits(paths: Sequence[Path]) -> dict[Path, str]:

@@ -16,6 +16,8 @@ class PrepareShapesOptions:
     output: str = "data/shapes"
     """Folder to write; left unchanged if it already holds the same data set."""
 
+    source = "shapes"
+
 
 @dataclass(frozen=True)
 class PrepareDetectionOptions(WriteOptions):

@@ -37,6 +37,12 @@ class BoxFiles:
     def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[dict[str, bytes], int]:
         """See `TargetFiles.read`: the boxes, and the class of the largest object."""
         found, width, height = self.boxes(name, image.width, image.height)
+        if found and resize and not (width and height):
+            raise RejectedError(
+                "has boxes without the width and height of their image, so they cannot be shrunk"
+                " with it (--reencode); add both to its annotations"
+            )
+        width, height = width or image.width, height or image.height
         same_shape = abs(width * image.height - height * image.width) <= max(
             width, height, image.width, image.height
         )
@@ -73,6 +79,8 @@ def prepare_detection(
         f"--annotations: no file {file}" for file in options.annotations if not Path(file).is_file()
     ]
     problems += folder_problems(options.output, input=options.input)
+    if options.pages != "first":
+        problems.append("--pages: boxes are of the first image of a file; set it to first")
     if problems:
         raise ConfigError(problems)
     files = tuple(file for file in in_folder(folder, folder) if not file.fault)
@@ -91,44 +99,42 @@ def prepare_detection(
     return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
-def listed(annotations: Annotations, options: PrepareDetectionOptions, images: int) -> Inputs:
-    """Return the images of which annotations tell. If only some of them have a split, the others
-    are rejected.
+def listed(annotations: Annotations, options: PrepareDetectionOptions, found: int) -> Inputs:
+    """Return the images of which annotations tell, of those found. If only some of them have a
+    split, the others are for training.
 
     Raises:
         DataError: There are none, or there are held-out images but none for training.
     """
-    everything = annotations.images
-    targets = BoxFiles(
-        annotations.boxes, len(annotations.classes), options.unfit_boxes, options.most_boxes
-    )
-    splits = {split for split, file, _ in everything if not file.fault}
+    images = [file for file in annotations.images if isinstance(file, ImageFile)]
+    splits = {file.split for file in images}
     if not splits:
-        example = next((f": {file.path} {file.fault}" for _, file, _ in everything), "")
-        raise DataError(f"no image has annotations{example}")
+        example = [
+            f": {f.name} {f.reason}" for f in annotations.images if isinstance(f, RejectedFile)
+        ]
+        raise DataError(f"no image has annotations{''.join(example[:1])}")
     if "train" not in splits and "" not in splits:
         raise DataError(
-            f"all {plural(len(everything), 'image')} are held out, by the word in the name of their"
-            " folder or file; training images are in a folder or file called train"
+            f"all {plural(len(annotations.images), 'image')} are held out, by the word in the name"
+            " of their folder or file; training images are in a folder or file called train"
         )
-    # Of unnamed images beside those of a split, the unnamed ones are for training, as in COCO
-    # files called instances.json and instances_val.json.
+    # As in COCO files called instances.json and instances_val.json.
     rest = "train" if "validation" in splits else ""
+    # Whatever changes a record must change the hash of the listing as well.
+    marks = 2 * options.most_boxes + (options.unfit_boxes == "drop")
 
     def files() -> Iterator[ImageFile | RejectedFile]:
-        for split, file, changed in everything:
-            chosen = split if splits != {"train"} and split else rest
-            if file.fault:
-                yield RejectedFile(chosen, file.path, file.fault)
-                continue
-            # Whatever changes a record must change the hash of the listing as well.
-            marks = file.changed + changed + 2 * targets.most + (targets.unfit == "drop")
-            yield ImageFile(chosen, file.path, 0, file.container, 0, file.size, marks)
+        for file in annotations.images:
+            split = file.split if splits != {"train"} and file.split else rest
+            if isinstance(file, ImageFile):
+                yield replace(file, split=split, changed=file.changed + marks)
+            else:
+                yield replace(file, split=split)
 
-    used = sum(not file.fault for _, file, _ in everything)
-    notes = list(annotations.notes)
-    if images > used:
-        notes.append(
-            f"left out, because no annotations name them: {plural(images - used, 'image')}"
-        )
-    return replace(Inputs(annotations.classes, files, notes=tuple(notes)), targets=targets)
+    notes = annotations.notes
+    if found > len(images):
+        left = plural(found - len(images), "image")
+        notes = (*notes, f"left out, because no annotations name them: {left}")
+    count, unfit = len(annotations.classes), options.unfit_boxes
+    targets = BoxFiles(annotations.boxes, count, unfit, options.most_boxes)
+    return Inputs(annotations.classes, files, notes=notes, targets=targets)

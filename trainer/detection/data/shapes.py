@@ -3,11 +3,9 @@
 Everything follows from the number of an image; see `trainer.data.builtin.photographs`.
 """
 
-import io
 import random
 from collections.abc import Callable, Sequence
 from math import cos, pi, sin
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -15,11 +13,9 @@ from PIL import Image, ImageDraw
 from sklearn.datasets import load_sample_image
 
 from trainer.data.builtin.photographs import TRAINING, VALIDATION, contrasting, window
-from trainer.data.builtin.writer import normalization_of, write_data_set
+from trainer.data.builtin.writer import png_record
 from trainer.data.example import Record
-from trainer.data.manifest import Manifest
 from trainer.detection.boxes import Box, main_class, pack
-from trainer.detection.data.options import PrepareShapesOptions
 from trainer.detection.leaf import BOXES
 
 SIZE: Final = 96
@@ -90,13 +86,8 @@ def _shapes(photograph: Array, name: str) -> Record:
             continue
         image = _drawn(image, points, chance)
         boxes.append(box)
-    data = io.BytesIO()
-    image.save(data, format="PNG")
-    label = main_class(boxes)
-    return Record(
-        data.getvalue(), "PNG", SIZE, SIZE, label, CLASSES[label], f"{name}.png",
-        more={BOXES: pack(boxes, SIZE, SIZE)},
-    )  # fmt: skip
+    stored = {BOXES: pack(boxes, SIZE, SIZE)}
+    return png_record(image, main_class(boxes), CLASSES, f"{name}.png", stored)
 
 
 def _touch(one: Box, other: Box) -> bool:
@@ -117,19 +108,7 @@ def _drawn(image: Image.Image, points: Points, chance: random.Random) -> Image.I
     return Image.fromarray((pixels + part * (colour - pixels)).round().astype(np.uint8))
 
 
-def run(options: PrepareShapesOptions, *_: object) -> None:
-    """`python -m trainer prepare shapes`; see `prepare_shapes`."""
-    prepare_shapes(options.output)
-
-
-def prepare_shapes(output: str) -> Manifest:
-    """Write the data set and its manifest, complete or not at all.
-
-    Raises:
-        DataError: The folder exists and contains something else.
-    """
+def records() -> tuple[list[Record], list[Record], tuple[str, ...]]:
+    """See `EmbeddedDataSet.records`."""
     train = shapes(TRAINING, TRAINING_IMAGES)
-    validation = shapes(VALIDATION, VALIDATION_IMAGES)
-    command = f"python -m trainer prepare shapes --output {output}"
-    normalization = normalization_of(train)
-    return write_data_set(Path(output), train, validation, CLASSES, normalization, command)
+    return train, shapes(VALIDATION, VALIDATION_IMAGES), CLASSES

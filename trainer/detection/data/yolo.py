@@ -6,8 +6,7 @@ the path, or else in a.txt beside the image. An image without such a file has no
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import isfinite
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import yaml
 
 from common.text import plural
 from trainer.data.pixels.treatment import RejectedError
-from trainer.data.prepare.input_files import StoredFile
+from trainer.data.prepare.input_files import ImageFile, StoredFile
 from trainer.data.prepare.splits import used_splits
 from trainer.detection.boxes import Box
 from trainer.detection.data.annotations import Annotations, Sized, named_split
@@ -25,29 +24,34 @@ NAMES: Final = ("classes.txt", "obj.names", "_darknet.labels")
 """Files with the name of a class in each line."""
 
 
-@dataclass(frozen=True)
-class YoloBoxes:
-    """Boxes in files of text."""
+def _boxes(folder: Path, labels: Mapping[str, str], name: str, width: int, height: int) -> Sized:
+    """See `Annotations.boxes`; fractions fit an image of any size.
 
-    folder: Path
-    labels: Mapping[str, str]
-    """File of the labels of each image that has one, both as paths in the folder."""
-
-    def boxes(self, name: str, width: int, height: int) -> Sized:
-        """See `Annotations.boxes`; fractions fit an image of any size."""
-        file = self.labels.get(name)
-        if file is None:
-            return [], width, height
-        try:
-            lines = (self.folder / file).read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise RejectedError(f"has labels, {file}, that cannot be read ({error})") from error
-        boxes = [
-            _box(f"line {number} of {file}", line.split(), width, height)
-            for number, line in enumerate(lines, 1)
-            if line.strip()
-        ]
-        return boxes, width, height
+    Args:
+        folder: Folder of the data set.
+        labels: File of the labels of each image that has one, both as paths in the folder.
+        name: Path of the image.
+        width: Width of the image, in pixels.
+        height: Height of the image, in pixels.
+    """
+    file = labels.get(name)
+    if file is None:
+        return [], width, height
+    try:
+        lines = (folder / file).read_text(encoding="utf-8-sig").splitlines()
+    except (PermissionError, UnicodeDecodeError) as error:
+        raise RejectedError(f"has labels, {file}, that cannot be read ({error})") from error
+    except OSError as error:
+        raise DataError(
+            f"{folder / file}: cannot be read ({error.strerror}); run the same command again to"
+            " continue"
+        ) from error
+    boxes = [
+        _box(f"line {number} of {file}", line.split(), width, height)
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
+    return boxes, width, height
 
 
 def _box(where: str, words: Sequence[str], width: int, height: int) -> Box:
@@ -56,35 +60,32 @@ def _box(where: str, words: Sequence[str], width: int, height: int) -> Box:
     Raises:
         RejectedError: It is not one of a box or an outline.
     """
+    line = " ".join(words)
     try:
         label, *numbers = map(float, words)
     except ValueError as error:
-        raise RejectedError(f"has labels that are no numbers in {where}: {' '.join(words)}") from (
-            error
-        )
-    if label != int(label) if isfinite(label) else True:
+        raise RejectedError(f"has labels that are no numbers in {where}: {line}") from error
+    if not label.is_integer():
         raise RejectedError(f"has a class that is no whole number in {where}: {words[0]}")
     # Some tools write corners of exactly 1 a little larger.
     if any(not -0.01 <= number <= 1.01 for number in numbers):
         raise RejectedError(
-            f"has numbers that are not fractions of the image, 0 to 1, in {where}:"
-            f" {' '.join(words)}; divide pixels by width and height"
+            f"has numbers that are not fractions of the image, 0 to 1, in {where}: {line}; divide"
+            " pixels by width and height"
         )
     if len(numbers) == 4:
         x, y, across, down = numbers
-        corners = (x - across / 2, y - down / 2, x + across / 2, y + down / 2)
+        left, top, right, bottom = x - across / 2, y - down / 2, x + across / 2, y + down / 2
     elif len(numbers) >= 6 and len(numbers) % 2 == 0:
         xs, ys = numbers[0::2], numbers[1::2]
-        corners = (min(xs), min(ys), max(xs), max(ys))
+        left, top, right, bottom = min(xs), min(ys), max(xs), max(ys)
     else:
         raise RejectedError(
             f"has {len(words)} numbers in {where}; an object has its class and x, y, width and"
             " height, or its class and the corners of its outline"
         )
-    left, top, right, bottom = corners
-    return Box(
-        left * width, top * height, right * width, bottom * height, int(label), where=where
-    )  # fmt: skip
+    corners = (left * width, top * height, right * width, bottom * height)
+    return Box(*corners, int(label), where=where)
 
 
 def read(
@@ -124,17 +125,16 @@ def read(
     if twice:
         raise DataError(f"{folder}: two classes are called {twice[0]!r}; give them other names")
     words = {path: _split(path, described) for path in images}
-    used = used_splits(words.values())
-    listed = []
+    used, listed = used_splits(words.values()), list[ImageFile]()
     for path, file in images.items():
         if words[path] in used:
-            found = by_path.get(labels.get(path, ""))
-            changed = found.changed + found.size if found else 0
-            listed.append((used[words[path]], file, changed))
+            text, split = by_path.get(labels.get(path, "")), used[words[path]]
+            changed = file.changed + (text.changed + text.size if text else 0)
+            listed.append(ImageFile(split, path, 0, file.container, 0, file.size, changed))
     bare = len(images) - len(labels)
-    notes = [f"{plural(bare, 'image')} without a file of labels: taken as without objects"]
-    boxes = YoloBoxes(folder, labels).boxes
-    return Annotations(names, tuple(listed), boxes, tuple(notes if bare else ()))
+    note = f"{plural(bare, 'image')} without a file of labels: taken as without objects"
+    boxes = partial(_boxes, folder, labels)
+    return Annotations(names, tuple(listed), boxes, (note,) if bare else ())
 
 
 def _labels_of(path: str) -> str:

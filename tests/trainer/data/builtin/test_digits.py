@@ -9,7 +9,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from tests.trainer.support.data_sets.independent_reader import read
-from trainer.data.builtin.digits import prepare_digits
+from trainer.data.builtin.writer import write_embedded
 from trainer.data.manifest import load_manifest
 from trainer.errors import DataError
 
@@ -82,7 +82,7 @@ def test_the_normalization_is_that_of_the_training_pixels(digits_folder, splits)
 
 def test_digits_prepared_again_are_the_same_bytes_and_version(digits_folder, tmp_path):
     again = tmp_path / "data" / "digits"
-    assert prepare_digits(str(again)).version == load_manifest(digits_folder).version
+    assert write_embedded("digits", str(again)).version == load_manifest(digits_folder).version
     # The manifest names the folder that was asked for.
     first, second = hashes(digits_folder), hashes(again)
     assert first.pop("manifest.json") != second.pop("manifest.json")
@@ -92,12 +92,12 @@ def test_digits_prepared_again_are_the_same_bytes_and_version(digits_folder, tmp
 
 def test_digits_that_are_there_stay_untouched(digits_folder):
     before = {path.name: path.stat().st_mtime_ns for path in digits_folder.iterdir()}
-    prepare_digits(str(digits_folder))
+    write_embedded("digits", str(digits_folder))
     assert {path.name: path.stat().st_mtime_ns for path in digits_folder.iterdir()} == before
 
 
 def test_a_folder_with_something_else_is_refused_and_stays(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(DataError, match=f"{tmp_path}: is not empty"):
-        prepare_digits(str(tmp_path))
+        write_embedded("digits", str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
