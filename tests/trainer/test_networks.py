@@ -62,7 +62,7 @@ def test_a_builder_that_is_not_module_and_function_is_refused(text):
     assert "must be package.module:function" in problem
 
 
-@pytest.mark.parametrize("preset", ["digits", "scenes"])
+@pytest.mark.parametrize("preset", PRESETS)
 def test_a_builder_is_in_place_of_the_network_of_a_preset(preset):
     for given in (["--model.builder", "mine:build"], ["--model.builder=mine:build"]):
         config = parse_train(["--preset", preset, *given])

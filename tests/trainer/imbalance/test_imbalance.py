@@ -24,7 +24,7 @@ from trainer.imbalance.effective import factors
 from trainer.imbalance.leaf import ImbalanceOptions
 from trainer.imbalance.sampling import resampled
 from trainer.imbalance.weights import WeightedTask
-from trainer.presets import parse_train
+from trainer.presets import PRESETS, parse_train
 from trainer.tasks.task import training_task
 
 COUNTS = {"common": 180, "some": 36, "rare": 24}
@@ -180,7 +180,11 @@ def test_the_record_of_a_position_is_the_one_that_is_read_there(folder):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--preset", "scenes"], "it is for one class per image"),
+        *(
+            (["--preset", name], "it is for one class per image")
+            for name, preset in PRESETS.items()
+            if preset.task != "classification"
+        ),
         (["--preset", "synthetic"], "synthetic data have no classes"),
     ],
 )

@@ -9,6 +9,7 @@ import tensorflow as tf
 from PIL import Image
 
 from common.errors import ConfigError
+from tests.trainer.model.test_own_trial import assert_kept_in_trial
 from trainer.config import ModelConfig, OptimizerConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.errors import DataError
@@ -227,3 +228,7 @@ def test_a_network_that_does_not_fit_the_task_is_refused():
 
 def test_the_task_is_made_by_its_name():
     assert isinstance(make_task(PRESETS["scenes"], 3), Segmentation)
+
+
+def test_an_own_network_of_pixels_keeps_its_initial_values_in_its_trial():
+    assert_kept_in_trial("dense_pixels", "segmentation")

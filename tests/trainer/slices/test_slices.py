@@ -25,7 +25,7 @@ from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
-from trainer.presets import parse_train
+from trainer.presets import PRESETS, parse_train
 from trainer.report.run_data import read_run
 from trainer.report.run_page import run_page
 from trainer.slices.counts import REST, count, read, slicer
@@ -81,9 +81,10 @@ def test_a_table_that_cannot_be_used_is_named(tmp_path, text, expected):
         (["--slices.pattern", "("], "--slices.pattern: is not a regular expression"),
         (["--slices.table", "x"], "give both, or neither"),
         (["--slices.pattern", "a", "--slices.table", "x", "--slices.column", "y"], "not of both"),
-        (
-            ["--preset", "scenes", "--slices.pattern", "a"],
-            "slices are counted of one class per image",
+        *(
+            (["--preset", name, "--slices.pattern", "a"], "are counted of one class per image")
+            for name, preset in PRESETS.items()
+            if preset.task != "classification"
         ),
     ],
 )
