@@ -18,7 +18,7 @@ def test_what_a_task_names_is_there_and_of_this_task(name):
     assert NETWORKS[config.model.network].per == task.per
     assert NETWORKS[task.suggestion.network].per == task.per
     assert callable(target_decoder(name).fault)
-    for path in (task.report, task.answers.read, task.embedded.prepare, *task.features.values()):
+    for path in (task.report, task.answers.read, task.embedded.records, *task.features.values()):
         assert callable(load(path))
 
 

@@ -135,9 +135,9 @@ def pooling_in_order() -> Iterator[None]:
     a CPU.
 
     TensorFlow has two kernels for it, which add in different orders. When it prepares a graph for
-    oneDNN, it replaces a `MaxPoolGrad` only if it has visited the `MaxPool` before, which a graph
-    with loops does not ensure. So of two processes with the same graph one could end with other
-    last bits. It does not replace `MaxPoolGradV2`.
+    oneDNN (`MaxpoolGradRewrite` in its mkl_layout_pass.cc), it replaces a `MaxPoolGrad` only if it
+    has visited the `MaxPool` before, which a graph with loops does not ensure. So of two processes
+    with the same graph one could end with other last bits. It does not replace `MaxPoolGradV2`.
     """
     # There is no public way to replace the gradient of an operation for a tape.
     registered = ops._gradient_registry._registry  # noqa: SLF001
