@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
@@ -17,6 +17,9 @@ from trainer.model.randomness import randomness
 from trainer.tasks.task import Task
 from trainer.updates.division import Division, Sums
 from trainer.updates.loss_scale import LossScale
+
+_POOLING: Final = ("ksize", "strides", "padding", "explicit_paddings", "data_format")
+"""Attributes of a pooling."""
 
 
 class LocalGradients:
@@ -135,22 +138,29 @@ def pooling_in_order() -> Iterator[None]:
     a CPU.
 
     TensorFlow has two kernels for it, which add in different orders. When it prepares a graph for
-    oneDNN (`MaxpoolGradRewrite` in its mkl_layout_pass.cc), it replaces a `MaxPoolGrad` only if it
-    has visited the `MaxPool` before, which a graph with loops does not ensure. So of two processes
-    with the same graph one could end with other last bits. It does not replace `MaxPoolGradV2`.
+    oneDNN (`MaxpoolGradRewrite` in its mkl_layout_pass.cc), it takes the faster one if it has
+    visited the `MaxPool` before the `MaxPoolGrad`, which a graph with loops does not ensure. So of
+    two processes with the same graph one could end with other last bits. Both operations are
+    therefore in a function of their own, which has no loops and is not inlined; pooling once more
+    takes little time.
     """
     # There is no public way to replace the gradient of an operation for a tape.
     registered = ops._gradient_registry._registry  # noqa: SLF001
     usual = registered["MaxPool"]
 
     def pooled(op: Any, upstream: tf.Tensor) -> Any:
-        explicit = op.get_attr("padding") in ("EXPLICIT", b"EXPLICIT")
-        if explicit or tf.config.get_visible_devices("GPU"):
+        if tf.config.get_visible_devices("GPU"):
             return usual["type"](op, upstream)
-        same = {key: op.get_attr(key) for key in ("ksize", "strides", "padding", "data_format")}
-        return tf.raw_ops.MaxPoolGradV2(
-            orig_input=op.inputs[0], orig_output=op.outputs[0], grad=upstream, **same
-        )
+        same = {key: op.get_attr(key) for key in _POOLING}
+
+        @tf.function(autograph=False, experimental_attributes={"_noinline": True})
+        def pool_again(images: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+            largest = tf.raw_ops.MaxPool(input=images, **same)
+            return tf.raw_ops.MaxPoolGrad(
+                orig_input=images, orig_output=largest, grad=upstream, **same
+            )
+
+        return pool_again(op.inputs[0], upstream)
 
     registered["MaxPool"] = {**usual, "type": pooled}
     try:
