@@ -103,10 +103,16 @@ def name_of(resource):
 
 
 def makes_only(cloud, name):
-    """Whether an `up` that goes on has all recorded that it began, but one."""
-    ended = cloud.deployment.run("stack", "export")
-    # It is written anew all the time, and empty for a moment.
-    return ended.returncode == 0 and read(json.loads(ended.stdout))[1] == {name: "creating"}
+    """Whether an `up` that goes on has all recorded that it began, but one, and begins no more."""
+    # Between two others, one may be the only one for a moment.
+    looks = [cloud.deployment.run("stack", "export") for _ in range(3)]
+    # The state is written anew all the time, and empty for a moment.
+    if any(look.returncode for look in looks):
+        return False
+    states = [read(json.loads(look.stdout)) for look in looks]
+    return all(pending == {name: "creating"} for _, pending in states) and (
+        states[0][0].keys() == states[-1][0].keys()
+    )
 
 
 def is_unchanged(cloud):
