@@ -153,7 +153,10 @@ def pooling_in_order() -> Iterator[None]:
             return usual["type"](op, upstream)
         same = {key: op.get_attr(key) for key in _POOLING}
 
-        @tf.function(autograph=False, experimental_attributes={"_noinline": True})
+        # TensorFlow has no types.
+        @tf.function(  # type: ignore[untyped-decorator]
+            autograph=False, experimental_attributes={"_noinline": True}
+        )
         def pool_again(images: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
             largest = tf.raw_ops.MaxPool(input=images, **same)
             return tf.raw_ops.MaxPoolGrad(
