@@ -28,19 +28,15 @@ def rank_data(folder):
 def explained(data, split):
     """Read until something fails, and return what is said of it."""
     data.open(0)
-    batches = data.validation if split == "validation" else iter(data.next_batch, None)
-    used, failure = 0, None
-    try:
-        for _ in batches:
-            used += CONFIG.batch_size
-    except tf.errors.OpError as error:
-        failure = error
-    explain = {
-        "train": lambda: data.explain_training(failure, used),
-        "validation": lambda: data.explain_validation(failure),
-    }
     with pytest.raises(DataError) as caught:
-        explain[split]()
+        if split == "validation":
+            list(data.validation())
+        used = 0
+        try:
+            for _ in iter(data.next_batch, None):
+                used += CONFIG.batch_size
+        except tf.errors.OpError as error:
+            data.explain_training(error, used)
     return str(caught.value)
 
 
@@ -51,7 +47,7 @@ def test_every_evaluation_gets_the_whole_share_once(tmp_path):
     write_records(tmp_path / "set", RECORDS, RECORDS[:11], "abc")
     data = rank_data(tmp_path / "set")
     first, second = (
-        [(batch["target"].numpy(), batch["weight"].numpy()) for batch in data.validation]
+        [(batch["target"].numpy(), batch["weight"].numpy()) for batch in data.validation()]
         for _ in range(2)
     )
     np.testing.assert_array_equal(first, second)
