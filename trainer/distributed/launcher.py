@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import IO, Any, Self, TextIO
 
 from common.text import plural
@@ -132,12 +132,7 @@ class SignalForwarder:
             self._previous[number] = signal.signal(number, self._forward)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
