@@ -151,18 +151,14 @@ def read_frames(
             start += length + FRAME
 
 
-def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
+def read_shard(path: Path) -> Iterator[bytes]:
     """Yield the serialised records of a shard, checked.
-
-    Args:
-        path: TFRecord file.
-        start: Byte offset of the first record to read.
 
     Raises:
         BrokenRecordError: A checksum does not match, or the file ends within a record.
         OSError: The file cannot be read.
     """
-    for frame in read_frames(path, start):
+    for frame in read_frames(path):
         yield frame.checked()
 
 
