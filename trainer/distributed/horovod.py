@@ -30,11 +30,11 @@ NAME_SECONDS = 60.0
 
 
 @contextmanager
-def rendezvous(address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
+def rendezvous(address: str = "127.0.0.1") -> Iterator[int]:
     """Serve the rendezvous by which Gloo's ranks find each other; yield its port. Does not need
     TensorFlow.
     """
-    server = _serve(address, port)
+    server = _serve(address, 0)
     try:
         yield server.server_address[1]
     finally:
