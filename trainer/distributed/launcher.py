@@ -223,7 +223,9 @@ def _start_relay(lines: IO[str] | None, rank: int) -> threading.Thread:
 
 def _relay(lines: Iterable[str], rank: int) -> None:
     for line in lines:
-        print(f"[rank {rank}] {line}", end="", file=sys.stderr, flush=True)
+        # Without a reader, the rank would wait in a print once its pipe is full.
+        with suppress(OSError):
+            print(f"[rank {rank}] {line}", end="", file=sys.stderr, flush=True)
 
 
 def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int]) -> list[int]:
