@@ -40,10 +40,13 @@ class DataSet:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names in the order of labels; synthetic classes are numbered."""
+        """Class names in the order of labels; synthetic classes are numbered. In that of a folder
+        which is not UTF-8, the other bytes are escapes: every file and export can hold them.
+        """
         if self.manifest is None:
             return tuple(f"class {number}" for number in range(self.classes))
-        return self.manifest.classes
+        names = self.manifest.classes
+        return tuple(name.encode(errors="backslashreplace").decode() for name in names)
 
     @property
     def normalization(self) -> Normalization:
