@@ -25,18 +25,20 @@ def rank_data(folder):
     return RankData(config, load_data_set(config), Alone(), 1)
 
 
+def train(data):
+    data.open(0)
+    used = 0
+    try:
+        for _ in iter(data.next_batch, None):
+            used += CONFIG.batch_size
+    except tf.errors.OpError as error:
+        data.explain_training(error, used)
+
+
 def explained(data, split):
     """Read until something fails, and return what is said of it."""
-    data.open(0)
     with pytest.raises(DataError) as caught:
-        if split == "validation":
-            list(data.validation())
-        used = 0
-        try:
-            for _ in iter(data.next_batch, None):
-                used += CONFIG.batch_size
-        except tf.errors.OpError as error:
-            data.explain_training(error, used)
+        train(data) if split == "train" else list(data.validation())
     return str(caught.value)
 
 
