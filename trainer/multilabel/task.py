@@ -27,11 +27,6 @@ class Multilabel(Task):
         super().__init__(classes, config)
         self._options = config.of(MultilabelOptions) if config else MultilabelOptions()
 
-    def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
-        """See `Task.mirrored`; a class does not depend on the side."""
-        del flip
-        return target
-
     def training(
         self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
     ) -> tuple[tf.Tensor, tf.Tensor]:

@@ -128,14 +128,16 @@ class Task(ABC):
         del config
         self.classes = classes
 
-    @abstractmethod
     def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
-        """Return the targets of a batch of which some images are mirrored left to right.
+        """Return the targets of a batch of which some images are mirrored left to right; the same,
+        unless they depend on the side.
 
         Args:
             target: Targets of the batch.
             flip: bool [b].
         """
+        del flip
+        return target
 
     @abstractmethod
     def training(
