@@ -12,9 +12,9 @@ from PIL import Image
 from common.errors import ConfigError
 from tests.trainer.support.command import run_trainer
 from tests.trainer.support.data_sets.image_files import saved
-from tests.trainer.support.data_sets.records import noise_record
+from tests.trainer.support.data_sets.records import noise_record, to_example
 from trainer.config import DataConfig
-from trainer.data.example import from_example, to_example
+from trainer.data.example import from_example
 from trainer.data.formats.tfrecord import ShardWriter, read_shard
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
 from trainer.data.prepare.foreign.tfrecords import prepare_tfrecords
