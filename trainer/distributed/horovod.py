@@ -102,9 +102,7 @@ class HorovodGroup:
 class Horovod:
     """A world of several ranks. `horovod.tensorflow` is the module, already initialised."""
 
-    def __init__(
-        self, horovod: Any, config: ExchangeConfig, sets: "ProcessSets | None" = None
-    ) -> None:
+    def __init__(self, horovod: Any, config: ExchangeConfig, sets: "ProcessSets | None") -> None:
         self.module = horovod
         """The module `horovod.tensorflow`, for benchmarks that compare with Horovod's own API."""
         self._config = config

@@ -120,9 +120,7 @@ def set_up_for_launch(config: TrainConfig) -> RunSetup:
     return setup
 
 
-def set_up_ranks(
-    config: TrainConfig, communicator: Communicator, threads: int | None = None
-) -> RunSetup:
+def set_up_ranks(config: TrainConfig, communicator: Communicator, threads: int | None) -> RunSetup:
     """Set up the run on all ranks; raise configuration and data errors here, before a network is
     built or a file written.
     """
