@@ -58,6 +58,12 @@ def test_folder_without_a_manifest(tmp_path, refused):
     refused(*args, status=3, words=["manifest.json", "python -m trainer prepare"])
 
 
+def test_images_of_ones_own_given_to_a_preset_of_embedded_data(tmp_path, refused):
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    words = ["photos: has no manifest.json", "prepare folder --input photos", "--preset images"]
+    refused("--data.dir", "photos", status=3, words=words)
+
+
 def test_manifest_that_does_not_fit_its_shards(tmp_path, data, refused):
     shards = sorted((tmp_path / "set").glob("train-*"))
     shards[0].unlink()
