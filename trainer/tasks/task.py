@@ -175,6 +175,12 @@ class Task(ABC):
         """Return the sums over axis 0, each rounded once, whatever the order of the rows."""
         return [fsum(column) for column in counted.T.tolist()]
 
+    @staticmethod
+    def mean_of_known(values: Array) -> float:
+        """Return the mean over the classes for which a metric is defined; 0 if there are none."""
+        known = values[~np.isnan(values)]
+        return float(known.mean()) if len(known) else 0.0
+
     @abstractmethod
     def write_predictions(
         self, folder: Path, predictions: Predictions, held_out: HeldOut
