@@ -68,11 +68,11 @@ def rounds(
     return formatted
 
 
-def sampled(data: Data, unit: str, references: Sequence[str]) -> str:
+def sampled(data: Data, references: Sequence[str]) -> str:
     """Format a table of times for each group of contenders."""
     parts = []
     for name, samples in data.items():
-        parts += [f"{name}:", table(read_samples(samples), unit, references)]
+        parts += [f"{name}:", table(read_samples(samples), "image", references)]
     return "\n\n".join(parts)
 
 
@@ -93,7 +93,7 @@ def score(data: Data) -> str:
     rows = [["", f"images/s, part of {alone}"]]
     for name, samples in data["samples"].items():
         rows.append([name, ratio(read_samples(samples), alone, ours, "wall_ms").text()])
-    return f"{sampled(data['samples'], 'image', [alone])}\n\n{columns(rows)}"
+    return f"{sampled(data['samples'], [alone])}\n\n{columns(rows)}"
 
 
 def engines(data: Data) -> str:
@@ -104,7 +104,7 @@ def engines(data: Data) -> str:
         part = ratio(read_samples(found["samples"]), saved_model, onnx).text()
         rows.append([name, part, f"{found['same_class']} of {found['images']}"])
     samples = {name: found["samples"] for name, found in data["networks"].items()}
-    return f"{sampled(samples, 'image', [saved_model])}\n\n{columns(rows)}"
+    return f"{sampled(samples, [saved_model])}\n\n{columns(rows)}"
 
 
 def breakdown(data: Data) -> str:
