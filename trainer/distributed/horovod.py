@@ -175,21 +175,20 @@ class Horovod:
         tf.function(graph, autograph=False)()
 
     def broadcast(self, value: Any) -> Any:
-        return json.loads(self._gather_bytes(json.dumps(value).encode())[0])
+        return self.gather(value)[0]
 
     def gather(self, value: Any) -> list[Any]:
-        return [json.loads(part) for part in self._gather_bytes(json.dumps(value).encode())]
-
-    def _gather_bytes(self, data: bytes) -> list[bytes]:
         import tensorflow as tf
 
+        data = json.dumps(value).encode()
         lengths = self.module.allgather(tf.constant([len(data)], tf.int64), name="lengths").numpy()
         joined = self.module.allgather(
             tf.constant(np.frombuffer(data, np.uint8)), name="bytes"
         ).numpy()
         ends = np.cumsum(lengths)
         return [
-            joined[end - length : end].tobytes() for length, end in zip(lengths, ends, strict=True)
+            json.loads(joined[end - length : end].tobytes())
+            for length, end in zip(lengths, ends, strict=True)
         ]
 
     def barrier(self) -> None:
