@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -243,8 +243,9 @@ class Contenders:
 
     def pipeline(self, batches: int) -> Callable[[], int]:
         """Return a contender that takes some batches, from where its last turn ended."""
-        iterator = iter(self._dataset)
+        return self._taking(iter(self._dataset), batches)
 
+    def _taking(self, iterator: Iterator[Any], batches: int) -> Callable[[], int]:
         def work() -> int:
             for _ in range(batches):
                 next(iterator)
@@ -308,10 +309,4 @@ class Contenders:
             .prefetch(2)
             .with_options(options)
         )
-
-        def work() -> int:
-            for _ in range(batches):
-                next(iterator)
-            return batches * self._batch_size
-
-        return work
+        return self._taking(iterator, batches)

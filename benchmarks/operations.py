@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.measure import columns
+from common.errors import UserError
 
 DATA = "data/plugin/profile"
 SHOWN = 8
@@ -33,8 +34,20 @@ class Options:
 
 
 def run(options: Options) -> None:
-    """Print the types of operations that take longest."""
-    profile = _get(f"{options.page}/{DATA}/runs")[0]
+    """Print the types of operations that take longest.
+
+    Raises:
+        UserError: The page is not served, or has no profile.
+    """
+    try:
+        profiles = _get(f"{options.page}/{DATA}/runs")
+    except OSError as error:
+        raise UserError(
+            f"{options.page}: does not answer ({error}); run `make profile RUN=runs/NAME` meanwhile"
+        ) from error
+    if not profiles:
+        raise UserError(f"{options.page}: has no profile; docs/profiling.md records one")
+    profile = profiles[0]
     query = urllib.parse.urlencode({"run": profile, "tag": "framework_op_stats"})
     answer = _get(f"{options.page}/{DATA}/data?{query}")
     shares = by_type(read_rows(answer[0] if isinstance(answer, list) else answer))

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -114,25 +114,10 @@ def measure(options: Options) -> dict[str, Any]:
         return measure_times(photos, scratch, options.rounds)
 
 
-def prepare_command(folder: Path, output: Path) -> list[str]:
-    """Return our command line."""
-    options = ["--input", str(folder), "--output", str(output)]
-    return [sys.executable, "-m", "trainer", "prepare", "folder", *options]
-
-
-def alone_command(folder: Path, output: Path) -> list[str]:
-    """Return our command line with one process, so that cores do not slow each other down."""
-    return [*prepare_command(folder, output), "--processes", "1"]
-
-
-def kept_command(folder: Path, output: Path) -> list[str]:
-    """Return our command line without the removal of metadata."""
-    return [*alone_command(folder, output), "--metadata", "keep"]
-
-
-def near_command(folder: Path, output: Path) -> list[str]:
-    """Return our command line with the search for near-duplicates."""
-    return [*alone_command(folder, output), "--near-duplicates", "report"]
+def prepare_command(*options: str) -> Callable[[Path, Path], list[str]]:
+    """Return our command line, given the folder of the images and that to write."""
+    command = [sys.executable, "-m", "trainer", "prepare", "folder", *options]
+    return lambda folder, output: [*command, "--input", str(folder), "--output", str(output)]
 
 
 def copy_command(folder: Path, output: Path) -> list[str]:
@@ -174,11 +159,13 @@ def measure_times(photos: Path, scratch: Path, rounds: int) -> dict[str, Any]:
     for images, folder in folders.items():
         multiply(photos, folder, images // number)
     few, many = folders
+    # By one process, so that cores do not slow each other down.
+    alone = ("--processes", "1")
     commands = {
-        OURS: prepare_command,
-        ALONE: alone_command,
-        KEPT: kept_command,
-        NEAR: near_command,
+        OURS: prepare_command(),
+        ALONE: prepare_command(*alone),
+        KEPT: prepare_command(*alone, "--metadata", "keep"),
+        NEAR: prepare_command(*alone, "--near-duplicates", "report"),
         COPY: copy_command,
     }
     samples: Samples = {name: [] for name in (*commands, USUAL)}

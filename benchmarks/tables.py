@@ -5,11 +5,11 @@ this repository, at the commit that docs/benchmarks.md names.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import sqrt
 from typing import Any, Final, NamedTuple
 
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from common.text import duration, size
+from trainer.classification.trust import wilson
 
 Data = Mapping[str, Any]
 Turn = Mapping[str, Any]
@@ -68,11 +68,11 @@ def rounds(
     return formatted
 
 
-def sampled(data: Data, unit: str, references: Sequence[str]) -> str:
+def sampled(data: Data, references: Sequence[str]) -> str:
     """Format a table of times for each group of contenders."""
     parts = []
     for name, samples in data.items():
-        parts += [f"{name}:", table(read_samples(samples), unit, references)]
+        parts += [f"{name}:", table(read_samples(samples), "image", references)]
     return "\n\n".join(parts)
 
 
@@ -93,7 +93,7 @@ def score(data: Data) -> str:
     rows = [["", f"images/s, part of {alone}"]]
     for name, samples in data["samples"].items():
         rows.append([name, ratio(read_samples(samples), alone, ours, "wall_ms").text()])
-    return f"{sampled(data['samples'], 'image', [alone])}\n\n{columns(rows)}"
+    return f"{sampled(data['samples'], [alone])}\n\n{columns(rows)}"
 
 
 def engines(data: Data) -> str:
@@ -104,7 +104,7 @@ def engines(data: Data) -> str:
         part = ratio(read_samples(found["samples"]), saved_model, onnx).text()
         rows.append([name, part, f"{found['same_class']} of {found['images']}"])
     samples = {name: found["samples"] for name, found in data["networks"].items()}
-    return f"{sampled(samples, 'image', [saved_model])}\n\n{columns(rows)}"
+    return f"{sampled(samples, [saved_model])}\n\n{columns(rows)}"
 
 
 def breakdown(data: Data) -> str:
@@ -136,19 +136,6 @@ def reencode(data: Data) -> str:
         low, high = wilson(data[name], total)
         rows.append([name, f"{data[name] / total:.1%}", f"{low:.1%}-{high:.1%}"])
     return columns(rows)
-
-
-def wilson(successes: int, total: int) -> tuple[float, float]:
-    """Return the interval of 95 % of a proportion (E. B. Wilson 1927).
-
-    Args:
-        successes: Number of successes.
-        total: Number of trials, above 0.
-    """
-    part, square = successes / total, 1.96**2
-    centre = (part + square / (2 * total)) / (1 + square / total)
-    reach = 1.96 * sqrt(part * (1 - part) / total + square / (4 * total**2)) / (1 + square / total)
-    return max(centre - reach, 0.0), min(centre + reach, 1.0)
 
 
 def spark_prepare(data: Data) -> str:

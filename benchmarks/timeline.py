@@ -45,13 +45,13 @@ def read_events(text: str) -> list[dict[str, Any]]:
     return [event for event in json.loads(whole if whole.endswith("]") else whole + "]") if event]
 
 
-def phases(events: Iterable[Mapping[str, Any]], tensor: str = TENSOR) -> dict[str, list[float]]:
-    """Return the milliseconds of each phase of a tensor, per step, in the order of their start."""
+def phases(events: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Return the milliseconds of each phase of `TENSOR`, per step, in the order of their start."""
     durations: dict[str, list[float]] = defaultdict(list)
     mine: set[int] = set()
     open_phases: list[tuple[str, float]] = []
     for event in events:
-        if event["ph"] == "M" and tensor in str(event.get("args", {}).get("name")):
+        if event["ph"] == "M" and TENSOR in str(event.get("args", {}).get("name")):
             mine.add(event["pid"])
         elif event.get("pid") in mine and event["ph"] == "B":
             durations.setdefault(event["name"], [])

@@ -40,7 +40,6 @@ class Container:
     """Working directory of the program."""
     host_network: bool = False
     """Whether the container shares the host's network and host name."""
-    shared_memory: str = "1g"
     user: str | None = None
     """User and group ids, such as 1000:1000; None is the image's user."""
 
@@ -176,7 +175,7 @@ def find_engine() -> ContainerEngine:
 
 def _run_arguments(container: Container) -> list[str]:
     arguments = ["run", "--rm", f"--name={container.name}", f"--workdir={container.folder}"]
-    arguments += [f"--shm-size={container.shared_memory}"]
+    arguments += ["--shm-size=1g"]
     arguments += ["--network=host"] if container.host_network else []
     arguments += [f"--volume={_mount(mount)}" for mount in container.mounts]
     arguments += [f"--env={name}" for name in container.variables]

@@ -66,18 +66,19 @@ class NodePrices:
     @property
     def where(self) -> str:
         """Region and currency in words, such as `westeurope, in EUR`."""
-        currency = next((price.currency for one in self.sources for price in one.values()), None)
         known = self.region or "this region"
-        return f"{known}, in {currency}" if currency else known
+        return f"{known}, in {self._currency}" if self._currency else known
 
-    def in_currency(self, currency: str | None = None) -> "NodePrices":
-        """Return the prices of one currency, by default that of the most trusted source: amounts of
-        several cannot be compared or added.
+    @property
+    def _currency(self) -> str | None:
+        return next((price.currency for one in self.sources for price in one.values()), None)
+
+    def in_one_currency(self) -> "NodePrices":
+        """Return the prices in the currency of the most trusted source: amounts of several cannot
+        be compared or added.
         """
-        every = [price.currency for one in self.sources for price in one.values()]
-        wanted = currency or next(iter(every), None)
         kept = tuple(
-            {kind: price for kind, price in one.items() if price.currency == wanted}
+            {kind: price for kind, price in one.items() if price.currency == self._currency}
             for one in self.sources
         )
         return NodePrices(kept, self.region)

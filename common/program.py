@@ -8,6 +8,7 @@ that has no place for groups, examples and exit statuses.
 import difflib
 import gc
 import importlib
+import io
 import os
 import select
 import shlex
@@ -172,6 +173,9 @@ class Program:
 
     def main(self, argv: Sequence[str] | None, run: Callable[[Command, list[str]], int]) -> int:
         """Find and run a command as `run` does; print user errors without a traceback."""
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            # As for stderr: the name of a file need not be UTF-8.
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             try:
                 status = self.run(argv, run)

@@ -26,8 +26,6 @@ class Recipe:
     context: Path
     arguments: Mapping[str, str] = field(default_factory=dict)
     """Build arguments (ARG)."""
-    target: str | None = None
-    """Stage to build; None is the last."""
     fresh: bool = False
     """Whether to run every step instead of using cached ones."""
     id_file: Path | None = None
@@ -212,7 +210,6 @@ def _file_sizes(folder: Path) -> Iterator[int]:
 
 def _recipe_arguments(recipe: Recipe) -> list[str]:
     arguments = [f"--build-arg={name}={value}" for name, value in recipe.arguments.items()]
-    arguments += [f"--target={recipe.target}"] if recipe.target else []
     return arguments + ([f"--iidfile={recipe.id_file}"] if recipe.id_file else [])
 
 

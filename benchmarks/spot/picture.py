@@ -20,8 +20,6 @@ class Phase:
     hours: float
     nodes: int
     """Nodes that it trained on, or started on; 0 while it waited."""
-    held: int
-    """Nodes that cost money."""
     done: float
     """Share of the work that is done."""
     usd: float

@@ -128,7 +128,7 @@ def simulate(trace: Trace, choices: Sequence[Choice], rules: Rules) -> Iterator[
             now = replace(now, waited_hours=now.waited_hours + STEP)
         usd += held * STEP * moment.price
         hours += STEP
-        yield Phase(hours, asked if begins else 0, held, min(done / WORK, 1.0), usd)
+        yield Phase(hours, asked if begins else 0, min(done / WORK, 1.0), usd)
 
 
 def outcome(trace: Trace, choices: Sequence[Choice], rules: Rules) -> Outcome:
@@ -136,7 +136,7 @@ def outcome(trace: Trace, choices: Sequence[Choice], rules: Rules) -> Outcome:
     phases = list(simulate(trace, choices, rules))
     changes = sum(
         after.nodes != before.nodes and after.nodes > 0
-        for before, after in zip([Phase(0, 0, 0, 0, 0), *phases], phases, strict=False)
+        for before, after in zip([Phase(0, 0, 0, 0), *phases], phases, strict=False)
     )
     ended = phases[-1]
     return Outcome(ended.hours if ended.done >= 1 else None, ended.usd, changes)

@@ -105,8 +105,6 @@ class Figure:
     """What the image shows, or why there is none."""
     lines: Sequence[tuple[str, str, str]] = ()
     """Label, text and value of each line."""
-    title: str = ""
-    """More about it, for a pointer that rests on the image."""
     pixelated: bool = False
     """Whether it is enlarged without smoothing."""
 

@@ -115,7 +115,7 @@ def known(
     recorded = read_price_list(RECORDED)
     if recorded.region == region:
         sources.append(recorded.prices)
-    return NodePrices(tuple(sources), region).in_currency()
+    return NodePrices(tuple(sources), region).in_one_currency()
 
 
 def of_workspace(outputs: PlatformOutputs, console: Console) -> Mapping[NodeKind, Price] | None:

@@ -2,8 +2,11 @@
 
 import json
 
-from benchmarks.operations import by_type, read_rows
+import pytest
+
+from benchmarks.operations import Options, by_type, read_rows, run
 from benchmarks.timeline import phases, read_events
+from common.errors import UserError
 
 
 def test_operations_are_added_up_by_type_without_waiting():
@@ -17,6 +20,11 @@ def test_operations_are_added_up_by_type_without_waiting():
         ],
     }
     assert by_type(read_rows(table)) == [("MatMul", 0.625), ("Conv2D", 0.375)]
+
+
+def test_a_page_that_is_not_served_is_told_with_what_serves_it():
+    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9: .*run `make profile"):
+        run(Options("http://127.0.0.1:9"))
 
 
 def test_phases_of_a_timeline_are_those_of_the_gradients():

@@ -190,7 +190,6 @@ def test_a_fresh_build_takes_nothing_from_earlier_ones(kind):
 
     assert "--no-cache" in command(fresh=True)
     assert "--no-cache" not in command()
-    assert "--target=build" in command(target="build")
     assert command()[-1] == "/context"
 
 

@@ -1,5 +1,6 @@
 """Bad input gets one clear error, with its own exit status, and leaves no run behind."""
 
+import json
 import os
 from dataclasses import replace
 
@@ -57,6 +58,12 @@ def test_folder_without_a_manifest(tmp_path, refused):
     refused(*args, status=3, words=["manifest.json", "python -m trainer prepare"])
 
 
+def test_images_of_ones_own_given_to_a_preset_of_embedded_data(tmp_path, refused):
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    words = ["photos: has no manifest.json", "prepare folder --input photos", "--preset images"]
+    refused("--data.dir", "photos", status=3, words=words)
+
+
 def test_manifest_that_does_not_fit_its_shards(tmp_path, data, refused):
     shards = sorted((tmp_path / "set").glob("train-*"))
     shards[0].unlink()
@@ -85,9 +92,28 @@ def test_two_classes_of_very_unequal_size_are_trained_by_two_ranks(tmp_path):
     assert (found["examples"], found["steps"], found["top5"]) == (20, 3, 1.0)
 
 
+@pytest.mark.slow
+def test_a_class_whose_name_is_not_utf_8_is_trained_and_exported(tmp_path):
+    records = [plain_record(n % 256, n % 2) for n in range(65)]
+    write_records(tmp_path / "set", records, records[:20], ("caf\udce9", "tea"), shards=(1, 1))
+    args = [*ALONE, "--export", "True", "--log.report", "True"]
+    done = fork_trainer("train", *args, cwd=tmp_path, ranks=1)
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "runs" / "run"
+    facts = json.loads((run / "export" / "export.json").read_text(encoding="utf-8"))
+    assert facts["class_names"] == [r"caf\udce9", "tea"]
+    assert r"caf\udce9" in (run / "predictions.csv").read_text(encoding="utf-8")
+    assert r"caf\udce9" in (run / "report.html").read_text(encoding="utf-8")
+
+
 def test_other_number_of_classes_than_the_data_have(data, refused):
     words = ["--model.classes: 7, but set has 4 classes"]
     refused(*data, "--model.classes", "7", status=2, words=words)
+
+
+def test_folder_of_runs_that_is_a_file(tmp_path, data, refused):
+    (tmp_path / "taken").write_text("mine")
+    refused(*data, "--runs-dir", "taken", status=2, words=["--runs-dir:", "taken is not a folder"])
 
 
 def test_folder_that_is_no_run(tmp_path, data, refused):

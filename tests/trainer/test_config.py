@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import get_args, get_origin
 
 import pytest
 from hypothesis import given, settings
@@ -25,15 +25,6 @@ INTEGERS = [
     leaf for leaf in LEAVES.values() if leaf.type is int or set(get_args(leaf.type)) & {int}
 ]
 NUMBERS = [leaf for leaf in LEAVES.values() if leaf.type is float]
-
-
-def nested_dict(values):
-    """The nested form of dotted keys, as `from_dict` reads it."""
-    data: dict[str, Any] = {}
-    for key, value in values.items():
-        group, _, name = key.rpartition(".")
-        (data.setdefault(group, {}) if group else data)[name] = value
-    return data
 
 
 def python(script, **env):

@@ -27,6 +27,7 @@ from tests.trainer.support.command import metrics, result
 from tests.trainer.support.forked import fork_trainer
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.head.leaf import HeadOptions
+from trainer.report.run_data import read_run
 from trainer.run_folder import RunFolder
 
 BEFORE = Path(__file__).with_name("written_before")
@@ -118,5 +119,6 @@ def test_the_configuration_of_before_is_read_whole(run):
 def test_options_of_before_are_read_by_their_present_names():
     config = RunFolder(BEFORE / "head_run").read().config
     assert config.of(HeadOptions).groups == 2
+    assert read_run(BEFORE / "head_run").config == config
     assert (config.averaging.every, config.averaging.together_until) == (1, 0.5)
     assert (config.sharded.state, config.profile.steps, config.stages.count) == (False, None, 1)

@@ -45,7 +45,7 @@ def calibrate(options: CalibrateOptions) -> None:
     if run.read().config.task != CLASSIFICATION.name:
         raise UserError(f"{run.path}: a temperature is fitted on one class per image")
     opened = open_checkpoint(options)
-    outputs = opened.evaluator.outputs(opened.data.validation)
+    outputs = opened.evaluator.outputs(opened.data.validation())
     found = calibration(outputs, 0, opened.checkpoint.step, Alone())
     found.save(run.path)
     if (run.path / PAGE).exists():

@@ -22,11 +22,6 @@ class Classification(Task):
 
     description: ClassVar[TaskDescription] = CLASSIFICATION
 
-    def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
-        """See `Task.mirrored`; a class does not depend on the side."""
-        del flip
-        return target
-
     def training(
         self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
     ) -> tuple[tf.Tensor, tf.Tensor]:

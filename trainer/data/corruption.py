@@ -1,5 +1,6 @@
 """Finds the damaged record after data could not be read."""
 
+import re
 from collections.abc import Callable, Iterable
 
 import tensorflow as tf
@@ -64,8 +65,8 @@ def find_damage(
 
 
 def _first_line(error: tf.errors.OpError) -> str:
-    """Return the part of TensorFlow's message that says what happened."""
-    return str(error.message).splitlines()[0]
+    """Return the part of TensorFlow's message that says what happened, and not where in a graph."""
+    return re.sub(r"^\{\{.*?\}\} | \[Op:.*", "", str(error.message).splitlines()[0])
 
 
 def _fault(source: Source, block: int, index: int) -> str | None:

@@ -40,10 +40,13 @@ class DataSet:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names in the order of labels; synthetic classes are numbered."""
+        """Class names in the order of labels; synthetic classes are numbered. In that of a folder
+        which is not UTF-8, the other bytes are escapes: every file and export can hold them.
+        """
         if self.manifest is None:
             return tuple(f"class {number}" for number in range(self.classes))
-        return self.manifest.classes
+        names = self.manifest.classes
+        return tuple(name.encode(errors="backslashreplace").decode() for name in names)
 
     @property
     def normalization(self) -> Normalization:
@@ -72,11 +75,23 @@ class DataSet:
 
 
 def write_embedded_if_missing(config: TrainConfig) -> None:
-    """Write the embedded data set if the configuration uses it and it does not exist."""
+    """Write the embedded data set if the configuration uses it and it does not exist.
+
+    Raises:
+        DataError: The folder contains something else.
+    """
     folder = manifest_folder(config)
     embedded = EMBEDDED.get(config.data.source)
-    if embedded and folder and not (folder / FILE_NAME).exists():
-        load("trainer.data.builtin.writer:write_embedded")(embedded.source, str(folder))
+    if not embedded or not folder or (folder / FILE_NAME).exists():
+        return
+    if folder.is_dir() and any(folder.iterdir()):
+        raise DataError(
+            f"{folder}: has no {FILE_NAME} and is not empty, so the embedded data set"
+            f" {embedded.source} is not written there; to train on your own images, run"
+            f" `python -m trainer prepare folder --input {folder}`, and train with --preset images;"
+            " otherwise choose another --data.dir"
+        )
+    load("trainer.data.builtin.writer:write_embedded")(embedded.source, str(folder))
 
 
 def load_data_set(config: TrainConfig) -> DataSet:

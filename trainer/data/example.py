@@ -48,11 +48,6 @@ class BrokenRecordError(ValueError):
     """A record that cannot be read; the message says why."""
 
 
-def to_example(record: Record) -> bytes:
-    """Serialise a record."""
-    return b"".join(example_parts(record))
-
-
 def example_parts(record: Record) -> tuple[bytes, bytes, bytes]:
     """Serialise a record as three parts: the bytes before its image, the image, the bytes after it.
 

@@ -1,6 +1,6 @@
 """The data of a rank: batches from a position on, and the diagnosis of unreadable records."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -96,12 +96,22 @@ class RankData:
         """Return the next batch; called inside a graph."""
         return self._synthetic if self._iterator is None else next(self._iterator)
 
-    @cached_property
-    def validation(self) -> tf.data.Dataset:
-        """Batches of this rank's share of the validation split.
+    def validation(self) -> Iterator[Batch]:
+        """Read the batches of this rank's share of the validation split.
 
-        Building them takes longer than beginning to read them, so evaluations share them.
+        Raises:
+            DataError: A record cannot be used; names shard, index and fault.
         """
+        try:
+            yield from self._validation
+        except DATA_ERRORS as error:
+            source = self._source("validation")
+            self._explain(source, error, source.locate, self.validation_share)
+            raise
+
+    @cached_property
+    def _validation(self) -> tf.data.Dataset:
+        # Building them takes longer than beginning to read them, so evaluations share them.
         config, world = self._config, self._world
         size = config.evaluation.batch_size or config.batch_size
         source = self._source("validation")
@@ -167,22 +177,13 @@ class RankData:
         if self._iterator is None:
             return
         source, world, config = self._source("train"), self._world, self._config
-        self._raise_unreadable(source, error)
         order = make_order(source, world.size)
         # The positions of the failed batch and of those decoded ahead of it.
         chunks = decoded_at_once(self._threads) + 1
         ahead = config.rank_batch(world.size) * (config.data.prefetch_batches + 3) + chunks * CHUNK
         first = position + (world.rank - position) % world.size
         positions = range(first, first + ahead * world.size, world.size)
-        damage = find_damage(source, locator(source, order), positions)
-        self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
-
-    def explain_validation(self, error: Exception) -> None:
-        """Raise an error that names the record that made an evaluation fail, if one did."""
-        source = self._source("validation")
-        self._raise_unreadable(source, error)
-        damage = find_damage(source, source.locate, self.validation_share)
-        self._raise(source, damage, "leave such images out with --data.on-corrupt skip", error)
+        self._explain(source, error, locator(source, order), positions)
 
     def close(self) -> None:
         """Stop copying in the background."""
@@ -190,10 +191,17 @@ class RankData:
         if self._cache is not None:
             self._cache.close()
 
-    def _raise_unreadable(self, source: Source, error: Exception) -> None:
-        self._raise(source, unreadable(error), "copy or prepare the shard again", error)
-
-    def _raise(self, source: Source, damage: str | None, remedy: str, error: Exception) -> None:
+    def _explain(
+        self,
+        source: Source,
+        error: Exception,
+        locate: Callable[[int], tuple[int, int]],
+        positions: Iterable[int],
+    ) -> None:
+        damage, remedy = unreadable(error), "copy or prepare the shard again"
+        if damage is None:
+            damage = find_damage(source, locate, positions)
+            remedy = "leave such images out with --data.on-corrupt skip"
         if damage:
             raise DataError(
                 f"{source.folder}: {damage} (found by rank {self._world.rank}). Repair the data"

@@ -144,7 +144,7 @@ def _records(
 class _WindowReader:
     """Reads windows by threads; after a permanent failure no more are begun."""
 
-    def __init__(self, source: Source, streams: int, choose: Choice | None = None) -> None:
+    def __init__(self, source: Source, streams: int, choose: Choice | None) -> None:
         """Args:
         source: Split to read.
         streams: Streams whose windows are read in turn.

@@ -71,7 +71,7 @@ def free_scratch() -> int | None:
         return None
 
 
-def shared_memory(root: Path = Path("/")) -> int | None:
+def shared_memory(root: Path) -> int | None:
     """Return the size of /dev/shm in bytes, by default small in a container; None without one."""
     try:
         return shutil.disk_usage(root / "dev/shm").total
@@ -85,7 +85,7 @@ def locked_memory() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def driver(root: Path = Path("/")) -> str:
+def driver(root: Path) -> str:
     """Return the version of NVIDIA's driver; empty if the kernel or the container hides it."""
     match = _DRIVER.search(_read(root / "proc/driver/nvidia/version"))
     return match[1] if match else ""

@@ -118,29 +118,11 @@ class Single:
         del name
         return list(tensors)
 
-    def maximum(self, tensor: Any, name: str) -> Any:
+    def _same(self, tensor: Any, name: str) -> Any:
         del name
         return tensor
 
-    def join(self, tensor: Any, name: str) -> Any:
-        del name
-        return tensor
-
-    def scatter_sum(self, tensor: Any, name: str) -> Any:
-        del name
-        return tensor
-
-    def swap(self, tensor: Any, name: str) -> Any:
-        del name
-        return tensor
-
-    def to_first(self, tensor: Any, name: str) -> Any:
-        del name
-        return tensor
-
-    def spread(self, tensor: Any, name: str) -> Any:
-        del name
-        return tensor
+    maximum = join = scatter_sum = swap = to_first = spread = _same
 
     def from_first(self, tensor: Any, rows: Sequence[int], name: str) -> Any:
         del rows, name

@@ -30,11 +30,11 @@ NAME_SECONDS = 60.0
 
 
 @contextmanager
-def rendezvous(address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
+def rendezvous(address: str = "127.0.0.1") -> Iterator[int]:
     """Serve the rendezvous by which Gloo's ranks find each other; yield its port. Does not need
     TensorFlow.
     """
-    server = _serve(address, port)
+    server = _serve(address, 0)
     try:
         yield server.server_address[1]
     finally:
@@ -102,9 +102,7 @@ class HorovodGroup:
 class Horovod:
     """A world of several ranks. `horovod.tensorflow` is the module, already initialised."""
 
-    def __init__(
-        self, horovod: Any, config: ExchangeConfig, sets: "ProcessSets | None" = None
-    ) -> None:
+    def __init__(self, horovod: Any, config: ExchangeConfig, sets: "ProcessSets | None") -> None:
         self.module = horovod
         """The module `horovod.tensorflow`, for benchmarks that compare with Horovod's own API."""
         self._config = config
@@ -177,21 +175,20 @@ class Horovod:
         tf.function(graph, autograph=False)()
 
     def broadcast(self, value: Any) -> Any:
-        return json.loads(self._gather_bytes(json.dumps(value).encode())[0])
+        return self.gather(value)[0]
 
     def gather(self, value: Any) -> list[Any]:
-        return [json.loads(part) for part in self._gather_bytes(json.dumps(value).encode())]
-
-    def _gather_bytes(self, data: bytes) -> list[bytes]:
         import tensorflow as tf
 
+        data = json.dumps(value).encode()
         lengths = self.module.allgather(tf.constant([len(data)], tf.int64), name="lengths").numpy()
         joined = self.module.allgather(
             tf.constant(np.frombuffer(data, np.uint8)), name="bytes"
         ).numpy()
         ends = np.cumsum(lengths)
         return [
-            joined[end - length : end].tobytes() for length, end in zip(lengths, ends, strict=True)
+            json.loads(joined[end - length : end].tobytes())
+            for length, end in zip(lengths, ends, strict=True)
         ]
 
     def barrier(self) -> None:

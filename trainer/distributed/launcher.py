@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import IO, Any, Self, TextIO
 
 from common.text import plural
@@ -132,12 +132,7 @@ class SignalForwarder:
             self._previous[number] = signal.signal(number, self._forward)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
@@ -228,7 +223,9 @@ def _start_relay(lines: IO[str] | None, rank: int) -> threading.Thread:
 
 def _relay(lines: Iterable[str], rank: int) -> None:
     for line in lines:
-        print(f"[rank {rank}] {line}", end="", file=sys.stderr, flush=True)
+        # Without a reader, the rank would wait in a print once its pipe is full.
+        with suppress(OSError):
+            print(f"[rank {rank}] {line}", end="", file=sys.stderr, flush=True)
 
 
 def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int]) -> list[int]:

@@ -15,7 +15,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 from sysconfig import get_path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from common.files import write_atomically
@@ -53,12 +53,7 @@ class RequestListener:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # The thread is not waited for, as its mount may hang.
         self._ended.set()
 

@@ -1,7 +1,6 @@
 """What a run is made of, as facts for its statements: data set, code, packages, environment."""
 
 import os
-from collections.abc import Mapping
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, Final
@@ -21,12 +20,12 @@ WEIGHTS: Final = "initial weights"
 """Names of the subjects of a statement about a start, besides config.json."""
 
 
-def code_facts(root: Path = ROOT) -> dict[str, Any]:
+def code_facts() -> dict[str, Any]:
     """Return version, digest and files of this project's code, of which the run executes a part."""
     files = {
         name: digest_file(path)
         for package in _PACKAGES
-        for name, path in package_files(package, root).items()
+        for name, path in package_files(package, ROOT).items()
         if path.is_file()
     }
     return {"version": __version__, "sha256": digest_of(canonical(files)), "files": files}
@@ -38,11 +37,11 @@ def package_facts() -> dict[str, Any]:
     return {"sha256": digest_of(canonical(versions)), "versions": versions}
 
 
-def lock_facts(root: Path = ROOT) -> dict[str, str]:
+def lock_facts() -> dict[str, str]:
     """Return the SHA-256 of each lock that lies beside the code; none in a job, whose image is
     built from one.
     """
-    return {path.name: digest_file(path) for path in sorted((root / "locks").glob("*.txt"))}
+    return {path.name: digest_file(path) for path in sorted((ROOT / "locks").glob("*.txt"))}
 
 
 def data_facts(config: TrainConfig) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def data_facts(config: TrainConfig) -> dict[str, Any]:
     return {"version": manifest.version, "sha256": digest_of(content), "shards": shards}
 
 
-def job_facts(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+def job_facts() -> dict[str, str]:
     """Return what identifies the job of Azure Machine Learning that an attempt is."""
     named = {"run": "AZUREML_RUN_ID", "image": "AZUREML_ENVIRONMENT_IMAGE"}
-    return {key: variables[name] for key, name in named.items() if name in variables}
+    return {key: os.environ[name] for key, name in named.items() if name in os.environ}

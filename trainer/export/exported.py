@@ -56,7 +56,7 @@ class Validation:
     def score(self, probabilities: Probabilities) -> float:
         """Return the first metric of the task over all images, each of which counts once."""
         counts = []
-        for batch in self._data.validation:
+        for batch in self._data.validation():
             # The logarithm of probabilities is the logits, but for a constant.
             logits = tf.math.log(tf.constant(probabilities(batch["image"].numpy())))
             per_example, _ = self._task.evaluated(logits, batch["target"])

@@ -27,10 +27,6 @@ class WeightedTask(Task):
         self.description = task.description  # type: ignore[misc] # that of the task inside
         self._task, self._weights = task, weights
 
-    def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
-        """See `Task.mirrored`."""
-        return self._task.mirrored(target, flip)
-
     def training(
         self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
     ) -> tuple[tf.Tensor, tf.Tensor]:

@@ -81,12 +81,6 @@ def _f1(right: Array, images: Array, said: Array) -> Array:
     return np.divide(2.0 * right, total, out=np.ones_like(total), where=total > 0)
 
 
-def mean_of_known(values: Array) -> float:
-    """Return the mean over the classes for which a metric is defined; 0 if there are none."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else 0.0
-
-
 def reliability(probabilities: Array, there: Array) -> Array:
     """Return, by `BINS` of probabilities, how many pairs of an image and a class there are, how
     many of the images have the class, and the sum of the probabilities; float64 [`BINS`, 3].

@@ -11,7 +11,7 @@ import tf_keras as keras
 from trainer.config import TrainConfig
 from trainer.multilabel.files import write_predictions
 from trainer.multilabel.leaf import MULTILABEL, MultilabelOptions
-from trainer.multilabel.metrics import ClassMetrics, class_metrics, mean_of_known
+from trainer.multilabel.metrics import ClassMetrics, class_metrics
 from trainer.task_descriptions import TaskDescription
 from trainer.tasks.serving import decoded, module_of, pixels_signature
 from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
@@ -26,11 +26,6 @@ class Multilabel(Task):
         """See `Task`; reads the threshold and the weight."""
         super().__init__(classes, config)
         self._options = config.of(MultilabelOptions) if config else MultilabelOptions()
-
-    def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
-        """See `Task.mirrored`; a class does not depend on the side."""
-        del flip
-        return target
 
     def training(
         self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
@@ -64,10 +59,10 @@ class Multilabel(Task):
         probabilities, there = np.split(counted[:, 2:], 2, axis=1)
         found = self.metrics(probabilities, there > 0)
         metrics = {
-            "mean_ap": mean_of_known(found.ap),
-            "mean_auc": mean_of_known(found.auc),
+            "mean_ap": self.mean_of_known(found.ap),
+            "mean_auc": self.mean_of_known(found.auc),
             "micro_f1": found.micro_f1,
-            "macro_f1": mean_of_known(found.f1),
+            "macro_f1": self.mean_of_known(found.f1),
         }
         return Evaluation(metrics, total / count, round(count))
 

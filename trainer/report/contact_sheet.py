@@ -37,9 +37,6 @@ class Sample:
 
     name: str
     """Name of the file that the image was made from."""
-    shard: str
-    record: int
-    """Number of the record in its shard, or in its block, counted from 0."""
     where: str
     """Shard, block if there are any, and record."""
     size: tuple[int, int]
@@ -79,7 +76,7 @@ def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
     files, folder = record_format(manifest), manifest.folder(folder)
     records = islice(_records(folder, files, split.shards, limit), limit)
     while left and (entry := next(records, None)):
-        shard, number, where, record = entry
+        where, record = entry
         looked_at += 1
         label = record.label - manifest.first_label
         if not 0 <= label < len(needed):
@@ -87,16 +84,14 @@ def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
             reason = f"label {record.label} is not a class, {first} to {last}"
             raise _damaged(folder, where, reason)
         if len(taken[label]) < needed[label]:
-            taken[label].append(
-                Sample(record.filename, shard, number, where, *_shown(record.encoded))
-            )
+            taken[label].append(Sample(record.filename, where, *_shown(record.encoded)))
             left -= 1
     return Samples(tuple(map(tuple, taken)), looked_at)
 
 
 def _records(
     folder: Path, files: RecordFormat, shards: Sequence[Shard], limit: int
-) -> Iterator[tuple[str, int, str, Record]]:
+) -> Iterator[tuple[str, Record]]:
     """Yield about `limit` records, in runs that begin where reading can, with their names."""
     starts = [(shard, entry) for shard in shards for entry in files.entries(shard)]
     length = min(INDEX_EVERY, max(RUN, ceil(limit / max(len(starts), 1))))
@@ -110,7 +105,7 @@ def _records(
             path = str(folder / shard.file)
             for values in reader.records(path, shard, entry.block, entry.first, count):
                 where = f"{shard.file}, {files.where(entry.block, number)}"
-                yield shard.file, number, where, files.record(values)
+                yield where, files.record(values)
                 number += 1
         except BrokenRecordError as error:
             broken = None if isinstance(error, BrokenBlockError) else number

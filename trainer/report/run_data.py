@@ -208,7 +208,8 @@ def read_run(path: Path) -> Run:
     stored = mapping(_json(path / "config.json", problems))
     config = None
     try:
-        config = fields.from_dict(TrainConfig, mapping(stored.get("config")))
+        current = fields.with_current_keys(TrainConfig, mapping(stored.get("config")))
+        config = fields.from_dict(TrainConfig, current)
     except ConfigError as error:
         problems.append(f"config.json was written by another version: {'; '.join(error.problems)}")
     try:

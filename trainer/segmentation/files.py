@@ -14,7 +14,7 @@ from PIL import Image
 from common.files import write_table
 from trainer.segmentation.mask_files import IGNORED
 from trainer.tasks.overlays import colour, write_overlays
-from trainer.tasks.task import Array, HeldOut
+from trainer.tasks.task import Array, HeldOut, Task
 
 PREDICTIONS, CLASSES = "predictions.csv", "classes.csv"
 SIDE: Final = 192
@@ -35,7 +35,7 @@ def write_predictions(
         held_out: Access to the examples.
     """
     (folder / PREDICTIONS).unlink(missing_ok=True)
-    mean_iou = [mean_of_known(intersection_over_union(one)) for one in pixels]
+    mean_iou = [Task.mean_of_known(intersection_over_union(one)) for one in pixels]
 
     def draw(_: int, image: Array, target: Array, logits: Array) -> Image.Image:
         return overlay(image, target, logits.argmax(-1))
@@ -94,12 +94,6 @@ def intersection_over_union(pixels: Array) -> Array:
     union = true + predicted - right
     iou: Array = np.divide(right, union, out=np.full_like(union, np.nan), where=union > 0)
     return iou
-
-
-def mean_of_known(iou: Array) -> float:
-    """Return the mean over the classes that occur; 0 if none does."""
-    known = iou[~np.isnan(iou)]
-    return float(known.mean()) if len(known) else 0.0
 
 
 def _text(value: float) -> str:

@@ -11,7 +11,6 @@ import tf_keras as keras
 from trainer.classification.task import cross_entropy
 from trainer.segmentation.files import (
     intersection_over_union,
-    mean_of_known,
     write_predictions,
 )
 from trainer.segmentation.leaf import SEGMENTATION
@@ -63,8 +62,8 @@ class Segmentation(Task):
         pixels = np.reshape(sums, [3, self.classes])
         iou = intersection_over_union(pixels)
         metrics = {
-            "mean_iou": mean_of_known(iou),
-            "foreground_iou": mean_of_known(iou[1:]),
+            "mean_iou": self.mean_of_known(iou),
+            "foreground_iou": self.mean_of_known(iou[1:]),
             "pixel_accuracy": float(pixels[0].sum() / max(pixels[1].sum(), 1.0)),
         }
         return Evaluation(metrics, loss / count, round(count))

@@ -18,7 +18,7 @@ from trainer.checkpoints.format import Array, Tensors
 from trainer.config import OptimizerConfig
 from trainer.distributed.communicator import Communicator
 from trainer.networks import layer_factor
-from trainer.updates.optimizer import Parameter, optimizer_of, parameters
+from trainer.updates.optimizer import Parameter, build_optimizer, parameters
 from trainer.updates.step_rule import StepContext, StepRule, Summed
 
 
@@ -74,7 +74,7 @@ class ShardedOptimizer:
         variables: Sequence[tf.Variable],
         config: OptimizerConfig,
         communicator: Communicator,
-        factor: Callable[[str], float] = lambda _: 1.0,
+        factor: Callable[[str], float],
     ) -> None:
         """Args:
         variables: Variables to train, whole on every rank.
@@ -100,7 +100,7 @@ class ShardedOptimizer:
             Parameter(weight, whole.name, whole.kernel, whole.rate)
             for weight, whole in zip(self._weights, self._wholes(), strict=True)
         ]
-        self._optimizer = optimizer_of(parts, config, self._total)
+        self._optimizer = build_optimizer(parts, config, self._total)
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -128,14 +128,16 @@ class Task(ABC):
         del config
         self.classes = classes
 
-    @abstractmethod
     def mirrored(self, target: tf.Tensor, flip: tf.Tensor) -> tf.Tensor:
-        """Return the targets of a batch of which some images are mirrored left to right.
+        """Return the targets of a batch of which some images are mirrored left to right; the same,
+        unless they depend on the side.
 
         Args:
             target: Targets of the batch.
             flip: bool [b].
         """
+        del flip
+        return target
 
     @abstractmethod
     def training(
@@ -172,6 +174,12 @@ class Task(ABC):
     def sums(counted: Array) -> list[float]:
         """Return the sums over axis 0, each rounded once, whatever the order of the rows."""
         return [fsum(column) for column in counted.T.tolist()]
+
+    @staticmethod
+    def mean_of_known(values: Array) -> float:
+        """Return the mean over the classes for which a metric is defined; 0 if there are none."""
+        known = values[~np.isnan(values)]
+        return float(known.mean()) if len(known) else 0.0
 
     @abstractmethod
     def write_predictions(

@@ -170,7 +170,7 @@ def evaluate_run(options: EvaluateOptions) -> Evaluation:
         DataError: See `open_checkpoint`.
     """
     opened = open_checkpoint(options)
-    result = opened.evaluator.run(opened.data.validation)
+    result = opened.evaluator.run(opened.data.validation())
     words = ", ".join(opened.task.description.words(result.metrics))
     sentence = (
         f"{opened.checkpoint.path}: {words}, loss {result.loss:.4f} on {result.examples:,} held-out"

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from common.errors import ConfigError
@@ -80,7 +80,7 @@ class Plan:
     """Steps of this run: `total_steps`, or `max_steps` if that is fewer; always one after which all
     ranks are equal."""
     schedule: Schedule
-    exchanges: Exchanges = field(default_factory=Exchanges)
+    exchanges: Exchanges
     """After which steps all ranks are equal."""
 
     def epoch_end(self, epoch: int) -> int:

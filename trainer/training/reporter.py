@@ -35,7 +35,7 @@ class Reporter:
         """What is told of metrics as well."""
         self.attempt = 1
 
-    def headline(self, step: int, facts: Sequence[str] = ()) -> None:
+    def headline(self, step: int, facts: Sequence[str]) -> None:
         """Print what starts or continues, and facts about the machine."""
         model, plan, classes = self._config.model, self._plan, self._setup.data_set.classes
         start = f"continues at step {step:,}" if step else "starts"

@@ -114,14 +114,13 @@ def set_up_for_launch(config: TrainConfig) -> RunSetup:
     setup = set_up(config, config.ranks, run_name(config))
     path = setup.folder.path
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    if not os.access(existing, os.W_OK):
-        raise ConfigError([f"--runs-dir: {existing} is not writable"])
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        fault = "is not writable" if existing.is_dir() else "is not a folder"
+        raise ConfigError([f"--runs-dir: {existing} {fault}; choose another folder"])
     return setup
 
 
-def set_up_ranks(
-    config: TrainConfig, communicator: Communicator, threads: int | None = None
-) -> RunSetup:
+def set_up_ranks(config: TrainConfig, communicator: Communicator, threads: int | None) -> RunSetup:
     """Set up the run on all ranks; raise configuration and data errors here, before a network is
     built or a file written.
     """

@@ -6,7 +6,7 @@ from typing import Any
 
 from common.errors import UserError
 from common.program import load
-from trainer.data.rank_data import DATA_ERRORS, RankData
+from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Communicator
 from trainer.leaves import in_use
 from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Task
@@ -111,7 +111,7 @@ class Validation:
         if not self._rank_data.has_validation or self._step == step:
             return
         with self._timer.phase("evaluation"):
-            self.latest = self._run()
+            self.latest = self._evaluator.run(self._batches())
         self._step, self.seconds = step, self._timer.total
         self._scores.append(self.latest.score)
         key = self._task.description.evaluation[0].key
@@ -125,7 +125,7 @@ class Validation:
             return
         if self._evaluator.predictions is None:
             # Other weights were evaluated since, or an attempt was killed before it wrote them.
-            self._run()
+            self._evaluator.run(self._batches())
         predictions, first = self._evaluator.predictions, self._rank_data.validation_share.start
         assert predictions is not None
         predictions = gather(predictions, first, self._world)
@@ -171,14 +171,7 @@ class Validation:
         image, target = self._rank_data.validation_example(example)
         return image, target, self._evaluator.logits(image[None])[0]
 
-    def _run(self) -> Evaluation:
-        try:
-            return self._evaluator.run(self._batches())
-        except DATA_ERRORS as error:
-            self._rank_data.explain_validation(error)
-            raise
-
     def _batches(self) -> Iterator[dict[str, Any]]:
-        for batch in self._rank_data.validation:
+        for batch in self._rank_data.validation():
             self._alive()
             yield batch

@@ -232,31 +232,17 @@ OPTIMIZERS: Mapping[str, type[Momentum | Lars | AdamW]] = {
 
 
 def build_optimizer(
-    variables: Sequence[tf.Variable],
-    config: OptimizerConfig,
-    total: Callable[[tf.Tensor], tf.Tensor] = tf.identity,
-    factor: Callable[[str], float] = lambda _: 1.0,
-) -> Optimizer:
-    """Return the optimizer that a configuration names, with a state of zeros.
-
-    Args:
-        variables: Variables to train.
-        config: Kind, and everything else about it.
-        total: See `Lars`; the other optimizers need no norms.
-        factor: See `parameters`.
-
-    Raises:
-        ConfigError: `rates` names no layer.
-    """
-    return optimizer_of(parameters(variables, config.rates, factor), config, total)
-
-
-def optimizer_of(
     updated: Sequence[Parameter],
     config: OptimizerConfig,
     total: Callable[[tf.Tensor], tf.Tensor] = tf.identity,
 ) -> Optimizer:
-    """As `build_optimizer`, for variables of which is known how they are updated."""
+    """Return the optimizer that a configuration names, with a state of zeros.
+
+    Args:
+        updated: What to update; see `parameters`.
+        config: Kind, and everything else about it.
+        total: See `Lars`; the other optimizers need no norms.
+    """
     if config.kind == "lars":
         return Lars(updated, config, total)
     return OPTIMIZERS[config.kind](updated, config)

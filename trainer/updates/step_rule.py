@@ -16,7 +16,7 @@ from trainer.model.layers import moving_statistics
 from trainer.networks import layer_factor
 from trainer.updates.division import Division
 from trainer.updates.loss_scale import LossScale
-from trainer.updates.optimizer import Optimizer, build_optimizer
+from trainer.updates.optimizer import Optimizer, build_optimizer, parameters
 
 SUMS: Final = ("loss", "score", "weight", "overflow", "stop", "pause")
 """Scalars that are summed over ranks with every exchange; the last two are requests to leave."""
@@ -142,8 +142,9 @@ class Summed:
         """Updates the weights by what `_exchange` returns."""
 
     def _optimizer(self, context: StepContext, variables: Sequence[tf.Variable]) -> Optimizer:
-        factor = layer_factor(context.config)
-        return build_optimizer(variables, context.config.optimizer, self._division.total, factor)
+        config = context.config.optimizer
+        updated = parameters(variables, config.rates, layer_factor(context.config))
+        return build_optimizer(updated, config, self._division.total)
 
     @property
     def state(self) -> dict[str, tf.Variable]:

@@ -135,8 +135,7 @@ def test_4_amounts_of_two_currencies_are_never_ranked(tmp_path):
     prices = node_prices.known("eastus", euros, tmp_path)
     assert prices.find(NDA100.name, "Dedicated").currency == "EUR"
     assert prices.find(NDV2.name, "Dedicated") is None
-    assert prices.in_currency("USD").find(NDA100.name, "Dedicated") is None
-    assert NodePrices().in_currency().find(NDV2.name, "Dedicated") is None
+    assert NodePrices().in_one_currency().find(NDV2.name, "Dedicated") is None
 
 
 def test_5_low_priority_is_spot_and_can_be_recommended():

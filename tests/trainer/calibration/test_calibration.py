@@ -159,7 +159,7 @@ def test_an_export_answers_with_the_networks_logits_divided_by_the_temperature(
     assert found.after.loss < found.before.loss
 
     opened = open_checkpoint(CheckpointOptions(run=str(run)))
-    logits = np.concatenate([one for one, _ in opened.evaluator.outputs(opened.data.validation)])
+    logits = np.concatenate([one for one, _ in opened.evaluator.outputs(opened.data.validation())])
     scaled = np.exp((logits - logits.max(1, keepdims=True)) / found.temperature)
     expected = scaled / scaled.sum(1, keepdims=True)
     folder = export_run(ExportOptions(run=str(run), precision="float16"))

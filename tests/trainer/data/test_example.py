@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.data.example import Example, Record, example_parts, from_example, to_example
+from tests.trainer.support.data_sets.records import to_example
+from trainer.data.example import Example, Record, example_parts, from_example
 from trainer.data.formats.tfrecord import ShardWriter, read_shard
 
 # Texts as the file system gives them: bytes that are no UTF-8 are lone surrogates.

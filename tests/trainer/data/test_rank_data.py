@@ -25,22 +25,20 @@ def rank_data(folder):
     return RankData(config, load_data_set(config), Alone(), 1)
 
 
-def explained(data, split):
-    """Read until something fails, and return what is said of it."""
+def train(data):
     data.open(0)
-    batches = data.validation if split == "validation" else iter(data.next_batch, None)
-    used, failure = 0, None
+    used = 0
     try:
-        for _ in batches:
+        for _ in iter(data.next_batch, None):
             used += CONFIG.batch_size
     except tf.errors.OpError as error:
-        failure = error
-    explain = {
-        "train": lambda: data.explain_training(failure, used),
-        "validation": lambda: data.explain_validation(failure),
-    }
+        data.explain_training(error, used)
+
+
+def explained(data, split):
+    """Read until something fails, and return what is said of it."""
     with pytest.raises(DataError) as caught:
-        explain[split]()
+        train(data) if split == "train" else list(data.validation())
     return str(caught.value)
 
 
@@ -51,7 +49,7 @@ def test_every_evaluation_gets_the_whole_share_once(tmp_path):
     write_records(tmp_path / "set", RECORDS, RECORDS[:11], "abc")
     data = rank_data(tmp_path / "set")
     first, second = (
-        [(batch["target"].numpy(), batch["weight"].numpy()) for batch in data.validation]
+        [(batch["target"].numpy(), batch["weight"].numpy()) for batch in data.validation()]
         for _ in range(2)
     )
     np.testing.assert_array_equal(first, second)
@@ -69,7 +67,8 @@ def test_a_corrupt_image_is_named_with_shard_and_index(tmp_path, split, shard, i
     splits[split][number] = replace(RECORDS[0], encoded=b"this is not a picture")
     write_records(tmp_path / "set", *splits.values(), "abc")
     message = explained(rank_data(tmp_path / "set"), split)
-    assert f"{shard}.tfrecord, record {index}: cannot be read as an image" in message
+    assert f"{shard}.tfrecord, record {index}: cannot be read as an image (Unknown" in message
+    assert "[Op:" not in message
     assert message.startswith(f"{tmp_path / 'set'}: ")
     assert message.endswith("or leave such images out with --data.on-corrupt skip")
 

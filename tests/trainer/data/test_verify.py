@@ -16,8 +16,8 @@ from PIL import Image
 from tests import ROOT
 from tests.trainer.support.command import run_trainer
 from tests.trainer.support.data_sets.image_files import saved
-from tests.trainer.support.data_sets.records import noise_record, write_records
-from trainer.data.example import from_example, to_example
+from tests.trainer.support.data_sets.records import noise_record, to_example, write_records
+from trainer.data.example import from_example
 from trainer.data.formats.tfrecord import ShardWriter, read_shard, write_split
 from trainer.data.manifest import Sides, read_manifest
 from trainer.data.prepare.options import VerifyOptions

@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from tests.trainer.support.data_sets.records import to_example
 from trainer.config import DataConfig
-from trainer.data.example import Record, to_example
+from trainer.data.example import Record
 from trainer.data.manifest import Shard, Split
 from trainer.data.source import Source
 from trainer.detection.boxes import Box, UnfitBoxError, fitted, pack, stored_boxes_fault, unpack

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -205,6 +206,16 @@ def test_the_launcher_starts_its_ranks_without_loading_tensorflow_itself():
     modules = "trainer.training.setup, trainer.distributed.launcher"
     code = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_output_of_a_rank_is_read_to_its_end_when_the_terminal_is_gone(monkeypatch):
+    # Otherwise the rank would wait for ever in a print, once its pipe is full.
+    lines = iter(["first\n", "second\n"])
+    gone = MagicMock()
+    gone.write.side_effect = BrokenPipeError
+    monkeypatch.setattr(sys, "stderr", gone)
+    launcher._relay(lines, 1)
+    assert next(lines, None) is None
 
 
 # 2. Requests to stop.

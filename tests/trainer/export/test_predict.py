@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -128,6 +129,14 @@ def test_json_has_a_line_for_each_image(predict, model, run, images):
             assert name == wanted_name
             assert probability == pytest.approx(wanted, abs=1e-5)
         assert [str(c["class_id"]) for c in entry["classes"]] == [name for name, _ in answers]
+
+
+def test_a_name_that_is_not_utf_8_is_printed_with_escapes(predict, run, tmp_path):
+    path = draw(tmp_path / os.fsdecode(b"caf\xe9.png"), 1)
+    status, lines, err = predict(path, "--run", run)
+    assert (status, err, lines[0]) == (0, "", str(path).encode(errors="backslashreplace").decode())
+    _, (line,), _ = predict(path, "--run", run, "--json")
+    assert json.loads(line)["image"] == str(path)
 
 
 def test_unreadable_images_are_named_and_the_others_predicted(predict, model, run, tmp_path):

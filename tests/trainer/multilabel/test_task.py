@@ -13,8 +13,9 @@ from PIL import Image
 
 from common.errors import ConfigError
 from common.program import load
+from tests.trainer.support.data_sets.records import to_example
 from trainer.config import DataConfig, ModelConfig
-from trainer.data.example import Record, to_example
+from trainer.data.example import Record
 from trainer.data.manifest import Normalization, Split
 from trainer.data.source import Source
 from trainer.export.predict import load_exported

@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from tests.trainer.support.data_sets.records import to_example
 from trainer.config import DataConfig
 from trainer.data.builtin.digits import load_records
-from trainer.data.example import Record, from_example, to_example
+from trainer.data.example import Record, from_example
 from trainer.data.manifest import Split
 from trainer.data.source import Source
 from trainer.segmentation.leaf import MASK, SEGMENTATION

@@ -271,7 +271,7 @@ def predict(config: TrainConfig) -> tuple[float, Predictions]:
     rank_data = RankData(config, data_set, world, 1)
     task = Classification(data_set.classes)
     evaluator = Evaluator(task, plain_model(), world, data_set.normalization, xla=False)
-    result = evaluator.run(rank_data.validation)
+    result = evaluator.run(rank_data.validation())
     assert evaluator.predictions is not None
     return result.metrics["top1"], gather(
         evaluator.predictions, rank_data.validation_share.start, world

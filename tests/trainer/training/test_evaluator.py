@@ -1,14 +1,23 @@
-"""The arithmetic of an evaluation against NumPy."""
+"""The arithmetic of an evaluation against NumPy, and what `evaluate` says of damaged data."""
+
+from dataclasses import replace
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from tests.trainer.support.data_sets.records import plain_record, write_records
+from tests.trainer.support.made_run import make_run
+from tests.trainer.support.scenarios import tiny_config
+from tests.trainer.support.small_model import small_model
 from trainer.classification.files import mistakes
 from trainer.classification.task import Classification
 from trainer.data.manifest import Normalization
 from trainer.distributed.communicator import Alone
-from trainer.training.evaluator import Evaluator
+from trainer.errors import DataError
+from trainer.training.evaluator import Evaluator, evaluate_run
+from trainer.training.options import EvaluateOptions
 
 NORMALIZATION = Normalization((100.0, 110.0, 120.0), (50.0, 60.0, 70.0))
 
@@ -110,3 +119,15 @@ def test_a_filler_with_an_infinite_loss_leaves_the_result_finite():
     found = Evaluator(Classification(2), model, Alone(), NORMALIZATION, xla=False).run([batch])
     assert np.isfinite(found.loss)
     assert found.examples == 3
+
+
+def test_the_command_names_a_held_out_image_that_cannot_be_read(tmp_path, monkeypatch):
+    records = [plain_record(number, number % 3) for number in range(40)]
+    damaged = replace(records[5], encoded=b"this is not a picture")
+    write_records(tmp_path / "set", records, [*records[:5], damaged], "abc")
+    monkeypatch.setattr("trainer.model.weights.build_model", small_model)
+    # TensorFlow's threads are set once in a process.
+    monkeypatch.setattr("trainer.training.evaluator.set_up_device", lambda *_: None)
+    run, _, _ = make_run(tmp_path / "run", tiny_config(str(tmp_path / "set"), name="run"))
+    with pytest.raises(DataError, match="record 5: cannot be read as an image"):
+        evaluate_run(EvaluateOptions(run=str(run.path)))

@@ -145,7 +145,7 @@ def test_an_image_of_the_validation_split_is_the_one_that_was_evaluated(digits_f
     config = scenarios.tiny_config(str(digits_folder))
     config = replace(config, data=replace(config.data, eval_crop=1.0))
     rank_data = RankData(config, load_data_set(config), Alone(), 1)
-    inputs = np.concatenate([batch["image"].numpy() for batch in rank_data.validation])
+    inputs = np.concatenate([batch["image"].numpy() for batch in rank_data.validation()])
     for index in (0, 63, 64, 179, 180, 359):
         with Image.open(io.BytesIO(rank_data.validation_image(index))) as image:
             assert np.array_equal(np.asarray(image.convert("RGB")), inputs[index])

@@ -43,7 +43,8 @@ def make(kind, values, **changes):
     variables = {
         name: tf.Variable(value.astype(np.float32), name=name) for name, value in values.items()
     }
-    return variables, build_optimizer(list(variables.values()), config(kind, **changes))
+    updated = parameters(list(variables.values()))
+    return variables, build_optimizer(updated, config(kind, **changes))
 
 
 def apply(optimizer, gradients, rate):

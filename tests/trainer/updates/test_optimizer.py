@@ -242,7 +242,7 @@ def test_a_factor_of_the_rate_moves_a_part_of_the_network_so_much_less(kind):
             for name in ("body/kernel", "body/special/kernel", "logits/kernel")
         ]
         config = OptimizerConfig(kind=kind, rates=rates, weight_decay=0.01, trust=0.1)
-        optimizer = build_optimizer(variables, config)
+        optimizer = build_optimizer(parameters(variables, rates), config)
         optimizer.apply([tf.fill([3, 2], 0.5)] * 3, tf.constant(1.0))
         moved[rates] = [float(1.0 - variable[0, 0]) for variable in variables]
     plain, scaled = moved.values()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import google_crc32c
@@ -45,12 +44,7 @@ class ShardWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def write(self, *serialized: bytes) -> None:
@@ -157,18 +151,14 @@ def read_frames(
             start += length + FRAME
 
 
-def read_shard(path: Path, start: int = 0) -> Iterator[bytes]:
+def read_shard(path: Path) -> Iterator[bytes]:
     """Yield the serialised records of a shard, checked.
-
-    Args:
-        path: TFRecord file.
-        start: Byte offset of the first record to read.
 
     Raises:
         BrokenRecordError: A checksum does not match, or the file ends within a record.
         OSError: The file cannot be read.
     """
-    for frame in read_frames(path, start):
+    for frame in read_frames(path):
         yield frame.checked()
 
 

@@ -154,20 +154,19 @@ def treat(
         return _convert(image, data, orientation, shrink, levels, words)
 
 
-def treatment_needed(data: bytes, image: Image.Image | None = None) -> str | None:
+def treatment_needed(data: bytes, image: Image.Image) -> str | None:
     """Return what `treat` would convert an image for, such as "JPEG, turned upright", by its
     header; None if it keeps the image.
 
     Args:
         data: Bytes of the file.
-        image: What `open_image` returned for them, if it was called.
+        image: What `open_image` returned for them.
 
     Raises:
-        RejectedError: The file is not an image, or its header is damaged.
+        RejectedError: The header of the image is damaged.
     """
     if plain_jpeg(data):
         return None
-    image = image or open_image(data)
     orientation = _orientation(image, data)
     kept = orientation == 1 and _kept(image, data)
     return None if kept else _kind(image, data, orientation)

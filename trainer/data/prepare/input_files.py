@@ -347,7 +347,13 @@ class _Window(io.RawIOBase):
         left = max(self._archive.size - self._position, 0)
         part = memoryview(buffer)[:left]
         offset = self._archive.offset + self._position
-        count = os.preadv(self._file, [part], offset)
+        try:
+            count = os.preadv(self._file, [part], offset)
+        except OSError as error:
+            raise DataError(
+                f"{self._archive.container}: cannot be read ({error.strerror}); run the same"
+                " command again to continue"
+            ) from error
         self._position += count
         return count
 

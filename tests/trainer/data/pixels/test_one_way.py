@@ -18,7 +18,7 @@ from trainer.config import DataConfig
 from trainer.data import images
 from trainer.data.manifest import Split
 from trainer.data.pixels.graph import reason_for_treatment, reasons_for_treatment
-from trainer.data.pixels.treatment import MAX_PIXELS, encoding_of, treatment_needed
+from trainer.data.pixels.treatment import MAX_PIXELS, encoding_of, open_image, treatment_needed
 from trainer.data.prepare.encode import Rules, encode
 from trainer.data.prepare.options import WriteOptions
 from trainer.data.source import Source
@@ -164,7 +164,10 @@ def test_a_header_tells_a_graph_and_pillow_the_same():
     wanted = {}
     for kind, sample in SAMPLES.items():
         reason = told(sample.data).numpy()
-        assert bool(reason) == bool(treatment_needed(sample.data)), (kind, reason)
+        assert bool(reason) == bool(treatment_needed(sample.data, open_image(sample.data))), (
+            kind,
+            reason,
+        )
         wanted[sample.data] = reason
     del wanted[SAMPLES["lossless JPEG"].data]
     found = tf.function(reasons_for_treatment, [tf.TensorSpec([None], tf.string)], autograph=False)

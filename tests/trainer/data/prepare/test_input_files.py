@@ -1,5 +1,7 @@
 """Archives that cannot be used as they are, and classes that are not whole."""
 
+import errno
+import os
 import tarfile
 
 import pytest
@@ -91,3 +93,11 @@ def test_a_class_that_is_a_link_out_of_the_folder_is_refused(fails, layout, tmp_
     layout["train"] = make_train(tmp_path / "other", "folders", {TENCH: IMAGES[TENCH]})
     (layout["train"] / name).symlink_to(tmp_path)
     fails(layout, f"{name} is a link that leads out of the folder, so its class would be missing")
+
+
+def test_an_archive_whose_storage_fails_is_named(fails, layout, monkeypatch):
+    def preadv(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    fails(layout, f"{layout['train']}: cannot be read \\(Input/output error\\); run the same")

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from tests.trainer.support.data_sets.image_files import saved
-from trainer.data.example import Record
+from trainer.data.example import Record, example_parts
 from trainer.data.formats.tfrecord import write_split
 from trainer.data.manifest import Manifest, Normalization, Origin
 
@@ -30,6 +30,11 @@ def noise_record(number: int, label: int, kind: str = "PNG", **changes: Any) -> 
     encoded = saved(Image.fromarray(pixels), kind)
     name = f"{number}.{kind.lower()}"
     return replace(Record(encoded, kind, *shape[:2], label, f"class {label}", name), **changes)
+
+
+def to_example(record: Record) -> bytes:
+    """A record as it is stored."""
+    return b"".join(example_parts(record))
 
 
 def write_records(

@@ -133,6 +133,11 @@ def scan(task: ForeignShard, advance: Advance) -> ScannedShard:
             where = ""
     except BrokenRecordError as error:
         fault = str(error)
+    except OSError as error:
+        raise DataError(
+            f"{task.path}, {records.where}: cannot be read ({error.strerror}); run the same command"
+            " again"
+        ) from error
     if fault:
         raise DataError(
             f"{task.path}, {where or records.where}: {fault}; copy or write the shard again"

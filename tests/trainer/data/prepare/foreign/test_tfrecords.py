@@ -1,7 +1,9 @@
 """Shards that other tools wrote, described where they lie."""
 
+import errno
 import gzip
 import io
+import os
 from collections import Counter
 from dataclasses import replace
 
@@ -12,11 +14,12 @@ from PIL import Image
 from common.errors import ConfigError
 from tests.trainer.support.command import run_trainer
 from tests.trainer.support.data_sets.image_files import saved
-from tests.trainer.support.data_sets.records import noise_record
+from tests.trainer.support.data_sets.records import noise_record, to_example
 from trainer.config import DataConfig
-from trainer.data.example import from_example, to_example
-from trainer.data.formats.tfrecord import ShardWriter, read_shard
+from trainer.data.example import from_example
+from trainer.data.formats.tfrecord import TFRECORDS, ShardWriter, read_shard
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
+from trainer.data.prepare.foreign.in_place import ForeignShard, scan
 from trainer.data.prepare.foreign.tfrecords import prepare_tfrecords
 from trainer.data.prepare.options import PrepareTfrecordsOptions, VerifyOptions
 from trainer.data.source import Source
@@ -348,3 +351,15 @@ def test_a_record_of_another_writer_may_leave_out_all_but_image_and_label(tmp_pa
     assert from_example(to_example(bare[0])) == bare[0]
     assert describe(tmp_path).classes == ("class 0", "class 1")
     verify(tmp_path, VerifyOptions(deep=True, processes=1))
+
+
+def test_a_shard_whose_storage_fails_is_named(shards, monkeypatch):
+    def read_frames(*_, **__):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("trainer.data.formats.tfrecord.read_frames", read_frames)
+    shard = shards / "train-00000-of-00003"
+    task = ForeignShard("train", shard, shard.name, TFRECORDS)
+    words = rf"{shard}, record 0: cannot be read \(Input/output error\); run the same command again"
+    with pytest.raises(DataError, match=words):
+        scan(task, lambda _: None)
