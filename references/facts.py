@@ -98,7 +98,7 @@ VARIABLES: Final[Mapping[str, tuple[str, str]]] = {
     "SCORE_MAX_WAITING": ("serving", "Most images that wait for a call; default 256."),
     "SCORE_WAIT_MS": (
         "serving",
-        "Wait of a call for others, in ms; default 10, 0 is none.",
+        "Time that a call waits for others, in ms; default 10, 0 does not wait.",
     ),
     "SCORE_MAX_IMAGES": ("serving", "Most images in a request; default 64."),
     "SCORE_MAX_MB": ("serving", "Largest request in MB; default 32."),
