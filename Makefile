@@ -91,7 +91,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
-	@awk -F ':.*## ' -v groups="Develop,Train,Data,Use a model,Platform,Foresee,Try without Azure" ' \
+	@awk -F ':.*## ' -v groups="Develop,Train,Data,Use a model,Platform,Estimate and measure,Try without Azure" ' \
 		BEGIN { n = split(groups, names, ","); for (i in names) known[names[i]] = 1 } \
 		/^[a-z-]+:.*## / { text = $$2; group = substr(text, 1, index(text, ":") - 1); \
 			if (group in known) text = substr(text, length(group) + 3); else group = "Develop"; \
@@ -148,14 +148,14 @@ inspect: $(TRAINER) ## Data: Write a page about a data set: DATA=data/images
 benchmark: $(TRAINER) ## Measure the trainer: WHAT=loop, exchange, train, input
 	@$(TRAINER_PYTHON) -m benchmarks $(WHAT) $(ARGS)
 
-scaling: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Foresee: Measure images/s by number of ranks here, or with STACK=dev by number of nodes: NODES="1 2 4"
+scaling: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Estimate and measure: Measure images/s by number of ranks here, or with STACK=dev by number of nodes: NODES="1 2 4"
 ifdef NAMED_STACK
 	@$(INFRA_PYTHON) -m jobs scaling --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(NODES),--nodes $(NODES)) $(if $(SERIES),--series $(SERIES)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(PRESET),--preset $(PRESET)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(YES),--yes) $(ARGS)
 else
 	@$(TRAINER_PYTHON) -m benchmarks scaling $(if $(NAME),--name $(NAME)) $(if $(REPEAT),--repeat $(REPEAT)) $(ARGS)
 endif
 
-commission: $(INFRA) ## Foresee: Acceptance-test a new platform on Azure, the cheapest check first, and write a report: STACK=dev DATA_SET=imagenet:3 CAP=100
+commission: $(INFRA) ## Estimate and measure: Acceptance-test a new platform on Azure, the cheapest check first, and write a report: STACK=dev DATA_SET=imagenet:3 CAP=100
 	@$(INFRA_PYTHON) -m jobs commission --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(CAP),--cap $(CAP)) $(if $(YES),--yes) $(ARGS)
 
 chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20 TRAINING=digits RANKS=any
@@ -188,7 +188,7 @@ configure: ## Platform: Pin a stack to the subscription that the Azure CLI is si
 			$(if $(filter $(HUB_OF),$(DATA_OF)),--plaintext "ml-azure-horovod:network.existing_endpoints.data_storage=$$range")) && \
 	echo "Pulumi.$(STACK).yaml: subscription $$id, tenant $$tenant$(if $(DATA_OF),; data account $$data)$(if $(REGISTRY_OF),; registry $$registry)$(if $(HUB_OF),; hub $$hub)"
 
-plan: $(INFRA) ## Foresee: Estimate hours and cost of a run before anything is rented: PRESET=imagenet-ndv2, DEADLINE=2h or BUDGET=60
+plan: $(INFRA) ## Estimate and measure: Estimate hours and cost of a run before anything is rented: PRESET=imagenet-ndv2, DEADLINE=2h or BUDGET=60
 	@$(INFRA_PYTHON) -m jobs plan $(if $(PRESET),--preset $(PRESET)) $(if $(MODEL),--model $(MODEL)) $(if $(DEADLINE),--deadline $(DEADLINE)) $(if $(BUDGET),--budget $(BUDGET)) $(if $(NODES),--nodes $(NODES)) $(if $(NAMED_STACK),--stack $(STACK)) $(ARGS)
 
 preview: $(INFRA) ## Platform: Show what deploying the platform would change: STACK=dev

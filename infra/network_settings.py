@@ -80,8 +80,8 @@ class NetworkSettings:
     """Resource group that already holds every private DNS zone."""
 
     dns_links: Literal["declared", "existing"] | None = None
-    """Links from somebody else's zones to the network. declared: by this stack, in the resource
-    group of the zones. existing: somebody else links them. Required unless the network exists
+    """Links from existing zones to the network. declared: by this stack, in the resource group of
+    the zones. existing: the zones' owner links them. Required unless the network exists
     already or has `dns_servers`."""
 
     existing_endpoints: Mapping[str, str] = field(default_factory=dict)

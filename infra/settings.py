@@ -223,7 +223,7 @@ class Settings:
     """Azure region of all resources."""
 
     budget: Contacts
-    """Recipients of what the stack sends by e-mail: alerts and messages of the budget."""
+    """Recipients of the stack's e-mails: alerts and messages of the budget."""
 
     subscription: SubscriptionSettings
 

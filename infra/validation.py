@@ -257,7 +257,7 @@ def _profile(settings: Settings) -> Iterator[str]:
         )
     if settings.public and not allowed:
         yield (
-            "allowed_addresses: is empty, so the allowlisted profile would let nobody in; list the "
+            "allowed_addresses: is empty, so the allowlisted profile would admit no one; list the "
             "team's public addresses"
         )
     if len(allowed) > MOST_STORAGE_RULES:

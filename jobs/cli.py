@@ -36,13 +36,13 @@ python -m jobs COMMAND --help lists the options of a command.
 exit status: 0 success (a run that was followed has completed); 1 failure, or no such run; 2 invalid
 options or job; 3 missing files; 4 stack outputs could not be read; 20 cancelled; 21 interrupted and
 not submitted again; 22 Azure did not respond or refused the request, or a result could not be
-checked; 23 the cluster check found a problem; 24 the budget is used up; 25 a run was observed no
-longer, so how it ends is unknown; 26 resources were changed outside of Pulumi; 130 interrupted
-with Ctrl-C (jobs keep running in Azure); 141 stdout was closed. A failed job returns the exit
-status of its program.
+checked; 23 the cluster check found a problem; 24 the budget is used up; 25 the end of a run
+is unknown, because it is no longer observed; 26 resources were changed outside of Pulumi; 130
+interrupted with Ctrl-C (jobs keep running in Azure); 141 stdout was closed. A failed job returns
+the exit status of its program.
 """
 
-GROUPS: Final = ("platform", "train", "data", "look at runs", "use a model", "foresee")
+GROUPS: Final = ("platform", "train", "data", "look at runs", "use a model", "estimate and measure")
 
 _TRUNK: Final = (
     JobCommand(

@@ -66,7 +66,7 @@ STATUSES: Final[Mapping[int, tuple[str, str]]] = {
     22: ("", "Azure did not answer or refused a request, or a result could not be checked."),
     23: ("", "The cluster check found a problem."),
     24: ("", "The budget of the run is used up; its state is saved."),
-    25: ("", "A run is no longer observed, so how it ends is unknown."),
+    25: ("", "A run is no longer observed, so its end is unknown."),
     26: ("", "Resources were changed outside of Pulumi."),
     130: ("Stopped by SIGINT (Ctrl-C); the state is saved.", "Ctrl-C; jobs continue on Azure."),
     138: ("Stopped by SIGUSR1; the state is saved.", ""),
@@ -98,7 +98,7 @@ VARIABLES: Final[Mapping[str, tuple[str, str]]] = {
     "SCORE_MAX_WAITING": ("serving", "Most images that wait for a call; default 256."),
     "SCORE_WAIT_MS": (
         "serving",
-        "Wait of a call for others, in ms; default 10, 0 is none.",
+        "Time that a call waits for others, in ms; default 10, 0 does not wait.",
     ),
     "SCORE_MAX_IMAGES": ("serving", "Most images in a request; default 64."),
     "SCORE_MAX_MB": ("serving", "Largest request in MB; default 32."),

@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     page = command("page", _page, "write the HTML page of a cycle from its record")
     page.add_argument("record", type=Path, help="JSON record that a cycle wrote")
     page.add_argument(
-        "--to", type=Path, help="file to write; without it, rehearsal.html beside the record"
+        "--to", type=Path, help="file to write; without it, rehearsal.html next to the record"
     )
     return parser
 

@@ -110,7 +110,7 @@ class DataConfig:
 
     on_corrupt: Literal["fail", "skip"] = "fail"
     """An image that cannot be decoded ends the run with its shard and index (fail), or is left out,
-    named and counted (skip; slower, as each image becomes a data set of its own). Another image of
+    named and counted (skip; slower, as each image becomes a separate data set). Another image of
     the batch takes its place in the statistics of batch norm, and does not count in the loss."""
 
     decode_threads: Annotated[int, NotNegative] = 0
@@ -201,7 +201,7 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """When the state is saved, besides at the end and on a stop request, which checkpoints are
+    """When the state is saved, in addition to the end and stop requests, which checkpoints are
     kept, and when the run rolls back to one.
     """
 
@@ -221,10 +221,10 @@ class CheckpointConfig:
 
     keep_best: bool = True
     """Keep the best one by the task's first metric, such as top-1, as well. The result is of the
-    final weights all the same, unless evaluations end the run."""
+    final weights nevertheless, unless evaluations end the run."""
 
     keep_every_steps: Annotated[int, NotNegative] = 0
-    """Also keep the first one in each interval of so many steps, as history; 0 keeps none."""
+    """Also keep the first one in each interval of that many steps, as history; 0 keeps none."""
 
     when_busy: Literal["wait", "skip"] = "wait"
     """If a save is due while the previous one is still being written: wait for that; or skip:
@@ -267,7 +267,7 @@ class TrainConfig(WithLeaves):
     """Preset whose values the other options change."""
 
     task: TaskName = "classification"
-    """What the network learns to predict, of what records hold besides an image. classification:
+    """Target of the network, which each record holds in addition to an image. classification:
     one class per image."""
 
     name: str | None = None

@@ -56,7 +56,7 @@ def alert_rules(settings: AlertSettings) -> list[AlertRule]:
         # The newest event of a run is that of its newest attempt.
         AlertRule(
             "waiting",
-            "Runs ended without completing, and nobody has submitted them again",
+            "Runs ended without completing, and were not submitted again",
             runs,
             f"| extend Run = extract({_ATTEMPT}, 1, RunId)\n"
             "| where isnotempty(Run)\n"

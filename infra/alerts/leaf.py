@@ -31,8 +31,8 @@ class AlertSettings:
     """Alert when this many jobs failed within an hour."""
 
     waiting_minutes: Annotated[int, Bounds(15, 1440)] = 60
-    """Alert when a run has failed or was cancelled, and nobody has submitted it again for this many
-    minutes, which no supervisor takes to do so."""
+    """Alert when a run has failed or was cancelled, and was not submitted again for this many
+    minutes; a supervisor submits a run again sooner."""
 
     ended_runs: bool = False
     """Alert of every run that ends, for teams without a webhook."""

@@ -68,7 +68,7 @@ class AccessSettings:
 
     public_key: PublicKey | None = None
     """SSH public key that Azure demands of a Linux machine without a password. Required with the
-    machine, though nobody signs in with it: cloud-init makes no account for it. Delete the private
+    machine, though no one signs in with it: cloud-init makes no account for it. Delete the private
     half."""
 
     repository: RepositoryUrl | None = None
@@ -85,7 +85,7 @@ class AccessSettings:
     "Trusted launch")."""
 
     off_at: TimeOfDay = "1900"
-    """Time of day at which the machine is turned off, whoever works on it."""
+    """Time of day at which the machine is turned off, even if it is in use."""
 
     time_zone: TimeZone = "UTC"
     """Time zone of `off_at`, such as "W. Europe Standard Time"."""

@@ -31,7 +31,7 @@ class ManagedNetworkSettings:
 
     accept_one_way: bool = False
     """Confirms that the network cannot be taken back: Azure never disables it again, nor lets its
-    nodes reach the internet later. The way back is another stack."""
+    nodes reach the internet later. To go back, deploy another stack."""
 
     firewall: Literal["none", "Basic", "Standard"] = "none"
     """Azure Firewall that lets nodes reach `hosts`; Azure bills it all the time, and `make costs`

@@ -43,7 +43,7 @@ class TeardownOptions:
 
     wait_minutes: Annotated[float, Bounds(above=0)] = 60.0
     """Longest time to wait for each of: the end of all jobs, and the deletion of clusters,
-    workspace, vault and of what else costs money. In minutes."""
+    workspace, vault and everything else that costs money. In minutes."""
 
     poll_seconds: Annotated[float, Bounds(above=0)] = 5.0
     """Pause between two checks of the progress, in seconds."""

@@ -218,7 +218,9 @@ def find_datastore(outputs: PlatformOutputs, name: str) -> Datastore:
 
 def _problems(options: UploadOptions) -> list[str]:
     problems = []
-    if not re.fullmatch(FOLDER, options.path):
+    if not options.to:
+        problems.append("--to: is missing; name DATASTORE/PATH, such as prepared/imagenet")
+    elif not re.fullmatch(FOLDER, options.path):
         problems.append(
             f"--to: {options.to!r} must be DATASTORE/PATH, such as prepared/imagenet; a path"
             " consists of letters, digits, any of _ . = + @ - and slashes between its parts"

@@ -9,7 +9,7 @@ LEAF: Final = Leaf(
         JobCommand(
             "commission",
             "platform",
-            "run what was never tried on Azure, ascending by cost, and write a page of facts",
+            "acceptance-test a new platform on Azure, the cheapest step first, and write a report",
             "jobs.commission.command:run",
             "jobs.commission.options:CommissionOptions",
             program=True,

@@ -23,10 +23,10 @@ _BOUNDS: Final = (
 
 @dataclass(frozen=True)
 class CommissionOptions:
-    """Run what was never tried on Azure, ascending by cost, and write a page of facts: what was
-    expected, what was found, and whether the guesses of the documents were right. The same command
-    continues: it repeats only steps that were not as expected. Options of the trainer may follow
-    after `--`.
+    """Acceptance-test a new platform on Azure, the cheapest step first, and write a report: what
+    was expected, what was found, and whether the guesses of the documents were right. The same
+    command continues: it repeats only steps that were not as expected. Options of the trainer may
+    follow after `--`.
     """
 
     name: str = "first"
@@ -63,8 +63,8 @@ class CommissionOptions:
     stack."""
 
     despite_check: bool = False
-    """Run what costs more although the cluster check is not as expected, as in a rehearsal on
-    nodes without InfiniBand."""
+    """Run the more expensive steps even if the cluster check is not as expected, as in a rehearsal
+    on nodes without InfiniBand."""
 
     training: tuple[str, ...] = ()
     """Further options of the trainer for the runs on the data set alone, each as NAME=VALUE:
@@ -77,14 +77,14 @@ class CommissionOptions:
     """Further options of `scaling`, each as NAME=VALUE: seconds=30."""
 
     wait_minutes: Annotated[float, Bounds(above=0)] = 60.0
-    """Longest time until the job that is to be cancelled in the middle trains; one that does not is
-    cancelled all the same."""
+    """Longest time, in minutes, to wait until the job that is to be cancelled trains; then it is
+    cancelled anyway."""
 
     yes: bool = False
     """Do not ask."""
 
     teardown: bool = False
-    """Delete what the commissioning has made in storage: the folders of its runs, and the outputs
+    """Delete the commissioning's files in storage: the folders of its runs, and the outputs
     of its jobs. The page and the measured points stay."""
 
     folder: str = FOLDER

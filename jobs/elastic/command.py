@@ -28,7 +28,7 @@ class PlaceOptions:
     """Choice to pin, as CLUSTER:NODES, such as gpu:2."""
 
     free: bool = False
-    """Let the run move by itself again."""
+    """Let supervisors move the run again."""
 
     def check(self, program: tuple[str, ...]) -> None:  # noqa: ARG002
         """Check that at most one change is asked for.

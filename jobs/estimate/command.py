@@ -60,7 +60,7 @@ class PlanOptions:
     its runs."""
 
     budget: Annotated[float | None, Bounds(above=0)] = None
-    """Recommend the fastest choice that costs at most so much, with all of its runs, in the
+    """Recommend the fastest choice that costs at most this amount, with all of its runs, in the
     currency of the prices."""
 
     nodes: tuple[int, ...] = (1, 2, 4, 8)
@@ -68,7 +68,7 @@ class PlanOptions:
 
     data: str | None = None
     """Data set whose manifest has images, bytes and pixels: a folder with manifest.json or, with a
-    stack, NAME:VERSION. None is ImageNet, or what the options below say."""
+    stack, NAME:VERSION. None is ImageNet, or the data set of the options below."""
 
     images: Annotated[int | None, Bounds(at_least=1)] = None
     """Training images of the data set."""
@@ -111,8 +111,8 @@ class PlanOptions:
     """Azure region of the prices; None is that of the stack or, without one, eastus."""
 
     measured: tuple[str, ...] = ()
-    """Files of measured points, which are used instead of published ones for their GPU. None are,
-    with a stack, all of its own."""
+    """Files of measured points, which are used instead of published ones for their GPU. By
+    default, with a stack, all of its own."""
 
     explain: str | None = None
     """Print one choice with the formula, source and date of every number: ND40rs_v2:4."""

@@ -8,7 +8,7 @@ LEAF: Final = Leaf(
     commands=(
         JobCommand(
             "plan",
-            "foresee",
+            "estimate and measure",
             "show what a run would take on each choice of nodes, before any is rented: plan"
             " --preset imagenet-ndv2 --deadline 2h",
             "jobs.estimate.command:run",
@@ -18,7 +18,7 @@ LEAF: Final = Leaf(
         ),
         JobCommand(
             "prices",
-            "foresee",
+            "estimate and measure",
             "ask Azure's public price list for the prices of GPU nodes in a region",
             "jobs.estimate.prices:ask_prices",
             "jobs.estimate.prices:PricesOptions",

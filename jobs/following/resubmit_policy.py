@@ -293,7 +293,7 @@ def _ended_early(
         return None
     taken = _taken(last, cluster)
     if taken is not None:
-        return f"interrupted: cancelled by nobody who used `cancel`, and {taken}"
+        return f"interrupted: cancelled, but not with `cancel`, and {taken}"
     return "cancelled, but not by `cancel`" if options.canceled else None
 
 

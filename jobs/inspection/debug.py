@@ -25,7 +25,7 @@ _WEB: Final = {"JupyterLab": "JupyterLab", "VSCode": "VS Code", "TensorBoard": "
 
 @dataclass(frozen=True)
 class DebugOptions:
-    """Show how to get into the nodes of a running job that was submitted with --debug: SSH,
+    """Show how to log in to the nodes of a running job that was submitted with --debug: SSH,
     JupyterLab, VS Code, and a rank that waits for a debugger. NAME is the key of a run, which
     stands for its newest job, or the name of a job. Only its owner can get in.
     """

@@ -27,7 +27,7 @@ LEAF: Final = Leaf(
         JobCommand(
             "debug",
             _GROUP,
-            "show how to get into the nodes of a job that was submitted with --debug",
+            "show how to log in to the nodes of a job that was submitted with --debug",
             "jobs.inspection.debug:run",
             "jobs.inspection.debug:DebugOptions",
         ),

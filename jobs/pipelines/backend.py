@@ -60,7 +60,7 @@ class BackendOptions:
     have immutable subjects."""
 
     deployers: tuple[str, ...] = ()
-    """Object ids of people or Entra groups who deploy too. Whoever runs this command is one."""
+    """Object ids of people or Entra groups who deploy, in addition to the user of this command."""
 
     redundancy: Redundancy = "GRS"
     """Copies of the state: LRS in one place, ZRS in the zones of the region, GRS also in a second

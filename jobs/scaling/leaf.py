@@ -8,7 +8,7 @@ LEAF: Final = Leaf(
     commands=(
         JobCommand(
             "scaling",
-            "foresee",
+            "estimate and measure",
             "measure images/s by number of nodes with short jobs; `plan` then uses the points:"
             " scaling --nodes 1 2 4",
             "jobs.scaling.command:run",

@@ -21,7 +21,7 @@ class SweepOptions(SubmitOptions):
     """Train all combinations of values of options of the trainer: sweep
     optimizer.learning-rate=0.003,0.01,0.03 seed=0,1 --preset images-224-finetune [options of
     submit]. Each is a trial, on one GPU if the stack has a cluster of such nodes. With --submit,
-    each trial is a run of its own. Otherwise this prints a sweep of Azure Machine Learning as YAML
+    each trial is a separate run. Otherwise this prints a sweep of Azure Machine Learning as YAML
     for `az ml job create --file`, and writes its code to build/; Azure compares the trials on
     held-out images, by the first metric of their task.
     """
@@ -30,7 +30,7 @@ class SweepOptions(SubmitOptions):
     """Options of the trainer, each with the values that it takes."""
 
     submit: bool = False
-    """Submit each trial as a run of its own, whose key begins with --name. `supervise` submits it
+    """Submit each trial as a separate run, whose key begins with --name. `supervise` submits it
     again if its Spot nodes are taken, and `compare` has all in one table and on one page. --budget
     is for all trials together, in equal parts. The same command again submits only trials that are
     missing."""

@@ -73,7 +73,7 @@ def test_a_cluster_keeps_the_name_that_it_is_given():
 
 
 ALLOWED = [
-    ([], "is empty, so the allowlisted profile would let nobody in"),
+    ([], "is empty, so the allowlisted profile would admit no one"),
     (["10.0.0.1"], "10.0.0.1 is not a public address"),
     (["203.0.113.7"], "203.0.113.7 is not a public address"),
     (["20.103.0.0/32"], "rejects /31 and /32"),

@@ -50,7 +50,7 @@ def test_help_lists_every_target_that_a_person_may_want():
     targets = [line.split()[0] for line in shown.stdout.splitlines() if line.startswith("  ")]
     assert sorted(targets) == sorted(phony)
     assert [line for line in shown.stdout.splitlines() if line and not line.startswith(" ")] == [
-        *("Develop:", "Train:", "Data:", "Use a model:", "Platform:", "Foresee:"),
+        *("Develop:", "Train:", "Data:", "Use a model:", "Platform:", "Estimate and measure:"),
         "Try without Azure:",
     ]
     assert len(shown.stdout.partition("\nTrain:")[2].split("\n  ")) - 1 == 20

@@ -15,15 +15,15 @@ class AveragingOptions:
 
     every: Annotated[int, Bounds(at_least=1), Formerly("exchange.every", moved=True)] = 1
     """Steps between two exchanges: 1 sums the gradients of every step; above 1 each rank updates on
-    its own gradients, and every so many steps weights, state of the optimizer and batch-norm
+    its own gradients, and every N steps weights, state of the optimizer and batch-norm
     statistics are averaged (local SGD, Stich 2018). For networks so slow that the exchange takes
-    more than a fifth of a step; the result is another than that of every step."""
+    more than a fifth of a step; the result differs from that of every step."""
 
     together_until: Annotated[
         float, Bounds(at_least=0, at_most=1), Formerly("exchange.together_until", moved=True)
     ] = 0.5
     """With `every` above 1: the fraction of the run, from its start, in which the gradients of
-    every step are summed all the same (post-local SGD, Lin et al. 2018)."""
+    every step are still summed (post-local SGD, Lin et al. 2018)."""
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class Boxes:
         found = stored_boxes_fault(data, width, height, source.classes)
         count = (len(data) // 4 - 2) // COLUMNS
         if not found and count > _most(source):
-            found = f"has {count} boxes; allow so many with --detection.boxes {count}"
+            found = f"has {count} boxes; allow them with --detection.boxes {count}"
         if not found:
             self.evaluation(encoded, stored, source)
         return found

@@ -10,17 +10,17 @@ from trainer.leaf import Leaf
 
 @dataclass(frozen=True)
 class DuplicateOptions:
-    """What to do about held-out images of which the training split has nearly the same."""
+    """What to do about held-out images with near-duplicates in the training split."""
 
     near_duplicates: Literal["off", "report", "refuse"] = "off"
-    """Look for held-out images of which the training split has nearly the same, which makes every
-    metric too good: report counts them and lists pairs in near-duplicates.csv and on the page of
-    `inspect`; refuse also ends without a data set if there are any. Nothing is removed. It decodes
+    """Find held-out images with near-duplicates in the training split, which make every metric too
+    good: report counts them and lists pairs in near-duplicates.csv and on the page of `inspect`;
+    refuse also ends without a data set if there are any. Nothing is removed. The search decodes
     every image, which `prepare` otherwise does not, so it is off by default."""
 
     near_distance: Annotated[int, Bounds(at_least=0, at_most=6)] = 4
-    """Most bits, of the 64 of a perceptual hash, in which near-duplicates differ; 0 finds what was
-    only scaled or encoded again."""
+    """Most bits, of the 64 of a perceptual hash, in which near-duplicates differ; 0 finds images
+    that were only scaled or encoded again."""
 
 
 LEAF: Final = Leaf(
@@ -31,7 +31,7 @@ LEAF: Final = Leaf(
         Command(
             "near-duplicates",
             "data",
-            "find held-out images that the training split has nearly the same of",
+            "find held-out images with near-duplicates in the training split",
             "trainer.duplicates.check:run",
             "trainer.duplicates.options:NearDuplicatesOptions",
         ),

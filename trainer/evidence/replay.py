@@ -330,7 +330,7 @@ class Replay:
         predicate = target.predicate
         name, step = predicate["name"], predicate["step"]
         if digest_file(replayed / STATE) == target.state:
-            return Outcome(step, origin, True, "equal to the bit")
+            return Outcome(step, origin, True, "bit-identical")
         there = self.found.run / CHECKPOINTS / name / STATE
         if not there.exists():
             text = f"weights of step {step} do not follow from step {origin}: their digest differs"

@@ -51,7 +51,9 @@ def exported_model(run: str, model: str | None) -> Path:
         elif (Path(run) / "config.json").exists():
             remedy = f"to make it, run: python -m trainer export --run {run}"
         else:
-            remedy = f"{run} is not a run folder; it has no config.json; train first (`make train`)"
+            raise CheckpointError(
+                f"{run}: is not a run folder; it has no config.json; train first (`make train`)"
+            )
         raise CheckpointError(f"{folder}: there is no exported model; {remedy}")
     if _facts(folder).get("changed_code"):
         print(

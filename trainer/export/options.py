@@ -65,8 +65,8 @@ class PredictOptions:
     exported with another --top."""
 
     json: bool = False
-    """Print one JSON object per image, each on a line of its own."""
+    """Print one JSON object per image, each on a separate line."""
 
     draw: str | None = None
-    """Folder to write a JPEG of each image into, NUMBER-NAME.jpg, with what was found drawn on it;
+    """Folder to write a JPEG of each image into, NUMBER-NAME.jpg, with its predictions drawn on it;
     for models whose task draws."""

@@ -12,8 +12,8 @@ class HeadOptions:
     """Ranks that share one last layer."""
 
     groups: Annotated[int, Bounds(at_least=1), Formerly("model.head_groups", moved=True)] = 1
-    """Ranks that share one last layer, each with an equal part of the classes, for so many classes
-    that the layer does not fit beside the rest; it must divide the number of ranks and of classes.
+    """Ranks that share one last layer, each with an equal part of the classes, if the whole layer
+    does not fit into the memory of one; it must divide the number of ranks and of classes.
     1: every rank has the whole layer."""
 
 

@@ -11,12 +11,12 @@ from trainer.leaf import DENSE_TASK, Feature, Leaf
 
 @dataclass(frozen=True)
 class ImbalanceOptions:
-    """What is done about classes of very different sizes."""
+    """How to treat classes of very different sizes."""
 
     by: Literal["none", "weights", "sampling"] = "none"
     """weights: the loss of an image is multiplied by a factor of its class, which is larger for
     rare classes and 1 on average over the training images; sampling: images of rare classes are
-    shown more often, and of others less, so that a window of `data.shuffle_window` images shows its
+    shown more often than others, so that a window of `data.shuffle_window` images shows its
     classes equally often. A class that is not in a window is not shown by it: for few images, use
     fewer `data.streams`."""
 

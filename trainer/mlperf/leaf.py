@@ -17,8 +17,8 @@ class MlperfOptions:
     platform: str = "unnamed"
     """Name of the machines."""
     division: Literal["open", "closed"] = "open"
-    """Division whose rules the run follows. Nothing here makes it follow those of the closed one:
-    MLCommons' checker tells."""
+    """Division whose rules the run follows. The rules of the closed one are not enforced here;
+    MLCommons' checker checks them."""
     status: Literal["cloud", "onprem", "preview", "research"] = "research"
     """Availability of the machines."""
 

@@ -66,7 +66,7 @@ def _preset(one: TrainConfig, machines: str, where: str) -> Preset:
         config = replace(one, batch_size=64, exchange=exchange, **name)
     start, needs = "random weights", tuple[str, ...]()
     if one is _FINETUNE:
-        start, needs = "weights of others", ("--model.weights",)
+        start, needs = "a file of weights", ("--model.weights",)
     return Preset(
         config,
         Expectation(f"own images at 224 pixels from {start}, on {where}", _UNKNOWN, needs=needs),

@@ -14,7 +14,7 @@ class ReportOptions:
     """Folders of the runs; without one it is runs/latest."""
 
     output: str | None = None
-    """File to write, by default report.html in the run folder, or compare.html beside the first of
+    """File to write, by default report.html in the run folder, or compare.html next to the first of
     several run folders."""
 
 

@@ -64,7 +64,7 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
                 "",
             )
             if splits and not split:
-                fault = f"lies beside {train}/ and {validation}/"
+                fault = f"is neither in {train}/ nor in {validation}/"
             else:
                 fault = stored.fault or _mask_fault(masks, stored.path)
             if fault:

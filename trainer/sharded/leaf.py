@@ -13,7 +13,7 @@ class ShardedOptions:
 
     state: Annotated[bool, Formerly("optimizer.sharded", moved=True)] = False
     """Divide the state of the optimizer over the ranks (ZeRO stage 1, Rajbhandari et al. 2020), for
-    models whose state is large beside their activations; ResNet50's is not."""
+    models whose state is large compared with their activations; ResNet50's is not."""
 
 
 LEAF = Leaf(

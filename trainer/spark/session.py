@@ -33,7 +33,7 @@ def get_session(cores: str = "*") -> Any:
     except ImportError as error:
         raise UserError(
             f"pyspark cannot be imported ({error}); start the command by spark-submit, or install"
-            " the packages of locks/spark-4.txt or locks/spark-3.txt beside the trainer's"
+            " the packages of locks/spark-4.txt or locks/spark-3.txt in addition to the trainer's"
         ) from error
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         raise UserError(

@@ -12,10 +12,11 @@ class VirtualRankOptions:
     """Ranks that a step is computed for, however many there are."""
 
     count: Annotated[int, Bounds(at_least=0)] = 0
-    """Virtual ranks, a power of two: each step is computed as by so many ranks and added up in one
-    fixed order, so that every number of ranks that divides it ends with the same bits (after the
-    virtual nodes of VirtualFlow, Or et al. 2022). `batch_size` is then that of a virtual rank.
-    Choose the most GPUs that the run may have. 0: sums follow from the ranks that there are."""
+    """Number of virtual ranks, a power of two: each step is computed as by that many ranks and
+    added up in one fixed order, so that every number of ranks that divides it ends with the same
+    bits (after the virtual nodes of VirtualFlow, Or et al. 2022). `batch_size` is then that of a
+    virtual rank. Choose the most GPUs that the run may have. 0: sums depend on the number of
+    ranks."""
 
 
 def _count(config: Any) -> int:

@@ -31,11 +31,10 @@ class CostOptions:
     or tag:kind."""
 
     days: Annotated[int, Bounds(at_least=1)] = 30
-    """Count jobs that were submitted in the last so many days."""
+    """Number of past days whose submitted jobs are counted."""
 
     estimates: bool = False
-    """Also tell what leaves know of the completed runs, such as estimate and outcome; with --by
-    run."""
+    """Also print the estimate and the outcome of completed runs; with --by run."""
 
     def __post_init__(self) -> None:
         if self.estimates and self.by != "run":

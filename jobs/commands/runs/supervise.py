@@ -22,18 +22,18 @@ from jobs.following.supervision_pass import SupervisionPass, failed
 
 @dataclass(frozen=True)
 class SuperviseOptions:
-    """Submit interrupted runs again, and send notices of runs that have ended: of all runs of the
+    """Submit interrupted runs again, and send notices of runs that have ended, for all runs of the
     workspace that were submitted to be supervised. Any number of machines may do this at once.
     """
 
     once: bool = False
-    """Look at all runs once, and end: for a cron job."""
+    """Check all runs once, and end: for a cron job."""
 
     watch: bool = False
-    """Look again and again, until Ctrl-C."""
+    """Check all runs repeatedly, until Ctrl-C."""
 
     every_minutes: Annotated[float, Bounds(above=0)] = 5.0
-    """Pause between two looks of --watch, in minutes."""
+    """Pause between two checks of --watch, in minutes."""
 
     days: Annotated[float, Bounds(above=0)] = 30.0
     """Leave out runs whose newest attempt was submitted longer ago, in days."""

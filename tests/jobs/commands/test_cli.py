@@ -193,7 +193,7 @@ WRONG = [
     ("submit --preset digits --rank first", "--rank: 'first' must be all, or numbers"),
     ("download a/b", "a/b"),
     ("upload", "FOLDER: is missing"),
-    ("upload photos", "--to: '' must be DATASTORE/PATH"),
+    ("upload photos", "--to: is missing; name DATASTORE/PATH"),
     ("prepare --raw a --prepared b", "must be folder or imagenet, not ''"),
     ("prepare photos --raw a --prepared b", "must be folder or imagenet, not 'photos'"),
     ("prepare folder", "--raw: '' is not a folder"),

@@ -84,7 +84,7 @@ def test_a_record_with_more_boxes_than_the_run_takes_names_the_option(tmp_path):
     given = source(tmp_path)
     many = record(*[Box(i % 70, 0, i % 70 + 5, 9, 0) for i in range(101)])
     values = (tf.constant(to_example(many)),)
-    assert "allow so many with --detection.boxes 101" in Boxes().fault(values, given)
+    assert "allow them with --detection.boxes 101" in Boxes().fault(values, given)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"--detection.boxes"):
         Boxes().evaluation(*Boxes().parse(values, given), given)
     assert Boxes().fault((tf.constant(to_example(record(RED))),), given) is None

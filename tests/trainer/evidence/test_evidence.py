@@ -166,7 +166,7 @@ def test_steps_are_repeated_to_the_bit_also_to_checkpoints_that_are_gone(place, 
     verify_model(VerifyModelOptions("runs/run", from_=0, to=20, shards=False), launched)
     out = capsys.readouterr().out
     for steps in ("0 to 5", "5 to 10", "10 to 15", "15 to 16", "16 to 20"):
-        assert f"replayed steps {steps}: equal to the bit" in out
+        assert f"replayed steps {steps}: bit-identical" in out
 
 
 def test_a_replay_that_cannot_begin_is_refused(place):
@@ -232,7 +232,7 @@ def test_20_steps_are_repeated_to_the_bit_with_1_2_and_4_ranks(
     ended = fork_trainer("train", *options, *virtual, "--ranks", "2", cwd=workplace, ranks=2)
     assert ended.returncode == 0, ended.stderr
     verify_model(VerifyModelOptions("runs/run", from_=20, to=40, ranks=ranks), launched)
-    assert "replayed steps 20 to 40: equal to the bit" in capsys.readouterr().out
+    assert "replayed steps 20 to 40: bit-identical" in capsys.readouterr().out
 
 
 @pytest.mark.long

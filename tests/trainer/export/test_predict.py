@@ -186,7 +186,7 @@ def test_no_export_is_refused_with_the_command_that_makes_it(predict, images, tm
     assert f"python -m trainer export --run {tmp_path / 'run'}" in err
     status, _, err = predict(images, "--run", tmp_path / "none")
     assert status == 4
-    assert f"{tmp_path / 'none'} is not a run folder" in err
+    assert f"{tmp_path / 'none'}: is not a run folder" in err
     status, _, err = predict(images, "--model", tmp_path)
     assert status == 4
     assert f"{tmp_path}: there is no exported model; name the folder of an export" in err

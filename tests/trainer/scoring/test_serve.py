@@ -43,7 +43,7 @@ def test_the_server_listens_on_this_machine_only_and_gets_the_model(executed, ex
 
 def test_a_run_without_an_export_is_told_how_to_make_one(executed, tmp_path, capsys):
     assert cli.main(["serve", "--run", str(tmp_path)]) == 4
-    assert f"{tmp_path} is not a run folder" in capsys.readouterr().err
+    assert f"{tmp_path}: is not a run folder" in capsys.readouterr().err
     (tmp_path / "config.json").touch()
     assert cli.main(["serve", "--run", str(tmp_path)]) == 4
     err = capsys.readouterr().err

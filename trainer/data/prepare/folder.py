@@ -53,7 +53,7 @@ def folder_inputs(root: Path) -> Inputs:
         if split_of(validation) == "test":
             notes.append(f"{validation}/ is used for evaluation, as there is no validation/")
         if left:
-            notes.append(f"ignored beside {train}/ and {validation}/: {', '.join(left)}")
+            notes.append(f"ignored next to {train}/ and {validation}/: {', '.join(left)}")
     elif train and above == [train]:
         splits = {"": root / train}
     else:

@@ -66,7 +66,7 @@ def read_ground_truth(path: Path) -> GroundTruth:
     if not meta.exists():
         raise DataError(
             f"{path}: its numbers are not labels in the order of synsets, and there is no {_META}"
-            f" beside it that maps them to synsets; name {DEVKIT}, which has both"
+            f" next to it that maps them to synsets; name {DEVKIT}, which has both"
         )
     with meta.open("rb") as file:
         return _from_numbers(path, lines, *_read_meta(file, meta))

@@ -44,21 +44,21 @@ class WriteOptions(_OfLeaves):  # type: ignore[misc] # made of the leaves
     """Processes that read and write; 0 is one per core. The result does not depend on it."""
 
     metadata: Literal["remove", "keep"] = "remove"
-    """Whether to remove metadata from images that are kept as they are: EXIF, XMP, IPTC, comments,
-    texts, thumbnails and whatever else is no part of the picture. Their pixels stay equal to the
-    bit, and a colour profile stays without its texts."""
+    """Whether to remove metadata from images that are copied unchanged: EXIF, XMP, IPTC, comments,
+    texts, thumbnails and everything else that does not belong to the picture. Their pixels stay
+    bit-identical, and a colour profile stays without its texts."""
 
     names: Literal["kept", "hashed", "numbered"] = "kept"
-    """Names of records: those of the files, a keyed hash of them, or numbers. Everything that
-    follows shows the new name, and the command line in the manifest leaves out the inputs."""
+    """Names of records: those of the files, a keyed hash of them, or numbers. All later steps
+    show the new name, and the command line in the manifest leaves out the inputs."""
 
     name_key: str | None = None
     """File with the key of hashed names; by default the environment variable TRAINER_NAME_KEY. It
-    is written nowhere. With --names numbered, a key hides how the order follows from the names."""
+    is not stored. With --names numbered, a key hides how the names determine the order."""
 
     name_table: str | None = None
-    """File to write with the old and the new name of every record, outside of OUTPUT, readable for
-    you alone. It is never uploaded."""
+    """File to write with the old and the new name of every record, outside of OUTPUT, readable
+    only for you. It is never uploaded."""
 
     group_by: str | None = None
     """Regular expression that finds the group of an image in its path, such as (patient[0-9]+)/:
@@ -66,13 +66,13 @@ class WriteOptions(_OfLeaves):  # type: ignore[misc] # made of the leaves
     Images of one group are never in two splits."""
 
     levels: str = "auto"
-    """Values that become 0 and 255 in images of more than 8 bits, the same for all: LOW:HIGH; auto,
-    from 0 to the highest value of as many bits as the data set uses; percentiles, 0.5% and 99.5% of
-    its pixels; full, all values that a file can hold. window is that which each file names, if its
-    format has one. Other than with full, such images are stored without loss."""
+    """Values that become 0 and 255 in images of more than 8 bits, the same for all images:
+    LOW:HIGH; auto, from 0 to the highest value of the bits that the data set uses; percentiles,
+    0.5% and 99.5% of its pixels; full, all values that a file can hold; window, the range that each
+    file names, if its format has one. Except with full, such images are stored without loss."""
 
     pages: Literal["first", "all"] = "first"
-    """Which images of a file of several to write, if its format is one of a leaf."""
+    """Images to write of a file that holds several: the first one, or all of them."""
 
     with_: WorkersName = "processes"
     """Where shards are written: by processes of this machine, or by tasks of a cluster, which read
@@ -176,7 +176,7 @@ class VerifyOptions:
     """Folder of the data set."""
 
     deep: bool = False
-    """Also decode every image, and what else a record holds."""
+    """Also decode every image, and the other contents of a record."""
 
     processes: Annotated[int, NotNegative] = 0
     """Processes that read; 0 is one per core."""
