@@ -143,6 +143,23 @@ def test_a_deployment_goes_on_when_azure_no_longer_refuses(pulumi, capfd, clock)
     assert "continues in 10 s, and again until 15 min 0 s after the first refusal" in err
 
 
+def colored(event):
+    """An event as Pulumi writes it if its output is a terminal."""
+    said = event["diagnosticEvent"]
+    return {
+        "diagnosticEvent": {**said, "message": f"<{{%reset%}}>{said['message']}<{{%reset%}}>\n"}
+    }
+
+
+def test_a_deployment_in_a_terminal_goes_on_as_well(pulumi, clock):
+    last = {"diagnosticEvent": {"severity": "error", "message": "update failed"}}
+    refused = {**BUSY, "events": [colored(event) for event in [*BUSY["events"], last]]}
+    pulumi(stack_export=EXPORTED, up=[refused, {}],
+           stack_output={"out": json.dumps(to_dict(platform()))})  # fmt: skip
+    assert main(["up"]) == 0
+    assert clock == [10]
+
+
 def test_a_deployment_that_azure_refuses_for_15_minutes_fails(pulumi, capfd, clock):
     pulumi(stack_export=EXPORTED, up=BUSY)
     assert main(["up", "--yes", "True"]) == UserError.exit_code
