@@ -18,7 +18,7 @@ from jobs.errors import (
     PlatformReadError,
     PulumiMissingError,
 )
-from jobs.pulumi.retry_policy import Failure, failures
+from jobs.pulumi.retry_policy import Failure, ended_with_preview, failures
 from jobs.pulumi.state import StackResource, pending_creations, resources
 
 OUTPUT: Final = "platform"
@@ -76,6 +76,10 @@ class UpdateFailedError(UserError):
         super().__init__(message)
         self.failed = failed
         """Errors that Pulumi reported; empty if it failed without."""
+
+
+class DeclinedError(UserError):
+    """The user did not confirm what Pulumi asked."""
 
 
 class Pulumi:
@@ -174,6 +178,7 @@ class Pulumi:
 
         Raises:
             UpdateFailedError: Pulumi failed; with the errors of its resources.
+            DeclinedError: The user did not confirm it.
             LockedError: The stack is locked.
             KeyboardInterrupt: Pulumi has ended after Ctrl-C.
         """
@@ -307,11 +312,14 @@ class Pulumi:
                 f" the lock with `pulumi cancel --stack {self.stack}` and run the same command"
                 " again"
             )
+        failed = failures(lines)
+        if status != 0 and asks and not failed and ended_with_preview(lines):
+            raise DeclinedError(f"stack {self.stack}: not confirmed; nothing was changed")
         if status != 0:
             raise UpdateFailedError(
                 f"pulumi {command}: failed with exit status {status}; see its output above. Fix the"
                 " cause and run the same command again: what is already done is not done twice",
-                failures(lines),
+                failed,
             )
 
     def _program(self) -> str:

@@ -72,6 +72,12 @@ def failures(events: Iterable[str]) -> list[Failure]:
     return found
 
 
+def ended_with_preview(events: Iterable[str]) -> bool:
+    """Return whether the last thing that Pulumi completed is a preview."""
+    previews = [bool(summary.get("isPreview")) for summary in _read(events, "summaryEvent")]
+    return previews[-1:] == [True]
+
+
 def _read(events: Iterable[str], kind: str) -> Iterator[Mapping[str, Any]]:
     for line in events:
         try:

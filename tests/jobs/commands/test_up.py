@@ -160,6 +160,29 @@ def test_a_deployment_in_a_terminal_goes_on_as_well(pulumi, clock):
     assert clock == [10]
 
 
+PREVIEW, UPDATE = ({"summaryEvent": {"isPreview": one}} for one in (True, False))
+WRONG = {"diagnosticEvent": {"severity": "error", "message": "preview failed"}}
+FAILED = "failed with exit status 1"
+
+
+@pytest.mark.parametrize(
+    ("args", "events", "said"),
+    [
+        ([], [PREVIEW], "stack dev: not confirmed; nothing was changed"),
+        ([], [PREVIEW, UPDATE], FAILED),
+        ([], [WRONG, PREVIEW], FAILED),
+        (["--yes", "True"], [PREVIEW], FAILED),
+        ([], [], FAILED),
+    ],
+)
+def test_a_user_who_says_no_is_not_told_to_fix_something(pulumi, capfd, args, events, said):
+    pulumi(stack_export=EXPORTED, up={"status": 1, "events": events})
+    assert main(["up", *args]) == UserError.exit_code
+    err = capfd.readouterr().err
+    assert said in err
+    assert ("Fix the cause" in err) == (said == FAILED)
+
+
 def test_a_deployment_that_azure_refuses_for_15_minutes_fails(pulumi, capfd, clock):
     pulumi(stack_export=EXPORTED, up=BUSY)
     assert main(["up", "--yes", "True"]) == UserError.exit_code
