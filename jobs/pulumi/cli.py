@@ -35,6 +35,8 @@ _EVENTS: Final = {"PULUMI_DEBUG_COMMANDS": "true"}
 """Enables the option --event-log, as Pulumi's Automation API does."""
 _LOCKED: Final = ("the stack is currently locked", "another update is currently in progress")
 """Pulumi's messages about a locked stack, in lower case."""
+_CANCELED: Final = "confirmation cancelled"
+"""Pulumi's message about Ctrl-C in its question; it prints none to stderr if the answer is no."""
 
 _CAUSES: Final = (
     (
@@ -313,7 +315,8 @@ class Pulumi:
                 " again"
             )
         failed = failures(lines)
-        if status != 0 and asks and not failed and ended_with_preview(lines):
+        declined = "error:" not in said or _CANCELED in said
+        if status != 0 and asks and declined and not failed and ended_with_preview(lines):
             raise DeclinedError(f"stack {self.stack}: not confirmed; nothing was changed")
         if status != 0:
             raise UpdateFailedError(

@@ -166,17 +166,19 @@ FAILED = "failed with exit status 1"
 
 
 @pytest.mark.parametrize(
-    ("args", "events", "said"),
+    ("args", "events", "words", "said"),
     [
-        ([], [PREVIEW], "stack dev: not confirmed; nothing was changed"),
-        ([], [PREVIEW, UPDATE], FAILED),
-        ([], [WRONG, PREVIEW], FAILED),
-        (["--yes", "True"], [PREVIEW], FAILED),
-        ([], [], FAILED),
+        ([], [PREVIEW], "warning: x", "stack dev: not confirmed; nothing was changed"),
+        ([], [PREVIEW], "error: confirmation cancelled, not proceeding", "dev: not confirmed"),
+        ([], [PREVIEW], "error: the backend is gone", FAILED),
+        ([], [PREVIEW, UPDATE], "", FAILED),
+        ([], [WRONG, PREVIEW], "", FAILED),
+        (["--yes", "True"], [PREVIEW], "", FAILED),
+        ([], [], "", FAILED),
     ],
 )
-def test_a_user_who_says_no_is_not_told_to_fix_something(pulumi, capfd, args, events, said):
-    pulumi(stack_export=EXPORTED, up={"status": 1, "events": events})
+def test_a_user_who_says_no_is_not_told_to_fix_something(pulumi, capfd, args, events, words, said):
+    pulumi(stack_export=EXPORTED, up={"status": 1, "events": events, "err": words})
     assert main(["up", *args]) == UserError.exit_code
     err = capfd.readouterr().err
     assert said in err
