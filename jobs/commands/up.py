@@ -166,12 +166,13 @@ def _advice(pulumi: Pulumi) -> str:
     """Return what to do if Azure refused to delete a cluster that is replaced or removed."""
     try:
         planned = read_outputs(REPOSITORY, pulumi.stack, None)
+        existing = pulumi.resources()
     except PlatformReadError:
         return ""
     again = next_command("up", "--refresh", "True")
     lines = [
         f"\nIf Azure refused to delete cluster {name}, run"
         f" `{next_command('teardown', '--cluster', name)}`, and then `{again}`"
-        for name in replaced_clusters(pulumi.resources(), planned)
+        for name in replaced_clusters(existing, planned)
     ]
     return "".join(lines)

@@ -110,6 +110,14 @@ def test_a_deployment_that_failed_may_be_repeated(pulumi, capfd):
     assert "quota" in err
 
 
+def test_the_reason_of_a_failure_is_told_even_if_the_state_cannot_be_read_then(pulumi, capfd):
+    pulumi(stack_export=[EXPORTED, {"err": "error: no route to host", "status": 255}],
+           up=refusal("MissingSubscriptionRegistration", "keyvault:Vault"),
+           stack_output={"out": json.dumps(to_dict(platform()))})  # fmt: skip
+    assert main(["up", "--yes", "True"]) == UserError.exit_code
+    assert "register the resource provider" in capfd.readouterr().err
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that only pauses move; returns the pauses."""
