@@ -67,12 +67,11 @@ def confirm(name: str, warning: str, console: Console) -> None:
     console.note(warning)
     if not sys.stdin.isatty():
         raise UserError(
-            f"teardown of {name}: cannot ask for confirmation, as stdin is not a terminal; pass"
-            " --yes"
+            f"{name}: cannot ask for confirmation, as stdin is not a terminal; pass --yes"
         )
     print(f"type {name} to delete it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != name:
-        raise UserError(f"teardown of {name}: not confirmed; nothing was deleted")
+        raise UserError(f"{name}: not confirmed; nothing was deleted")
 
 
 def agree(warning: str, console: Console) -> None:

@@ -40,6 +40,6 @@ def resource_not_found(kind: str, name: str, group: str) -> AzureError:
     )
 
 
-def user_error(message: str, status: int = 400) -> AzureError:
+def user_error(message: str) -> AzureError:
     """Return Azure Machine Learning's error for an invalid request."""
-    return AzureError(status, "UserError", message)
+    return AzureError(400, "UserError", message)

@@ -45,10 +45,8 @@ def declare(platform: Platform) -> Declared:
 class Alerts(Component):
     """Alert rules over the log workspace, and the action group that they notify."""
 
-    def __init__(
-        self, context: StackContext, args: AlertsArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__("alerts", opts)
+    def __init__(self, context: StackContext, args: AlertsArgs) -> None:
+        super().__init__("alerts")
         self.people = monitor.ActionGroup(
             "people",
             action_group_name=GROUP(context.names),

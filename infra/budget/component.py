@@ -28,9 +28,8 @@ class Budget(Component):
         settings: BudgetSettings,
         emails: Sequence[str],
         group_id: pulumi.Input[str],
-        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("budget", opts)
+        super().__init__("budget")
         kinds = consumption.ThresholdType
         notifications = {
             **_notifications("actual", kinds.ACTUAL, settings.actual_percent, emails),

@@ -26,13 +26,8 @@ class Identities(Component):
     exist once the workspace does, too late to get roles before it.
     """
 
-    def __init__(
-        self,
-        context: StackContext,
-        identity_roles: list[IdentityRole],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("identities", opts)
+    def __init__(self, context: StackContext, identity_roles: list[IdentityRole]) -> None:
+        super().__init__("identities")
         self.by_role = {
             role: managedidentity.UserAssignedIdentity(
                 f"identity-{role}",
@@ -193,9 +188,8 @@ class Access(Component):
         scopes: Scopes,
         publishers: str | None,
         of_workspace: Sequence[Grant] = (),
-        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("access", opts)
+        super().__init__("access")
         granted = {**GRANTS, "workspace": (*GRANTS["workspace"], *of_workspace)}
         self.assignments = {
             identity_role: _assign(
@@ -236,14 +230,8 @@ class JobAccess(Component):
     must not exist before.
     """
 
-    def __init__(
-        self,
-        context: StackContext,
-        identities: Identities,
-        scopes: JobScopes,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("job-access", opts)
+    def __init__(self, context: StackContext, identities: Identities, scopes: JobScopes) -> None:
+        super().__init__("job-access")
         self.assignments = [
             assignment
             for identity_role, grants in LATE_GRANTS.items()
@@ -269,9 +257,8 @@ class WorkspaceAccess(Component):
         workspace: Scope,
         scopes: Scopes,
         groups: PeopleSettings,
-        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("workspace-access", opts)
+        super().__init__("workspace-access")
         self.assignments = grant(
             context, identity, workspace, [roles.CONTRIBUTOR], self.child_options()
         )

@@ -55,8 +55,8 @@ class Service:
 class Component(pulumi.ComponentResource):
     """A group of resources with one owner."""
 
-    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(f"platform:index:{type(self).__name__}", name, None, opts)
+    def __init__(self, name: str) -> None:
+        super().__init__(f"platform:index:{type(self).__name__}", name)
 
     def child_options(
         self,

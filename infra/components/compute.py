@@ -52,9 +52,8 @@ class Clusters(Component):
         workspace: ml.Workspace,
         clusters: Sequence[ClusterArgs],
         depends_on: Sequence[pulumi.Resource],
-        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("clusters", opts)
+        super().__init__("clusters")
         previous: list[pulumi.Resource] = []
         for args in clusters:
             cluster = ml.Compute(

@@ -108,13 +108,8 @@ def grant(
 class OwnRoles(Component):
     """The roles that a stack defines, which are assigned in its resource group only."""
 
-    def __init__(
-        self,
-        context: StackContext,
-        group_id: pulumi.Input[str],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("own-roles", opts)
+    def __init__(self, context: StackContext, group_id: pulumi.Input[str]) -> None:
+        super().__init__("own-roles")
         for role in context.own_roles.values():
             context.definitions[role.id] = authorization.RoleDefinition(
                 f"role-{role.label}",

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import pulumi
 from pulumi_azure_native import keyvault
 
 from infra.components.base import Component, StackContext
@@ -32,10 +31,8 @@ class VaultArgs:
 class Vault(Component):
     """A key vault with role-based access instead of access policies, and no public endpoint."""
 
-    def __init__(
-        self, context: StackContext, args: VaultArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__("vault", opts)
+    def __init__(self, context: StackContext, args: VaultArgs) -> None:
+        super().__init__("vault")
         self.vault = keyvault.Vault(
             "vault",
             vault_name=context.names.vault,

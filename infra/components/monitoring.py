@@ -33,13 +33,8 @@ class Monitoring(Component):
     as private link requires.
     """
 
-    def __init__(
-        self,
-        context: StackContext,
-        args: MonitoringArgs,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("monitoring", opts)
+    def __init__(self, context: StackContext, args: MonitoringArgs) -> None:
+        super().__init__("monitoring")
         self.logs: operationalinsights.Workspace | None = None
         self.log_id: pulumi.Input[str]
         if args.existing is None:
@@ -136,7 +131,6 @@ class Diagnostics(Component):
         sources: list[LogSource],
         log_workspace: pulumi.Input[str],
         depends_on: Sequence[pulumi.Resource],
-        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Declare a diagnostic setting for each source.
 
@@ -145,9 +139,8 @@ class Diagnostics(Component):
             sources: Services that log.
             log_workspace: Id of the workspace that keeps the logs.
             depends_on: Resources whose creation changes the exclusive sources.
-            opts: Options of the component.
         """
-        super().__init__("diagnostics", opts)
+        super().__init__("diagnostics")
         previous = depends_on
         for source in sources:
             setting = monitor.DiagnosticSetting(

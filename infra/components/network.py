@@ -66,10 +66,8 @@ class Network(Component):
     accounts, although Azure Batch needs the whole region's storage tag open.
     """
 
-    def __init__(
-        self, context: StackContext, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__("network", opts)
+    def __init__(self, context: StackContext, args: NetworkArgs) -> None:
+        super().__init__("network")
         names = context.names
         self.groups = {
             one.role: network.NetworkSecurityGroup(

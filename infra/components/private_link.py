@@ -51,9 +51,8 @@ class PrivateDns(Component):
         zones: Sequence[str],
         network_id: pulumi.Input[str],
         peers: Sequence[str] = (),
-        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("dns", opts)
+        super().__init__("dns")
         ids: dict[str, pulumi.Input[str]] = {}
         links: dict[str, pulumi.Resource] = {}
         for zone in zones:
@@ -84,14 +83,9 @@ class HubLinks(Component):
     """
 
     def __init__(
-        self,
-        context: StackContext,
-        group: str,
-        zones: Sequence[str],
-        network_id: pulumi.Input[str],
-        opts: pulumi.ResourceOptions | None = None,
+        self, context: StackContext, group: str, zones: Sequence[str], network_id: pulumi.Input[str]
     ) -> None:
-        super().__init__("hub-links", opts)
+        super().__init__("hub-links")
         subscription, group_name, _ = resource_ids.parts(group)
         provider = Provider(
             "hub",
@@ -165,13 +159,9 @@ class PrivateEndpoint(Component):
     """
 
     def __init__(
-        self,
-        context: StackContext,
-        args: PrivateEndpointArgs,
-        zones: Zones | None,
-        opts: pulumi.ResourceOptions | None = None,
+        self, context: StackContext, args: PrivateEndpointArgs, zones: Zones | None
     ) -> None:
-        super().__init__(f"endpoint-{args.service}", opts)
+        super().__init__(f"endpoint-{args.service}")
         self.endpoint = network.PrivateEndpoint(
             args.service,
             private_endpoint_name=context.names.private_endpoint(args.service),

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import pulumi
 from pulumi_azure_native import containerregistry as registry
 
 from infra.components.base import Component, StackContext
@@ -40,10 +39,8 @@ class Registry(Component):
     hide every image until someone releases it.
     """
 
-    def __init__(
-        self, context: StackContext, args: RegistryArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__("registry", opts)
+    def __init__(self, context: StackContext, args: RegistryArgs) -> None:
+        super().__init__("registry")
         zones = registry.ZoneRedundancy
         self.registry = registry.Registry(
             "registry",

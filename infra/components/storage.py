@@ -77,10 +77,8 @@ class Storage(Component):
     for them; blobs deleted by mistake can be restored from soft delete.
     """
 
-    def __init__(
-        self, context: StackContext, args: StorageArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(f"storage-{args.label}", opts)
+    def __init__(self, context: StackContext, args: StorageArgs) -> None:
+        super().__init__(f"storage-{args.label}")
         self.account = storage.StorageAccount(
             f"storage-{args.label}",
             account_name=args.account,

@@ -60,10 +60,8 @@ class Workspace(Component):
     of the clusters that train do.
     """
 
-    def __init__(
-        self, context: StackContext, args: WorkspaceArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__("workspace", opts)
+    def __init__(self, context: StackContext, args: WorkspaceArgs) -> None:
+        super().__init__("workspace")
         access = ml.PublicNetworkAccessType
         self.workspace = ml.Workspace(
             "workspace",
@@ -133,9 +131,8 @@ class Datastores(Component):
         workspace: ml.Workspace,
         containers: Mapping[str, BlobContainer],
         depends_on: Sequence[pulumi.Resource],
-        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("datastores", opts)
+        super().__init__("datastores")
         previous: list[pulumi.Resource] = []
         for name, container in containers.items():
             datastore = ml.Datastore(

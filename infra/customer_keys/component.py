@@ -42,13 +42,8 @@ class CustomerKey:
 class EncryptionKey(Component):
     """A key in the vault, which the vault rotates every year."""
 
-    def __init__(
-        self,
-        context: StackContext,
-        vault: pulumi.Input[str],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("encryption", opts)
+    def __init__(self, context: StackContext, vault: pulumi.Input[str]) -> None:
+        super().__init__("encryption")
         kinds = keyvault.KeyRotationPolicyActionType
         self.key = keyvault.Key(
             "encryption",

@@ -71,13 +71,8 @@ class JumpMachine(Component):
     starts it again but its users.
     """
 
-    def __init__(
-        self,
-        context: StackContext,
-        args: JumpMachineArgs,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("jump-machine", opts)
+    def __init__(self, context: StackContext, args: JumpMachineArgs) -> None:
+        super().__init__("jump-machine")
         self._context, self._settings = context, args.settings
         self.interface = network.NetworkInterface(
             "jump",

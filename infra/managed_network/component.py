@@ -92,9 +92,8 @@ class OutboundRules(Component):
         data: Service,
         hosts: Sequence[str],
         depends_on: Sequence[pulumi.Resource],
-        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("outbound-rules", opts)
+        super().__init__("outbound-rules")
         self.rules: list[ml.ManagedNetworkSettingsRule] = []
         for name, properties in _rules(data, hosts):
             rule = ml.ManagedNetworkSettingsRule(

@@ -46,12 +46,9 @@ class MonitorScope(Component):
     """
 
     def __init__(
-        self,
-        context: StackContext,
-        members: Sequence[tuple[str, pulumi.Input[str]]],
-        opts: pulumi.ResourceOptions | None = None,
+        self, context: StackContext, members: Sequence[tuple[str, pulumi.Input[str]]]
     ) -> None:
-        super().__init__("monitor-scope", opts)
+        super().__init__("monitor-scope")
         self.scope = monitor.PrivateLinkScope(
             "monitor",
             scope_name=SCOPE(context.names),

@@ -185,21 +185,16 @@ def _usage(usage: Mapping[str, float], currency: str) -> str:
     return text
 
 
-def reading(price_list: PriceList, gb: float = 100, block_mib: float = 4) -> str:
-    """Return what it costs to keep training data and to read them once, by the kind of account.
-
-    Args:
-        price_list: All prices.
-        gb: Size of the data in GB.
-        block_mib: Size of one read in MiB.
-    """
+def reading(price_list: PriceList) -> str:
+    """Return what it costs to keep training data and to read them once, by the kind of account."""
+    gb = 100
     lines = [
-        f"Training data of {gb:g} GB, read in blocks of {block_mib:g} MiB:",
+        f"Training data of {gb} GB, read in blocks of 4 MiB:",
         "",
         f"| account | {price_list.currency} a month stored | {price_list.currency} an epoch read |",
         "|---|--:|--:|",
     ]
-    reads = gb * 1e9 / (block_mib * 2**20)
+    reads = gb * 1e9 / (4 * 2**20)
     lines += [
         f"| {one.item.removeprefix('Storage account, ')} | {gb * one.usage['stored']:.2f} "
         f"| {reads / 10_000 * one.usage['read']:.4f} |"

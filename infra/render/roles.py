@@ -107,6 +107,11 @@ def script(stack: str, assignments: Sequence[Mapping[str, str]]) -> str:
 
 def _lines(assignments: Sequence[Mapping[str, str]]) -> Iterator[str]:
     workspace = assignments[0]["workspace"]
+    # Without a sign-in nothing would be found, as if nothing existed yet.
+    yield (
+        f"az account get-access-token --subscription {resource_ids.parts(workspace)[0]}"
+        " --output none"
+    )
     yield (
         f"workspace_guid=$(az resource show --ids {shlex.quote(workspace)} "
         "--query properties.workspaceId --output tsv 2>/dev/null || true)"

@@ -1,6 +1,5 @@
 """The copies of a registry."""
 
-import pulumi
 from pulumi_azure_native import containerregistry as registry
 
 from infra.components.base import Component
@@ -22,8 +21,8 @@ class Replicas(Component):
     name. So the endpoint exists first: the workspace waits for it.
     """
 
-    def __init__(self, platform: Platform, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("replicas", opts)
+    def __init__(self, platform: Platform) -> None:
+        super().__init__("replicas")
         context, settings = platform.context, platform.settings
         zones = registry.ZoneRedundancy
         declared: list[registry.Replication] = []

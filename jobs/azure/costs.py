@@ -5,7 +5,6 @@ estimate leaves out the time in which nodes are allocated, pull an image or are 
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from jobs.azure.job_records import Details, Job, Jobs, exit_status
 from jobs.azure.resource_manager import ResourceManager
 from jobs.errors import RequestError
 from jobs.evictions import is_evicted
-from jobs.spec.budget_policy import PRICE
+from jobs.spec.budget_policy import AMOUNT, PRICE
 
 LEFT_OUT: Final = (
     "estimated from running times and list prices of nodes, before tax and discounts; without"
@@ -34,7 +33,6 @@ FILE: Final = "cost.json"
 """File of a run's estimated cost in its folder, which the trainer's pages show."""
 
 _THREADS: Final = 8
-_AMOUNT: Final = re.compile(r"([0-9.]+) ([A-Z]{3})")
 
 
 def read_prices(manager: ResourceManager) -> NodePrices:
@@ -53,7 +51,7 @@ def job_price(job: Job, clusters: Iterable[Cluster], prices: NodePrices) -> Pric
     Returns:
         None if the stack has no such cluster any more, or no source states the price.
     """
-    submitted = _AMOUNT.fullmatch(job.tags.get(PRICE, ""))
+    submitted = AMOUNT.fullmatch(job.tags.get(PRICE, ""))
     if submitted:
         date = f"{job.created:%Y-%m-%d}" if job.created else ""
         source = PriceSource(f"tag {PRICE} of job {job.name}", job.page or "", date)

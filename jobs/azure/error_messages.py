@@ -40,6 +40,15 @@ _NETWORK: Final = re.compile(
 """Messages of services that refuse a network rather than a user. Storage uses AuthorizationFailure
 for the former and AuthorizationPermissionMismatch for the latter."""
 
+_ACTION: Final = re.compile(r"\baction:? '([^']+)'", re.IGNORECASE)
+"""The action that a user lacks, in the messages of Resource Manager and of key vaults."""
+_OF_SCIENTISTS: Final = re.compile(
+    r"Microsoft\.MachineLearningServices/workspaces/"
+    r"(?!(?:computes/)?(?:write|delete)$|computes/listKeys/)",
+    re.IGNORECASE,
+)
+"""Actions of the role AzureML Data Scientist (Azure, "Built-in roles")."""
+
 _WAY: Final = re.compile(r"^\s+\w+Credential: (.+)$", re.MULTILINE)
 _NOT_TRIED: Final = re.compile(
     r"unavailable|could not be found|not installed|not found on path|please run|isn't|is not set"
@@ -140,6 +149,12 @@ def _access(
             f" Contributor (to write) on the container in {host}; the stack {outputs.stack} lets"
             " the group people.scientists read everything and write results, and the group"
             " people.publishers write training data"
+        )
+    action = _ACTION.search(said)
+    if action is not None and not _OF_SCIENTISTS.match(action[1]):
+        return (
+            f"{person} needs a role with the action {action[1]}, there or on a scope above; a new"
+            " role may take some minutes to take effect"
         )
     return (
         f"{person} needs the role AzureML Data Scientist on workspace {outputs.workspace}; the"

@@ -248,21 +248,18 @@ def read_small(client: ContainerClient, name: str) -> bytes | None:
     return bytes(content)
 
 
-def put_files(
-    client: ContainerClient, folder: str, contents: Mapping[str, bytes], threads: int = 8
-) -> None:
+def put_files(client: ContainerClient, folder: str, contents: Mapping[str, bytes]) -> None:
     """Write small files to a folder of a container with their hashes, overwriting existing ones.
 
     Args:
         client: Client of the container.
         folder: Folder in the container.
         contents: Contents by name relative to the folder.
-        threads: Number of threads that upload.
 
     Raises:
         AzureError: The container refused a request.
     """
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(8) as pool:
         sending = [
             pool.submit(
                 client.upload_blob,

@@ -12,7 +12,7 @@ from common.files import write_atomically
 from jobs.console import Console, next_command
 from jobs.errors import LockedError, NotDeployedError, PlatformReadError
 from jobs.pulumi import changes, prerequisites, retry_policy
-from jobs.pulumi.cli import Pulumi, UpdateFailedError
+from jobs.pulumi.cli import DeclinedError, Pulumi, UpdateFailedError
 from jobs.pulumi.stack_outputs import read_outputs
 from jobs.pulumi.state import StackResource, replaced_clusters
 from jobs.spec.from_options import REPOSITORY
@@ -78,7 +78,7 @@ def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None
             " deployed twice"
         )
         return INTERRUPTED
-    except LockedError:
+    except (DeclinedError, LockedError):
         raise
     except UserError as error:
         raise UserError(f"{error}{_advice(pulumi)}") from error
@@ -166,12 +166,13 @@ def _advice(pulumi: Pulumi) -> str:
     """Return what to do if Azure refused to delete a cluster that is replaced or removed."""
     try:
         planned = read_outputs(REPOSITORY, pulumi.stack, None)
+        existing = pulumi.resources()
     except PlatformReadError:
         return ""
     again = next_command("up", "--refresh", "True")
     lines = [
         f"\nIf Azure refused to delete cluster {name}, run"
         f" `{next_command('teardown', '--cluster', name)}`, and then `{again}`"
-        for name in replaced_clusters(pulumi.resources(), planned)
+        for name in replaced_clusters(existing, planned)
     ]
     return "".join(lines)

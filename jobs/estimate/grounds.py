@@ -44,7 +44,7 @@ def median_of(value: Value) -> str:
     return f"median of {len(value.rows)} measurements: {value.of}"
 
 
-def sources(rows: Sequence[Measurement], limit: int = 4) -> str:
+def sources(rows: Sequence[Measurement]) -> str:
     found = list(dict.fromkeys(f"{row.source} ({row.date})" for row in rows))
-    more = f"; and {len(found) - limit} more in jobs/estimate/measurements.csv"
-    return "; ".join(found[:limit]) + (more if len(found) > limit else "")
+    more = f"; and {len(found) - 4} more in jobs/estimate/measurements.csv"
+    return "; ".join(found[:4]) + (more if len(found) > 4 else "")

@@ -169,7 +169,6 @@ class Supervisor:
             RequestError: Azure refused a request, or was unreachable for too long.
         """
         while True:
-            self.waiting = False
             follower = Follower(
                 self._jobs, self._manager, job, self.console, self._settings, self.retry,
                 each=partial(self._look, job) if self.resubmits else None,
@@ -289,6 +288,7 @@ class Supervisor:
         following, by_us = self.retry.call(
             lambda: resubmit(self._jobs, job, self.budget, self.place), unless=(AccessError,)
         )
+        self.waiting = False
         self._notify(job, "resubmitted", decision.reason)
         self.console.say(
             f"{following.name}: submitted"

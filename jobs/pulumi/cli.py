@@ -18,7 +18,7 @@ from jobs.errors import (
     PlatformReadError,
     PulumiMissingError,
 )
-from jobs.pulumi.retry_policy import Failure, failures
+from jobs.pulumi.retry_policy import Failure, ended_with_preview, failures
 from jobs.pulumi.state import StackResource, pending_creations, resources
 
 OUTPUT: Final = "platform"
@@ -35,6 +35,8 @@ _EVENTS: Final = {"PULUMI_DEBUG_COMMANDS": "true"}
 """Enables the option --event-log, as Pulumi's Automation API does."""
 _LOCKED: Final = ("the stack is currently locked", "another update is currently in progress")
 """Pulumi's messages about a locked stack, in lower case."""
+_CANCELED: Final = "confirmation cancelled"
+"""Pulumi's message about Ctrl-C in its question; it prints none to stderr if the answer is no."""
 
 _CAUSES: Final = (
     (
@@ -76,6 +78,10 @@ class UpdateFailedError(UserError):
         super().__init__(message)
         self.failed = failed
         """Errors that Pulumi reported; empty if it failed without."""
+
+
+class DeclinedError(UserError):
+    """The user did not confirm what Pulumi asked."""
 
 
 class Pulumi:
@@ -174,6 +180,7 @@ class Pulumi:
 
         Raises:
             UpdateFailedError: Pulumi failed; with the errors of its resources.
+            DeclinedError: The user did not confirm it.
             LockedError: The stack is locked.
             KeyboardInterrupt: Pulumi has ended after Ctrl-C.
         """
@@ -307,11 +314,15 @@ class Pulumi:
                 f" the lock with `pulumi cancel --stack {self.stack}` and run the same command"
                 " again"
             )
+        failed = failures(lines)
+        declined = "error:" not in said or _CANCELED in said
+        if status != 0 and asks and declined and not failed and ended_with_preview(lines):
+            raise DeclinedError(f"stack {self.stack}: not confirmed; nothing was changed")
         if status != 0:
             raise UpdateFailedError(
                 f"pulumi {command}: failed with exit status {status}; see its output above. Fix the"
                 " cause and run the same command again: what is already done is not done twice",
-                failures(lines),
+                failed,
             )
 
     def _program(self) -> str:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from infra.outputs import PlatformOutputs
 from jobs.azure.resource_manager import ResourceManager
-from jobs.errors import MissingError, SignInError
+from jobs.errors import AccessError, MissingError, SignInError
 
 VAULTS: Final = "2023-07-01"
 """API version of vaults."""
@@ -80,9 +80,16 @@ class AzureResources:
                 "is deleted, but keeps its name for 14 days; purge it in the portal, on the page of"
                 " Azure Machine Learning",
             )
-        vault = self.deleted_vault()
+        purge = f"the subscription's owner purges it: az keyvault purge --name {self.vault}"
+        try:
+            vault = self.deleted_vault()
+        except AccessError as error:
+            asked = str(error).splitlines()[0]
+            why = f"may be there and keep its name ({asked}); {purge}"
+            yield Leftover(f"deleted vault {self.vault}", why)
+            return
         if vault is not None:
-            yield Leftover(f"deleted vault {self.vault}", _why(vault))
+            yield Leftover(f"deleted vault {self.vault}", _why(vault, purge))
 
     def _is_own(self, resource: Mapping[str, Any]) -> bool:
         """Whether a group or resource has the tags that the stack gives to what it declares."""
@@ -104,9 +111,9 @@ class AzureResources:
         return True
 
 
-def _why(vault: dict[str, Any]) -> str:
+def _why(vault: dict[str, Any], purge: str) -> str:
     if not vault.get("purgeProtectionEnabled"):
-        return "is deleted, but not purged, and keeps its name"
+        return f"is deleted, but not purged, and keeps its name; {purge}"
     until = str(vault.get("scheduledPurgeDate") or "the end of its retention")
     return (
         f"has purge protection: Azure purges it on {until[:10]}, and until then its name is taken"

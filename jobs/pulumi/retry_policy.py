@@ -7,7 +7,7 @@ refuses to create what exists; Pulumi updates it only in the next deployment.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ LONGEST_PAUSE: Final = 60.0
 _CONSEQUENCES: Final = re.compile(r"update failed|.*\bcontext canceled", re.DOTALL)
 """Messages of Pulumi that follow from another failure: its last one, and those of resources that
 were under way when it stopped, such as "failed to run policy: context canceled"."""
+_COLOR: Final = re.compile(r"<\{%[^%]*%\}>")
+"""Mark-up of Pulumi's colors, which its events contain if its output is a terminal."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +65,27 @@ def failures(events: Iterable[str]) -> list[Failure]:
     A line that is no event, such as the last one of a killed Pulumi, is left out.
     """
     found = []
-    for line in events:
-        try:
-            said: Mapping[str, Any] = json.loads(line).get("diagnosticEvent") or {}
-        except (ValueError, AttributeError):
-            continue
-        message = str(said.get("message", "")).strip()
+    for said in _read(events, "diagnosticEvent"):
+        message = _COLOR.sub("", str(said.get("message", ""))).strip()
         if said.get("severity") == "error" and not _CONSEQUENCES.fullmatch(message):
             found.append(Failure(str(said.get("urn") or ""), message))
     return found
+
+
+def ended_with_preview(events: Iterable[str]) -> bool:
+    """Return whether the last thing that Pulumi completed is a preview."""
+    previews = [bool(summary.get("isPreview")) for summary in _read(events, "summaryEvent")]
+    return previews[-1:] == [True]
+
+
+def _read(events: Iterable[str], kind: str) -> Iterator[Mapping[str, Any]]:
+    for line in events:
+        try:
+            said = json.loads(line).get(kind)
+        except (ValueError, AttributeError):
+            continue
+        if said is not None:
+            yield said
 
 
 def waiting(failed: Sequence[Failure]) -> dict[str, str]:

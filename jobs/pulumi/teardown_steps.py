@@ -17,7 +17,7 @@ from jobs.azure.job_records import Jobs
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.console import Console
-from jobs.errors import MissingError, RequestError
+from jobs.errors import AccessError, MissingError, RequestError
 from jobs.leaves import LEAVES
 from jobs.pulumi.cli import Pulumi
 from jobs.pulumi.leftover_resources import VAULTS, AzureResources, Leftover
@@ -133,13 +133,15 @@ class Teardown:
             self._did(f"purged workspace {self.manager.workspace}")
 
     def _purge_vault(self) -> None:
-        vault = self.resources.deleted_vault()
-        if vault is None or vault.get("purgeProtectionEnabled"):
-            return
-        with suppress(MissingError):
-            self.manager.post(f"{vault['id']}/purge", api_version=VAULTS)
-        self._until(lambda: self.resources.deleted_vault() is None, "the purge of the vault")
-        self._did(f"purged vault {self.resources.vault}")
+        # Roles on the resource group do not suffice; what is left is listed later.
+        with suppress(AccessError):
+            vault = self.resources.deleted_vault()
+            if vault is None or vault.get("purgeProtectionEnabled"):
+                return
+            with suppress(MissingError):
+                self.manager.post(f"{vault['id']}/purge", api_version=VAULTS)
+            self._until(lambda: self.resources.deleted_vault() is None, "the purge of the vault")
+            self._did(f"purged vault {self.resources.vault}")
 
     def _delete(self, path: str) -> None:
         """Request a deletion; a resource that does not exist is no error."""

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from azure.core import MatchConditions
-from azure.core.exceptions import ResourceModifiedError
 from azure.storage.blob import ContainerClient
 
 from infra.outputs import Datastore
 from jobs.azure.storage import Blob, Storage
+from jobs.errors import ConflictError
 from jobs.transfer.local_files import ChangedError, Hasher
 from trainer.data.manifest import FILE_NAME, Manifest
 
@@ -90,7 +90,7 @@ class BlobReader(Hasher):
                 left -= len(content)
                 self.update(content)
                 yield content
-        except ResourceModifiedError as error:
+        except ConflictError as error:
             raise ChangedError(
                 f"{where.store.account}/{self._path}: changed while it was copied; a registered"
                 " data set must not change"

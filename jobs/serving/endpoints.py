@@ -135,9 +135,9 @@ class Endpoints:
             said = f"; the last lines of its log:\n{lines}" if lines else ""
             raise FailedError(f"{error}{said}") from error
 
-    def log(self, endpoint: str, name: str, tail: int = 30) -> str:
+    def log(self, endpoint: str, name: str) -> str:
         """Return the last lines of a deployment's container; empty if Azure has none."""
-        body = {"containerType": "InferenceServer", "tail": tail}
+        body = {"containerType": "InferenceServer", "tail": 30}
         try:
             answer = self.manager.post(f"{_deployment(endpoint, name)}/getLogs", body)
         except RequestError:

@@ -22,8 +22,6 @@ SCOPE: Final = "https://ml.azure.com/.default"
 """Scope of tokens for endpoints ("Authenticate clients for online endpoints")."""
 DEPLOYMENT: Final = "azureml-model-deployment"
 """Header that names the deployment which answers, whatever the traffic is."""
-MODEL_STATUS: Final = "ms-azureml-model-error-statuscode"
-"""Header with the status of our server, whose errors Azure answers with 424."""
 THREADS: Final = 4
 """Requests at the same time."""
 BATCH: Final = 64

@@ -29,7 +29,8 @@ MARGIN: Final = "budget_margin"
 USEFUL = 1.0
 """Time for which an attempt must be able to train to be useful, as a multiple of its margin."""
 
-_AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?) ([A-Z]{3})")
+AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?) ([A-Z]{3})")
+"""An amount of money in a tag."""
 _MAX_SECONDS: Final = re.compile(r"--max-seconds [\d.]+")
 
 
@@ -65,13 +66,13 @@ class Budget:
     @classmethod
     def of(cls, tags: Mapping[str, str], nodes: int) -> Self | None:
         """Read the budget of a job's run from the tags of the job; None if it has none."""
-        found = [_AMOUNT.fullmatch(tags.get(name, "")) for name in (LIMIT, PRICE, SPENT)]
+        found = [AMOUNT.fullmatch(tags.get(name, "")) for name in (LIMIT, PRICE, SPENT)]
         margin = tags.get(MARGIN, "")
         limit, price, spent = found
         if not (limit and price and spent and margin.isdigit()) or float(price[1]) <= 0:
             return None
         amounts = float(limit[1]), limit[2], float(price[1])
-        most = _AMOUNT.fullmatch(tags.get(HIGHEST, ""))
+        most = AMOUNT.fullmatch(tags.get(HIGHEST, ""))
         at_most = float(most[1]) if most else None
         return cls(*amounts, nodes, float(spent[1]), float(margin), at_most)
 

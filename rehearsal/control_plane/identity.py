@@ -43,23 +43,19 @@ class Identity:
         self._lock = threading.Lock()
 
     def add_client(
-        self,
-        client_id: str | None = None,
-        secret: str | None = None,
-        groups: Iterable[str] = (),
+        self, client_id: str | None = None, groups: Iterable[str] = ()
     ) -> tuple[str, str]:
         """Register a program that may authenticate; return its client id and secret.
 
         Args:
             client_id: Client id, which is the object id as well; None generates one.
-            secret: Client secret; None generates one.
             groups: Object ids of the groups that it is a member of.
         """
         client_id = client_id or str(uuid.uuid4())
         for group in groups:
             self.join(client_id, group)
         with self._lock:
-            self._clients[client_id] = secret or secrets.token_urlsafe(24)
+            self._clients[client_id] = secrets.token_urlsafe(24)
             return client_id, self._clients[client_id]
 
     def join(self, member: str, group: str) -> None:

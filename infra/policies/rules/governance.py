@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from infra.policies.facts import Logging, of_leaves
 from infra.policies.rule import ResourceRule, StackRule, named
@@ -103,7 +102,9 @@ def _tags(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind not in tagged():
         return
     wanted = {**settings.tags, "stack": settings.stack, "managed-by": "pulumi"}
-    given: Mapping[str, object] = dict(_mapping(resource, "tags"))
+    given = input_at(resource, "tags")
+    if not isinstance(given, Mapping):
+        given = {}
     if missing := sorted(tag for tag, text in wanted.items() if given.get(tag) != text):
         yield f"has not the stack's tag {', '.join(missing)}"
 
@@ -166,8 +167,3 @@ NO_GROUP_LOCK = ResourceRule(
 )
 
 RULES = (REQUIRED_TAGS, DIAGNOSTICS, NO_GROUP_LOCK)
-
-
-def _mapping(resource: Resource, path: str) -> list[tuple[str, Mapping[str, Any]]]:
-    mapping = input_at(resource, path)
-    return list(mapping.items()) if isinstance(mapping, Mapping) else []

@@ -1,6 +1,7 @@
 """The worked example of a company's subscription renders, keeps the rules, and is on its page."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -91,6 +92,28 @@ def test_the_script_of_the_owner_assigns_each_role_once_and_knows_no_guid_of_azu
     assert len(json.loads(capsys.readouterr().out)) == len(rendered.roles)
     assert roles.main(["company"]) == 0
     assert "hvd-company-id-training" in capsys.readouterr().out
+
+
+def test_the_script_of_an_owner_who_is_not_signed_in_leaves_out_nothing_in_silence(
+    rendered, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(roles, "run", lambda _stack, _overrides: rendered)
+    needed = [one | {"definition": ""} for one in roles.needed("company", {})]
+    (tmp_path / "assign.sh").write_text(roles.script("company", needed))
+    program = tmp_path / "az"
+    program.write_text("#!/bin/sh\necho \"Please run 'az login'\" >&2\nexit 1\n")
+    program.chmod(0o755)
+    ended = subprocess.run(
+        ["bash", "assign.sh"],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "az login" in ended.stderr
+    assert "left out" not in ended.stdout
 
 
 def test_a_stack_that_assigns_its_roles_has_none_for_the_owner(capsys):

@@ -58,6 +58,34 @@ def test_a_role_that_is_missing_is_named_with_the_person():
     assert "people.scientists" in text
 
 
+ML = "Microsoft.MachineLearningServices"
+
+
+@pytest.mark.parametrize(
+    ("action", "of_scientists"),
+    [
+        (f"{ML}/workspaces/read", True),
+        (f"{ML}/workspaces/jobs/write", True),
+        (f"{ML}/workspaces/computes/read", True),
+        (f"{ML}/workspaces/delete", False),
+        (f"{ML}/workspaces/computes/delete", False),
+        (f"{ML}/locations/vmSizes/read", False),
+        ("Microsoft.KeyVault/vaults/secrets/getSecret/action", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The client 'x' does not have authorization to perform action '{}' over scope '/s'",
+        "Caller is not authorized to perform action on resource.\nAction: '{}'\nResource: '/v'",
+    ],
+)
+def test_an_action_that_no_scientist_has_asks_for_another_role(words, action, of_scientists):
+    text = str(told(answered(403, words.format(action))))
+    assert ("AzureML Data Scientist" in text) is of_scientists
+    assert (f"needs a role with the action {action}" in text) is not of_scientists
+
+
 @pytest.mark.parametrize(
     ("message", "url"),
     [

@@ -257,6 +257,19 @@ def test_a_vault_with_purge_protection_is_left_and_told(stack, capsys):
     assert not [step for step in stack.deletions() if step[1] == "purge"]
 
 
+@pytest.mark.parametrize("refused", ["GET .*/deletedVaults", "POST .*/deletedVaults/"])
+def test_who_has_roles_on_the_group_only_is_told_who_frees_the_names(stack, capsys, refused):
+    name = stack.outputs.vault_uri.removeprefix("https://").split(".")[0]
+    azure = stack.live.azure
+    azure.admin.forbid(azure.environment["AZURE_CLIENT_ID"], refused)
+    assert stack.tear_down() == 1
+    (one,) = answer(capsys)["left"]
+    assert one["what"] == f"deleted vault {name}"
+    assert f"az keyvault purge --name {name}" in one["why"]
+    azure.admin.clear_faults()
+    assert stack.tear_down(outputs=None) == 0
+
+
 def test_what_someone_else_put_into_the_group_is_told(stack, capsys):
     kept = [one for one in stack.resources if "ResourceGroup" not in one["type"]]
     stack.resources = kept

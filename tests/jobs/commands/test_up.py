@@ -110,6 +110,14 @@ def test_a_deployment_that_failed_may_be_repeated(pulumi, capfd):
     assert "quota" in err
 
 
+def test_the_reason_of_a_failure_is_told_even_if_the_state_cannot_be_read_then(pulumi, capfd):
+    pulumi(stack_export=[EXPORTED, {"err": "error: no route to host", "status": 255}],
+           up=refusal("MissingSubscriptionRegistration", "keyvault:Vault"),
+           stack_output={"out": json.dumps(to_dict(platform()))})  # fmt: skip
+    assert main(["up", "--yes", "True"]) == UserError.exit_code
+    assert "register the resource provider" in capfd.readouterr().err
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that only pauses move; returns the pauses."""
@@ -141,6 +149,48 @@ def test_a_deployment_goes_on_when_azure_no_longer_refuses(pulumi, capfd, clock)
     err = capfd.readouterr().err
     assert "PrivateEndpoint default-blob: another operation on it" in err
     assert "continues in 10 s, and again until 15 min 0 s after the first refusal" in err
+
+
+def colored(event):
+    """An event as Pulumi writes it if its output is a terminal."""
+    said = event["diagnosticEvent"]
+    return {
+        "diagnosticEvent": {**said, "message": f"<{{%reset%}}>{said['message']}<{{%reset%}}>\n"}
+    }
+
+
+def test_a_deployment_in_a_terminal_goes_on_as_well(pulumi, clock):
+    last = {"diagnosticEvent": {"severity": "error", "message": "update failed"}}
+    refused = {**BUSY, "events": [colored(event) for event in [*BUSY["events"], last]]}
+    pulumi(stack_export=EXPORTED, up=[refused, {}],
+           stack_output={"out": json.dumps(to_dict(platform()))})  # fmt: skip
+    assert main(["up"]) == 0
+    assert clock == [10]
+
+
+PREVIEW, UPDATE = ({"summaryEvent": {"isPreview": one}} for one in (True, False))
+WRONG = {"diagnosticEvent": {"severity": "error", "message": "preview failed"}}
+FAILED = "failed with exit status 1"
+
+
+@pytest.mark.parametrize(
+    ("args", "events", "words", "said"),
+    [
+        ([], [PREVIEW], "warning: x", "stack dev: not confirmed; nothing was changed"),
+        ([], [PREVIEW], "error: confirmation cancelled, not proceeding", "dev: not confirmed"),
+        ([], [PREVIEW], "error: the backend is gone", FAILED),
+        ([], [PREVIEW, UPDATE], "", FAILED),
+        ([], [WRONG, PREVIEW], "", FAILED),
+        (["--yes", "True"], [PREVIEW], "", FAILED),
+        ([], [], "", FAILED),
+    ],
+)
+def test_a_user_who_says_no_is_not_told_to_fix_something(pulumi, capfd, args, events, words, said):
+    pulumi(stack_export=EXPORTED, up={"status": 1, "events": events, "err": words})
+    assert main(["up", *args]) == UserError.exit_code
+    err = capfd.readouterr().err
+    assert said in err
+    assert ("Fix the cause" in err) == (said == FAILED)
 
 
 def test_a_deployment_that_azure_refuses_for_15_minutes_fails(pulumi, capfd, clock):

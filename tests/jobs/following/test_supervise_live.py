@@ -2,8 +2,10 @@
 
 import pytest
 
+from common.errors import INTERRUPTED
 from jobs.cli import main
-from tests.jobs.support.following import AGAIN, ONCE, QUICK, touched
+from jobs.following.supervisor import Supervisor
+from tests.jobs.support.following import AGAIN, ONCE, QUICK, failed_by_pre_emption, touched
 from tests.jobs.support.runs import content
 from tests.jobs.support.tiny import (
     TRAINED,
@@ -98,3 +100,18 @@ def test_a_job_that_azure_cancels_without_a_word_goes_on_if_asked(live, capsys):
     assert "--resubmit.canceled True submits such a run again" in capsys.readouterr().out
     assert main(["follow", "mute", *QUICK, *AGAIN, "--resubmit.canceled", "True"]) == 0
     assert "mute-r2: submitted" in capsys.readouterr().out
+
+
+def test_ctrl_c_after_the_submission_says_that_the_next_attempt_runs(live, capsys, monkeypatch):
+    failed_by_pre_emption(live, "called")
+
+    def interrupted(_supervisor, _job, event, _reason):
+        assert event == "resubmitted"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Supervisor, "_notify", interrupted)
+    assert main(["follow", "called", *QUICK, *AGAIN]) == INTERRUPTED
+    err = capsys.readouterr().err
+    assert "the job continues in Azure" in err
+    assert "has ended" not in err
+    assert main(["cancel", "called"]) == 0

@@ -13,6 +13,7 @@ from jobs.errors import ConflictError, MissingError
 from jobs.replication import command
 from jobs.replication.command import ReplicateOptions
 from jobs.transfer.blob_upload import BLOCK, BlobUploader
+from jobs.transfer.folder_upload import FolderUpload
 from jobs.transfer.local_files import LocalError
 from tests.jobs.support.folders import write_shards
 from tests.jobs.support.live import declare, sdk
@@ -122,6 +123,24 @@ def test_a_shard_that_is_damaged_at_the_source_does_not_arrive(live, other, tmp_
     with pytest.raises(LocalError, match=f"{shard}: is damaged: its checksum is"):
         replicated(live, other, asset)
     assert not {shard, FILE_NAME} & set(blobs(other, "prepared/replica-damaged"))
+
+
+def test_a_shard_that_changes_at_the_source_leaves_out_nothing_else(
+    live, other, tmp_path, capsys, monkeypatch
+):
+    asset = uploaded(live, write_shards(tmp_path / "set"), "replica-changing")
+    shard, run = "train-00002.tfrecord", FolderUpload.run
+
+    def changed_first(upload, uploader):
+        client = container(live, "prepared")
+        client.upload_blob(f"replica-changing/{shard}", os.urandom(20_000), overwrite=True)
+        run(upload, uploader)
+
+    monkeypatch.setattr(FolderUpload, "run", changed_first)
+    with pytest.raises(LocalError, match=f"{shard}: changed while it was copied"):
+        replicated(live, other, asset, threads=1)
+    names = set(blobs(live, "prepared/replica-changing"))
+    assert set(blobs(other, "prepared/replica-changing")) == names - {shard, FILE_NAME}
 
 
 def test_another_data_set_at_the_target_is_left_as_it_is(live, other, tmp_path, capsys):
