@@ -92,9 +92,12 @@ class AzureResources:
             yield Leftover(f"deleted vault {self.vault}", _why(vault, purge))
 
     def _is_own(self, resource: Mapping[str, Any]) -> bool:
-        """Whether a group or resource has the tags that the stack gives to what it declares."""
+        """Whether a group or resource has the tags of what the stack declares, or of what commands
+        have created for it outside of the workspace, such as alerts of an endpoint.
+        """
         tags = resource.get("tags") or {}
-        return (tags.get("managed-by"), tags.get("stack")) == ("pulumi", self._outputs.stack)
+        own = tags.get("managed-by") in ("pulumi", "jobs")
+        return own and tags.get("stack") == self._outputs.stack
 
     def _exists(self, look: Callable[[], object]) -> bool:
         try:

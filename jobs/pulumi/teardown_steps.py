@@ -133,15 +133,19 @@ class Teardown:
             self._did(f"purged workspace {self.manager.workspace}")
 
     def _purge_vault(self) -> None:
-        # Roles on the resource group do not suffice; what is left is listed later.
-        with suppress(AccessError):
+        name = self.resources.vault
+        try:
             vault = self.resources.deleted_vault()
             if vault is None or vault.get("purgeProtectionEnabled"):
                 return
             with suppress(MissingError):
                 self.manager.post(f"{vault['id']}/purge", api_version=VAULTS)
             self._until(lambda: self.resources.deleted_vault() is None, "the purge of the vault")
-            self._did(f"purged vault {self.resources.vault}")
+        except AccessError as error:
+            # Roles on the resource group do not suffice; what is left is listed at the end.
+            self.console.note(f"vault {name} is not purged: {str(error).splitlines()[0]}")
+            return
+        self._did(f"purged vault {name}")
 
     def _delete(self, path: str) -> None:
         """Request a deletion; a resource that does not exist is no error."""

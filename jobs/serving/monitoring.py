@@ -62,7 +62,7 @@ def autoscale_body(
     capacity = {"minimum": str(least), "maximum": str(most), "default": str(least)}
     return {
         "location": outputs.region,
-        "tags": {"stack": outputs.stack},
+        "tags": {"stack": outputs.stack, "managed-by": "jobs"},
         "properties": {
             "name": name,
             "enabled": True,
@@ -135,7 +135,7 @@ def _alert(
 ) -> dict[str, Any]:
     return {
         "location": "global",
-        "tags": {"stack": outputs.stack},
+        "tags": {"stack": outputs.stack, "managed-by": "jobs"},
         "properties": {
             "description": text,
             "severity": 2,

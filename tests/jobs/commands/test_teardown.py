@@ -288,14 +288,20 @@ def test_a_group_that_existed_before_stays_with_what_others_have_in_it(stack, ca
     azure.put(group, ARM, {"location": "westeurope", "tags": {"stack": "landing-zone"}})
     theirs = f"{group}/providers/Microsoft.Compute/disks/theirs"
     azure.put(theirs, ARM, {"location": "westeurope"})
-    own = f"{group}/providers/Microsoft.Compute/disks/own"
-    tags = {"stack": stack.outputs.stack, "managed-by": "pulumi"}
-    azure.put(own, ARM, {"location": "westeurope", "tags": tags})
+    own = {"pulumi": f"{group}/providers/Microsoft.Compute/disks/own"}
+    # The endpoint was deleted in the portal, which keeps its alerts.
+    own["jobs"] = f"{group}/providers/Microsoft.Insights/metricAlerts/digits-failures"
+    for tool, path in own.items():
+        tags = {"stack": stack.outputs.stack, "managed-by": tool}
+        azure.put(path, ARM, {"location": "westeurope", "tags": tags})
     assert stack.tear_down() == 1
-    (one,) = answer(capsys)["left"]
-    assert one["what"] == "Microsoft.Compute/disks own"
+    assert {one["what"] for one in answer(capsys)["left"]} == {
+        "Microsoft.Compute/disks own",
+        "Microsoft.Insights/metricAlerts digits-failures",
+    }
     assert azure.resources.get(theirs)
-    azure.resources.discard(own)
+    for path in own.values():
+        azure.resources.discard(path)
     assert stack.tear_down() == 0
     assert azure.resources.get(group)
 

@@ -1,6 +1,7 @@
 """What the commands do in the fault matrix, and what must be true afterwards."""
 
 import io
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -301,7 +302,8 @@ class Scenarios:
         def problem() -> str | None:
             return "something is left" if self.azure.resources.get(stack.group) else None
 
-        return Trial(run, problem)
+        told = re.compile("is not purged: |may be there and keep its name").search
+        return Trial(run, problem, told=lambda said: bool(told(said)))
 
     def _follow(self, key: str) -> Callable[[], int]:
         return self.command("follow", "x", *POLL, *RETRY, name=key)
