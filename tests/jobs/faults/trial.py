@@ -17,6 +17,6 @@ class Trial:
     again: Callable[[], int] | None = None
     """Continues after an error; None runs the same command."""
     told: Callable[[str], bool] = lambda _: False
-    """Tells whether stderr names an error in another form than `error: ...`."""
+    """Tells whether the output names an error in another form than `error: ...`."""
     output: bytes = b""
     """Lines that the command must show, or say that it could not read them."""
