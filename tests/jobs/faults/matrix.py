@@ -116,7 +116,8 @@ class Matrix:
 
     def _judged(self, cell: Cell, ran: Ran, trial: Trial, before: Ran) -> Cell:
         outcome, why, said = UNAFFECTED, "", ran.err
-        clear = "error: " in ran.err or "could not be read" in ran.out or trial.told(ran.out + ran.err)
+        clear = "error: " in ran.err or "could not be read" in ran.out
+        clear = clear or trial.told(ran.out + ran.err)
         if ran.status is None or "Traceback" in ran.err:
             why = "a traceback"
         elif trial.damage():
