@@ -166,8 +166,7 @@ class Follower:
         created = self._job.created
         if status != "Queued" or created is None:
             return ""
-        waited = (datetime.now(UTC) - created).total_seconds()
-        return f" (since {created:%H:%M} UTC)" if waited > 60 else ""
+        return job_states.since(created, datetime.now(UTC))
 
     def _hint(self) -> None:
         waited = time.monotonic() - self._queued_at

@@ -1,6 +1,7 @@
 """Describe the states of a job. Pure."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 from jobs.job_kinds import kind_of
@@ -44,6 +45,14 @@ def continues(kind: str) -> str:
 def restarted(before: str, now: str) -> bool:
     """Whether Azure has restarted a job under the same name, as it may after pre-emption."""
     return before in _OLD and now in WAITING
+
+
+def since(created: datetime, now: datetime) -> str:
+    """Return since when a job has been queued, in words; empty in its first minute."""
+    if now - created <= timedelta(minutes=1):
+        return ""
+    date = "" if created.date() == now.date() else "%Y-%m-%d "
+    return f" (since {created.strftime(f'{date}%H:%M')} UTC)"
 
 
 def hint_due(waited: float, given: int) -> bool:

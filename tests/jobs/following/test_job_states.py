@@ -1,12 +1,21 @@
 """Descriptions of job states, and when the reason for a long queue time is looked up."""
 
-from jobs.following.job_states import WAITING, continues, hint_due, restarted, words
+from datetime import UTC, datetime, timedelta
+
+from jobs.following.job_states import WAITING, continues, hint_due, restarted, since, words
 
 
 def test_words_name_the_nodes_and_the_cluster():
     assert words("Queued", 1, "gpu") == "queued, waiting for 1 node of gpu"
     assert words("Running", 4, "gpu") == "running on 4 nodes of gpu"
     assert words("SomethingNew", 4, "gpu") == "SomethingNew"
+
+
+def test_a_queued_job_names_the_day_on_which_it_was_created_unless_it_is_today():
+    created = datetime(2026, 11, 26, 23, 58, tzinfo=UTC)
+    assert since(created, created + timedelta(seconds=60)) == ""
+    assert since(created, created + timedelta(seconds=61)) == " (since 23:58 UTC)"
+    assert since(created, created + timedelta(minutes=3)) == " (since 2026-11-26 23:58 UTC)"
 
 
 def test_only_a_way_back_from_running_is_a_restart():
