@@ -55,7 +55,7 @@ class Identity:
         for group in groups:
             self.join(client_id, group)
         with self._lock:
-            self._clients[client_id] = secrets.token_urlsafe(24)
+            self._clients[client_id] = secrets.token_hex(24)
             return client_id, self._clients[client_id]
 
     def join(self, member: str, group: str) -> None:

@@ -12,6 +12,12 @@ def test_a_wrong_secret_is_refused(client):
     assert client.token(client_id="nobody").status_code == 400
 
 
+def test_a_secret_can_be_an_argument_of_a_command(azure):
+    """`az login --password SECRET` takes a secret that begins with a hyphen for an option."""
+    secrets = [azure.identity.add_client()[1] for _ in range(500)]
+    assert all(secret.isalnum() for secret in secrets)
+
+
 def test_a_request_without_a_token_is_refused(client):
     client.session.headers.pop("Authorization")
     assert error(client.get(WORKSPACE)) == (401, "AuthenticationFailed")
