@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from common.text import plural, size
+from trainer.config import ComputeConfig
 from trainer.diagnostics import infiniband, machine
 from trainer.diagnostics.device import cuda_build, device_name, device_places
 from trainer.diagnostics.environment import cores, environment
@@ -115,14 +116,22 @@ class StartupReport:
         """Return the lines to print at the start of a run."""
         return [*self._devices(), self._machine(), self._disk(), *self._exchange(), *self._fabric()]
 
-    def bits(self, before: Mapping[str, Any] | None, *, deterministic: bool) -> list[str]:
-        """Return the line to print if the run may end with other last bits than another one.
+    def notes(self, compute: ComputeConfig, before: Mapping[str, Any] | None) -> list[str]:
+        """Return lines to print if the run may end with other last bits than another one, or is
+        slower than it need be.
 
         Args:
+            compute: How a step is computed.
             before: Environment of the run's previous attempt, as `record` returned it; None if it
                 has none.
-            deterministic: Whether TensorFlow uses deterministic operations.
         """
+        speed = []
+        if self.gpus and compute.precision == "mixed_float16" and not compute.xla:
+            # docs/benchmarks.md, "On a GPU".
+            speed = ["speed: without --compute.xla True, an H200 trained at 0.39 of its speed"]
+        return [*speed, *self._bits(before, deterministic=compute.deterministic)]
+
+    def _bits(self, before: Mapping[str, Any] | None, *, deterministic: bool) -> list[str]:
         if self.gpus and not deterministic:
             return [
                 "bits: on a GPU, the same run may end with other last bits each time; see"

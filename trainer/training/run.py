@@ -208,8 +208,8 @@ class Attempt:
         stop.attach(self._stepper.loop.request_stop)
         with reporter.console:
             before = self._folder.metrics.environment() if self._chief else None
-            bits = self._startup.bits(before, deterministic=self._config.compute.deterministic)
-            reporter.headline(step, [*self._startup.lines(), *bits])
+            notes = self._startup.notes(self._config.compute, before)
+            reporter.headline(step, [*self._startup.lines(), *notes])
             self._warn(self._startup.warning())
             wait_for_debugger(self._world, os.environ, self._watchdog.alive, stop)
             of = step = self._take_all(step)

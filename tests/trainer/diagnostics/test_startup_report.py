@@ -18,7 +18,7 @@ from tests.trainer.support.fake_node import add_port, make_node, ndv2
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
-from trainer.config import ExchangeConfig, LogConfig, WatchdogConfig
+from trainer.config import ComputeConfig, ExchangeConfig, LogConfig, WatchdogConfig
 from trainer.diagnostics.environment import environment
 from trainer.diagnostics.nccl import NcclLog, Transport, read_log
 from trainer.diagnostics.startup_report import StartupReport, look
@@ -121,11 +121,25 @@ def test_a_gpu_that_ranks_share_counts_once(tmp_path):
 )
 def test_a_run_says_when_its_bits_may_differ(tmp_path, gpu, deterministic, before, line):
     made = startup(seen(make_node(tmp_path), gpu))
-    lines = made.bits(before, deterministic=deterministic)
+    lines = made.notes(ComputeConfig(deterministic=deterministic), before)
     if line is None:
         assert lines == []
     else:
         assert line.format(**environment()) in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "compute", "said"),
+    [
+        (V100, ComputeConfig("mixed_float16"), True),
+        (V100, ComputeConfig("mixed_float16", xla=True), False),
+        (V100, ComputeConfig(), False),
+        ("", ComputeConfig("mixed_float16"), False),
+    ],
+)
+def test_a_slow_choice_on_a_gpu_is_said(tmp_path, gpu, compute, said):
+    lines = startup(seen(make_node(tmp_path), gpu)).notes(compute, None)
+    assert any("--compute.xla" in line for line in lines) == said
 
 
 def test_a_machine_without_gpus_says_nothing_of_them(tmp_path):
