@@ -25,6 +25,7 @@ BENCHMARKS: Final = (
         "scaling", "train", "images/s of this machine by number of ranks, as table and page",
         run="run",
     ),
+    _row("gpu", "train", "images/s of a GPU, compared with others, and the bits of pairs of runs"),
     _row("batches", "train", "epochs to an accuracy on digits, by global batch"),
     _row("digits", "train", "accuracy and time of the first run, over several seeds"),
     _row("fine-tune", "train", "accuracy on few images, with weights of others", "fine_tune"),

@@ -81,6 +81,7 @@ _RESHAPES_THE_REST = (
     "optimizer.label_smoothing",
     "optimizer.rates",
     "optimizer.layer_decay",
+    "compute.deterministic",
     *_keys("changes the rest"),
 )
 """Keys that may change for the rest of a run, but then change its result."""

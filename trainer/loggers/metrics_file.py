@@ -20,6 +20,11 @@ class MetricsFile:
         """Return how many times the run was started."""
         return sum(line["event"] == "start" for line in self.lines())
 
+    def environment(self) -> dict[str, Any] | None:
+        """Return the machine and versions of the newest attempt, or None before the first."""
+        starts = [line for line in self.lines() if line["event"] == "start"]
+        return starts[-1].get("environment") if starts else None
+
     def lines(self) -> list[dict[str, Any]]:
         """Return all complete lines; a killed writer may leave half a line at the end."""
         if not self.path.exists():

@@ -11,6 +11,7 @@ The state that Python watches while the graph runs (step, requests to leave) liv
 every step reads and writes, so neither a request nor the heartbeat waits for the end of a call.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
@@ -91,6 +92,9 @@ class Loop:
         self._rule, self._loss_scale, self._communicator = rule, loss_scale, communicator
         self._global_batch = config.batch_size * config.batches(communicator.size)
         self._next_batch = next_batch
+        self._deterministic = config.compute.deterministic
+        self._on_gpu = bool(tf.config.get_visible_devices("GPU"))
+        self._weights = division.model.trainable_variables
         self._moving = moving_statistics(division.model)
         self._random = is_random(division.model)
         with tf.device("CPU:0"):
@@ -237,9 +241,29 @@ class Loop:
         return tf.cast(tf.stack(row), tf.float64), result.norm, result.go
 
     def _timed_batch(self) -> tuple[dict[str, Any], tf.Tensor]:
-        """Return the next batch, and the seconds spent waiting for it."""
-        start = tf.timestamp()
+        """Return the next batch, and the seconds spent waiting for it, with its copy to a GPU.
+
+        Operations on a GPU return before they are done, but to read a number from it waits for
+        those before: for the previous update at the start, for the copied batch at the end.
+        """
+        weights = self._weights[-1:] if self._on_gpu else []
+        with tf.control_dependencies([_first_number(weight) for weight in weights]):
+            start = self._clock()
         with tf.control_dependencies([start]):
             batch = self._next_batch()
-        with tf.control_dependencies([batch["target"]]):
-            return batch, tf.cast(tf.timestamp() - start, tf.float32)
+        with tf.control_dependencies([_first_number(value) for value in batch.values()]):
+            return batch, tf.cast(self._clock() - start, tf.float32)
+
+    def _clock(self) -> tf.Tensor:
+        """Return seconds of a clock when the graph gets here, float64 scalar."""
+        if not self._deterministic:
+            return tf.timestamp()
+        # TensorFlow refuses its own clock among deterministic operations.
+        return tf.ensure_shape(tf.numpy_function(time.monotonic, [], tf.float64), [])
+
+
+def _first_number(tensor: tf.Tensor) -> tf.Tensor:
+    """Return the first number of a tensor on the CPU."""
+    first = tf.reshape(tensor, [-1])[:1]
+    with tf.device("CPU:0"):
+        return tf.identity(first)

@@ -207,7 +207,9 @@ class Attempt:
         self._rank_data.open(self._totals.position(step))
         stop.attach(self._stepper.loop.request_stop)
         with reporter.console:
-            reporter.headline(step, self._startup.lines())
+            before = self._folder.metrics.environment() if self._chief else None
+            notes = self._startup.notes(self._config.compute, before)
+            reporter.headline(step, [*self._startup.lines(), *notes])
             self._warn(self._startup.warning())
             wait_for_debugger(self._world, os.environ, self._watchdog.alive, stop)
             of = step = self._take_all(step)

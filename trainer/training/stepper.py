@@ -15,7 +15,7 @@ from trainer.checkpoints.divided import DividedState
 from trainer.checkpoints.format import Array
 from trainer.config import TrainConfig
 from trainer.data.rank_data import DATA_ERRORS, RankData
-from trainer.diagnostics.device import device_name, peak_flops
+from trainer.diagnostics.device import device_name, gpu_share, peak_flops, peak_memory
 from trainer.diagnostics.killed_rank import KilledRank
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.watchdog import Watchdog
@@ -105,7 +105,7 @@ class Stepper:
         self._interval = Interval(communicator.size, task.description.training.key)
         self._flops = training_flops_per_image(self.model) + division.more_flops
         peak = peak_flops(device_name(), config.compute.precision)
-        self._peak = peak and peak * config.devices
+        self._peak = peak and peak * config.devices * gpu_share(communicator)
 
     @property
     def weights(self) -> Mapping[str, tf.Variable | Array]:
@@ -166,6 +166,8 @@ class Stepper:
         values = self._interval.summary(self._flops, self._peak)
         self._interval.reset()
         values["learning_rate"] = self._plan.schedule.learning_rate(step - 1)
+        if (memory := peak_memory()) is not None:
+            values["gpu_memory_gb"] = memory / 1e9
         if self._loss_scale.dynamic:
             values["loss_scale"] = float(self._loss_scale.now().numpy())
         return values

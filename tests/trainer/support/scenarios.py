@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -237,6 +238,32 @@ def _take_steps(
         "images": report.images,
         "steps": report.steps,
     }
+
+
+def wait_for_images(config: TrainConfig, steps: int, seconds: float) -> list[float]:
+    """The waits that the loop reports, with TensorFlow's clock and with the deterministic one, if
+    each batch's images are there some seconds after its targets.
+    """
+
+    def late(image: Any) -> Any:
+        time.sleep(seconds)
+        return image
+
+    def next_batch() -> dict[str, Any]:
+        batch = rank_data.next_batch()
+        shape = batch["image"].shape
+        arrived = tf.ensure_shape(tf.numpy_function(late, [batch["image"]], tf.uint8), shape)
+        return {**batch, "image": arrived}
+
+    world, data_set, waits = start(config), load_data_set(config), []
+    for deterministic in (False, True):
+        compute = replace(config.compute, deterministic=deterministic)
+        rank_data = RankData(config, data_set, world, 1)
+        given = (replace(config, compute=compute), plain_model(), world, next_batch)
+        loop, _ = make_loop(*given, data_set.normalization)
+        rank_data.open(0)
+        waits.append(loop.run([0.05] * steps, lambda _: None).wait_seconds)
+    return waits
 
 
 def take_steps_of_a_run(config: TrainConfig, steps: int) -> dict[str, Any]:
