@@ -39,7 +39,7 @@ def build_own(
         logits_shape: Shape of the logits of an image.
         precision: Dtype policy, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
-        trial: Whether to take a training step and evaluate two images, as for a run that begins.
+        trial: Whether to take a training step and evaluate three images, as for a run that begins.
 
     Returns:
         The network, with its `graph_digest` as an attribute of that name.

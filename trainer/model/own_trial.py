@@ -1,11 +1,11 @@
-"""The trial of an own network: an evaluation and a training step of two images, compiled as in a
+"""The trial of an own network: an evaluation and a training step of three images, compiled as in a
 run, so that what would fail in the first evaluation, or change when a run is resumed, shows before
 the first step.
 """
 
 import random
+import re
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -93,7 +93,7 @@ def _remedy(error: Exception) -> str:
 
 
 def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
-    """Take a training step and evaluate two images, compiled; the variables keep their values.
+    """Take a training step and evaluate three images, compiled; the variables keep their values.
 
     Args:
         name: The builder, for errors.
@@ -119,10 +119,13 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
             or _weights_problem(step)
         )
         if problem is None:
-            images = tf.random.stateless_normal([2, size, size, 3], [0, 0])
+            # Another number than the two with which the network was built.
+            images = tf.random.stateless_normal([3, size, size, 3], [0, 0])
             # An evaluation must draw nothing.
             evaluation = _compiled(lambda images: model(images, training=False), size)
-            attempt(name, "cannot be evaluated", lambda: evaluation(images))
+            before = [variable.numpy() for variable in model.variables]
+            logits = attempt(name, "cannot be evaluated", lambda: evaluation(images))
+            problem = _evaluation_problem(model, before) or _logits_problem(logits)
             attempt(name, failed, lambda: _compiled(step, size)(images))
     return problem
 
@@ -189,6 +192,27 @@ def _loss_problem(step: _TrainingStep) -> str | None:
     return None
 
 
+def _evaluation_problem(model: keras.Model, before: list[Any]) -> str | None:
+    for variable, value in zip(model.variables, before, strict=True):
+        if not np.array_equal(variable.numpy(), value):
+            return (
+                f"an evaluation changes the variable {stored_name(variable)}, so that a run that is"
+                " resumed, or evaluated at other times, would differ; change it only with"
+                " training=True"
+            )
+    return None
+
+
+def _logits_problem(logits: tf.Tensor) -> str | None:
+    outputs = logits.numpy()
+    if outputs.shape[-1] > 1 and outputs.min() >= 0 and np.allclose(outputs.sum(-1), 1, atol=1e-4):
+        return (
+            "the outputs of each image are probabilities that add up to 1; leave out the softmax,"
+            " because the loss and the exported model apply it to the logits"
+        )
+    return None
+
+
 def _operations_problem(graph: tf.Graph) -> str | None:
     draws = stateful_draws(graph)
     if draws:
@@ -213,11 +237,11 @@ def _untracked_problem(model: keras.Model, graph: Any) -> str | None:
     return None
 
 
-def _constants_problem(one: tf.Graph, other: tf.Graph) -> str | None:
+def _constants_problem(graph: tf.Graph, again: tf.Graph) -> str | None:
     """Compare the constants of two traces with other states of Python's and NumPy's generators."""
-    differing = _constants(one) - _constants(other)
-    if differing:
-        name, _ = next(iter(differing))
+    names, others = _constants(graph), _constants(again)
+    name = next((name for key, name in names.items() if key not in others), None)
+    if name is not None:
         return (
             f"{name} is another constant each time that the network is traced, such as from"
             " numpy.random, random or time; each rank and each attempt of a run would have its own:"
@@ -226,9 +250,12 @@ def _constants_problem(one: tf.Graph, other: tf.Graph) -> str | None:
     return None
 
 
-def _constants(graph: tf.Graph) -> Counter[tuple[str, bytes]]:
-    return Counter(
-        (str(node.name), node.attr["value"].SerializeToString())
+def _constants(graph: tf.Graph) -> dict[tuple[str, bytes], str]:
+    """Return the names of constants by value and by their name without numbers, as Keras counts
+    some constants over all traces of a process.
+    """
+    return {
+        (re.sub(r"\d+", "", node.name), node.attr["value"].SerializeToString()): str(node.name)
         for node in operations(graph)
         if node.op == "Const"
-    )
+    }

@@ -9,7 +9,8 @@ until the last step, or a request to stop:
     report, evaluate and save            whatever is due
     take steps                           until something is due again
     go back to a checkpoint              if a loss or gradient was not finite
-evaluate, save, write predictions and result, export the model
+evaluate and save                        a request to stop is met here for the last time
+write predictions and result, export the model
 """
 
 import gc
@@ -215,6 +216,8 @@ class Attempt:
             if not self._stopped:
                 self._validation.evaluate(step)
                 self._save_now(step)
+                self._stopped = any(self._world.gather(stop.signal is not None))
+            if not self._stopped:
                 of = self._restore_result(step)
                 self._validation.write_predictions(of)
         for part in (self._saver, self._stepper.loop, self._rank_data, reporter):

@@ -63,6 +63,47 @@ def test_a_run_stopped_in_every_way_and_continued_ends_with_the_same_bits(workpl
     assert result(runs / "parts")["top1"] == result(runs / "whole")["top1"]
 
 
+BEFORE_THE_RESULT = {
+    "set-up": ["trainer.training.setup:set_up", "trainer.training.run:Attempt._restore"],
+    "tracing the step": ["trainer.updates.gradients:LocalGradients.__call__"],
+    "tracing an evaluation": ["trainer.training.evaluator:Evaluator._counts"],
+    "the last save": ["trainer.training.run:Attempt._save_now"],
+}
+"""Functions of each phase, in the order in which attempts of a run are stopped there."""
+WITH_THE_RESULT = [
+    "trainer.training.validation:Validation._write",
+    "trainer.calibration.fit:calibrate_run",
+    "trainer.run_folder:RunFolder.write_result",
+    "trainer.report.write:write_report",
+    "trainer.export.exporter:write_export",
+    # Called in a plain graph.
+    "tensorflow.python.saved_model.save:_trace_gradient_functions",
+    "trainer.export.exporter:_replace",
+]
+"""Functions of the phases that an attempt completes, because nothing else is left to do."""
+
+
+def test_a_run_that_is_stopped_in_every_phase_ends_as_documented_and_with_the_same_bits(workplace):
+    options = ["--epochs", "1", "--evaluation.every-epochs", "1", "--calibration.temperature"]
+    options += ["True", "--export", "True", "--log.report", "True", "--ranks", "1"]
+    train(workplace, *options, "--name", "whole", ranks=1)
+    run, parts = workplace / "runs" / "parts", ["train", *TINY, *options, "--name", "parts"]
+    for phase, places in BEFORE_THE_RESULT.items():
+        steps = ["--max-steps", "12"] if phase == "tracing an evaluation" else []
+        ended = fork_trainer(*parts, *steps, cwd=workplace, ranks=1, stop_at=(0, 15, places))
+        assert ended.returncode == 128 + signal.SIGTERM, (phase, ended.stderr)
+        assert "stopping once nothing is lost" in ended.stderr
+        assert "stopped after step" in ended.stdout
+        assert not (run / "result.json").exists()
+    ended = fork_trainer(*parts, cwd=workplace, ranks=1, stop_at=(0, 15, WITH_THE_RESULT))
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert (run / "export" / "export.json").exists()
+    assert (run / "report.html").exists()
+    assert final_state(run) == final_state(workplace / "runs" / "whole")
+    assert result(run)["top1"] == result(workplace / "runs" / "whole")["top1"]
+
+
 @pytest.mark.parametrize("kind", ["adamw", pytest.param("lars", marks=pytest.mark.long)])
 def test_the_state_of_every_optimizer_is_continued_to_the_bit(workplace, kind):
     options = [
