@@ -80,8 +80,7 @@ def _remedy(error: Exception) -> str:
         return (
             "; Python's `if` and `while` over tensors are not converted (AutoGraph is off): use"
             " tf.where, tf.cond or tf.while_loop, or decorate the `call` of your layer with"
-            " @tf.function, which converts them in it, but not in layers of tf_keras such as"
-            " SpectralNormalization"
+            " @tf.function, which converts them in it"
         )
     if "Fusion is not implemented" in str(error):
         return (

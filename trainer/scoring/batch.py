@@ -65,7 +65,8 @@ def score(options: ScoreOptions, work_through: WorkThrough = work_through) -> No
     Raises:
         ConfigError: An option is missing or invalid.
         CheckpointError: There is no exported model, or it is not for classes.
-        DataError: There are no images, or the output folder has other scores or something else.
+        DataError: There are no images, or the output folder has other scores or something else; or
+            everything is written, and no image could be scored.
         UserError: The command was interrupted; says what is done and how to continue.
     """
     naming = _check(options)
@@ -216,8 +217,22 @@ def _finish(
     remove_partials(output / SUMMARY, machine)
     write_atomically(output / SUMMARY, json.dumps(summary, indent=1) + "\n")
     print(f"{output}: {plural(summary['images'], 'image')} in {plural(len(units), 'file')}")
+    if unreadable == summary["images"]:
+        raise DataError(
+            f"{output}: none of {plural(unreadable, 'image')} could be scored, the first because:"
+            f" {_first_error(units[0].path)}; the files of scores have the others in their column"
+            " error"
+        )
     if unreadable:
         print(
             f"warning: {plural(unreadable, 'image')} could not be read; see the column error",
             file=sys.stderr,
         )
+
+
+def _first_error(scores: Path) -> str:
+    import pyarrow.csv  # noqa: PLC0415 only the processes that score need it otherwise
+    import pyarrow.parquet  # noqa: PLC0415
+
+    read = pyarrow.csv.read_csv if scores.suffix == ".csv" else pyarrow.parquet.read_table
+    return str(read(scores)["error"][0])

@@ -41,6 +41,7 @@ from trainer.distributed.watchdog import Watchdog
 from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS
 from trainer.export.exporter import export_model, exported_step
 from trainer.loggers.observer import Observed, around, observers
+from trainer.model.weights import check_statistics
 from trainer.tasks.task import make_task
 from trainer.training.checkpointing import Saver
 from trainer.training.evaluator import Evaluator
@@ -409,11 +410,13 @@ class Attempt:
         self._report_saved()
         if self._saver.due(step, epoch, taken):
             with self._totals.timer.phase("checkpoint"):
+                check_statistics(self._stepper.model, step)
                 self._saver.save(step)
 
     def _save_now(self, step: int) -> None:
         """Save, and wait until it is on disk."""
         with self._totals.timer.phase("checkpoint"):
+            check_statistics(self._stepper.model, step)
             self._saver.save_now(step)
         self._report_saved()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from common.errors import ConfigError
 from common.program import load
 from trainer.checkpoints.divided import DividedState
 from trainer.checkpoints.format import Array
@@ -22,6 +23,7 @@ from trainer.distributed.watchdog import Watchdog
 from trainer.leaves import in_use
 from trainer.model.flops import training_flops_per_image
 from trainer.model.initial_weights import load_initial_weights
+from trainer.model.layers import single_value_problem
 from trainer.model.weights import variables_by_name
 from trainer.tasks.task import Task, training_task
 from trainer.training.loop import Loop, LoopReport
@@ -74,6 +76,9 @@ class Stepper:
         self._killed = KilledRank(os.environ, communicator.rank)
         division = divide(config, setup.data_set.classes, communicator)
         self.model = division.model
+        problem = single_value_problem(self.model, config.batch_size, config.optimizer.accumulation)
+        if problem is not None:
+            raise ConfigError([problem])
         self.task = training_task(division.task(task), config, setup.data_set)
         """What is trained, by this network."""
         # Rank 0's variables are sent to the others in any case.

@@ -222,23 +222,19 @@ class Operator(layers.Layer):  # type: ignore[misc]
 
 
 def functional_arithmetic(image_size: int, outputs: int) -> keras.Model:
-    """Each operator in a functional model, after a convolution of its own."""
+    """Each operator in a functional model."""
     image = keras.Input((image_size, image_size, 3))
-    parts = [
-        layers.GlobalAveragePooling2D()(operator(layers.Conv2D(8, 3)(image)))
-        for operator in OPERATORS.values()
-    ]
-    return keras.Model(image, layers.Dense(outputs)(tf.concat(parts, -1)))
+    x = layers.Conv2D(8, 3)(image)
+    x = tf.concat([operator(x) for operator in OPERATORS.values()], -1)
+    return keras.Model(image, layers.Dense(outputs)(layers.GlobalAveragePooling2D()(x)))
 
 
 def layered_arithmetic(image_size: int, outputs: int) -> keras.Model:
     """Each operator in the call of a layer."""
     image = keras.Input((image_size, image_size, 3))
-    parts = [
-        layers.GlobalAveragePooling2D()(Operator(operator)(layers.Conv2D(8, 3)(image)))
-        for operator in OPERATORS.values()
-    ]
-    return keras.Model(image, layers.Dense(outputs)(tf.concat(parts, -1)))
+    x = layers.Conv2D(8, 3)(image)
+    x = tf.concat([Operator(operator)(x) for operator in OPERATORS.values()], -1)
+    return keras.Model(image, layers.Dense(outputs)(layers.GlobalAveragePooling2D()(x)))
 
 
 class Counted(layers.Layer):  # type: ignore[misc]

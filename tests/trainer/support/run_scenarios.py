@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tests.trainer.support.scenarios import plain_model, tiny_config, use_small_model
+from tests.trainer.support.scenarios import (
+    plain_model,
+    run_command,
+    tiny_config,
+    use_small_model,
+)
 from trainer.config import CheckpointConfig
 from trainer.data.rank_data import RankData
 
@@ -53,6 +58,23 @@ def roll_back(
     except NonFiniteError as error:
         return {"used": used, "error": str(error)}
     return {"used": used, "error": None}
+
+
+def poison_a_statistic(args: list[str], workplace: str, at: int) -> tuple[int, str, str]:
+    """What `python -m trainer ARGS` does if a moving variance becomes infinite at a step."""
+    from trainer.training.run import Attempt
+
+    take_steps = Attempt._take_steps
+
+    def poison(attempt: Attempt, step: int, epoch: int) -> Any:
+        if step >= at:
+            statistics = attempt._stepper.model.non_trainable_variables
+            (one, *_) = (each for each in statistics if "moving_variance" in each.name)
+            one.assign(np.inf * one)
+        return take_steps(attempt, step, epoch)
+
+    Attempt._take_steps = poison  # type: ignore[method-assign]
+    return run_command(args, workplace, small=True, stop_at=None)
 
 
 def train_without_batch_norm(
