@@ -14,14 +14,14 @@ from trainer.calibration.temperature import fit, largest, sums
 from trainer.classification.leaf import CLASSIFICATION
 from trainer.classification.trust import BINS, Bin, bin_of
 from trainer.distributed.communicator import Alone, Communicator
-from trainer.report.write import write_report
+from trainer.leaves import tell_rewritten
+from trainer.report.write import PAGE, write_report
 from trainer.run_folder import RunFolder
 from trainer.training.evaluator import open_checkpoint
 from trainer.training.predicted import Predicted
 
 Array = np.ndarray[Any, Any]
 
-PAGE: Final = "report.html"
 EXPORT: Final = "to export the model with it, run: python -m trainer export"
 
 
@@ -50,6 +50,7 @@ def calibrate(options: CalibrateOptions) -> None:
     found.save(run.path)
     if (run.path / PAGE).exists():
         write_report([run.path])
+    tell_rewritten(run.path, FILE, PAGE)
     use = "" if found.temperature is None else f"; {EXPORT} --run {run.path}"
     print(f"{run.path / FILE}: {words(found)}{use}")
 

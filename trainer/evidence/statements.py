@@ -24,6 +24,15 @@ FOLDER: Final = "evidence"
 """Name of the folder of statements in a run folder."""
 CHECKPOINTS, STATE = "checkpoints", "state.safetensors"
 """Names of the folder of checkpoints, and of the file of each that has the tensors."""
+CODE: Final = "code"
+"""Name of the folder of an own network's code in a run folder, and of this project's code among
+the subjects of a start."""
+_NO_RESULTS: Final = {
+    *("config.json", FOLDER, CHECKPOINTS, EXPORT, CODE),
+    # Logs that another thread, or the next attempt, may still write to.
+    *("tblogs", "profile", "mlperf", "scheduled-events.json"),
+}
+"""Files and folders of a run that a statement about a result leaves out."""
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PAYLOAD: Final = "application/vnd.in-toto+json"
 PREDICATE: Final = "urn:ml-azure-horovod:evidence:{kind}:v1"
@@ -99,6 +108,23 @@ def export_digests(run: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a run's export, by its path in the run folder."""
     paths = sorted(path for path in (run / EXPORT).rglob("*") if path.is_file())
     return {path.relative_to(run).as_posix(): digest_file(path) for path in paths}
+
+
+def result_digests(run: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file that a run writes about its result, by its path in the run
+    folder: figures, predictions, pages and images.
+    """
+    parts = [
+        path
+        for part in run.iterdir()
+        if part.name not in _NO_RESULTS and not part.name.startswith(".")
+        for path in (part.rglob("*") if part.is_dir() else [part])
+    ]
+    return {
+        path.relative_to(run).as_posix(): digest_file(path)
+        for path in sorted(parts)
+        if path.is_file()
+    }
 
 
 def canonical(data: Any) -> bytes:

@@ -25,7 +25,7 @@ from trainer.export.exported import Exported
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 from trainer.export.options import EXPORTERS, SavedModelOptions
 from trainer.export.saved_model import save_model
-from trainer.leaves import LEAVES
+from trainer.leaves import LEAVES, tell_rewritten
 from trainer.model.description import facts as network_facts
 from trainer.model.weights import load_model
 from trainer.own_code.code import CodeChoice, code_of_checkpoint
@@ -110,9 +110,7 @@ def export_run(options: SavedModelOptions) -> Path:
     except (OSError, tf.errors.OpError) as error:
         raise UserError(f"{folder}: the export cannot be written: {error}") from error
     print(f"{folder}: SavedModel of {checkpoint.path}{''.join(notes)}")
-    for leaf in LEAVES:
-        if leaf.exported:
-            load(leaf.exported)(run_folder.path, folder)
+    tell_rewritten(run_folder.path)
     return folder
 
 

@@ -69,9 +69,9 @@ def single_value_problem(model: keras.Model, images: int, pieces: int) -> str | 
             places = tf.TensorShape(layer._build_input_shape)[1:-1]  # noqa: SLF001
             if places.num_elements() == 1:
                 return (
-                    f"--batch-size: {images} in {pieces} micro-batch{'es' * (pieces > 1)} of 1 image"
-                    f" give the batch norm {layer.name} one value per channel, so its output would"
-                    f" be constant and nothing before it would learn; take at least {2 * pieces},"
-                    " or a larger --model.image-size"
+                    f"--batch-size: {images} in {pieces} part{'s' * (pieces > 1)} of 1 image gives"
+                    f" the batch norm {layer.name} one value per channel, so its output would be"
+                    f" constant and nothing before it would learn; take at least {2 * pieces}, or a"
+                    " larger --model.image-size"
                 )
     return None

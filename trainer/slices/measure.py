@@ -11,7 +11,8 @@ from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
-from trainer.report.write import write_report
+from trainer.leaves import tell_rewritten
+from trainer.report.write import PAGE, write_report
 from trainer.run_folder import RunFolder
 from trainer.slices.counts import FILE, count, save, slicer
 from trainer.slices.leaf import SlicesOptions
@@ -19,7 +20,6 @@ from trainer.slices.options import SlicesCommandOptions
 from trainer.training.predicted import Predicted
 
 PREDICTIONS = "predictions.csv"
-PAGE = "report.html"
 
 
 def measure_run(predicted: Predicted) -> None:
@@ -69,6 +69,7 @@ def run(options: SlicesCommandOptions) -> None:
     save(folder.path, rows)
     if (folder.path / PAGE).exists():
         write_report([folder.path])
+    tell_rewritten(folder.path, FILE, PAGE)
     for row in rows[:10]:
         low, high = row.interval
         print(
