@@ -61,6 +61,7 @@ STATUSES: Final[Mapping[int, tuple[str, str]]] = {
     6: ("Another rank ended; its log has the cause.", ""),
     7: ("A rank made no progress, and its watchdog ended it.", ""),
     8: ("Stopped at `--max-seconds`; the state is saved.", ""),
+    9: ("Out of memory, once in a run: the same command continues in smaller micro-batches.", ""),
     20: ("", "The run was cancelled."),
     21: ("", "The run was interrupted and not submitted again."),
     22: ("", "Azure did not answer or refused a request, or a result could not be checked."),

@@ -39,6 +39,14 @@ class PeerError(UserError):
     exit_code = 6
 
 
+class OutOfMemoryError(UserError):
+    """A step did not fit into memory; the run continues in smaller micro-batches when it is started
+    again. A run ends with this once.
+    """
+
+    exit_code = 9
+
+
 class RunRequestError(UserError):
     """A request to a running training was not answered, or could not be carried out."""
 

@@ -77,6 +77,7 @@ _RESHAPES_THE_REST = (
     "optimizer.trust",
     "optimizer.beta1",
     "optimizer.beta2",
+    "optimizer.accumulation",
     "optimizer.epsilon",
     "optimizer.label_smoothing",
     "optimizer.rates",
@@ -92,6 +93,7 @@ _SHARES = "batch norm and dropout take the images of a step in other parts"
 _RESHAPED_BY = {
     "ranks": f"sums are added in another order, and {_SHARES}",
     "batch_size": _SHARES,
+    "optimizer.accumulation": _SHARES,
     "compute.threads": "a CPU adds in another order with another number of threads",
 }
 """Keys that divide a step in another way, and what that changes."""
@@ -100,6 +102,9 @@ _SAYS_WHERE = (
     *_keys("unreported"),
 )
 """Keys whose change is not reported."""
+_OUT_OF_MEMORY = ".out-of-memory.json"
+"""File of a run of which a step did not fit into memory. It is hidden, because that is often the
+first step, before which a run has no folder."""
 Which = Literal["last", "best"]
 """last: the newest valid checkpoint; best: the best one by the first metric among those kept."""
 
@@ -237,6 +242,20 @@ class RunFolder:
                 f"{self.path}: has no {kind}; continue its training, or choose another run"
             )
         return checkpoint
+
+    @property
+    def accumulation(self) -> int:
+        """Micro-batches of a batch since a step did not fit into memory; 1 before that."""
+        try:
+            found = json.loads((self.path / _OUT_OF_MEMORY).read_text())["accumulation"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return 1
+        return found if isinstance(found, int) and found > 0 else 1
+
+    def divide_batches(self, accumulation: int) -> None:
+        """Have the following attempts take batches in so many micro-batches; any rank may call it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write(_OUT_OF_MEMORY, {"accumulation": accumulation})
 
     def create(self, record: RunRecord) -> None:
         """Make the folder with its config.json, and point the link `latest` beside it to it."""

@@ -18,6 +18,7 @@ from trainer.errors import (
     CheckpointError,
     DataError,
     NonFiniteError,
+    OutOfMemoryError,
     PeerError,
 )
 
@@ -80,6 +81,9 @@ def decide_restart(history: Sequence[AttemptResult], restarts: int) -> RestartDe
     last = history[-1]
     if not any(last.statuses) or _STOPPED & set(last.statuses):
         return _no_restart("")
+    if OutOfMemoryError.exit_code in last.statuses:
+        # A run ends so only once, and continues with other micro-batches.
+        return RestartDecision(True, 0.0, "starting again with smaller micro-batches")
     if _EXPLAINED & set(last.statuses) or any(failure.explained for failure in last.failures):
         return _no_restart("")
     repeated = _errors(last) & _errors(history[-2]) if len(history) > 1 else set()

@@ -83,6 +83,14 @@ def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = Non
     if config.name != name:
         config = replace(config, name=name)
     folder = RunFolder(Path(config.runs_dir) / name)
+    divided = smaller_micro_batches(config, folder.accumulation)
+    note = ""
+    if divided is not None:
+        config = divided
+        note = (
+            f"out of memory in an earlier attempt: --optimizer.accumulation {folder.accumulation}"
+            " for the rest of the run, in place of that of the command"
+        )
     check_model_files(config.model, resumes=folder.exists)
     data_set = load_data_set(config)
     plan = make_plan(config, ranks, data_set.training_examples, data_set.classes)
@@ -97,6 +105,7 @@ def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = Non
         threads=threads,
     )
     changes, code = check_continues(folder, record), None
+    changes += [note] if note else []
     if config.model.builder is not None:
         before = folder.read().own_network if folder.exists else None
         accept = config.accept_changed_code
@@ -104,6 +113,18 @@ def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = Non
         record = replace(record, own_network=code.code)
         changes += code.notes
     return RunSetup(config, data_set, plan, folder, record, changes, code)
+
+
+def smaller_micro_batches(config: TrainConfig, accumulation: int) -> TrainConfig | None:
+    """Return the configuration with more micro-batches; None if it has as many already, or cannot
+    have them.
+    """
+    if config.optimizer.accumulation >= accumulation:
+        return None
+    try:
+        return replace(config, optimizer=replace(config.optimizer, accumulation=accumulation))
+    except ConfigError:
+        return None
 
 
 def set_up_for_launch(config: TrainConfig) -> RunSetup:

@@ -13,7 +13,7 @@ from tests.trainer.support.scenarios import (
     tiny_config,
     use_small_model,
 )
-from trainer.config import CheckpointConfig
+from trainer.config import CheckpointConfig, TrainConfig
 from trainer.data.rank_data import RankData
 
 
@@ -74,6 +74,29 @@ def poison_a_statistic(args: list[str], workplace: str, at: int) -> tuple[int, s
         return take_steps(attempt, step, epoch)
 
     Attempt._take_steps = poison  # type: ignore[method-assign]
+    return run_command(args, workplace, small=True, stop_at=None)
+
+
+def run_out_of_memory(args: list[str], workplace: str, at: int) -> tuple[int, str, str]:
+    """What `python -m trainer ARGS` does if steps from one on, counted from 0, do not fit into
+    memory with more than 8 images in a micro-batch.
+    """
+    from trainer.training.loop import Loop
+
+    run, init = Loop.run, Loop.__init__
+    images: list[int] = []
+
+    def note(loop: Loop, *given: Any, **named: Any) -> None:
+        (config,) = (each for each in given if isinstance(each, TrainConfig))
+        images.append(config.batch_size // config.optimizer.accumulation)
+        init(loop, *given, **named)
+
+    def exhaust(loop: Loop, *given: Any) -> Any:
+        if int(loop.step.numpy()) >= at and images[-1] > 8:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor\n...")
+        return run(loop, *given)
+
+    Loop.__init__, Loop.run = note, exhaust  # type: ignore[method-assign, assignment]
     return run_command(args, workplace, small=True, stop_at=None)
 
 

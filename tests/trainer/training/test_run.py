@@ -12,7 +12,7 @@ from tests.trainer.support.command import TINY, final_state, metrics, result
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
 from trainer.checkpoints.folder import CheckpointFolder
-from trainer.errors import TIME_LIMIT_STATUS
+from trainer.errors import TIME_LIMIT_STATUS, OutOfMemoryError
 
 pytestmark = pytest.mark.slow
 
@@ -102,6 +102,33 @@ def test_a_run_that_is_stopped_in_every_phase_ends_as_documented_and_with_the_sa
     assert (run / "report.html").exists()
     assert final_state(run) == final_state(workplace / "runs" / "whole")
     assert result(run)["top1"] == result(workplace / "runs" / "whole")["top1"]
+
+
+@pytest.mark.parametrize("at", [0, 10])
+def test_a_run_that_is_out_of_memory_continues_once_in_smaller_micro_batches(workplace, at):
+    def attempt(number, batch):
+        args = ["train", *TINY, "--ranks", "1", "--batch-size", batch, "--name", f"run{batch}"]
+        args += ["--max-steps", "20", "--checkpoint.every-steps", "5"]
+        (ended,) = run_world(run_scenarios.run_out_of_memory, 1, args, str(workplace), at)
+        return ended
+
+    status, _, said = attempt(1, "16")
+    assert status == OutOfMemoryError.exit_code, said
+    assert "out of memory with micro-batches of 16 images (OOM when allocating tensor)" in said
+    status, out, said = attempt(2, "16")
+    assert status == 0, said
+    assert "changed: out of memory in an earlier attempt: --optimizer.accumulation 2" in out
+    run = workplace / "runs" / "run16"
+    assert result(run)["steps"] == 20
+    config = json.loads((run / "config.json").read_text())
+    assert config["config"]["optimizer"]["accumulation"] == 2
+    assert config["global_batch"] == 16
+    # Half of 32 images does not fit either, and no third size is tried.
+    assert attempt(1, "32")[0] == OutOfMemoryError.exit_code
+    status, _, said = attempt(2, "32")
+    assert status == 1, said
+    assert "out of memory, again, with micro-batches of 16 images" in said
+    assert "lower --batch-size" in said
 
 
 @pytest.mark.parametrize("kind", ["adamw", pytest.param("lars", marks=pytest.mark.long)])
