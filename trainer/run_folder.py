@@ -253,7 +253,7 @@ class RunFolder:
         return found if isinstance(found, int) and found > 0 else 1
 
     def divide_batches(self, accumulation: int) -> None:
-        """Have the following attempts take batches in so many micro-batches; any rank may call it."""
+        """Have the following attempts take batches in so many micro-batches; any rank may call."""
         self.path.mkdir(parents=True, exist_ok=True)
         self._write(_OUT_OF_MEMORY, {"accumulation": accumulation})
 

@@ -187,9 +187,9 @@ class Stepper:
             )
         self._folder.divide_batches(number)
         return OutOfMemoryError(
-            f"out of memory with micro-batches of {images // now} images ({first}). When this run is"
-            f" started again, it continues with the same global batch in micro-batches of"
-            f" {images // number} (--optimizer.accumulation {number}), whose result differs slightly"
+            f"out of memory with micro-batches of {images // now} images ({first}). The run continues"
+            " with the same global batch when it is started again, in micro-batches of"
+            f" {images // number} (--optimizer.accumulation {number}); its result differs slightly"
         )
 
     def summary(self, step: int) -> dict[str, float]:
