@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from common import fields
 from common.errors import ConfigError
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from trainer import __version__
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.format import Checkpoint
@@ -203,7 +203,7 @@ class RunFolder:
     def finished_at(self, step: int) -> bool:
         """Return whether result.json exists and is that of this step, not of a shorter run."""
         try:
-            return bool(json.loads((self.path / "result.json").read_text())["steps"] == step)
+            return bool(parse_json((self.path / "result.json").read_text())["steps"] == step)
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
@@ -215,7 +215,7 @@ class RunFolder:
                 it.
         """
         try:
-            data = json.loads((self.path / "config.json").read_text())
+            data = parse_json((self.path / "config.json").read_text())
         except (OSError, ValueError) as error:
             found = "it has no config.json" if isinstance(error, FileNotFoundError) else str(error)
             raise CheckpointError(f"{self.path}: is not a run folder; {found}") from error
@@ -227,6 +227,10 @@ class RunFolder:
             return RunRecord.from_json(data)
         except ConfigError as error:
             raise CheckpointError(f"{self.path}: config.json cannot be used: {error}") from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.path}: config.json is not that of a run ({type(error).__name__}: {error})"
+            ) from error
 
     def find_checkpoint(self, which: Which | None) -> Checkpoint:
         """Return the last or the best checkpoint; for None, the one that the result is of.
@@ -247,8 +251,8 @@ class RunFolder:
     def accumulation(self) -> int:
         """Micro-batches of a batch since a step did not fit into memory; 1 before that."""
         try:
-            found = json.loads((self.path / _OUT_OF_MEMORY).read_text())["accumulation"]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            found = parse_json((self.path / _OUT_OF_MEMORY).read_text())["accumulation"]
+        except (OSError, ValueError, KeyError, TypeError):
             return 1
         return found if isinstance(found, int) and found > 0 else 1
 

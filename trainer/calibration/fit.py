@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from common.errors import UserError
+from common.errors import ConfigError
 from trainer.calibration.options import CalibrateOptions
 from trainer.calibration.record import FILE, Calibration, Reliability
 from trainer.calibration.temperature import fit, largest, sums
@@ -39,11 +39,11 @@ def calibrate(options: CalibrateOptions) -> None:
     """`python -m trainer calibrate`: fit the temperature of a checkpoint, and print what it does.
 
     Raises:
-        UserError: The run's task has not one class per image.
+        ConfigError: The run's task has not one class per image.
     """
     run = RunFolder(Path(options.run))
     if run.read().config.task != CLASSIFICATION.name:
-        raise UserError(f"{run.path}: a temperature is fitted on one class per image")
+        raise ConfigError([f"{run.path}: a temperature is fitted on one class per image"])
     opened = open_checkpoint(options)
     outputs = opened.evaluator.outputs(opened.data.validation())
     found = calibration(outputs, 0, opened.checkpoint.step, Alone())

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
+from common.files import parse_json
 from trainer.checkpoints.filesystem import CHUNK, Chunk, Files, Fingerprint, fingerprint
 from trainer.checkpoints.names import Key, key_of
 from trainer.checkpoints.retention_policy import Entry
@@ -144,7 +145,7 @@ def read_checkpoint(files: Files, path: Path) -> Checkpoint:
     if key is None:
         raise CheckpointError(f"{path}: is not named like a checkpoint")
     try:
-        done = json.loads(b"".join(files.read(path / DONE)))
+        done = parse_json(b"".join(files.read(path / DONE)))
     except (FileNotFoundError, ValueError) as error:
         raise IncompleteError(f"{path}: incomplete ({DONE} is missing or truncated)") from error
     except OSError as error:
@@ -169,7 +170,7 @@ def read_checkpoint(files: Files, path: Path) -> Checkpoint:
         }
         if done != expected:
             raise CheckpointError(f"{path / DONE}: belongs to another checkpoint")
-        meta = json.loads(text)
+        meta = parse_json(text)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: damaged ({error})") from error
     return Checkpoint(path, key, meta, sum(int(facts["bytes"]) for facts in fingerprints.values()))

@@ -1,6 +1,5 @@
 """Writes the statements of a run while it runs: rank 0, on a thread of its own."""
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from common.files import parse_json
 from trainer.checkpoints.format import DONE, META, STATE
 from trainer.checkpoints.names import Key, checkpoint_name, highest_attempt, key_of
 from trainer.data.data_set import manifest_folder
@@ -135,7 +135,7 @@ class EvidenceObserver(Observer):
                 "step": step,
                 "time": _now(),
                 "continues": self._last,
-                "configuration": json.loads((self._run / "config.json").read_text()),
+                "configuration": parse_json((self._run / "config.json").read_text()),
                 "data": data,
                 **made,
                 "environment": started["environment"],
@@ -154,7 +154,7 @@ class EvidenceObserver(Observer):
             subjects = {
                 f"{CHECKPOINTS}/{name}/{file}": digest_file(folder / file) for file in (STATE, META)
             }
-            meta = json.loads((folder / META).read_text())
+            meta = parse_json((folder / META).read_text())
         except FileNotFoundError:
             # Deleted, because newer ones were written meanwhile.
             self._missed.append(name)
@@ -212,7 +212,7 @@ class EvidenceObserver(Observer):
         subjects = result_digests(self._run)
         if _newest(self._chain, "result") == subjects or "result.json" not in subjects:
             return
-        result = json.loads((self._run / "result.json").read_text())
+        result = parse_json((self._run / "result.json").read_text())
         stated = list(self._stated().values())
         last = self._last or (stated[-1] if stated else None)
         self._chain.append(
@@ -252,7 +252,7 @@ def _state_export(chain: Chain, run: Path) -> None:
     subjects = export_digests(run)
     if _newest(chain, "export") == subjects:
         return
-    facts = json.loads((folder / FACTS).read_text())
+    facts = parse_json((folder / FACTS).read_text())
     chain.append("export", subjects, {"step": facts["step"], "time": _now(), "facts": facts})
 
 

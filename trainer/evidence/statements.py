@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
+from common.files import parse_json
 from trainer.export.layout import FOLDER as EXPORT
 
 FOLDER: Final = "evidence"
@@ -165,9 +166,9 @@ def read_statement(name: str, content: bytes) -> Statement:
     """
     match = _FILE.fullmatch(name)
     try:
-        envelope = json.loads(content)
+        envelope = parse_json(content)
         payload = base64.b64decode(envelope["payload"], validate=True)
-        data = json.loads(payload)
+        data = parse_json(payload)
         predicate = dict(data["predicate"])
         chain = predicate.pop("chain")
         previous = chain["previous"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import xxhash
 
+from common.files import parse_json
 from common.text import plural
 from trainer.checkpoints.filesystem import CHUNK
 from trainer.checkpoints.format import DONE, META, STATE
@@ -52,7 +53,7 @@ def _check_configuration(found: Verified) -> None:
     try:
         if digest_file(path) == stated.subjects["config.json"]:
             return
-        now = json.loads(path.read_text())
+        now = parse_json(path.read_text())
     except FileNotFoundError:
         found.add("broken", "config.json", "is missing")
         return
@@ -237,7 +238,7 @@ def _check_file(found: Verified, name: str, digest: str, stated: Statement, fact
     text = f"has other bytes than in {stated}"
     if path.name in ("result.json", "export.json"):
         try:
-            changes = list(differences(facts, json.loads(path.read_text())))
+            changes = list(differences(facts, parse_json(path.read_text())))
         except ValueError:
             changes = ["it is truncated, or not JSON"]
         text += f": {'; '.join(changes[:5])}" if changes else ""

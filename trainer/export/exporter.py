@@ -15,6 +15,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from common.errors import UserError
+from common.files import parse_json
 from common.program import load
 from trainer import __version__
 from trainer.checkpoints.format import Array, Tensors
@@ -168,7 +169,7 @@ def export_model(
 def exported_step(run: Path) -> int | None:
     """Return the step whose weights a run's export contains; None without a complete export."""
     try:
-        return int(json.loads((run / FOLDER / FACTS).read_text(encoding="utf-8"))["step"])
+        return int(parse_json((run / FOLDER / FACTS).read_text(encoding="utf-8"))["step"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -25,7 +25,7 @@ from trainer.data.intake.names import Naming, make_naming
 from trainer.data.prepare.output import interruptible
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.errors import CheckpointError, DataError
-from trainer.export.layout import FACTS, exported_model
+from trainer.export.layout import FACTS, exported_model, read_facts
 from trainer.leaves import TASKS, with_workers
 from trainer.scoring.listing import (
     Machine,
@@ -121,17 +121,16 @@ def _check(options: ScoreOptions) -> Naming:
 
 
 def _read_facts(saved_model: Path) -> dict[str, Any]:
-    path = saved_model.parent / FACTS
-    try:
-        facts: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    facts, path = read_facts(saved_model), saved_model.parent / FACTS
+    task, top = facts.get("task", "classification"), facts.get("top")
+    if not isinstance(top, int) or not isinstance(task, str):
         raise CheckpointError(
-            f"{path}: cannot be read ({error}); name the folder of an export"
-        ) from error
-    if facts.get("task", "classification") not in TASKS:
+            f"{path}: is missing, or has no number of classes `top`; name the folder of an export"
+        )
+    if task not in TASKS:
         raise CheckpointError(
-            f"{saved_model.parent}: is a model for {facts['task']}, which this version does not"
-            " know; use the version that exported it"
+            f"{saved_model.parent}: is a model for {task}, which this version does not know; use"
+            " the version that exported it"
         )
     return facts
 

@@ -19,6 +19,8 @@ from trainer.slices.leaf import SlicesOptions
 from trainer.slices.options import SlicesCommandOptions
 from trainer.training.predicted import Predicted
 
+_COLUMNS = ("index", "label", "predicted", "probability")
+
 PREDICTIONS = "predictions.csv"
 
 
@@ -62,6 +64,8 @@ def run(options: SlicesCommandOptions) -> None:
     data_set = load_data_set(config)
     data_set.check_version(record.data_version, folder.path)
     predictions = list(_predictions(folder.path))
+    if not predictions:
+        raise DataError(f"{folder.path / PREDICTIONS}: has no line of a prediction")
     places = {place for place, _, _ in predictions}
     names = RankData(config, data_set, Alone(), 1).validation_names()
     slices = (of_name(name) for place, name in enumerate(names) if place in places)
@@ -84,7 +88,11 @@ def _predictions(run: Path) -> Iterator[tuple[int, bool, float]]:
     path = run / PREDICTIONS
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
+            rows = csv.DictReader(file)
+            missing = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
+            if missing:
+                raise KeyError(f"no column {missing[0]}")
+            for row in rows:
                 right = row["label"] == row["predicted"]
                 yield int(row["index"]), right, float(row["probability"])
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:

@@ -187,8 +187,8 @@ class Stepper:
             )
         self._folder.divide_batches(number)
         return OutOfMemoryError(
-            f"out of memory with micro-batches of {images // now} images ({first}). The run continues"
-            " with the same global batch when it is started again, in micro-batches of"
+            f"out of memory with micro-batches of {images // now} images ({first}). The run"
+            " continues with the same global batch when it is started again, in micro-batches of"
             f" {images // number} (--optimizer.accumulation {number}); its result differs slightly"
         )
 
