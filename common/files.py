@@ -21,6 +21,18 @@ def parse_json(content: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
+def parse_object(content: str | bytes) -> dict[str, Any]:
+    """Return the data of a JSON text that is an object.
+
+    Raises:
+        ValueError: It is not; see `parse_json`.
+    """
+    data = parse_json(content)
+    if not isinstance(data, dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 as for other texts
+    return data
+
+
 def write_atomically(
     path: Path, content: str | bytes, *, errors: str = "strict", sync: bool = False
 ) -> None:

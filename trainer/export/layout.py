@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from common.files import parse_json
+from common.files import parse_object
 from trainer.errors import CheckpointError
 
 FOLDER = "export"
@@ -28,18 +28,15 @@ def read_facts(saved_model: Path) -> dict[str, Any]:
     """
     path = saved_model.parent / FACTS
     try:
-        facts = parse_json(path.read_text(encoding="utf-8"))
-        if not isinstance(facts, dict):
-            raise ValueError("it is not a JSON object")
-        low, high = facts.get("levels") or (0, 1)
-        if not 0 <= int(low) < int(high):
-            raise ValueError(f"levels are {low} and {high}")
+        facts = parse_object(path.read_text(encoding="utf-8"))
+        levels = facts.get("levels")
+        damaged = levels and not 0 <= int(levels[0]) < int(levels[1])
     except FileNotFoundError:
         return {}
-    except (ArithmeticError, OSError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"{path}: is not what `python -m trainer export` wrote ({error}); export the run again"
-        ) from error
+    except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be used ({error}); export the run again") from error
+    if damaged:
+        raise CheckpointError(f"{path}: has the levels {levels}; export the run again")
     return facts
 
 

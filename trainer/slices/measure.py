@@ -19,8 +19,6 @@ from trainer.slices.leaf import SlicesOptions
 from trainer.slices.options import SlicesCommandOptions
 from trainer.training.predicted import Predicted
 
-_COLUMNS = ("index", "label", "predicted", "probability")
-
 PREDICTIONS = "predictions.csv"
 
 
@@ -88,11 +86,7 @@ def _predictions(run: Path) -> Iterator[tuple[int, bool, float]]:
     path = run / PREDICTIONS
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file)
-            missing = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
-            if missing:
-                raise KeyError(f"no column {missing[0]}")
-            for row in rows:
+            for row in csv.DictReader(file):
                 right = row["label"] == row["predicted"]
                 yield int(row["index"]), right, float(row["probability"])
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:

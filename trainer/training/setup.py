@@ -160,8 +160,7 @@ def set_up_for_launch(config: TrainConfig) -> RunSetup:
     have is raised only once.
     """
     write_embedded_if_missing(config)
-    setup = set_up(config, config.ranks, run_name(config))
-    return setup
+    return set_up(config, config.ranks, run_name(config))
 
 
 def set_up_ranks(config: TrainConfig, communicator: Communicator, threads: int | None) -> RunSetup:
