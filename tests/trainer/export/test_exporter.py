@@ -187,15 +187,6 @@ def test_an_image_has_the_same_answer_among_others(answers):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("batch", "words"),
-    [
-        ("not an image", "before they are sent, number, positions from 0 and reasons:] [2] [1 2]"),
-        ("half a PNG", "Invalid PNG data"),
-        ("half a JPEG", "Invalid JPEG data"),
-        ("a GIF", "neither JPEG nor PNG"),
-    ],
-)
 KERAS_3 = """
 import sys, keras, numpy as np, tensorflow as tf
 
@@ -234,6 +225,15 @@ def test_keras_3_calls_both_signatures_as_a_layer(exported, tmp_path):
     assert done.stdout.startswith("3.")
 
 
+@pytest.mark.parametrize(
+    ("batch", "words"),
+    [
+        ("not an image", "before they are sent, number, positions from 0 and reasons:] [2] [1 2]"),
+        ("half a PNG", "Invalid PNG data"),
+        ("half a JPEG", "Invalid JPEG data"),
+        ("a GIF", "neither JPEG nor PNG"),
+    ],
+)
 def test_a_broken_image_is_refused_with_its_fault(answers, batch, words):
     assert words in answers[batch]
 
