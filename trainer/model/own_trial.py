@@ -106,7 +106,12 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
         ConfigError: The network fails.
     """
     step, failed = _TrainingStep(model), "cannot be trained"
+    # An evaluation must draw nothing.
+    evaluation = _compiled(lambda images: model(images, training=False), size)
     with _restored(model):
+        # A Sequential without an input shape calls its layers once more, and so draws more numbers,
+        # when it first gets a batch of any size.
+        attempt(name, "cannot be evaluated", evaluation.get_concrete_function)
         graph, again = (
             attempt(name, failed, partial(_traced, step, size, seed)).graph for seed in (0, 1)
         )
@@ -120,8 +125,6 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
         if problem is None:
             # Another number than the two with which the network was built.
             images = tf.random.stateless_normal([3, size, size, 3], [0, 0])
-            # An evaluation must draw nothing.
-            evaluation = _compiled(lambda images: model(images, training=False), size)
             before = [variable.numpy() for variable in model.variables]
             logits = attempt(name, "cannot be evaluated", lambda: evaluation(images))
             problem = _evaluation_problem(model, before) or _logits_problem(logits)

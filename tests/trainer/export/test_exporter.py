@@ -186,7 +186,6 @@ def test_an_image_has_the_same_answer_among_others(answers):
     np.testing.assert_allclose(first["values"][3], single["values"][0], atol=TOLERANCE)
 
 
-@pytest.mark.slow
 KERAS_3 = """
 import sys, keras, numpy as np, tensorflow as tf
 
@@ -210,6 +209,7 @@ print(keras.__version__)
 """
 
 
+@pytest.mark.slow
 def test_keras_3_calls_both_signatures_as_a_layer(exported, tmp_path):
     (tmp_path / "keras3.py").write_text(KERAS_3)
     done = subprocess.run(
@@ -225,6 +225,7 @@ def test_keras_3_calls_both_signatures_as_a_layer(exported, tmp_path):
     assert done.stdout.startswith("3.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("batch", "words"),
     [

@@ -70,7 +70,7 @@ def assert_kept_in_trial(name, task="classification"):
             "counted",
             "an evaluation changes the variable counted/calls, so that a run that is",
         ),
-        ("paired", "cannot be evaluated: InvalidArgumentError"),
+        ("paired", ": InvalidArgumentError: "),
         ("probabilities", "probabilities that add up to 1; leave out the softmax"),
         ("decides", "AutoGraph is off): use tf.where, tf.cond or tf.while_loop, or decorate"),
     ],
