@@ -57,7 +57,7 @@ STATUSES: Final[Mapping[int, tuple[str, str]]] = {
     2: ("Invalid configuration.", "Invalid options, or a job that cannot run with them."),
     3: ("Invalid data set.", "A file that a job takes with it is missing."),
     4: ("Invalid checkpoint or run folder.", "The outputs of the stack could not be read."),
-    5: ("The loss or a gradient is not finite.", ""),
+    5: ("A loss, a gradient, a weight or an output is not finite.", ""),
     6: ("Another rank ended; its log has the cause.", ""),
     7: ("A rank made no progress, and its watchdog ended it.", ""),
     8: ("Stopped at `--max-seconds`; the state is saved.", ""),

@@ -28,7 +28,7 @@ class SupersededError(CheckpointError):
 
 
 class NonFiniteError(UserError):
-    """The loss or a gradient became infinite or not a number."""
+    """A loss, a gradient, a weight or an output is infinite or not a number."""
 
     exit_code = 5
 
