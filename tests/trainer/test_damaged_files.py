@@ -36,7 +36,7 @@ READERS = {
         *(["report", RUN], ["evaluate", "--run", RUN], ["export", "--run", RUN]),
         *(["calibrate", "--run", RUN], ["slices", RUN, "--pattern", "a"]),
         ["train", "--preset", "digits", "--data.dir", DATA, "--name", "written", "--ranks", "2"],
-        *(["verify-model", RUN, "--sample", "0"], ["describe-model", RUN]),
+        ["verify-model", RUN, "--sample", "0"],
     ],
     f"{RUN}/result.json": [["report", RUN]],
     f"{RUN}/metrics.jsonl": [["report", RUN]],
@@ -70,7 +70,17 @@ def place(digits_folder, tmp_path_factory):
     Chain(run, None).append(
         "start",
         {"config.json": "0" * 64},
-        {"attempt": 1, "step": 0, "time": "now", "continues": None, "configuration": stored},
+        {
+            "attempt": 1,
+            "step": 0,
+            "time": "now",
+            "continues": None,
+            "configuration": stored,
+            "data": {"version": "abc", "sha256": "0" * 64, "shards": []},
+            "code": {"version": "1", "sha256": "0" * 64, "files": {}},
+            "packages": {"sha256": "0" * 64, "versions": {"numpy": "2"}},
+            "environment": {"processor": "abacus", "python": "3.11"},
+        },
     )
     (folder / "photos").mkdir()
     Image.new("L", (8, 8), 5).save(folder / "photos" / "a.png")

@@ -39,6 +39,13 @@ PAYLOAD: Final = "application/vnd.in-toto+json"
 PREDICATE: Final = "urn:ml-azure-horovod:evidence:{kind}:v1"
 Kind = Literal["start", "checkpoint", "result", "export"]
 KINDS: Final[tuple[Kind, ...]] = ("start", "checkpoint", "result", "export")
+_STATED: Final[Mapping[str, frozenset[str]]] = {
+    "start": frozenset({"attempt", "step", "configuration", "data", "code", "packages"}),
+    "checkpoint": frozenset({"name", "attempt", "step", "start", "missed", "score"}),
+    "result": frozenset({"step", "result"}),
+    "export": frozenset({"step", "facts"}),
+}
+"""What every statement of a kind says."""
 _FILE: Final = re.compile(rf"(\d{{6,}})-({'|'.join(KINDS)})\.json")
 
 
@@ -186,6 +193,9 @@ def read_statement(name: str, content: bytes) -> Statement:
         )
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
         raise BadStatementError(f"{name}: is truncated, or not a statement") from error
+    missing = _STATED[kind] - predicate.keys()
+    if missing:
+        raise BadStatementError(f"{name}: is no statement about this; it lacks {min(missing)}")
     if envelope.get("payloadType") != PAYLOAD or data.get("_type") != STATEMENT or match is None:
         raise BadStatementError(f"{name}: is not an in-toto statement")
     return statement
