@@ -235,8 +235,8 @@ TAKING_PATHS = {
     "serve": ["serve", "--run", "PATH"],
     "prepare folder": ["prepare", "folder", "--input", "PATH", "--output", "prepared"],
     "prepare webdataset": ["prepare", "webdataset", "--input", "PATH", "--output", "prepared"],
-    "prepare tfrecords": ["prepare", "tfrecords", "--folder", "PATH"],
-    "prepare parquet": ["prepare", "parquet", "--folder", "PATH"],
+    "prepare tfrecords": ["prepare", "tfrecords", "--input", "PATH"],
+    "prepare parquet": ["prepare", "parquet", "--input", "PATH"],
     "train --data.dir": ["train", "--preset", "images", "--data.dir", "PATH"],
     "train --model.weights": ["train", "--data.dir", DATA, "--model.weights", "PATH"],
 }

@@ -104,6 +104,17 @@ def write_data(
     return Checkpoint(path, key, json.loads(json.dumps(content)), total), done
 
 
+def not_finite(tensors: Mapping[str, Array]) -> str | None:
+    """Return which tensor has values that are infinite or not a number, and how many; None without
+    one.
+    """
+    for name, value in tensors.items():
+        count = 0 if np.isfinite(value).all() else int((~np.isfinite(value)).sum())
+        if count:
+            return f"{count:,} of {value.size:,} values of {name} are not finite"
+    return None
+
+
 def to_chunks(tensors: Mapping[str, Array]) -> Iterator[Chunk]:
     """Yield the bytes of a safetensors file: views of the tensors, not copies.
 

@@ -18,12 +18,12 @@ from common.errors import ConfigError
 from common.image_files import find_images
 from common.program import load
 from common.text import plural
+from trainer.checkpoints.format import not_finite
 from trainer.data.pixels.treatment import Levels, RejectedError, treat
 from trainer.errors import CheckpointError, DataError, NonFiniteError
 from trainer.export.layout import exported_model, levels_of
 from trainer.export.options import PredictOptions
 from trainer.leaves import TASKS
-from trainer.model.weights import not_finite
 from trainer.task_descriptions import Answers
 
 BATCH = 32

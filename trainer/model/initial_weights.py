@@ -12,11 +12,10 @@ import tensorflow as tf
 import tf_keras as keras
 
 from common.program import load
-from trainer.checkpoints.format import Array, Tensors
+from trainer.checkpoints.format import Array, Tensors, not_finite
 from trainer.checkpoints.snapshot import stored_name
 from trainer.errors import CheckpointError
 from trainer.leaves import LEAVES
-from trainer.model.weights import not_finite
 
 _MODEL = "model/"
 """Beginning of the names of a network's variables in a checkpoint."""

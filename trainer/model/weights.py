@@ -1,13 +1,11 @@
 """Loading of a run's weights into a model for prediction, and whether weights are finite."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.checkpoints.format import Array, Tensors
+from trainer.checkpoints.format import Tensors, not_finite
 from trainer.checkpoints.snapshot import restore, stored_name
 from trainer.config import TrainConfig
 from trainer.errors import NonFiniteError
@@ -52,17 +50,6 @@ def load_model(
             " --checkpoint, or train again with a lower --optimizer.learning-rate"
         )
     return model
-
-
-def not_finite(tensors: Mapping[str, Array]) -> str | None:
-    """Return which tensor has values that are infinite or not a number, and how many; None without
-    one.
-    """
-    for name, value in tensors.items():
-        count = 0 if np.isfinite(value).all() else int((~np.isfinite(value)).sum())
-        if count:
-            return f"{count:,} of {value.size:,} values of {name} are not finite"
-    return None
 
 
 def check_statistics(model: keras.Model, step: int) -> None:
