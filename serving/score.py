@@ -118,6 +118,10 @@ class RefusedError(Exception):
         self.status = status
 
 
+class NotFiniteError(RuntimeError):
+    """Outputs that would be no answer: the model is at fault, not the request."""
+
+
 _model: Model | None = None
 
 
@@ -125,7 +129,7 @@ def init() -> None:
     """Load the model and classify one image, so that no request waits for that.
 
     Raises:
-        RuntimeError: There is no exported model.
+        RuntimeError: There is no exported model, or its weights or its answers are not finite.
     """
     global _model  # noqa: PLW0603 - a process serves one
     tf.config.threading.set_intra_op_parallelism_threads(THREADS)
@@ -158,9 +162,20 @@ def init() -> None:
         _document(name, version, signature.structured_outputs),
         treatment.Levels(*facts["levels"]) if facts.get("levels") else None,
     )
+    _check_finite(file.parent)
     answer(values, Question([PIXEL], ["pixel"], "image"))
     _serve_document()
     print(f"ready: {name}, version {version}, from {file.parent}")
+
+
+def _check_finite(saved_model: Path) -> None:
+    stored = tf.train.load_checkpoint(str(saved_model / "variables" / "variables"))
+    for name, kind in sorted(stored.get_variable_to_dtype_map().items()):
+        if kind.is_floating and not np.isfinite(stored.get_tensor(name)).all():
+            raise RuntimeError(
+                f"{saved_model}: values of {name} are not finite; use the export of another"
+                " checkpoint"
+            )
 
 
 def _document(name: str, version: str, outputs: Mapping[str, Any]) -> openapi.Schema:
@@ -219,6 +234,8 @@ def run(request: AMLRequest) -> AMLResponse:
             return AMLResponse(answer(values, read(request)), 200, headers, json_str=True)
     except RefusedError as error:
         status, sentence = error.status, str(error)
+    except NotFiniteError as error:
+        status, sentence = 500, str(error)
     except batching.BusyError as error:
         status, sentence = 503, f"the service is busy, {error}; send the request again later"
         headers = headers | {"Retry-After": "1"}
@@ -303,6 +320,7 @@ def answer(classify: Classify, question: Question) -> dict[str, Any]:
     Raises:
         RefusedError: An image cannot be decoded; names all of these.
         BusyError: The request waited too long, or too many wait.
+        NotFiniteError: An output is infinite or not a number, which JSON cannot hold.
     """
     try:
         values = classify(question.images)
@@ -315,6 +333,10 @@ def answer(classify: Classify, question: Question) -> dict[str, Any]:
         raise RefusedError(
             422, f"{', '.join(damaged)}: cannot be decoded; the file is damaged"
         ) from error
+    if not all(np.isfinite(each).all() for each in values.values() if each.dtype.kind == "f"):
+        raise NotFiniteError(
+            "the outputs of the model are not finite for these images; tell who deployed it"
+        )
     values["class_names"] = np.char.decode(values["class_names"].astype("S"), "utf-8")
     if question.form == "outputs":
         return {"outputs": {name: value.tolist() for name, value in values.items()}}

@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from common.program import load
@@ -112,6 +113,15 @@ def metrics_in(values: Mapping[str, Any]) -> tuple[Metric, ...]:
 def score_in(evaluation: Mapping[str, Any]) -> float:
     """Return the metric of a stored evaluation that decides which checkpoint is the best."""
     return float(evaluation[metrics_in(evaluation)[0].key])
+
+
+def tell_rewritten(run: Path, *names: str) -> None:
+    """Tell the leaves that a command has written files of a finished run anew; see
+    `Leaf.rewritten`.
+    """
+    for leaf in LEAVES:
+        if leaf.rewritten:
+            load(leaf.rewritten)(run, names)
 
 
 def with_workers(options: Any) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from common import fields
 from common.errors import ConfigError
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from trainer import __version__
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.format import Checkpoint
@@ -77,6 +77,7 @@ _RESHAPES_THE_REST = (
     "optimizer.trust",
     "optimizer.beta1",
     "optimizer.beta2",
+    "optimizer.accumulation",
     "optimizer.epsilon",
     "optimizer.label_smoothing",
     "optimizer.rates",
@@ -93,6 +94,7 @@ _SHARES = "batch norm and dropout take the images of a step in other parts"
 _RESHAPED_BY = {
     "ranks": f"sums are added in another order, and {_SHARES}",
     "batch_size": _SHARES,
+    "optimizer.accumulation": _SHARES,
     "compute.threads": "a CPU adds in another order with another number of threads",
 }
 """Keys that divide a step in another way, and what that changes."""
@@ -101,6 +103,9 @@ _SAYS_WHERE = (
     *_keys("unreported"),
 )
 """Keys whose change is not reported."""
+_OUT_OF_MEMORY = ".out-of-memory.json"
+"""File of a run of which a step did not fit into memory. It is hidden, because that is often the
+first step, before which a run has no folder."""
 Which = Literal["last", "best"]
 """last: the newest valid checkpoint; best: the best one by the first metric among those kept."""
 
@@ -199,7 +204,7 @@ class RunFolder:
     def finished_at(self, step: int) -> bool:
         """Return whether result.json exists and is that of this step, not of a shorter run."""
         try:
-            return bool(json.loads((self.path / "result.json").read_text())["steps"] == step)
+            return bool(parse_json((self.path / "result.json").read_text())["steps"] == step)
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
@@ -211,7 +216,7 @@ class RunFolder:
                 it.
         """
         try:
-            data = json.loads((self.path / "config.json").read_text())
+            data = parse_json((self.path / "config.json").read_text())
         except (OSError, ValueError) as error:
             found = "it has no config.json" if isinstance(error, FileNotFoundError) else str(error)
             raise CheckpointError(f"{self.path}: is not a run folder; {found}") from error
@@ -223,6 +228,10 @@ class RunFolder:
             return RunRecord.from_json(data)
         except ConfigError as error:
             raise CheckpointError(f"{self.path}: config.json cannot be used: {error}") from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.path}: config.json is not that of a run ({type(error).__name__}: {error})"
+            ) from error
 
     def find_checkpoint(self, which: Which | None) -> Checkpoint:
         """Return the last or the best checkpoint; for None, the one that the result is of.
@@ -238,6 +247,20 @@ class RunFolder:
                 f"{self.path}: has no {kind}; continue its training, or choose another run"
             )
         return checkpoint
+
+    @property
+    def accumulation(self) -> int:
+        """Micro-batches of a batch since a step did not fit into memory; 1 before that."""
+        try:
+            found = parse_json((self.path / _OUT_OF_MEMORY).read_text())["accumulation"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return 1
+        return found if isinstance(found, int) and found > 0 else 1
+
+    def divide_batches(self, accumulation: int) -> None:
+        """Have the following attempts take batches in so many micro-batches; any rank may call."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write(_OUT_OF_MEMORY, {"accumulation": accumulation})
 
     def create(self, record: RunRecord) -> None:
         """Make the folder with its config.json, and point the link `latest` beside it to it."""

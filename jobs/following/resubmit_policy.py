@@ -27,6 +27,7 @@ from trainer.errors import (
     CheckpointError,
     DataError,
     NonFiniteError,
+    OutOfMemoryError,
     PeerError,
 )
 
@@ -318,6 +319,8 @@ def _lost(history: Sequence[AttemptResult]) -> str | None:
     last = history[-1]
     if last.exit_code in STOP_STATUSES:
         return "interrupted: all ranks were asked to stop from outside, and saved their state"
+    if last.exit_code == OutOfMemoryError.exit_code:
+        return "out of memory: it continues with the same global batch in smaller micro-batches"
     if not last.lost:
         return None
     before = history[-2] if len(history) > 1 else None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from common.errors import ConfigError
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from common.text import listing, plural
 from trainer.data.intake.record import Intake
 from trainer.errors import DataError
@@ -253,7 +253,7 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
         DataError: The content is not a manifest, has another schema, or was edited.
     """
     try:
-        data = json.loads(content)
+        data = parse_json(content)
         if data["schema"] not in (SCHEMA, FORMAT_SCHEMA):
             raise DataError(
                 f"{source}: schema {data['schema']} is not supported, only {SCHEMA} and"

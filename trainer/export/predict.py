@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -17,8 +18,9 @@ from common.errors import ConfigError
 from common.image_files import find_images
 from common.program import load
 from common.text import plural
+from trainer.checkpoints.format import not_finite
 from trainer.data.pixels.treatment import Levels, RejectedError, treat
-from trainer.errors import CheckpointError, DataError
+from trainer.errors import CheckpointError, DataError, NonFiniteError
 from trainer.export.layout import exported_model, levels_of
 from trainer.export.options import PredictOptions
 from trainer.leaves import TASKS
@@ -111,9 +113,11 @@ def load_exported(saved_model: Path) -> Any:
 
     Raises:
         CheckpointError: It cannot be loaded, or is no export.
+        NonFiniteError: A weight is not finite; names it.
     """
     try:
         exported = tf.saved_model.load(str(saved_model))
+        stored = tf.train.load_checkpoint(str(saved_model / "variables" / "variables"))
     except (OSError, tf.errors.OpError) as error:
         raise CheckpointError(f"{saved_model}: cannot be loaded: {error}") from error
     signature = exported.signatures.get("serving_default")
@@ -122,6 +126,10 @@ def load_exported(saved_model: Path) -> Any:
         raise CheckpointError(
             f"{saved_model}: is not a model that `python -m trainer export` wrote"
         )
+    for name, kind in sorted(stored.get_variable_to_dtype_map().items()):
+        problem = not_finite({name: stored.get_tensor(name)}) if kind.is_floating else None
+        if problem is not None:
+            raise NonFiniteError(f"{saved_model}: {problem}; use the export of another checkpoint")
     return exported
 
 
@@ -187,8 +195,13 @@ def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str
         return [outcome for image in encoded for outcome in _classify(signature, [image])]
     answers = answers_of(output)
     assert answers is not None
+    floats = [value.numpy() for value in output.values() if value.dtype.is_floating]
+    finite = np.all([np.isfinite(v.reshape(len(v), -1)).all(axis=1) for v in floats], axis=0)
     read: list[Prediction | str] = load(answers.read)(output)
-    return read
+    return [
+        outcome if fine else "the outputs of the model are not finite"
+        for outcome, fine in zip(read, finite, strict=True)
+    ]
 
 
 def _reason(error: tf.errors.OpError) -> str:

@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 
 
 class MetricsFile:
@@ -32,7 +32,7 @@ class MetricsFile:
         lines = []
         for text in self.path.read_text().splitlines():
             try:
-                lines.append(json.loads(text))
+                lines.append(parse_json(text))
             except ValueError:
                 continue
         return lines

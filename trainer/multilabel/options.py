@@ -3,10 +3,13 @@ only.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from common.annotations import Bounds
 from trainer.data.prepare.options import NAME_FILES, WriteOptions
+
+Marked = Literal["error", "ignore", "positive", "negative"]
+"""Meaning of a mark that is neither 1 nor 0."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,13 @@ class PrepareMultilabelOptions(WriteOptions):
 
     separator: str = "|"
     """Text between the names of two classes in their column."""
+
+    uncertain: Marked = "error"
+    """Meaning of -1, an uncertain class, in columns of classes: positive, negative, or ignore,
+    which leaves the image out. By default, it is an error."""
+
+    blank: Marked = "error"
+    """Meaning of an empty field in columns of classes, as for `uncertain`."""
 
     classes: tuple[str, ...] = ()
     """Names of the classes in the order of labels. If they are columns, others are then left out.

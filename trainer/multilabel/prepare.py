@@ -54,7 +54,14 @@ def prepare_multilabel(
     if options.table is None:
         problems += [
             f"--{name.replace('_', '-')}: is about a table; add --table FILE, or leave it out"
-            for name in ("file_column", "class_column", "separator", "classes")
+            for name in (
+                "file_column",
+                "class_column",
+                "separator",
+                "uncertain",
+                "blank",
+                "classes",
+            )
             if getattr(options, name) != getattr(PrepareMultilabelOptions(), name)
         ]
     elif not Path(options.table).is_file():

@@ -10,10 +10,12 @@ from typing import Any, Final, TextIO
 from common.text import plural
 from trainer.data.prepare.splits import split_of
 from trainer.errors import DataError
-from trainer.multilabel.options import PrepareMultilabelOptions
+from trainer.multilabel.options import Marked, PrepareMultilabelOptions
 
 _CLASS_COLUMNS: Final = ("classes", "class", "labels", "label", "tags")
 _BITS: Final = {"0": False, "0.0": False, "1": True, "1.0": True}
+_UNCERTAIN: Final = ("-1", "-1.0")
+"""Marks of a class that may be there, as CheXpert and MIMIC-CXR write them."""
 _SHOWN: Final = 5
 """Most problems that an error names."""
 
@@ -28,6 +30,8 @@ class Row:
     classes: tuple[str, ...]
     split: str
     """Split: train, validation or test; empty if the table has none."""
+    ignored: bool = False
+    """Whether a mark of a class is to be ignored, and so the image."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,15 @@ def read_table(path: Path, options: PrepareMultilabelOptions) -> Table:
             columns, rows = _read(path, file, options)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: cannot be read as CSV in UTF-8 ({error})") from error
+    ignored = sum(row.ignored for row in rows)
+    rows = [row for row in rows if not row.ignored]
     counts = Counter(name for row in rows for name in row.classes)
     classes = columns.known or tuple(sorted(counts))
     if not classes:
         raise DataError(f"{path}: has no {'classes' if rows else 'rows'}")
-    return Table(classes, tuple(rows), tuple(_notes(rows, counts, classes, columns)))
+    left_out = f"left out for uncertain or blank classes: {plural(ignored, 'image')}"
+    notes = (*([left_out] if ignored else []), *_notes(rows, counts, classes, columns))
+    return Table(classes, tuple(rows), notes)
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,8 @@ class _Columns:
     known: tuple[str, ...]
     """Classes that there are; empty if rows tell."""
     separator: str
+    marks: Mapping[str, Marked]
+    """Meaning of marks that are neither 1 nor 0."""
 
     def row(self, line: int, values: Mapping[Any, Any]) -> Row:
         """Return a row.
@@ -87,8 +97,12 @@ class _Columns:
         if self.split and not split:
             text = values[self.split]
             raise ValueError(f"{name!r} has the split {text!r}; write train, validation or test")
-        classes = self._named(name, values) if self.named else self._marked(name, values)
-        return Row(line, name, classes, split)
+        if self.named:
+            return Row(line, name, self._named(name, values), split)
+        marks = {one: values[one].strip() for one in self.known}
+        classes = self._marked(name, marks)
+        ignored = any(self.marks.get(mark) == "ignore" for mark in marks.values())
+        return Row(line, name, classes, split, ignored)
 
     def _named(self, name: str, values: Mapping[str, str]) -> tuple[str, ...]:
         parts = (part.strip() for part in values[self.named].split(self.separator))
@@ -101,14 +115,22 @@ class _Columns:
             )
         return found
 
-    def _marked(self, name: str, values: Mapping[str, str]) -> tuple[str, ...]:
-        strange = next((one for one in self.known if values[one].strip() not in _BITS), None)
+    def _marked(self, name: str, marks: Mapping[str, str]) -> tuple[str, ...]:
+        known = {*_BITS, *(mark for mark, meaning in self.marks.items() if meaning != "error")}
+        strange = next((one for one, mark in marks.items() if mark not in known), None)
         if strange is not None:
+            option = "blank" if not marks[strange] else "uncertain"
+            meant = option == "blank" or marks[strange] in _UNCERTAIN
+            say = f", say what it means with --{option} positive|negative|ignore" if meant else ""
             raise ValueError(
-                f"{name!r} has {values[strange]!r} in the column {strange!r}; write 1 or 0, or name"
-                " the columns of classes with --classes"
+                f"{name!r} has {marks[strange]!r} in the column {strange!r}; write 1 or 0{say}, or"
+                " name the columns of classes with --classes"
             )
-        return tuple(one for one in self.known if _BITS[values[one].strip()])
+        return tuple(
+            one
+            for one, mark in marks.items()
+            if _BITS.get(mark, self.marks.get(mark) == "positive")
+        )
 
 
 def _read(
@@ -145,7 +167,8 @@ def _columns(path: Path, names: Sequence[str], options: PrepareMultilabelOptions
         if name not in names:
             found = ", ".join(names) or "none"
             raise DataError(f"{path}: has no column {name!r}; its columns are {found}")
-    return _Columns(file, named, split, known, options.separator)
+    marks = {"": options.blank, **dict.fromkeys(_UNCERTAIN, options.uncertain)}
+    return _Columns(file, named, split, known, options.separator, marks)
 
 
 def _notes(

@@ -20,7 +20,7 @@ import pyarrow.parquet
 import xxhash
 
 from common.errors import UserError
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from trainer.data.prepare.pool import Advance
 from trainer.export.layout import levels_of
 
@@ -64,10 +64,12 @@ def description_of(unit: Unit) -> Path:
 def read_description(unit: Unit) -> dict[str, Any] | None:
     """Read the description of a unit; None if there is none."""
     try:
-        description: dict[str, Any] = json.loads(description_of(unit).read_text())
-    except (OSError, ValueError):
+        description: dict[str, Any] = parse_json(description_of(unit).read_text())
+        counts = [description[key] for key in ("images", "unreadable", "bytes")]
+    except (OSError, ValueError, LookupError, TypeError):
         return None
-    return description
+    whole = all(isinstance(count, int) for count in counts) and "identity" in description
+    return description if whole else None
 
 
 def score_unit(unit: Unit, advance: Advance) -> None:

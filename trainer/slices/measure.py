@@ -11,7 +11,8 @@ from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
-from trainer.report.write import write_report
+from trainer.leaves import tell_rewritten
+from trainer.report.write import PAGE, write_report
 from trainer.run_folder import RunFolder
 from trainer.slices.counts import FILE, count, save, slicer
 from trainer.slices.leaf import SlicesOptions
@@ -19,7 +20,6 @@ from trainer.slices.options import SlicesCommandOptions
 from trainer.training.predicted import Predicted
 
 PREDICTIONS = "predictions.csv"
-PAGE = "report.html"
 
 
 def measure_run(predicted: Predicted) -> None:
@@ -62,6 +62,8 @@ def run(options: SlicesCommandOptions) -> None:
     data_set = load_data_set(config)
     data_set.check_version(record.data_version, folder.path)
     predictions = list(_predictions(folder.path))
+    if not predictions:
+        raise DataError(f"{folder.path / PREDICTIONS}: has no line of a prediction")
     places = {place for place, _, _ in predictions}
     names = RankData(config, data_set, Alone(), 1).validation_names()
     slices = (of_name(name) for place, name in enumerate(names) if place in places)
@@ -69,6 +71,7 @@ def run(options: SlicesCommandOptions) -> None:
     save(folder.path, rows)
     if (folder.path / PAGE).exists():
         write_report([folder.path])
+    tell_rewritten(folder.path, FILE, PAGE)
     for row in rows[:10]:
         low, high = row.interval
         print(

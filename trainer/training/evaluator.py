@@ -19,7 +19,7 @@ from trainer.data.rank_data import RankData
 from trainer.diagnostics.device import set_up_device
 from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Alone, Communicator
-from trainer.errors import DataError
+from trainer.errors import DataError, NonFiniteError
 from trainer.model.weights import load_model
 from trainer.own_code.code import code_of_checkpoint
 from trainer.run_folder import RunFolder
@@ -56,7 +56,7 @@ class Evaluator:
         *,
         xla: bool,
     ) -> None:
-        self._task, self._model = task, model
+        self._task, self.model = task, model
         self._communicator, self._normalization = communicator, normalization
         self._graph = tf.function(self._counts, autograph=False, jit_compile=xla)
         self._outputs = tf.function(self._forward, autograph=False, jit_compile=xla)
@@ -70,6 +70,9 @@ class Evaluator:
 
         Args:
             batches: Batches of this rank's share. Examples of weight 0 are padding and not counted.
+
+        Raises:
+            NonFiniteError: The outputs for an image are not finite.
         """
         counts: list[Array] = []
         parts: list[tuple[Array, dict[str, Array]]] = []
@@ -86,8 +89,15 @@ class Evaluator:
             },
         )
         mine = np.concatenate(counts)[counted]
-        everything = chain(*self._communicator.gather(mine.tolist()))
-        return self._task.evaluation(np.asarray(list(everything)))
+        everything = np.asarray(list(chain(*self._communicator.gather(mine.tolist()))))
+        bad = np.flatnonzero(~np.isfinite(everything).all(axis=1))
+        if len(bad):
+            raise NonFiniteError(
+                f"the outputs of the network for {len(bad):,} of {len(everything):,} held-out"
+                f" images are not finite, such as for the image {bad[0]}, counted from 0; use"
+                " --compute.precision float32 or a lower --optimizer.learning-rate"
+            )
+        return self._task.evaluation(everything)
 
     def outputs(self, batches: Iterable[dict[str, Any]]) -> Iterator[tuple[Array, Array]]:
         """Yield the logits, float32, and the targets of the examples of each batch that count."""
@@ -100,7 +110,7 @@ class Evaluator:
         """Apply the network to images, uint8 [b, size, size, 3]."""
         flip = tf.zeros([len(images)], tf.bool)
         inputs = flip_and_normalize(tf.constant(images), flip, self._normalization)
-        result: Array = self._model(inputs, training=False).numpy()
+        result: Array = self.model(inputs, training=False).numpy()
         return result
 
     def _counts(
@@ -113,7 +123,7 @@ class Evaluator:
     def _forward(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the logits and the targets of a batch."""
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
-        return self._model(image, training=False), batch["target"]
+        return self.model(image, training=False), batch["target"]
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class Loop:
             self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
         rates = tf.TensorSpec([None], tf.float32)
         self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)
-        self._local_bad = False
+        self._local_bad = self._stop_requested = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="loop")
 
     @property
@@ -127,14 +127,13 @@ class Loop:
 
     def request_stop(self) -> None:
         """Ask all ranks to leave the loop after the current step; safe in a signal handler."""
-        # A handler may run while Python traces a graph; the trace must not record the assignment.
-        with tf.init_scope():
-            self._stop.assign(1.0)
+        # A handler may run while Python builds a graph, where no variable can be assigned: `run`
+        # passes the request on.
+        self._stop_requested = True
 
     def request_pause(self) -> None:
-        """Have the current call return on all ranks after the current step."""
-        with tf.init_scope():
-            self._pause.assign(1.0)
+        """Have the current call return on all ranks after the current step; not for handlers."""
+        self._pause.assign(1.0)
 
     def rewind(self, step: int) -> None:
         """Continue counting from another step, whose variables have been restored."""
@@ -159,6 +158,7 @@ class Loop:
             tensorflow.errors.OpError: A rank is gone, or the data cannot be read.
         """
         rates = tf.constant(learning_rates, tf.float32)
+        self._stop.assign(float(self._stop_requested))
         future: Future[Any] = self._worker.submit(self._call, rates, around or nullcontext())
         while True:
             try:
@@ -166,6 +166,7 @@ class Loop:
                 break
             except NotDone:
                 tick(int(self.step.numpy()))
+                self._stop.assign(float(self._stop_requested))
         self._pause.assign(0.0)
         values = dict(zip(_TOTALS, totals.numpy().tolist(), strict=True))
         weight = values["weight"]

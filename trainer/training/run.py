@@ -9,7 +9,8 @@ until the last step, or a request to stop:
     report, evaluate and save            whatever is due
     take steps                           until something is due again
     go back to a checkpoint              if a loss or gradient was not finite
-evaluate, save, write predictions and result, export the model
+evaluate and save                        a request to stop is met here for the last time
+write predictions and result, export the model
 """
 
 import gc
@@ -40,6 +41,7 @@ from trainer.distributed.watchdog import Watchdog
 from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS
 from trainer.export.exporter import export_model, exported_step
 from trainer.loggers.observer import Observed, around, observers
+from trainer.model.weights import check_statistics
 from trainer.tasks.task import make_task
 from trainer.training.checkpointing import Saver
 from trainer.training.evaluator import Evaluator
@@ -217,6 +219,8 @@ class Attempt:
             if not self._stopped:
                 self._validation.evaluate(step)
                 self._save_now(step)
+                self._stopped = any(self._world.gather(stop.signal is not None))
+            if not self._stopped:
                 of = self._restore_result(step)
                 self._validation.write_predictions(of)
         for part in (self._saver, self._stepper.loop, self._rank_data, reporter):
@@ -408,11 +412,13 @@ class Attempt:
         self._report_saved()
         if self._saver.due(step, epoch, taken):
             with self._totals.timer.phase("checkpoint"):
+                check_statistics(self._stepper.model, step)
                 self._saver.save(step)
 
     def _save_now(self, step: int) -> None:
         """Save, and wait until it is on disk."""
         with self._totals.timer.phase("checkpoint"):
+            check_statistics(self._stepper.model, step)
             self._saver.save_now(step)
         self._report_saved()
 

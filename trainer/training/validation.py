@@ -9,6 +9,7 @@ from common.program import load
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Communicator
 from trainer.leaves import in_use
+from trainer.model.weights import check_statistics
 from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Task
 from trainer.training.evaluator import Evaluator, gather
 from trainer.training.metrics import PhaseTimer
@@ -111,6 +112,7 @@ class Validation:
         if not self._rank_data.has_validation or self._step == step:
             return
         with self._timer.phase("evaluation"):
+            check_statistics(self._evaluator.model, step)
             self.latest = self._evaluator.run(self._batches())
         self._step, self.seconds = step, self._timer.total
         self._scores.append(self.latest.score)

@@ -68,6 +68,7 @@ NO_ROLE = AttemptResult(
         ([STOPPED], Resubmit, "asked to stop from outside"),
         ([PEER], Resubmit, "status 6"),
         ([HUNG], Resubmit, "status 7"),
+        ([replace(PEER, exit_code=9)], Resubmit, "out of memory: it continues with the same"),
         ([PEER, PREEMPTED], Resubmit, "PreemptionError"),
         ([replace(PREEMPTED, exit_code=6), PEER], Resubmit, "status 6"),
         ([WEEK_OVER], Resubmit, "7 days"),

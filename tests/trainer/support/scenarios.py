@@ -1,5 +1,6 @@
 """What the ranks of a test do; each function runs in every rank of a real world."""
 
+import importlib
 import os
 import sys
 import tempfile
@@ -92,7 +93,10 @@ def use_small_model() -> None:
 
 
 def run_command(
-    args: Sequence[str], cwd: str, small: bool, stop_at: tuple[int, int, int] | None
+    args: Sequence[str],
+    cwd: str,
+    small: bool,
+    stop_at: tuple[int, int, int | Sequence[str]] | None,
 ) -> tuple[int, str, str]:
     """What `python -m trainer ARGS` does, in this process; exit status, stdout and stderr.
 
@@ -100,7 +104,8 @@ def run_command(
         args: the command line.
         cwd: where it runs.
         small: whether to train a small model in place of a ResNet.
-        stop_at: a rank, a signal that it sends to itself, and after how many steps.
+        stop_at: a rank, a signal that it sends to itself, and after how many steps, or at the first
+            call of some functions.
     """
     from trainer import cli
 
@@ -129,18 +134,38 @@ def run_command(
     return status, texts[0], texts[1]
 
 
-def _signal_self_at(number: int, steps: int) -> None:
-    """Have this process send itself a signal once it has taken so many steps."""
+def _signal_self_at(number: int, at: int | Sequence[str]) -> None:
+    """Have this process send itself a signal once it has taken so many steps, or in some calls."""
+    if not isinstance(at, int):
+        for name in at:
+            _signal_self_in(number, name)
+        return
     from trainer.training.run import Attempt
 
     take_steps = Attempt._take_steps
 
     def signal_and_take_steps(attempt: Attempt, step: int, epoch: int) -> Any:
-        if step >= steps:
+        if step >= at:
             os.kill(os.getpid(), number)
         return take_steps(attempt, step, epoch)
 
     Attempt._take_steps = signal_and_take_steps  # type: ignore[method-assign, assignment]
+
+
+def _signal_self_in(number: int, name: str) -> None:
+    module, _, path = name.partition(":")
+    *owners, last = path.split(".")
+    owner: Any = importlib.import_module(module)
+    for each in owners:
+        owner = getattr(owner, each)
+    function = getattr(owner, last)
+
+    def signal_and_call(*args: Any, **options: Any) -> Any:
+        setattr(owner, last, function)
+        os.kill(os.getpid(), number)
+        return function(*args, **options)
+
+    setattr(owner, last, signal_and_call)
 
 
 class Given(Division):

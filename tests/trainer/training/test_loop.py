@@ -163,6 +163,6 @@ def test_the_loss_scale_doubles_after_enough_finite_steps():
         assert scales == [1, 2, 2, 4, 4]
 
 
-def test_stop_request_while_python_traces_a_graph_is_not_recorded_in_it():
+def test_stop_request_while_python_builds_a_graph_is_not_recorded_in_it():
     (seen,) = run_world(disturbed_scenarios.stop_while_tracing, 1)
     assert seen == {"stopped": True, "assignments_in_the_graph": 0}

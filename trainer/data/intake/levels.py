@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from trainer.data.intake.pages import format_of
 from trainer.data.pixels.treatment import Levels, RejectedError, deep_bands, open_image
 from trainer.data.prepare.input_files import ImageFile, ImageReader
@@ -125,7 +125,7 @@ def _values(data: bytes, page: int, max_pixels: int) -> np.ndarray[Any, Any] | N
 def stored_levels(parts: Path) -> tuple[Levels | None] | None:
     """Return what `store_levels` has stored, in a tuple; None if nothing."""
     try:
-        levels = json.loads((parts / _STORED).read_text())
+        levels = parse_json((parts / _STORED).read_text())
     except (OSError, ValueError):
         return None
     return (Levels(*levels) if levels else None,)

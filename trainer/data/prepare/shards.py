@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from common.errors import UserError
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from trainer.data.example import Record, example_parts
 from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.intake.levels import Values, find_values
@@ -94,7 +94,7 @@ class WrittenShard:
     @staticmethod
     def load(path: Path) -> "WrittenShard":
         """Read a description that `save` wrote."""
-        data = json.loads(path.read_text())
+        data = parse_json(path.read_text())
         return WrittenShard(
             data["split"],
             Shard.from_dict(data["shard"]),

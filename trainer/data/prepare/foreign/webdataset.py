@@ -3,7 +3,6 @@
 Nothing is unpacked: an image is identified by its offset in its archive, as with ImageNet.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError
+from common.files import parse_json
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.foreign.in_place import MAX_CLASSES
@@ -101,7 +101,7 @@ class Labels:
         if "json" not in sample.files:
             raise RejectedError("has no label: neither .cls nor .json has its name")
         try:
-            data = json.loads(self._text(sample, "json"))
+            data = parse_json(self._text(sample, "json"))
         except ValueError as error:
             raise RejectedError(f"has no label: its .json cannot be parsed ({error})") from error
         if not isinstance(data, dict) or data.get(self._field) is None:
