@@ -59,5 +59,6 @@ def kinds(data: bytes) -> tuple[str, ...]:
     """
     for begin, cuts in _STRIPPED:
         if data.startswith(begin):
-            return tuple(sorted(cuts(data).kinds))
+            found = jpeg.cuts(data, codes=False) if cuts is jpeg.cuts else cuts(data)
+            return tuple(sorted(found.kinds))
     return tuple(sorted(tiff.kinds(data))) if data.startswith(_COUNTED) else ()
