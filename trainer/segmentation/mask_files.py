@@ -4,16 +4,20 @@ import io
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
+from unicodedata import normalize
 
 from PIL import Image
 
-from trainer.data.pixels.treatment import Encoded, RejectedError, bounded, damage
+from trainer.data.pixels.treatment import Encoded, RejectedError, bounded, damage, turned
+from trainer.data.prepare.input_files import ImageFile
 from trainer.errors import DataError
 from trainer.segmentation.leaf import MASK
 
 IGNORED: Final = 255
 """Value of pixels that count neither in the loss nor in a metric."""
+_SIDEWAYS: Final = 5
+"""First EXIF orientation that exchanges width and height."""
 _MODES: Final = ("L", "P", "1")
 """Pillow's modes of images whose values are classes; with a palette, its indices are."""
 
@@ -25,37 +29,75 @@ class MaskFolder:
     folder: Path
     classes: int
     """Number of classes, with the background."""
+    turned: str = "reject"
+    """Which way up the mask of an image is that its EXIF turns: upright, stored, or reject if it is
+    not clear."""
 
     def path(self, name: str) -> Path:
-        """Return the file of the mask of an image, given the image's path in its folder."""
-        return (self.folder / name).with_suffix(".png")
+        """Return the file of the mask of an image, given the image's path in its folder. A letter
+        with an accent may be one character or two, as macOS stores it.
+        """
+        path = (self.folder / name).with_suffix(".png")
+        if name.isascii() or path.exists():
+            return path
+        forms = (path.with_name(normalize(form, path.name)) for form in ("NFC", "NFD"))
+        return next((other for other in forms if other.exists()), path)
 
-    def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[dict[str, bytes], int]:
+    def read(
+        self, file: ImageFile, image: Encoded, *, resize: bool
+    ) -> tuple[dict[str, bytes], int]:
         """See `TargetFiles.read`: the mask as a grey PNG, and the class other than the background
         that most of its pixels are of; 0 if all are background or do not count.
         """
-        path = self.path(name)
+        path = self.path(file.name)
         try:
             data = path.read_bytes()
         except OSError as error:
             raise DataError(
                 f"{path}: cannot be read ({error.strerror}); run the same command again to continue"
             ) from error
-        with damage(f"has a damaged mask, {path.name}"):
+        mask = self.opened(data, path.name)
+        fitted = self._fitted(self._upright(mask, image), image, resize=resize)
+        return features(_encoded(fitted)), _main_class(mask, self.classes)
+
+    def opened(self, data: bytes, name: str) -> Image.Image:
+        """Return a mask as a grey image whose values are classes.
+
+        Raises:
+            RejectedError: It is damaged, or has several channels.
+        """
+        with damage("has a damaged mask", f", {name}"):
             opened = Image.open(io.BytesIO(data), formats=("PNG",))
         if opened.mode not in _MODES:
             raise RejectedError(
                 f"has a mask in mode {opened.mode}; a mask is a PNG of one channel of 8 bits"
             )
-        with bounded(opened), damage(f"has a damaged mask, {path.name}"):
+        with bounded(opened), damage("has a damaged mask", f", {name}"):
             opened.load()
             # As raw values: a conversion would replace the indices of a palette by its colours.
             raw = opened.convert("L") if opened.mode == "1" else opened
             mask = Image.frombytes("L", raw.size, raw.tobytes())
         if opened.mode == "1":
             mask = mask.point(lambda value: value and 1)
-        fitted = self._fitted(mask, image, resize=resize)
-        return features(_encoded(fitted)), _main_class(mask, self.classes)
+        return mask
+
+    def _upright(self, mask: Image.Image, image: Encoded) -> Image.Image:
+        """Return a mask turned as its image was turned.
+
+        Raises:
+            RejectedError: It is not clear which way up it is.
+        """
+        low, high = cast("tuple[int, int]", mask.getextrema())
+        if image.orientation == 1 or self.turned == "upright" or low == high:
+            return mask
+        if self.turned == "stored":
+            return turned(mask, image.orientation)
+        if image.orientation < _SIDEWAYS or image.width == image.height:
+            raise RejectedError(
+                "is turned by its EXIF, so it is not clear which way up its mask is; say it with"
+                " --turned-images upright or stored"
+            )
+        return mask
 
     def _fitted(self, mask: Image.Image, image: Encoded, *, resize: bool) -> Image.Image:
         size = image.width, image.height

@@ -99,8 +99,7 @@ def cuts(data: bytes, *, codes: bool = True) -> Cuts:
             _cut_rest(data, at + 2, found)
             profile.close(found)
             tables.close(found)
-            found.parts.sort()
-            return found
+            return found.ordered()
         if marker in _ALONE:
             found.cut(at, at + 2, OTHER)
             at += 2
@@ -109,14 +108,10 @@ def cuts(data: bytes, *, codes: bool = True) -> Cuts:
         if length < 2 or not at + 4 <= end <= size or marker == _START or marker < 0xC0:
             raise BrokenSegmentsError("has a damaged segment")
         if marker == _SCAN:
-            if frame is None:
-                raise BrokenSegmentsError("has pixels before their size")
             at = _cut_scan(data, at, end, frame, tables, found, codes=codes)
             continue
         if marker in _FRAMES:
-            if frame is not None:
-                raise BrokenSegmentsError("has two sizes")
-            frame = read_frame(marker, data[at + 4 : end])
+            frame = read_frame(marker, data[at + 4 : end], frame)
         elif marker in Tables.MARKERS:
             tables.add(data, at, end)
         else:
@@ -126,7 +121,14 @@ def cuts(data: bytes, *, codes: bool = True) -> Cuts:
 
 
 def _cut_scan(
-    data: bytes, at: int, begin: int, frame: Frame, tables: Tables, found: Cuts, *, codes: bool
+    data: bytes,
+    at: int,
+    begin: int,
+    frame: Frame | None,
+    tables: Tables,
+    found: Cuts,
+    *,
+    codes: bool,
 ) -> int:
     """Cut what a scan does not need, of its header and behind its blocks; return its end.
 
@@ -138,7 +140,12 @@ def _cut_scan(
         tables: The tables so far, in which those that the scan uses are marked.
         found: What is cut.
         codes: See `cuts`.
+
+    Raises:
+        BrokenSegmentsError: There is no frame, or the scan does not fit it.
     """
+    if frame is None:
+        raise BrokenSegmentsError("has pixels before their size")
     end = _scan_end(data, begin)
     scan, header = frame.scan(data[at + 4 : begin], tables)
     if scan is None:

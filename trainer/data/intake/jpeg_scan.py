@@ -75,7 +75,7 @@ class _Codes(NamedTuple):
     """Bits of the first code, without those that follow it."""
 
 
-class _Ended(Exception):
+class _EndedError(Exception):
     """The data end before the blocks."""
 
 
@@ -122,7 +122,7 @@ class ScanReader:
             todo = min(count, units - done)
             try:
                 used = (work(_Window(plain), done, todo) + 7) // 8
-            except _Ended:
+            except _EndedError:
                 used = len(plain)
             done += todo
             # A stuffed byte follows each 0xFF.
@@ -207,10 +207,10 @@ class _Window:
         """Go on to the next part, at a bit of this one from its limit on; return the bit in it.
 
         Raises:
-            _Ended: There is none.
+            _EndedError: There is none.
         """
         if self._first + at // 8 >= len(self._plain) and self._first * 8 + at > self.total:
-            raise _Ended
+            raise _EndedError
         if self._first * 8 + at == self.total:
             return at
         self._first += at // 8
@@ -221,10 +221,10 @@ class _Window:
         """Return the bits before a bit of this part.
 
         Raises:
-            _Ended: It is behind the end.
+            _EndedError: It is behind the end.
         """
         if self._first * 8 + at > self.total:
-            raise _Ended
+            raise _EndedError
         return self._first * 8 + at
 
 
@@ -269,7 +269,7 @@ def _first_dc(window: _Window, count: int, pattern: Sequence[Any]) -> int:
 
 def _counted(window: _Window, count: int) -> int:
     if count > window.total:
-        raise _Ended
+        raise _EndedError
     return count
 
 

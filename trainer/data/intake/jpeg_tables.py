@@ -180,12 +180,15 @@ class Frame:
             raise BrokenSegmentsError("has scans that do not follow each other")
 
 
-def read_frame(marker: int, header: bytes) -> Frame:
+def read_frame(marker: int, header: bytes, before: Frame | None) -> Frame:
     """Read the header of a frame.
 
     Raises:
-        BrokenSegmentsError: It is damaged, or of a process that is not copied.
+        BrokenSegmentsError: It is damaged, or of a process that is not copied; or there was a frame
+            before.
     """
+    if before is not None:
+        raise BrokenSegmentsError("has two sizes")
     if marker not in (*_SEQUENTIAL, _PROGRESSIVE):
         raise BrokenSegmentsError("is compressed in a way that is not copied")
     if len(header) < 6 or len(header) != 6 + 3 * header[5] or not 1 <= header[5] <= 4:
