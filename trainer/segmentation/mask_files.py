@@ -2,13 +2,16 @@
 
 import io
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 from unicodedata import normalize
 
+import numpy as np
 from PIL import Image
 
+from common.errors import ConfigError
 from trainer.data.pixels.treatment import Encoded, RejectedError, bounded, damage, turned
 from trainer.data.prepare.input_files import ImageFile
 from trainer.errors import DataError
@@ -18,6 +21,11 @@ IGNORED: Final = 255
 """Value of pixels that count neither in the loss nor in a metric."""
 _SIDEWAYS: Final = 5
 """First EXIF orientation that exchanges width and height."""
+LABELMAP: Final = "labelmap.txt"
+"""File of CVAT with the colour of each class, in the folder of the masks or above it."""
+_BORDER: Final = 224 << 16 | 224 << 8 | 192
+"""Colour of pixels that do not count, in Pascal VOC's masks."""
+_COLOURED: Final = ("P", "RGB", "RGBA")
 _MODES: Final = ("L", "P", "1")
 """Pillow's modes of images whose values are classes; with a palette, its indices are."""
 
@@ -32,6 +40,9 @@ class MaskFolder:
     turned: str = "reject"
     """Which way up the mask of an image is that its EXIF turns: upright, stored, or reject if it is
     not clear."""
+
+    colours: Mapping[int, int] = field(default_factory=dict)
+    """Class of each colour, 65,536 red + 256 green + blue, where masks are coloured."""
 
     def path(self, name: str) -> Path:
         """Return the file of the mask of an image, given the image's path in its folder. A letter
@@ -68,6 +79,10 @@ class MaskFolder:
         """
         with damage("has a damaged mask", f", {name}"):
             opened = Image.open(io.BytesIO(data), formats=("PNG",))
+        if self.colours and opened.mode in _COLOURED:
+            with bounded(opened), damage("has a damaged mask", f", {name}"):
+                coloured = opened.convert("RGB")
+            return self._of_colours(coloured)
         if opened.mode not in _MODES:
             raise RejectedError(
                 f"has a mask in mode {opened.mode}; a mask is a PNG of one channel of 8 bits"
@@ -80,6 +95,21 @@ class MaskFolder:
         if opened.mode == "1":
             mask = mask.point(lambda value: value and 1)
         return mask
+
+    def _of_colours(self, mask: Image.Image) -> Image.Image:
+        """Return a coloured mask as a grey image whose values are classes.
+
+        Raises:
+            RejectedError: A colour is that of no class.
+        """
+        red, green, blue = np.moveaxis(np.asarray(mask, np.int32), -1, 0)
+        colours, places = np.unique(red << 16 | green << 8 | blue, return_inverse=True)
+        strange = [colour for colour in colours.tolist() if colour not in self.colours]
+        if strange:
+            shown = ",".join(map(str, strange[0].to_bytes(3, "big")))
+            raise RejectedError(f"has a mask with the colour {shown}, which {LABELMAP} has not")
+        classes = np.array([self.colours[colour] for colour in colours.tolist()], np.uint8)
+        return Image.fromarray(classes[places.reshape(red.shape)])
 
     def _upright(self, mask: Image.Image, image: Encoded) -> Image.Image:
         """Return a mask turned as its image was turned.
@@ -109,6 +139,36 @@ class MaskFolder:
                 f"has {size[0]} x {size[1]} pixels, but its mask {mask.width} x {mask.height}"
             )
         return mask.resize(size, Image.Resampling.NEAREST)
+
+
+def read_colours(masks: Path, classes: Sequence[str]) -> dict[int, int]:
+    """Return the class of each colour; none without a file of colours.
+
+    Args:
+        masks: Folder of the masks.
+        classes: Class names, the background first.
+
+    Raises:
+        ConfigError: A label is none of the classes.
+        DataError: The file cannot be read.
+    """
+    path = next((p for p in (masks / LABELMAP, masks.parent / LABELMAP) if p.is_file()), None)
+    if path is None:
+        return {}
+    colours = {_BORDER: IGNORED}
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        for line in lines:
+            if not line.strip() or line.startswith("#"):
+                continue
+            label, colour, *_ = line.split(":")
+            value = int.from_bytes(bytes(map(int, colour.split(","))))
+            if label not in classes and value:
+                raise ConfigError([f"{path} has the label {label}, which --classes does not name"])
+            colours[value] = list(classes).index(label) if label in classes else 0
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read ({error}); its lines are LABEL:R,G,B::") from error
+    return colours
 
 
 def features(mask: bytes) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from common.errors import ConfigError
 from common.text import plural
@@ -18,7 +19,7 @@ from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import split_folders
 from trainer.errors import DataError
-from trainer.segmentation.mask_files import IGNORED, MaskFolder
+from trainer.segmentation.mask_files import IGNORED, MaskFolder, read_colours
 from trainer.segmentation.options import PrepareSegmentationOptions
 
 _TURNED_MARK: Final = 1_000_003
@@ -47,7 +48,8 @@ def prepare_segmentation(
         problems.append("--classes: a name is given twice")
     if problems:
         raise ConfigError(problems)
-    found = MaskFolder(masks.resolve(), len(options.classes), options.turned_images)
+    colours = read_colours(masks.resolve(), options.classes)
+    found = MaskFolder(masks.resolve(), len(options.classes), options.turned_images, colours)
     inputs = paired_inputs(images.resolve(), found, tuple(options.classes))
     inputs = replace(inputs, notes=(*_notes(inputs, found, options.classes),))
     return prepare(inputs, output, options, command, options.held_out, work_through)
@@ -69,6 +71,7 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
     if not any(images.iterdir()):
         raise DataError(f"{images}: has no files")
     mark = _TURNED_MARK * TURNED.index(masks.turned)
+    mark += crc32(repr(sorted(masks.colours.items())).encode()) if masks.colours else 0
 
     def files() -> Iterator[ImageFile | RejectedFile]:
         for stored in in_folder(images, images):
