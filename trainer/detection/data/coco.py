@@ -226,11 +226,7 @@ def _whole(where: str, name: str, value: Any) -> int:
 
 def _shown(value: Any) -> str:
     """Return a value in at most 60 characters."""
-    try:
-        text = repr(value)
-    except ValueError:
-        # Python writes no integer of more than 4,300 digits.
-        return "a number of thousands of digits"
+    text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
