@@ -180,11 +180,11 @@ def _titles(parts: Sequence[_Part], split: str, places: Array) -> dict[int, tupl
     """Return name and class of some records of a split, by place. Only shards with one of them are
     read.
     """
-    wanted, begin = set(places.tolist()), 0
+    wanted, begin, ordered = set(places.tolist()), 0, np.sort(places)
     found: dict[int, tuple[str, str]] = {}
     for part in (one for one in parts if one.split == split):
         end = begin + part.shard.examples
-        if any(begin <= place < end for place in wanted):
+        if np.searchsorted(ordered, begin) < np.searchsorted(ordered, end):
             for place, record in enumerate(part.records(), begin):
                 if place in wanted:
                     name = record.filename or f"{part.shard.file}, record {place - begin}"

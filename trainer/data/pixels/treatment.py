@@ -14,7 +14,7 @@ import io
 import multiprocessing
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
@@ -65,7 +65,27 @@ Image.MAX_IMAGE_PIXELS = None
 
 
 class RejectedError(ValueError):
-    """A file that is not a usable image; the message says why, as the end of a sentence."""
+    """A file that is not a usable image; the message says why, as the end of a sentence.
+
+    Every second part of the message is a detail that may identify something: a name or a content
+    of the user's files, or what a decoder says.
+    """
+
+    @property
+    def sentence(self) -> str:
+        """The message without its details."""
+        return without_details(self.args)
+
+    def __str__(self) -> str:
+        return "".join(self.args)
+
+
+def without_details(parts: Sequence[str]) -> str:
+    """Return a message without every second one of its parts."""
+    return "".join(
+        part if number % 2 == 0 else "" if part.startswith(" (") else "…"
+        for number, part in enumerate(parts)
+    )
 
 
 class UnknownFormatError(RejectedError):
@@ -110,6 +130,8 @@ class Encoded:
     """What was done to the image, in words that a summary counts."""
     narrow: bool = False
     """Whether an image of more than 8 bits uses at most 1/16 of the levels from 0 to 255."""
+    orientation: int = 1
+    """EXIF orientation of the file, from which the image was turned upright; 1 is upright."""
 
 
 def treat(
@@ -199,15 +221,20 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> ImageFile.Ima
 
 
 @contextmanager
-def damage(what: str) -> Iterator[None]:
-    """Reject an image if its decoder raises any exception."""
+def damage(what: str, detail: str = "") -> Iterator[None]:
+    """Reject an image if its decoder raises any exception.
+
+    Args:
+        what: What is wrong.
+        detail: What may identify something: see `RejectedError`.
+    """
     try:
         yield
     except (RejectedError, MemoryError):
         raise
     # On damaged files Pillow may raise any exception of its parsers.
     except Exception as error:
-        raise RejectedError(f"{what} ({_reason(error)})") from error
+        raise RejectedError(what, f"{detail} ({_reason(error)})") from error
 
 
 def _reason(error: Exception) -> str:
@@ -294,16 +321,23 @@ def _convert(
         plain = plain.transpose(_TURNS[orientation])
     # Pillow would write metadata of the source, such as the comment of a GIF.
     plain.info = {}
-    buffer = io.BytesIO()
+    buffer, form = io.BytesIO(), "JPEG"
     if shrink:
         plain.save(buffer, "JPEG", quality=shrink.quality)
     elif deep and levels:
         # Without loss, as the levels were chosen to keep what there is.
         plain.save(buffer, "PNG")
-        return Encoded(buffer.getvalue(), "PNG", plain.height, plain.width, treatment, narrow)
+        form = "PNG"
     else:
         plain.save(buffer, "JPEG", quality=QUALITY, subsampling="4:4:4")
-    return Encoded(buffer.getvalue(), "JPEG", plain.height, plain.width, treatment, narrow)
+    return Encoded(
+        buffer.getvalue(), form, plain.height, plain.width, treatment, narrow, orientation
+    )
+
+
+def turned(image: Image.Image, orientation: int) -> Image.Image:
+    """Turn what belongs to an image as that is turned, given its EXIF orientation."""
+    return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
 
 
 def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:

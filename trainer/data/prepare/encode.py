@@ -77,7 +77,7 @@ def encode(data: bytes, name: str, rules: Rules, levels: Levels | None = None) -
     suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 - pathlib takes as long as the rest
     if suffix and suffix not in _extensions():
         kind = open_image(data).format
-        raise RejectedError(f"holds a {kind}, but {suffix} is no image's extension")
+        raise RejectedError(f"holds a {kind}, but ", suffix, " is no image's extension")
     shrink = Shrink(rules.short_side, rules.quality) if rules.short_side else None
     try:
         return treat(data, rules.max_pixels, shrink, levels)

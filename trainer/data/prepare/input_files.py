@@ -12,11 +12,13 @@ import stat
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
+from unicodedata import normalize
 
+from common.image_files import SUFFIXES
 from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.errors import DataError
@@ -65,6 +67,9 @@ class ImageFile:
     """Number of the image in a file of several, from 0."""
     shown: str = ""
     """New name of the record, if it is not that of the file; the listing gives it."""
+    target: bytes = b""
+    """What `TargetFiles` needs to know of the image, such as its boxes; kept with the listing, so
+    that no process holds that of all images."""
 
     @property
     def title(self) -> str:
@@ -90,11 +95,13 @@ class ImageReader(Protocol):
 class TargetFiles(Protocol):
     """Files beside the images that say what is to be predicted; the same in every process."""
 
-    def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[Mapping[str, bytes], int]:
+    def read(
+        self, file: ImageFile, image: Encoded, *, resize: bool
+    ) -> tuple[Mapping[str, bytes], int]:
         """Return the features of an image's record besides the image, and its label.
 
         Args:
-            name: Path of the image in its folder.
+            file: File of the image.
             image: The image as it is stored.
             resize: Whether images were shrunk, so that what belongs to them is shrunk alike.
 
@@ -220,6 +227,30 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or name in _HIDDEN
 
 
+def is_image(name: str) -> bool:
+    """Return whether a name has the suffix of an image."""
+    return os.path.splitext(name)[1].lower() in SUFFIXES  # noqa: PTH122 - speed
+
+
+def same_name(paths: Iterable[str]) -> Callable[[str], str]:
+    """Return the function that finds a path among some: itself, or else the only one of the same
+    composed form, because macOS stores é as two characters and tables as one; itself without one.
+    """
+    exact = set(paths)
+    composed: dict[str, str] = {}
+    for path in exact:
+        if not path.isascii():
+            form = normalize("NFC", path)
+            composed[form] = "" if form in composed else path
+
+    def find(path: str) -> str:
+        if path in exact or path.isascii():
+            return path
+        return composed.get(normalize("NFC", path)) or path
+
+    return find
+
+
 def look(item: "os.DirEntry[str]", root: Path) -> StoredFile:
     """Return a file, a link or a hidden folder as a `StoredFile`."""
     state, fault = item.stat(follow_symlinks=False), HIDDEN if is_hidden(item.name) else ""
@@ -320,7 +351,7 @@ def _fault(member: tarfile.TarInfo) -> str:
         return "is not a file"
     if member.issparse():
         return "is not stored in one piece (a sparse file)"
-    if any(part.startswith(".") and part != "." for part in parts):
+    if any(is_hidden(part) and part != "." for part in parts):
         return HIDDEN
     return ""
 

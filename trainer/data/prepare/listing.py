@@ -24,10 +24,11 @@ _CACHE_KIB = 4096
 _TOLD_EVERY = 100_000
 """Number of files between two progress lines of listing."""
 
-_COLUMNS = "split, name, label, container, offset, size, changed, page, shown"
+_COLUMNS = "split, name, label, container, offset, size, changed, page, shown, target"
 _SCHEMA = """
 CREATE TABLE listed (split TEXT, name BLOB, label INTEGER, container BLOB, offset INTEGER,
-    size INTEGER, changed INTEGER, page INTEGER, shown TEXT, key BLOB, part TEXT);
+    size INTEGER, changed INTEGER, page INTEGER, shown TEXT, target BLOB, key BLOB,
+    part TEXT);
 CREATE TABLE refused (split TEXT, name BLOB, reason TEXT, shown TEXT);
 """
 # Of the files that are not split yet, the first of each class by key go to the validation split:
@@ -46,17 +47,17 @@ SELECT count(*), min(part) FROM (SELECT part FROM listed GROUP BY part
 """
 _ORDER = """
 CREATE TABLE ordered (split TEXT, position INTEGER, name BLOB, label INTEGER, container BLOB,
-    offset INTEGER, size INTEGER, changed INTEGER, page INTEGER, shown TEXT,
+    offset INTEGER, size INTEGER, changed INTEGER, page INTEGER, shown TEXT, target BLOB,
     PRIMARY KEY (split, position)) WITHOUT ROWID;
 INSERT INTO ordered SELECT split, row_number() OVER (PARTITION BY split ORDER BY key, name) - 1,
-    name, label, container, offset, size, changed, page, shown FROM listed
+    name, label, container, offset, size, changed, page, shown, target FROM listed
     ORDER BY split, key, name;
 DROP TABLE listed;
 """
 _NUMBER = """
 UPDATE ordered SET shown = printf('%09d', position);
-UPDATE refused SET shown = printf('rejected-%09d', (SELECT count(*) FROM refused AS other
-    WHERE (other.split, other.name) < (refused.split, refused.name)));
+UPDATE refused SET shown = printf('rejected-%09d', place) FROM (SELECT rowid AS id,
+    rank() OVER (ORDER BY split, name) - 1 AS place FROM refused) WHERE refused.rowid = id;
 """
 
 
@@ -105,7 +106,7 @@ class Listing:
         """
         self._database.executescript(_SCHEMA)
         rows = self._rows(inputs, str(seed).encode(), naming, group)
-        marks = ", ".join("?" * 11)
+        marks = ", ".join("?" * 12)
         self._database.executemany(f"INSERT INTO listed VALUES ({marks})", rows)  # noqa: S608
         if group:
             self._check_groups(naming)
@@ -133,7 +134,12 @@ class Listing:
             name = os.fsencode(file.name)
             shown = naming.hashed(name) if naming.changes else ""
             if isinstance(file, RejectedFile):
-                row = (file.split, name, naming.reason(file.reason, file.name), shown)
+                row = (
+                    file.split,
+                    name,
+                    naming.reason(file.reason, file.name, file.sentence),
+                    shown,
+                )
                 self._database.execute("INSERT INTO refused VALUES (?, ?, ?, ?)", row)
                 continue
             # Otherwise the order would show whether a name that one knows is in the data set.
@@ -145,7 +151,7 @@ class Listing:
                     f"{shown or file.name}: has no group; --group-by must find one for every file"
                 )
             yield (file.split, name, file.label, container, file.offset, file.size, file.changed,
-                   file.page, shown, key, part)  # fmt: skip
+                   file.page, shown, file.target, key, part)  # fmt: skip
 
     def _check_groups(self, naming: Naming) -> None:
         """Raises:

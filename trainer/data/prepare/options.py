@@ -1,11 +1,15 @@
 """Options of the commands that write, describe and check data sets. Standard library only."""
 
 from dataclasses import dataclass, make_dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from common.annotations import Bounds, Positional
 from trainer.config import NotNegative, Positive
 from trainer.leaves import LEAVES, WorkersName
+
+TURNED: Final = ("reject", "upright", "stored")
+Turned: TypeAlias = Literal["reject", "upright", "stored"]
+"""Which way up the labels of images are that EXIF turns upright."""
 
 NAME_FILES: Final = ("name_key", "name_table")
 """Options about names that are files, of which no output tells."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 from pathlib import Path
+from typing import Self
 
+from trainer.data.pixels.treatment import without_details
 from trainer.data.prepare.options import WriteOptions
 from trainer.errors import DataError
 
@@ -28,6 +30,15 @@ class RejectedFile:
     split: str
     name: str
     reason: str
+    sentence: str = ""
+    """The reason without details that may identify something; empty if it has none."""
+
+    @classmethod
+    def of(cls, split: str, name: str, *parts: str) -> Self:
+        """Return a file that is rejected for a reason whose every second part is a detail, as those
+        of `RejectedError` are.
+        """
+        return cls(split, name, "".join(parts), without_details(parts))
 
 
 class Rejections:

@@ -132,7 +132,7 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
                     encoded, kinds = preparation.intake.encoded(data, file, preparation.rules)
                     more, label = _target(preparation, file, encoded)
                 except RejectedError as error:
-                    reason = preparation.intake.naming.reason(str(error), file.name)
+                    reason = preparation.intake.naming.reason(str(error), file.name, error.sentence)
                     rejected.append(RejectedFile(files.split, file.title, reason))
                     continue
                 record = Record(
@@ -179,7 +179,7 @@ def _target(
     if preparation.targets is None:
         return {}, file.label
     shrunk = preparation.rules.short_side is not None
-    return preparation.targets.read(file.name, image, resize=shrunk)
+    return preparation.targets.read(file, image, resize=shrunk)
 
 
 def survey_files(files: FileRange, advance: Advance) -> Survey:
