@@ -96,8 +96,8 @@ def read_nodes(data: Mapping[str, Any]) -> ClusterNodes:
 
     return ClusterNodes(
         cluster=data["name"],
-        size=own.get("vmSize", ""),
-        priority=own.get("vmPriority", ""),
+        size=own.get("vmSize") or "",
+        priority=own.get("vmPriority") or "",
         allocated=int(own.get("currentNodeCount") or 0),
         target=int(own.get("targetNodeCount") or 0),
         max_nodes=int(scale.get("maxNodeCount") or 0),
@@ -119,9 +119,10 @@ def problems(cluster: Cluster, nodes: int, data: Mapping[str, Any]) -> list[str]
     state = data["properties"].get("provisioningState")
     again = "deploy the stack again, or read its outputs again if it was deployed since"
     differences = []
-    if there.size.lower() != cluster.size.lower():
+    # Azure does not state all of a cluster that it is still creating.
+    if there.size and there.size.lower() != cluster.size.lower():
         differences.append(f"cluster {cluster.name}: has {there.size}, not {cluster.size}; {again}")
-    if there.priority.lower() != cluster.priority.lower():
+    if there.priority and there.priority.lower() != cluster.priority.lower():
         differences.append(
             f"cluster {cluster.name}: is {there.priority}, not {cluster.priority}; {again}"
         )
@@ -229,9 +230,11 @@ def find_quota(usages: Iterable[Mapping[str, Any]], priority: str, family: str) 
         if of.startswith("workspace"):
             # The share of one workspace or cluster has the same name as the quota.
             continue
-        name = usage.get("name") or {}
+        name, used, limit = usage.get("name") or {}, usage["currentValue"], usage["limit"]
+        if used is None or limit is None:
+            continue
         value, shown = str(name.get("value") or ""), str(name.get("localizedValue") or "")
-        quota = Quota(shown or value, int(usage["currentValue"]), int(usage["limit"]))
+        quota = Quota(shown or value, int(used), int(limit))
         for text in (value, shown):
             quotas.setdefault(_plain(text), quota)
     if priority == "LowPriority":
@@ -274,5 +277,5 @@ def _plain(text: str) -> str:
 
 
 def _message(error: Any) -> str:
-    inner = error.get("error", error) if isinstance(error, Mapping) else {"message": error}
+    inner = (error.get("error") or error) if isinstance(error, Mapping) else {"message": error}
     return " ".join(str(inner.get("message") or inner.get("code") or inner).split())

@@ -236,7 +236,9 @@ def read_job(data: Mapping[str, Any]) -> Job:
         nodes=int(resources.get("instanceCount") or 1),
         created=parse_time((data.get("systemData") or {}).get("createdAt")),
         timeout_seconds=None if timeout is None else duration_seconds(timeout),
-        tags={key: str(value) for key, value in (body.get("tags") or {}).items()},
+        tags={
+            key: str(value) for key, value in (body.get("tags") or {}).items() if value is not None
+        },
         body=body,
     )
 

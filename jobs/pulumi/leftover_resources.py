@@ -50,7 +50,7 @@ class AzureResources:
         vaults = f"{self._manager.subscription_id}/providers/Microsoft.KeyVault/deletedVaults"
         for vault in self._manager.items(vaults, VAULTS):
             # A vault of another group has the same name by chance, or was only lent to the stack.
-            lived = str(vault["properties"].get("vaultId", "")).lower()
+            lived = str(vault["properties"].get("vaultId") or "").lower()
             if vault["name"].lower() == self.vault.lower() and lived.startswith(group):
                 return {**vault["properties"], "id": vault["id"]}
         return None
