@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from jobs.azure.error_messages import SECOND_FACTOR, sign_in_command
+
 _LATE: Final = "roles assigned by this deployment have no effect yet"
 _ML: Final = "machinelearningservices:"
 
@@ -82,7 +84,22 @@ def _user(message: str) -> str:
     return f": {used[1].rstrip('.')}" if used else ""
 
 
+def _login(message: str) -> str:
+    """Return the command with which the Azure CLI asks for another sign-in."""
+    command = sign_in_command(message)
+    return f": `{command}`" if command else ""
+
+
 TABLE: Final = (
+    Refusal(
+        f"(?i:{SECOND_FACTOR.pattern})",
+        "since October 2025 Azure demands a second factor of people for every change, and this"
+        " sign-in lacks it",
+        "sign in with it (`az logout`, then `az login --tenant TENANT`, with the --claims-challenge"
+        " that Azure names, if any) and run the same command again; reading needs none, so checks"
+        " before a change do not meet this",
+        find=_login,
+    ),
     Refusal(
         _words(
             "StorageAccountOperationInProgress",

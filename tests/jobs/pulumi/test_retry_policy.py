@@ -111,6 +111,11 @@ POLICY = (
 @pytest.mark.parametrize(
     ("kind", "message", "passes", "says"),
     [
+        ("network:VirtualNetwork", "ERROR: AADSTS50076: Due to a configuration change you must use"
+         ' multi-factor authentication.\nRun: az login --tenant "t" --claims-challenge "eyJ9"\n',
+         False, ("second factor", '`az login --tenant "t" --claims-challenge "eyJ9"`')),
+        ("storage:StorageAccount", 'Status=403 Code="RequestDisallowedByAzure" Message="Users must'
+         ' use MFA for Create operation. https://aka.ms/mfaforazure"', False, ("second factor",)),
         ("machinelearningservices:Workspace", "Soft-deleted workspace exists. Please purge or "
          "recover it.", False, ("Recently deleted", "name_seed", "make teardown")),
         ("storage:StorageAccount", 'Code="FailedIdentityOperation"', True, ("not known",)),
