@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from common.errors import ConfigError, UserError
-from common.prices import money
+from common.prices import Price, money
 from common.text import plural
 from infra.outputs import Cluster
 from jobs.errors import RequestError
@@ -101,6 +101,8 @@ class AttemptResult:
     """Why a supervisor has ended the attempt, so that the next one runs elsewhere."""
     nodes: NodesSeen | None = None
     """Nodes of the attempt's cluster right after a cancellation; None if they were not seen."""
+    price: Price | None = None
+    """Highest price of a node that was seen while the attempt ran; None if none has watched it."""
     by_person: bool = False
     """Whether a user, not a supervisor, submitted the attempt; ignored for the first attempt."""
 
@@ -235,8 +237,8 @@ def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
 def _in_time(budget: Budget) -> str:
     return (
         f"saved after the time that its budget pays for at {money(budget.highest, budget.currency)}"
-        " an hour for each node, the price that Spot may reach; at the price of its start,"
-        f" {_spent(budget)}"
+        " an hour for each node, the price that Spot may reach; at the highest price that was"
+        f" seen, {_spent(budget)}"
     )
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, cast
 
+from common.prices import Price
 from common.waiting import wait_until
 from infra.outputs import Cluster
 from jobs import job_kinds
@@ -41,7 +42,7 @@ from jobs.following.resubmit_policy import (
 from jobs.following.supervision_policy import Event, event_of
 from jobs.leaf import MOVED, Place
 from jobs.options import ResubmitOptions
-from jobs.spec.budget_policy import Budget
+from jobs.spec.budget_policy import LIMIT, Budget
 from trainer.errors import RUNNING
 
 LAST_LINES: Final = 30
@@ -211,7 +212,18 @@ class Supervisor:
         job = self._fresh(job)
         trained = self._is_trained(job, details) if has_result else None
         last = attempt_result(job, details, trained=trained, trains=has_result)
-        return [*results, replace(last, nodes=nodes)]
+        return [*results, replace(last, nodes=nodes, price=self._highest_price(job, details))]
+
+    def _highest_price(self, job: Job, details: Details) -> Price | None:
+        """Return the highest price of a node of a run with a budget that was seen while a job ran;
+        None if it was not watched, or does not move.
+        """
+        cluster = next(iter(self._own(job)), None)
+        spot = cluster is not None and cluster.priority == "LowPriority"
+        if not spot or cluster is None or LIMIT not in job.tags or details.started is None:
+            return None
+        seconds = (datetime.now(UTC) - details.started).total_seconds()
+        return self._rates.highest(cluster, max(seconds, 0.0))
 
     def _nodes(self, job: Job, details: Details) -> NodesSeen | None:
         """Look at the nodes of a cancelled job's cluster; return None if that says nothing."""
@@ -333,7 +345,7 @@ class Supervisor:
 def remaining_budget(job: Job, last: AttemptResult) -> Budget | None:
     """Return the budget of a run after an attempt; None if it has none."""
     budget = Budget.of(job.tags, job.nodes)
-    return budget.after(last.seconds) if budget else None
+    return budget.after(last.seconds, last.price) if budget else None
 
 
 def attempt_result(
