@@ -65,6 +65,11 @@ class Rates:
                 self._seen.setdefault(size, []).append((self._asked, now))
                 self._tell(size, now)
 
+    def now(self, cluster: Cluster) -> Price | None:
+        """Ask for the price of a cluster's nodes, and return it; None if Azure states none."""
+        self.look([cluster], again=True)
+        return self._prices.find(cluster.size, cluster.priority)
+
     def highest(self, cluster: Cluster, seconds: float) -> Price | None:
         """Ask for the price of a cluster's nodes, and return the highest one of a time that ends
         now; None if it was not watched all the time.

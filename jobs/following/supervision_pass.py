@@ -119,6 +119,9 @@ class SupervisionPass:
         if found.action == "wait" or self.dry_run:
             return Seen(job.run, job.name, "waiting", found.text, notified)
         following = job
+        dear = supervisor.too_dear(job) if isinstance(decision, Resubmit) else None
+        if dear is not None:
+            return Seen(job.run, job.name, "waiting", f"{job.name}: waits, as {dear}", notified)
         if isinstance(decision, Resubmit):
             budget = _known(supervisor.budget, job, details)
             following, by_us = resubmit(self.workspace.jobs, job, budget, supervisor.place)

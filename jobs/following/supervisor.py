@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, cast
 
-from common.prices import Price
+from common.prices import Price, money
 from common.waiting import wait_until
 from infra.outputs import Cluster
 from jobs import job_kinds
@@ -30,7 +30,7 @@ from jobs.following.follower import Follower, FollowSettings
 from jobs.following.log_stream import last_lines
 from jobs.following.moves import moves_of
 from jobs.following.notices import Notifier
-from jobs.following.rates import Rates
+from jobs.following.rates import ASK_SECONDS, Rates
 from jobs.following.resubmit_policy import (
     AttemptResult,
     NodesSeen,
@@ -50,6 +50,9 @@ REVIEW_SECONDS = 30.0
 """Seconds between two looks at whether a followed attempt is to run elsewhere."""
 LOOK_SECONDS = 5.0
 """Seconds between two checks for a cancelled run during the pause before its next attempt."""
+
+DEAR_SECONDS = ASK_SECONDS
+"""Seconds between two questions for the price while a run waits for a lower one."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +273,18 @@ class Supervisor:
             decision = decide(history, options, own, self.budget)
         return decision
 
+    def too_dear(self, job: Job) -> str | None:
+        """Return why the next attempt waits for a lower price of Spot; None if it does not."""
+        limit = self._options.max_node_price
+        cluster = next(iter(self._named(self.place.cluster if self.place else job.cluster)), None)
+        if limit is None or cluster is None or cluster.priority != "LowPriority":
+            return None
+        price = self._rates.now(cluster)
+        if price is not None and price.amount <= limit:
+            return None
+        costs = f"costs {money(price.amount, price.currency)}" if price else "has no known price"
+        return f"a Spot node of {cluster.size} {costs}, above --resubmit.max-node-price {limit:g}"
+
     def _elsewhere(self, job: Job) -> Place | None:
         """Return where the attempt after a job runs, if the run moves."""
         moves = moves_of(job.tags)
@@ -296,6 +311,15 @@ class Supervisor:
         self.console.say(f"{job.run}: {decision.reason}, in {decision.delay:.0f} s")
         if wait_until(lambda: self._fresh(job).canceled_by_us, decision.delay, LOOK_SECONDS):
             return None
+        told = None
+        while (dear := self.too_dear(job)) is not None:
+            if dear != told:
+                self.console.say(f"{job.run}: waits, as {dear}")
+                told = dear
+            if wait_until(lambda: self._fresh(job).canceled_by_us, DEAR_SECONDS, LOOK_SECONDS):
+                return None
+        if self.budget is not None and told:
+            self.budget = self._rates.priced(self.budget, next(iter(self._own(job)), None))
         # A missing role does not appear by waiting.
         following, by_us = self.retry.call(
             lambda: resubmit(self._jobs, job, self.budget, self.place), unless=(AccessError,)
