@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from common.prices import NodePrices, money
 from common.text import plural
 from infra.outputs import Cluster
+from jobs.azure.costs import read_prices
 from jobs.azure.job_records import Job, parse_time
 from jobs.azure.requests import segment, well_formed
 from jobs.azure.resource_manager import ResourceManager
@@ -146,7 +148,28 @@ def queue_reasons(manager: ResourceManager, job: Job) -> list[str]:
         RequestError: The request for the cluster failed.
     """
     nodes = read_nodes(manager.get(f"computes/{segment(job.cluster)}"))
-    return explain_queue(job.nodes, nodes, missing_cores(manager, nodes, job.nodes) or [])
+    reasons = explain_queue(job.nodes, nodes, missing_cores(manager, nodes, job.nodes) or [])
+    if not 0 < nodes.idle < job.nodes:
+        return reasons
+    try:
+        prices = read_prices(manager)
+    except RequestError:
+        prices = NodePrices()
+    part = (
+        f"{nodes.idle} of the {job.nodes} nodes have come and wait for the others"
+        f"{idle_cost(nodes, prices)}; cancel the run to release them, or submit it on fewer nodes"
+    )
+    return [*reasons, part]
+
+
+def idle_cost(nodes: ClusterNodes, prices: NodePrices) -> str:
+    """Return what the idle nodes of a cluster cost, as a clause; empty if that is unknown."""
+    price = prices.find(nodes.size, nodes.priority)
+    if not nodes.idle or price is None:
+        return ""
+    amount = money(nodes.idle * price.amount, price.currency)
+    verb = "costs" if nodes.idle == 1 else "cost"
+    return f"; {plural(nodes.idle, 'idle node')} {verb} {amount} an hour"
 
 
 def explain_queue(needed: int, nodes: ClusterNodes, quota: Sequence[str]) -> list[str]:

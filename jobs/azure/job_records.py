@@ -22,6 +22,8 @@ CANCELED_BY: Final = "canceled_by"
 RESUBMITTED: Final = "resubmitted"
 """Tag of an attempt that a supervisor, not a user, has submitted."""
 
+_GAP: Final = 2
+"""Numbers without a job after which a run has no further attempts."""
 _DURATION: Final = re.compile(
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
 )
@@ -117,7 +119,7 @@ class Jobs:
             attempts = self.attempts(name)
             if attempts:
                 return attempts[-1]
-        job = self.get(name)
+        job = self.get(name) or self._listed(name)
         if job is None:
             raise MissingError(
                 f"{name}: there is no job or run of this name in workspace"
@@ -137,19 +139,32 @@ class Jobs:
         return job
 
     def attempts(self, run: str) -> tuple[Job, ...]:
-        """Return all attempts of a run, oldest first; they are numbered without gaps."""
+        """Return all attempts of a run, oldest first. They are numbered without gaps, but one may
+        have been deleted in the studio.
+        """
         if key_problems(run):
             return ()
         attempt = RunAttempt(run)
         job = self.get(attempt.name)
         jobs: list[Job] = []
-        while job is not None:
-            jobs.append(job)
-            if attempt.number == MAX_ATTEMPTS:
-                break
+        missing = 0
+        while True:
+            if job is not None:
+                jobs.append(job)
+            missing = 0 if job is not None else missing + 1
+            if missing == _GAP or attempt.number == MAX_ATTEMPTS:
+                return tuple(jobs)
             attempt = attempt.following()
             job = self._get(attempt.name)
-        return tuple(jobs)
+
+    def _listed(self, run: str) -> Job | None:
+        """Look for the newest attempt of a run whose first ones were deleted; None if there is
+        none.
+        """
+        if key_problems(run):
+            return None
+        own = [one for one in self.newest_first(archived=True, tag="run") if one.run == run]
+        return max(own, key=lambda one: one.attempt.number if one.attempt else 0, default=None)
 
     def newest_first(self, *, archived: bool = False, tag: str | None = None) -> Iterator[Job]:
         """Iterate over all jobs in Azure's order: newest first, though Azure does not document it.

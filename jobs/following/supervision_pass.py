@@ -17,6 +17,7 @@ from jobs.azure.submission import resubmit
 from jobs.azure.workspace import Workspace
 from jobs.console import Console
 from jobs.errors import RequestError
+from jobs.following import job_states
 from jobs.following.follower import FollowSettings
 from jobs.following.notices import Notifier
 from jobs.following.rates import Rates
@@ -108,6 +109,8 @@ class SupervisionPass:
         if not job.ended:
             reason = None if self.dry_run else self._supervisor(job).review(job)
             moved = f"; is ended to run elsewhere, as {reason}" if reason else ""
+            if job.status == job_states.FINALIZING:
+                moved += f": {job_states.finalizing(job)}"
             return Seen(job.run, job.name, "running", f"{job.name} {job.status}{moved}", notified)
         if self.notifier.is_told(job):
             return Seen(job.run, job.name, "concluded", f"{job.name} {job.status}", notified)

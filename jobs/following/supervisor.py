@@ -208,7 +208,8 @@ class Supervisor:
         nodes = self._nodes(job, details)
         if attempt is not None:
             attempts = self.retry.call(lambda: self._jobs.attempts(job.run))
-            for earlier in attempts[: attempt.number - 1]:
+            numbered = [(one.attempt.number, one) for one in attempts if one.attempt]
+            for earlier in [one for number, one in numbered if number < attempt.number]:
                 known = self.details(earlier)
                 results.append(attempt_result(earlier, known, trained=None))
         has_result = job_kinds.trains(job.kind) and attempt is not None
@@ -229,8 +230,10 @@ class Supervisor:
         return self._rates.highest(cluster, max(seconds, 0.0))
 
     def _nodes(self, job: Job, details: Details) -> NodesSeen | None:
-        """Look at the nodes of a cancelled job's cluster; return None if that says nothing."""
-        if details.status != "Canceled":
+        """Look at the nodes of the cluster of a cancelled or failed job; return None if that says
+        nothing.
+        """
+        if details.status not in ("Canceled", "Failed"):
             return None
         if self._alive_at is not None:
             seconds = time.monotonic() - self._alive_at
@@ -387,6 +390,7 @@ def attempt_result(
         messages=details.messages,
         exit_code=exit_status(job, details),
         vanished=job.reported_status == RUNNING and not details.messages,
+        begun=job.reported_status is not None or exit_status(job, details) is not None,
         canceled_by_us=job.canceled_by_us,
         trained=trained,
         trains=trains,
