@@ -1,7 +1,7 @@
 """Jobs of a workspace as plain data, and the requests that read and change them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -22,6 +22,9 @@ CANCELED_BY: Final = "canceled_by"
 RESUBMITTED: Final = "resubmitted"
 """Tag of an attempt that a supervisor, not a user, has submitted."""
 
+_UNSTARTED: Final = ("NotStarted", "Queued")
+"""States of a job that has no nodes yet."""
+_OLDER: Final = 100
 _GAP: Final = 2
 """Numbers without a job after which a run has no further attempts."""
 _DURATION: Final = re.compile(
@@ -256,6 +259,34 @@ def read_job(data: Mapping[str, Any]) -> Job:
         },
         body=body,
     )
+
+
+def listed_details(job: Job) -> Details | None:
+    """Return the times of a job that its resource tells, so that the run history need not be asked;
+    None if it does not tell them, or if only Azure's messages say how the job has ended.
+    """
+    own = job.body.get("properties") or {}
+    started, ended = (parse_time(own.get(f"{name}TimeUtc")) for name in ("Start", "End"))
+    if job.status in _UNSTARTED and started is None:
+        return Details(job.status)
+    explained = job.status == "Completed" or job.canceled_by_us
+    known = started is not None and (ended is not None if job.ended else job.status == "Running")
+    return Details(job.status, started, ended) if known and (explained or not job.ended) else None
+
+
+def recent(jobs: Iterable[Job], since: datetime) -> Iterator[Job]:
+    """Iterate over the jobs created since a time, of jobs that come newest first.
+
+    Azure does not document that order, so this reads on until `_OLDER` older jobs have come in a
+    row. A job whose time is unknown counts as new.
+    """
+    older = 0
+    for job in jobs:
+        if job.created is None or job.created >= since:
+            older = 0
+            yield job
+        elif (older := older + 1) == _OLDER:
+            return
 
 
 @well_formed("the run of a job")

@@ -12,7 +12,7 @@ from typing import Any
 
 from common.errors import UserError
 from infra.outputs import Cluster
-from jobs.azure.job_records import Details, Job
+from jobs.azure.job_records import Details, Job, recent
 from jobs.azure.submission import resubmit
 from jobs.azure.workspace import Workspace
 from jobs.console import Console
@@ -92,7 +92,7 @@ class SupervisionPass:
         now = datetime.now(UTC)
         jobs = self.workspace.jobs.newest_first(tag=SUPERVISE)
         since = now - timedelta(days=self.days)
-        return [self._try(own) for own in runs_to_supervise(jobs, since)]
+        return [self._try(own) for own in runs_to_supervise(recent(jobs, since), since)]
 
     def _try(self, attempts: list[Job]) -> Seen:
         newest = attempts[-1]
