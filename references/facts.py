@@ -104,6 +104,10 @@ VARIABLES: Final[Mapping[str, tuple[str, str]]] = {
     "SCORE_MAX_IMAGES": ("serving", "Most images in a request; default 64."),
     "SCORE_MAX_MB": ("serving", "Largest request in MB; default 32."),
     "SCORE_MAX_PIXELS": ("serving", "Most pixels of an image; it can only lower the limit."),
+    "SCORE_MAX_REQUEST_PIXELS": (
+        "serving",
+        "Most pixels of all images of a request together; default 200 million.",
+    ),
     "SCORE_MODEL_NAME": ("serving", "Name that answers give to the model, instead of the run."),
     "SCORE_MODEL_VERSION": ("serving", "Version that answers give to it, instead of the step."),
     "SCORE_THREADS": (

@@ -14,8 +14,9 @@ this for programs. The server itself answers `GET /` once `init` has returned.
 
 Environment variables: AZUREML_MODEL_DIR is the folder of the export, or one that contains it.
 SCORE_MODEL_NAME and SCORE_MODEL_VERSION replace the run and the step in the headers of an answer.
-SCORE_THREADS, SCORE_TIMEOUT, SCORE_MAX_IMAGES, SCORE_MAX_MB, SCORE_MAX_PIXELS, SCORE_WAIT_MS,
-SCORE_CALL_IMAGES, SCORE_MAX_WAITING and SCORE_DEADLINE replace the numbers below.
+SCORE_THREADS, SCORE_TIMEOUT, SCORE_MAX_IMAGES, SCORE_MAX_MB, SCORE_MAX_PIXELS,
+SCORE_MAX_REQUEST_PIXELS, SCORE_WAIT_MS, SCORE_CALL_IMAGES, SCORE_MAX_WAITING and SCORE_DEADLINE
+replace the numbers below.
 """
 
 import base64
@@ -24,7 +25,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -55,6 +56,9 @@ MAX_PIXELS: Final = min(
     int(os.environ.get("SCORE_MAX_PIXELS", treatment.MAX_PIXELS)), treatment.MAX_PIXELS
 )
 """Largest image, in pixels; the model itself accepts no larger ones than by default."""
+MAX_REQUEST_PIXELS: Final = int(os.environ.get("SCORE_MAX_REQUEST_PIXELS", "200000000"))
+"""Most pixels of all images of a request together: small files can decode to hundreds of MB each,
+and a deadline counts only from when all of them are treated."""
 
 WAIT_MS: Final = float(os.environ.get("SCORE_WAIT_MS", "10"))
 """Longest time that a call of the model waits for other requests that are being read, in
@@ -190,7 +194,7 @@ def _document(name: str, version: str, outputs: Mapping[str, Any]) -> openapi.Sc
         version,
         next(result for output, (_, result) in ANSWERS.items() if output in outputs),
         known,
-        openapi.Limits(MAX_IMAGES, MAX_MB, MAX_PIXELS),
+        openapi.Limits(MAX_IMAGES, MAX_MB, MAX_PIXELS, MAX_REQUEST_PIXELS),
         base64.b64encode(PIXEL).decode(),
     )
 
@@ -272,8 +276,29 @@ def read(request: AMLRequest) -> Question:
             413 if question.images else 400,
             f"the request has {len(question.images)} images; send 1 to {MAX_IMAGES}",
         )
+    _check_pixels(question.images)
     named = zip(question.names, question.images, strict=True)
     return replace(question, images=[treated(name, image) for name, image in named])
+
+
+def _check_pixels(images: Sequence[bytes]) -> None:
+    """Check the sizes of all images by their headers, before any is decoded.
+
+    Raises:
+        RefusedError: Together they have too many pixels.
+    """
+    pixels = 0
+    for image in images:
+        # One that is not an image, or is too large itself, is refused with its name.
+        with suppress(treatment.RejectedError):
+            width, height = treatment.open_image(image).size
+            pixels += width * height if width * height <= MAX_PIXELS else 0
+    if pixels > MAX_REQUEST_PIXELS:
+        raise RefusedError(
+            413,
+            f"the request has {pixels:,} pixels, more than {MAX_REQUEST_PIXELS:,}; send fewer"
+            " images at once",
+        )
 
 
 def read_json(body: bytes) -> Question:

@@ -22,7 +22,7 @@ from azure.core.rest import HttpRequest, HttpResponse
 
 from common.errors import UserError
 from jobs.azure.error_messages import Platform, explained
-from jobs.azure.sign_in import PRODUCT, name_in_token
+from jobs.azure.sign_in import PRODUCT, about_changes, name_in_token
 from jobs.errors import OddAnswerError, RequestError
 
 CONNECT_SECONDS: Final = 10
@@ -185,14 +185,16 @@ class Requests:
         except AzureError:
             return None
 
-    def authenticate(self) -> None:
-        """Get a token for Resource Manager, to check the sign-in.
+    def user_words(self) -> str:
+        """Return who is signed in, and what that does not prove.
 
         Raises:
             SignInError: No user is signed in.
         """
         with self.errors("sign-in"):
-            self._credential.get_token(self._scope)
+            token = self._credential.get_token(self._scope).token
+        name = name_in_token(token) or "an unnamed user"
+        return f"as {name}{about_changes(token, self._outputs.tenant_id)}"
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:

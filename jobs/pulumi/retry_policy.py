@@ -41,7 +41,8 @@ class Failure:
     @property
     def passing(self) -> str | None:
         """Why the operation may succeed later; None if no time helps."""
-        return self._refusal.why if self._refusal is not None and self._refusal.passes else None
+        known = self._refusal
+        return known.reason(self.message) if known is not None and known.passes else None
 
     @property
     def cure(self) -> str | None:

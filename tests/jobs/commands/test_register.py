@@ -56,6 +56,15 @@ def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, cap
     assert found.properties["images_per_second"] == "640.5"
 
 
+@pytest.mark.parametrize("part", ["config", "result", "facts"])
+@pytest.mark.parametrize("content", [[1], 7, "x", {}, {"config": 1}])
+def test_a_file_of_another_form_is_an_error_with_words(live, part, content):
+    run = f"odd-{part}"
+    put(live, files(run, **{part: content}))
+    with pytest.raises(UserError, match=r"another form|is from step|has not completed"):
+        model_of(live, run)
+
+
 def test_the_same_run_again_is_the_same_version(live, capsys):
     put(live, files("twice"))
     model_of(live, "twice")
