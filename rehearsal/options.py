@@ -48,7 +48,10 @@ class Options:
     token_seconds: int = 3600
     """Validity of a token."""
     operation_seconds: float = 0.0
-    """Time that deletions of computes and workspaces take after they were accepted."""
+    """Time that changes and deletions take after they were answered, where they take time on Azure.
+    With 0 the answers are the same, and the first question finds the operation at its end."""
+    pause_seconds: int | None = 1
+    """Longest Retry-After of such operations, 30 on Azure; None for Azure's own."""
     preemption: PreemptionManner = "fail"
     mean_node_seconds: float | None = None
     """Mean time until a Spot node is pre-empted at random; None for nodes that stay until

@@ -21,11 +21,17 @@ COMPUTE = f"{WORKSPACE}/computes"
 _NAME = re.compile(r"[a-zA-Z](?:[a-zA-Z0-9-]{1,22}[a-zA-Z0-9])")
 
 
+_OF_NODES = (
+    "currentNodeCount",
+    "targetNodeCount",
+    "nodeStateCounts",
+    "allocationState",
+)
+
+
 @dataclass(frozen=True)
 class ComputeCluster(ResourceKind):
     """A cluster whose nodes are allocated when jobs need them."""
-
-    deleted_later = True
 
     nodes: Callable[[str], list[dict[str, Any]]]
     """Returns the nodes of a cluster by its id, as `listNodes` shows them."""
@@ -89,23 +95,27 @@ class ComputeCluster(ResourceKind):
             ),
             "errors": None,
         }
-        document["properties"] = {**properties, "properties": shown}
+        if properties.get("provisioningState") == "Creating":
+            # Nothing is known about its nodes yet.
+            shown |= dict.fromkeys(("vmPriority", *_OF_NODES))
+            shown.pop("allocationStateTransitionTime")
+        else:
+            properties["computeLocation"] = document.get("location")
+        times = document["systemData"]
+        document["properties"] = {
+            **properties,
+            "createdOn": times["createdAt"],
+            "modifiedOn": times["lastModifiedAt"],
+            "properties": shown,
+        }
         return document
 
     @override
-    def delete(self, path: ArmPath, document: Document, request: Request) -> Response:
-        action = request.query.get("underlyingResourceAction", "")
-        if action.lower() not in {"delete", "detach"}:
-            raise AzureError(
-                400,
-                "ValidationError",
-                "The query parameter 'underlyingResourceAction' is required: Delete or Detach.",
-            )
+    def check_delete(self, path: ArmPath, document: Document, request: Request) -> None:
         if any(node["nodeState"] == "running" for node in self.nodes(path.id)):
             raise AzureError(
                 409, "Conflict", f"Compute {path.name} runs jobs; cancel them before it is deleted."
             )
-        return Response(200)
 
     @override
     def act(

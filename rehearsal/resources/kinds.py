@@ -20,6 +20,8 @@ from rehearsal.resources import (
     vaults,
     workspaces,
 )
+from rehearsal.resources.answers import ANSWERS
+from rehearsal.resources.defaults import DEFAULTS
 from rehearsal.resources.quotas import Quotas
 from rehearsal.resources.roles import ASSIGNMENT, DEFINITION, RoleAssignment, RoleDefinition, Roles
 
@@ -40,6 +42,7 @@ def register(
     nodes: Callable[[str], list[dict[str, Any]]],
     url: str,
     roles: Roles,
+    knows: Callable[[str], bool],
 ) -> Quotas:
     """Register the rules of all kinds; return the quotas, whose limits can be changed.
 
@@ -49,6 +52,7 @@ def register(
         nodes: Returns the nodes of a cluster by its id, as `listNodes` shows them.
         url: Address of this Azure.
         roles: Decides who may do what.
+        knows: Whether the directory has a principal, by its object id.
     """
     quotas = Quotas(resources, nodes)
     for kinds in (
@@ -57,7 +61,7 @@ def register(
         machines.kinds(resources),
         managed_networks.kinds(resources, roles),
         networks.kinds(resources),
-        {ASSIGNMENT: RoleAssignment(), DEFINITION: RoleDefinition()},
+        {ASSIGNMENT: RoleAssignment(resources, knows), DEFINITION: RoleDefinition()},
         global_names.kinds(resources),
         simple_kinds.kinds(resources),
         storage.kinds(resources, blobs),
@@ -65,6 +69,7 @@ def register(
         workspaces.kinds(resources, blobs, url, roles),
     ):
         resources.register(kinds)
+    resources.register_bodies(ANSWERS, DEFAULTS)
     resources.register_lists(quotas.lists)
     resources.register_lists(vaults.lists(resources))
     resources.register_lists({"Microsoft.Resources/subscriptions/locations": _regions})
