@@ -17,9 +17,9 @@ from rehearsal.control_plane.faults import Faults
 from rehearsal.control_plane.gateway import ADMIN, Gateway
 from rehearsal.control_plane.https_server import make_certificate, open_server
 from rehearsal.control_plane.identity import Identity
+from rehearsal.control_plane.operations import Operations
 from rehearsal.control_plane.registrations import FEATURE, Registered, Registrations
 from rehearsal.control_plane.request_log import LoggedRequest, RequestLog
-from rehearsal.control_plane.operations import Operations
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document, Store
 from rehearsal.control_plane.throttling import Throttling
@@ -139,7 +139,9 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         self.resources.register(
             {kind: Registered(registrations, kind) for kind in (PROVIDER, FEATURE)}
         )
-        quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url, roles, self.identity.knows)
+        quotas = kinds.register(
+            self.resources, self.blobs, self.nodes.show, self.url, roles, self.identity.knows
+        )
         self.servers = Servers(
             options, self.folder / "servers", self.resources, self.blobs, self._reaper
         )

@@ -26,8 +26,8 @@ class Answer:
     """Whether the header Location names the operation's result, or the resource."""
     pause: int | None = None
     """Seconds in the header Retry-After; None if Azure sends none."""
-    body: bool = True
-    """Whether there is a body."""
+    body: Literal["resource", "empty", ""] = "resource"
+    """What the body is: the resource, an empty object, or missing."""
     hidden: tuple[str, ...] = ()
     """Properties that the resource gets when the operation ends."""
 
@@ -45,7 +45,7 @@ class Answers:
     """To a PUT of a new resource."""
     replaced: Answer = Answer(200)
     """To a PUT or PATCH of an existing resource."""
-    deleted: Answer = Answer(200, body=False)
+    deleted: Answer = Answer(200, body="")
     """To a DELETE of an existing resource."""
     missing: tuple[str, str] = ("", "")
     """Code and message of a 404 for a resource; empty for those of Resource Manager. The message

@@ -40,10 +40,10 @@ def filled(document: Mapping[str, Any], defaults: Defaults, version: str) -> dic
     result = dict(document)
     for name, default in defaults.items():
         rows = default if isinstance(default, tuple) else (default,)
-        row = next((one for one in rows if _applies(one, version)), None)
-        if row is None:
+        applied = [one for one in rows if _applies(one, version)]
+        if not applied:
             continue
-        value = row.value if isinstance(row, Versioned) else row
+        value = applied[0].value if isinstance(applied[0], Versioned) else applied[0]
         known = result.get(name)
         if isinstance(value, Each):
             if known is None and value.absent is None:

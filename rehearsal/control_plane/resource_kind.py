@@ -28,8 +28,10 @@ class ResourceKind:
         """Return the document as a GET shows it."""
         return document
 
-    def takes_time(self, path: ArmPath, document: Document) -> bool:  # noqa: ARG002
-        """Whether an operation on a resource goes on after the answer, where the kind's does."""
+    def takes_time(self, path: ArmPath, document: Document, *, ends: bool) -> bool:  # noqa: ARG002
+        """Whether a change of a resource, or its end, goes on after the answer, where the kind's
+        does.
+        """
         return True
 
     def check_delete(self, path: ArmPath, document: Document, request: Request) -> None:

@@ -185,7 +185,7 @@ class ResourceManager:
         document = self._write(path, body, caller)
         answers = self._answers.get(path.kind.lower(), _USUAL)
         answer = answers.created if is_new else answers.replaced
-        if answer.continues and not self._rules(path.kind).takes_time(path, document):
+        if answer.continues and not self._rules(path.kind).takes_time(path, document, ends=False):
             answer = Answer(200)
         seen = {**document, "properties": dict(document["properties"])}
         if answer.state:
@@ -203,8 +203,8 @@ class ResourceManager:
                 lambda: self._state(path),
                 lambda: self._result(path, answers),
             )
-        if not answer.body:
-            return Response(answer.status, None, headers)
+        if answer.body != "resource":
+            return Response(answer.status, {} if answer.body else None, headers)
         result = self.shown(path, seen)
         for name in answer.hidden:
             result["properties"].pop(name, None)
@@ -256,8 +256,8 @@ class ResourceManager:
         """Delete a resource, or begin to, without asking its rules; respond as Azure does."""
         answers = self._answers.get(path.kind.lower(), _USUAL)
         answer = answers.deleted
-        if answer.continues and not self._rules(path.kind).takes_time(path, document):
-            answer = Answer(200, body=False)
+        if answer.continues and not self._rules(path.kind).takes_time(path, document, ends=True):
+            answer = Answer(200, body="")
         seen = {**document, "properties": dict(document["properties"])}
         if answer.state:
             seen["properties"]["provisioningState"] = answer.state

@@ -40,17 +40,17 @@ def _network(
     return Answers(
         created,
         Answer(200, polled=True),
-        Answer(202, polled=True, location="result", pause=deletion, body=False),
+        Answer(202, polled=True, location="result", pause=deletion, body=""),
         **_in_region(_NETWORK, "operations/{operation}", "operationResults/{operation}"),
     )
 
 
-_SLOW: Final = Answer(202, "Creating", polled=True, location="result", body=False)
-_DNS: Final = Answer(202, "Updating", polled=True, location="result", pause=30, body=False)
+_SLOW: Final = Answer(202, "Creating", polled=True, location="result", body="")
+_DNS: Final = Answer(202, "Updating", polled=True, location="result", pause=30, body="empty")
 _DNS_ZONE: Final = Answers(
     _DNS,
     _DNS,
-    _DNS,
+    replace(_DNS, body=""),
     state_at=(
         "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Network"
         "/privateDnsOperationStatuses/{operation}"
@@ -63,31 +63,31 @@ _DNS_ZONE: Final = Answers(
 _SERVED: Final = Answers(
     Answer(201, "Creating", polled=True, location="self"),
     Answer(200, "Updating", polled=True),
-    Answer(202, polled=True, location="result", body=False),
+    Answer(202, polled=True, location="result", body=""),
     **_in_region(_ML, "mfeOperationsStatus/oeidp:{operation}", "mfeOperationResults/{operation}"),
 )
 _VERSION: Final = Answers(Answer(201, location="self"), Answer(201, location="self"))
 
 ANSWERS: Final[AnswersByKind] = {
     "Microsoft.Resources/resourceGroups": Answers(
-        deleted=Answer(202, location="result", pause=15, body=False),
+        deleted=Answer(202, location="result", pause=15, body=""),
         result_at="/subscriptions/{subscription}/operationresults/{operation}",
     ),
     f"{_ML}/workspaces": Answers(
         _SLOW,
-        Answer(202, "Updating", polled=True, location="result", body=False),
-        Answer(202, polled=True, location="result", body=False),
+        Answer(202, "Updating", polled=True, location="result", body=""),
+        Answer(202, polled=True, location="result", body=""),
         **_in_region(
             _ML,
             "workspaceOperationsStatus/{operation}?type=async",
             "workspaceOperationsStatus/{operation}?type=location",
         ),
-        result_has_body=False,
+        result_has_body="",
     ),
     f"{_ML}/workspaces/computes": Answers(
         Answer(201, "Creating", polled=True),
         Answer(200, "Updating", polled=True),
-        Answer(202, polled=True, body=False),
+        Answer(202, polled=True, body=""),
         **_in_region(_ML, "computeOperationsStatus/{operation}?service=new"),
     ),
     f"{_ML}/workspaces/onlineEndpoints": _SERVED,
@@ -95,7 +95,7 @@ ANSWERS: Final[AnswersByKind] = {
     f"{_ML}/workspaces/environments/versions": _VERSION,
     f"{_ML}/workspaces/data/versions": _VERSION,
     _STORAGE: Answers(
-        Answer(202, "Creating", location="result", pause=17, body=False),
+        Answer(202, "Creating", location="result", pause=17, body=""),
         **_in_region("Microsoft.Storage", "", "asyncoperations/{operation}?monitor=true"),
     ),
     f"{_STORAGE}/blobServices": Answers(_OK),
@@ -110,7 +110,7 @@ ANSWERS: Final[AnswersByKind] = {
     ),
     _REGISTRY: Answers(
         Answer(201, "Creating", polled=True),
-        Answer(200, "Updating", polled=True),
+        Answer(201, "Updating", polled=True),
         Answer(202, "Deleting", location="result", pause=10),
         state_at="{id}/operationStatuses/registries-{operation}",
         result_at=_in_region(
@@ -119,7 +119,7 @@ ANSWERS: Final[AnswersByKind] = {
     ),
     f"{_REGISTRY}/replications": Answers(
         Answer(201, "Creating", polled=True, pause=10),
-        deleted=Answer(202, location="result", pause=10, body=False),
+        deleted=Answer(202, location="result", pause=10, body=""),
         state_at="{id}/operationStatuses/replications-{operation}",
         result_at=_in_region(
             "Microsoft.ContainerRegistry", "", "operationResults/replications-{operation}"
@@ -129,7 +129,7 @@ ANSWERS: Final[AnswersByKind] = {
     "Microsoft.KeyVault/vaults/keys": Answers(_OK),
     "Microsoft.KeyVault/locations/deletedVaults": Answers(
         # The answer to the action `purge`, which ends in a deletion.
-        deleted=Answer(202, location="result", pause=5, body=False),
+        deleted=Answer(202, location="result", pause=5, body=""),
         missing=(
             "DeletedVaultNotFound",
             "The specified deleted vault '{name}' does not exist. Ensure that the vault was indeed"

@@ -101,6 +101,11 @@ class ComputeCluster(ResourceKind):
             shown.pop("allocationStateTransitionTime")
         else:
             properties["computeLocation"] = document.get("location")
+            shown |= {"propertyBag": {}}
+            if shown.get("remoteLoginPortPublicAccess", "NotSpecified") == "NotSpecified":
+                # Once it exists, the cluster has one of the two.
+                port = "Disabled" if shown.get("subnet") else "Enabled"
+                shown["remoteLoginPortPublicAccess"] = port
         times = document["systemData"]
         document["properties"] = {
             **properties,

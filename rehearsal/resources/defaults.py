@@ -123,15 +123,12 @@ DEFAULTS: Final[Mapping[str, Defaults]] = {
     f"{_NETWORK}/virtualNetworks": _properties(
         enableDdosProtection=False,
         enableVmProtection=Versioned(False, until="2020-08-01"),
-        dhcpOptions=Versioned({"dnsServers": []}, until="2020-08-01"),
         privateEndpointVNetPolicies=Versioned("Disabled", since=_2024),
         subnets=Each({"properties": _SUBNET}, absent=[]),
         virtualNetworkPeerings=[],
     ),
     f"{_NETWORK}/virtualNetworks/subnets": {"properties": _SUBNET},
-    f"{_NETWORK}/networkSecurityGroups": _properties(
-        securityRules=[], defaultSecurityRules=_RULES
-    ),
+    f"{_NETWORK}/networkSecurityGroups": _properties(securityRules=[], defaultSecurityRules=_RULES),
     f"{_NETWORK}/publicIPAddresses": {
         "sku": {"name": "Basic", "tier": Versioned("Regional", since="2020-07-01")},
         **_properties(
@@ -221,7 +218,9 @@ DEFAULTS: Final[Mapping[str, Defaults]] = {
     ),
     "Microsoft.Authorization/roleDefinitions": _properties(
         description=None,
-        permissions=Each({"actions": [], "notActions": [], "dataActions": [], "notDataActions": []}),
+        permissions=Each(
+            {"actions": [], "notActions": [], "dataActions": [], "notDataActions": []}
+        ),
     ),
     "Microsoft.KeyVault/vaults": {
         "tags": {},
@@ -292,7 +291,6 @@ DEFAULTS: Final[Mapping[str, Defaults]] = {
                 "enableNodePublicIp": True,
                 "enableBatchPrivateLink": False,
                 "remoteLoginPortPublicAccess": "NotSpecified",
-                "propertyBag": {},
                 "scaleSettings": {"nodeIdleTimeBeforeScaleDown": "PT2M"},
             },
         ),
@@ -313,9 +311,7 @@ DEFAULTS: Final[Mapping[str, Defaults]] = {
     f"{_ML}/models/versions": {
         "properties": {**_ASSET, "flavors": {}, "jobName": None, "stage": _STAGE}
     },
-    f"{_ML}/jobs": {
-        "properties": {**JOB, "services": {"Tracking": _SERVICE, "Studio": _SERVICE}}
-    },
+    f"{_ML}/jobs": {"properties": {**JOB, "services": {"Tracking": _SERVICE, "Studio": _SERVICE}}},
     f"{_ML}/onlineEndpoints": {
         "kind": "Managed",
         "tags": {},

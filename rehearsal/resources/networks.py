@@ -21,6 +21,14 @@ BASTION = f"{NAMESPACE}/bastionHosts"
 BASTION_SUBNET = "AzureBastionSubnet"
 ZONE = f"{NAMESPACE}/privateDnsZones"
 LINK = f"{ZONE}/virtualNetworkLinks"
+_SUFFIXES = {
+    **{part: f"{part}.core.windows.net" for part in ("blob", "file", "queue", "table", "dfs")},
+    "vault": "vaultcore.azure.net",
+    "registry": "azurecr.io",
+    "amlworkspace": "api.azureml.ms",
+}
+"""Domains of the services behind private endpoints, by the sub-resource."""
+_PRIVATE_ADDRESS = "10.0.0.4"
 _PUBLIC_ADDRESS = "203.0.113.1"
 """An address for documents (RFC 5737): nothing answers there."""
 _IN_USE = {
@@ -108,6 +116,49 @@ class PrivateEndpoint(NetworkResource):
         for connection in properties.get("privateLinkServiceConnections") or []:
             inner = connection.setdefault("properties", {})
             inner["privateLinkServiceConnectionState"] = dict(_APPROVED)
+
+    @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        properties = document["properties"]
+        if properties.get("provisioningState") == "Succeeded":
+            properties["customDnsConfigs"] = [
+                {"fqdn": f"{name}.{suffix}", "ipAddresses": [_PRIVATE_ADDRESS]}
+                for name, suffix in _hosts(document)
+            ]
+        return document
+
+
+class ZoneGroup(NetworkResource):
+    """The private DNS zones of an endpoint, which get its records."""
+
+    @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        endpoint = self._resources.get(path.parent) or {}
+        for zone in document["properties"].get("privateDnsZoneConfigs") or []:
+            identifier = str((zone.get("properties") or {}).get("privateDnsZoneId"))
+            zone["properties"]["recordSets"] = [
+                {
+                    "recordType": "A",
+                    "recordSetName": name,
+                    "fqdn": f"{name}.{identifier.rpartition('/')[2]}",
+                    "ttl": 10,
+                    "provisioningState": "Succeeded",
+                    "ipAddresses": [_PRIVATE_ADDRESS],
+                }
+                for name, suffix in _hosts(endpoint)
+                if identifier.lower().endswith(f"/privatelink.{suffix}")
+            ]
+        return document
+
+
+def _hosts(endpoint: Document) -> Iterator[tuple[str, str]]:
+    """Yield the name and the domain of each service that an endpoint leads to."""
+    for connection in (endpoint.get("properties") or {}).get("privateLinkServiceConnections") or []:
+        own = connection.get("properties") or {}
+        target = str(own.get("privateLinkServiceId")).rstrip("/")
+        for part in own.get("groupIds") or []:
+            if part in _SUFFIXES:
+                yield target.rpartition("/")[2].lower(), _SUFFIXES[part]
 
 
 class PublicAddress(NetworkResource):
@@ -218,7 +269,10 @@ class BastionHost(NetworkResource):
             subnet = str(configuration["properties"]["subnet"]["id"])
             known = self._resources.get(subnet) or {}
             prefix = str((known.get("properties") or {}).get("addressPrefix", ""))
-            if not subnet.lower().endswith(f"/{BASTION_SUBNET}".lower()) or int(prefix.partition("/")[2]) > 26:
+            if (
+                not subnet.lower().endswith(f"/{BASTION_SUBNET}".lower())
+                or int(prefix.partition("/")[2]) > 26
+            ):
                 raise AzureError(
                     400,
                     "BastionHostSubnetNotAllowed",
@@ -257,4 +311,5 @@ def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
         LINK: ZoneLink(resources),
         NETWORK: VirtualNetwork(resources),
         ENDPOINT: PrivateEndpoint(resources),
+        f"{ENDPOINT}/privateDnsZoneGroups": ZoneGroup(resources),
     }

@@ -224,9 +224,9 @@ def _prices(size: str, core: Mapping[str, float]) -> dict[str, Any]:
             }
             # Those of Windows come a second time, as if they were of Linux.
             for system, factor in (
-                ("Windows", _WINDOWS_FACTOR),
                 ("Linux", 1),
                 ("Linux", _WINDOWS_FACTOR),
+                ("Windows", _WINDOWS_FACTOR),
             )
             for tier, price in core.items()
         ],

@@ -39,6 +39,21 @@ _WORK: Final = re.compile(
 """Paths of a workspace's jobs and assets."""
 
 
+def _check_condition(properties: Document) -> None:
+    """Raise an AzureError for a condition that cannot be read."""
+    condition, version = properties.get("condition"), properties.get("conditionVersion")
+    if not condition:
+        return
+    try:
+        role_condition.parse(condition)
+    except ValueError as error:
+        raise AzureError(400, "RoleAssignmentConditionNotValid", f"{error}.") from error
+    if version != "2.0":
+        raise AzureError(
+            400, "RoleAssignmentConditionNotValid", f"The condition's version is {version}."
+        )
+
+
 @dataclass(frozen=True)
 class RoleAssignment(ResourceKind):
     """A role assignment: of a principal that exists, once, and with a condition that is valid."""
@@ -50,6 +65,7 @@ class RoleAssignment(ResourceKind):
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         properties = body.get("properties") or {}
+        _check_condition(properties)
         principal = str(properties.get("principalId"))
         if not properties.get("principalType") and not self._exists(principal):
             raise AzureError(
@@ -68,17 +84,6 @@ class RoleAssignment(ResourceKind):
             if one["id"].lower() != path.id.lower()
         ):
             raise AzureError(409, "RoleAssignmentExists", "The role assignment already exists.")
-        condition, version = properties.get("condition"), properties.get("conditionVersion")
-        if not condition:
-            return
-        try:
-            role_condition.parse(condition)
-        except ValueError as error:
-            raise AzureError(400, "RoleAssignmentConditionNotValid", f"{error}.") from error
-        if version != "2.0":
-            raise AzureError(
-                400, "RoleAssignmentConditionNotValid", f"The condition's version is {version}."
-            )
 
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:

@@ -41,11 +41,11 @@ class ContainerRegistry(ResourceKind):
         document["properties"]["loginServer"] = f"{path.name.lower()}.azurecr.io"
 
     @override
-    def takes_time(self, path: ArmPath, document: Document) -> bool:
+    def takes_time(self, path: ArmPath, document: Document, *, ends: bool) -> bool:
         # Recorded: at once, unless the content is encrypted; deletions take time since 2022.
         encryption = document["properties"].get("encryption") or {}
-        if document["properties"].get("provisioningState") == "Deleting":
-            return path.version >= "2022"
+        if ends:
+            return not path.version or path.version >= "2022"
         return str(encryption.get("status")).lower() == "enabled"
 
     @override

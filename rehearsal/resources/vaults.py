@@ -60,7 +60,6 @@ class Vault(ResourceKind):
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         properties = document["properties"]
-        properties.pop("createMode", None)
         if "enableSoftDelete" not in properties:
             properties.setdefault("softDeleteRetentionInDays", _RETENTION_DAYS)
         properties["enableSoftDelete"] = True
@@ -68,6 +67,22 @@ class Vault(ResourceKind):
         if before is None:
             location = str(document.get("location"))
             self._resources.discard(_deleted_id(path.id, location))
+
+    @override
+    def takes_time(self, path: ArmPath, document: Document, *, ends: bool) -> bool:
+        return not ends and document["properties"].get("createMode") != "recover"
+
+    @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        properties = document["properties"]
+        properties.pop("createMode", None)
+        rules = properties.get("networkAcls") or {}
+        if rules.get("defaultAction") == "Allow" and not (
+            rules.get("ipRules") or rules.get("virtualNetworkRules")
+        ):
+            # Without a rule, everything is open: Azure shows none then.
+            properties.pop("networkAcls")
+        return document
 
     @override
     def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:

@@ -23,7 +23,10 @@ ARTIFACTS = "workspaceartifactstore"
 DELETED = "deleted_workspaces"
 
 
-_SHARES: Final = {"workspaceworkingdirectory": "code-{}", "workspacefilestore": "azureml-filestore-{}"}
+_SHARES: Final = {
+    "workspaceworkingdirectory": "code-{}",
+    "workspacefilestore": "azureml-filestore-{}",
+}
 """The datastores that are file shares, which nothing serves here."""
 _SIGNED_IN: Final = {
     "endpoint": "localhost",
@@ -80,6 +83,7 @@ class Workspace(ResourceKind):
         if "SystemAssigned" in identity.get("type", ""):
             identity |= {"principalId": identity.get("principalId") or new_id()}
         document["identity"] = identity
+        document["sku"] = {"name": "Basic", "tier": "Basic"}
         identity["tenantId"] = self.resources.tenant_id
         guid = known.get("workspaceId") or new_id()
         document["properties"] |= {

@@ -76,7 +76,10 @@ def test_any_kind_of_resource_is_kept_changed_listed_and_deleted(client):
     assert network in below_group
     assert f"{network}/subnets/one" not in below_group
     role = f"{network}/providers/Microsoft.Authorization/roleAssignments/1"
-    assert client.put(role, {"properties": {"principalId": "p"}}).status_code == 201
+    assert (
+        client.put(role, {"properties": {"principalId": "p", "principalType": "User"}}).status_code
+        == 201
+    )
     assert client.get(role).json()["type"] == "Microsoft.Authorization/roleAssignments"
     assert client.ask("DELETE", network).status_code == 200
     assert client.get(role).status_code == 404
