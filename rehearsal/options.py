@@ -38,6 +38,15 @@ class Options:
     """Upper limit of the time that an idle node stays; None uses the cluster's own setting."""
     preparation_seconds: float = 0.0
     """Time to prepare a job on its nodes; in Azure, to pull the image."""
+    setup_seconds: float = 0.0
+    """Time from a job's nodes to the start of its program, in which its state is Preparing; in
+    Azure, to pull the image there and to mount the inputs."""
+    finalizing_seconds: float = 0.0
+    """Time from the end of a job's program to that of the job, in which its state is Finalizing and
+    it keeps its nodes."""
+    card_seconds: float = 0.0
+    """Time for which the network cards of a deleted cluster's nodes keep their subnet, minutes on
+    Azure."""
     sync_seconds: float = 0.5
     """Interval between two checks for new files of a job."""
     mount_seconds: float = 1.0

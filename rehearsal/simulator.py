@@ -140,7 +140,13 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
             {kind: Registered(registrations, kind) for kind in (PROVIDER, FEATURE)}
         )
         quotas = kinds.register(
-            self.resources, self.blobs, self.nodes.show, self.url, roles, self.identity.knows
+            self.resources,
+            self.blobs,
+            self.nodes.show,
+            self.url,
+            roles,
+            self.identity.knows,
+            options.card_seconds,
         )
         self.servers = Servers(
             options, self.folder / "servers", self.resources, self.blobs, self._reaper

@@ -39,6 +39,8 @@ class ComputeCluster(ResourceKind):
     """Returns the workspace of a cluster by its id."""
     refusal: Callable[[Document], str | None]
     """Returns why there is no quota for a node of a cluster; None if there is."""
+    leave: Callable[[str], None]
+    """Lets the network cards of a deleted cluster stay in its subnet for a while."""
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -114,6 +116,12 @@ class ComputeCluster(ResourceKind):
             "properties": shown,
         }
         return document
+
+    @override
+    def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
+        subnet = (document["properties"]["properties"].get("subnet") or {}).get("id")
+        if subnet:
+            self.leave(str(subnet))
 
     @override
     def check_delete(self, path: ArmPath, document: Document, request: Request) -> None:

@@ -43,6 +43,7 @@ def register(
     url: str,
     roles: Roles,
     knows: Callable[[str], bool],
+    card_seconds: float,
 ) -> Quotas:
     """Register the rules of all kinds; return the quotas, whose limits can be changed.
 
@@ -53,14 +54,20 @@ def register(
         url: Address of this Azure.
         roles: Decides who may do what.
         knows: Whether the directory has a principal, by its object id.
+        card_seconds: Time for which a deleted cluster's network cards keep its subnet.
     """
     quotas = Quotas(resources, nodes)
+    cards = networks.NetworkCards(resources.store, card_seconds)
     for kinds in (
         assets.kinds(resources, blobs),
-        {computes.COMPUTE: computes.ComputeCluster(nodes, resources.get, quotas.refusal)},
+        {
+            computes.COMPUTE: computes.ComputeCluster(
+                nodes, resources.get, quotas.refusal, cards.leave
+            )
+        },
         machines.kinds(resources),
         managed_networks.kinds(resources, roles),
-        networks.kinds(resources),
+        networks.kinds(resources, cards),
         {ASSIGNMENT: RoleAssignment(resources, knows), DEFINITION: RoleDefinition()},
         global_names.kinds(resources),
         simple_kinds.kinds(resources),

@@ -1,6 +1,8 @@
 """Network resources: references must exist, and a referenced resource cannot be deleted."""
 
+import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import override
@@ -10,7 +12,7 @@ from rehearsal.control_plane.azure_formats import new_id
 from rehearsal.control_plane.http_messages import Request
 from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
-from rehearsal.control_plane.store import Document
+from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import AzureError
 
 NAMESPACE = "Microsoft.Network"
@@ -33,22 +35,47 @@ _PUBLIC_ADDRESS = "203.0.113.1"
 """An address for documents (RFC 5737): nothing answers there."""
 _IN_USE = {
     NETWORK: "InUseSubnetCannotBeDeleted",
+    f"{NETWORK}/subnets": "InUseSubnetCannotBeDeleted",
     f"{NAMESPACE}/networkSecurityGroups": "InUseNetworkSecurityGroupCannotBeDeleted",
     f"{NAMESPACE}/natGateways": "NatGatewayInUseCannotBeDeleted",
     f"{NAMESPACE}/publicIPAddresses": "PublicIPAddressCannotBeDeleted",
     INTERFACE: "NicInUse",
     f"{NAMESPACE}/serviceEndpointPolicies": "ServiceEndpointPolicyInUseCannotBeDeleted",
 }
+_CARDS = "network_cards"
 _INTERFACES = f"/{NAMESPACE}/networkInterfaces/".lower()
 _APPROVED = {"status": "Approved", "description": "Auto-Approved", "actionsRequired": "None"}
+
+
+@dataclass(frozen=True)
+class NetworkCards:
+    """Network cards that Azure Batch has not removed yet from the subnets of deleted clusters."""
+
+    store: Store
+    seconds: float
+    """Time until they are removed."""
+
+    def leave(self, subnet: str) -> None:
+        """Note that a cluster in a subnet was deleted just now."""
+        if self.seconds:
+            self.store.put(_CARDS, subnet, {"until": time.time() + self.seconds, "id": subnet})
+
+    def user(self, identifier: str) -> str | None:
+        """Return the interface that is still in a subnet, or in a subnet of a network."""
+        known = [self.store.get(_CARDS, identifier), *self.store.below(_CARDS, identifier)]
+        for one in known:
+            if one is not None and one["until"] > time.time():
+                group = str(one["id"]).partition("/providers/")[0]
+                return f"{group}/providers/{INTERFACE}/azurebatch-nic/ipConfigurations/1"
+        return None
 
 
 class NetworkResource(ResourceKind):
     """A network resource that others may refer to."""
 
-    def __init__(self, resources: ResourceManager) -> None:
+    def __init__(self, resources: ResourceManager, cards: NetworkCards) -> None:
         """Apply the rules to these resources."""
-        self._resources = resources
+        self._resources, self._cards = resources, cards
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -82,7 +109,7 @@ class NetworkResource(ResourceKind):
             for reference in _references(document.get("properties")):
                 if reference.lower() == own or reference.lower().startswith(f"{own}/subnets/"):
                     return other
-        return None
+        return self._cards.user(identifier)
 
 
 class VirtualNetwork(NetworkResource):
@@ -300,16 +327,16 @@ def _references(value: Any) -> Iterator[str]:
                 yield str(item)
 
 
-def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
+def kinds(resources: ResourceManager, cards: NetworkCards) -> dict[str, ResourceKind]:
     """Return the rules of all kinds of this module."""
-    referenced = NetworkResource(resources)
+    referenced = NetworkResource(resources, cards)
     return {
         **dict.fromkeys(_IN_USE, referenced),
-        BASTION: BastionHost(resources),
-        f"{NAMESPACE}/publicIPAddresses": PublicAddress(resources),
+        BASTION: BastionHost(resources, cards),
+        f"{NAMESPACE}/publicIPAddresses": PublicAddress(resources, cards),
         ZONE: PrivateZone(resources),
-        LINK: ZoneLink(resources),
-        NETWORK: VirtualNetwork(resources),
-        ENDPOINT: PrivateEndpoint(resources),
-        f"{ENDPOINT}/privateDnsZoneGroups": ZoneGroup(resources),
+        LINK: ZoneLink(resources, cards),
+        NETWORK: VirtualNetwork(resources, cards),
+        ENDPOINT: PrivateEndpoint(resources, cards),
+        f"{ENDPOINT}/privateDnsZoneGroups": ZoneGroup(resources, cards),
     }

@@ -19,7 +19,7 @@ _SPACE = "quotas"
 _SPOT = "spot"
 """Key of the price of Spot."""
 _DEFAULT = 1_000
-_SIZE = re.compile(r"Standard_([A-Z]+)(\d+)([a-z]*)(?:_([vV]\d+))?")
+_SIZE = re.compile(r"Standard_([A-Z]+)(\d+)([a-z]*)(?:_(A100))?(?:_([vV]\d+))?")
 _SIZES = ("Standard_ND40rs_v2", "Standard_NC24ads_A100_v4", "Standard_ND96amsr_A100_v4",
           "Standard_D4ads_v5", "Standard_D8ads_v5", "Standard_D16ads_v5", "Standard_D32ads_v5",
           "Standard_DS3_v2", "Standard_FX4mds", "Standard_A1_v2", "Standard_D1")  # fmt: skip
@@ -49,8 +49,8 @@ def family(size: str) -> str:
     match = _SIZE.match(size)
     if match is None:
         return "standardOtherFamily"
-    letters = match[1] + ("S" if "s" in match[3] else "")
-    return f"standard{letters}{(match[4] or '').lower()}Family"
+    letters = match[1] + match[3].replace("r", "").upper() + (match[4] or "")
+    return f"standard{letters}{(match[5] or '').lower()}Family"
 
 
 @dataclass(frozen=True)

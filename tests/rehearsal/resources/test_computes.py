@@ -24,7 +24,7 @@ def test_a_cluster_cannot_become_another_size(client):
 
 def test_sizes_tell_their_cores_and_family():
     assert quotas.cores("Standard_ND40rs_v2") == 40
-    assert quotas.family("Standard_D16ads_v5") == "standardDSv5Family"
+    assert quotas.family("Standard_D16ads_v5") == "standardDADSv5Family"
 
 
 def test_cores_are_counted(client, azure):
