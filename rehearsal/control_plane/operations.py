@@ -16,7 +16,7 @@ from rehearsal.errors import AzureError
 State: TypeAlias = Literal["InProgress", "Succeeded", "Failed"]
 
 _PLACE: Final = re.compile(
-    r"/([a-z]*operation(?:s|results|status(?:es)?|))/(?:[a-z]+:|[a-z]+-)?([0-9a-f-]{36})",
+    r"/([a-z]*operations?(?:results?|status(?:es)?)?)/(?:[a-z]+[:-])?([0-9a-f-]{36})",
     re.IGNORECASE,
 )
 """End of the path of a state or of a result, with the name of the operation."""

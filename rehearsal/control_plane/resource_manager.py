@@ -402,7 +402,8 @@ class ResourceManager:
         raise AzureError(
             404,
             "ParentResourceNotFound",
-            f"Failed to perform '{verb}' on resource(s) of type '{path.kind}', because the parent"
+            f"Failed to perform '{verb}' on resource(s) of type"
+            f" '{path.kind.partition('/')[2]}', because the parent"
             f" resource '{above.id}' could not be found.",
         )
 

@@ -173,7 +173,7 @@ class ContainerProcesses:
         wait_until(ended, grace_seconds)
         self.kill()
 
-    def lose(self, ranks: Collection[int]) -> None:
+    def lose(self, ranks: Collection[int]) -> None:  # noqa: ARG002
         """Refuse: one container holds all nodes.
 
         Raises:
