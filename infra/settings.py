@@ -186,9 +186,10 @@ class MonitoringSettings:
     daily_cap_gb: Annotated[float, Bounds(0.023)] = 1.0
     """Limit of log ingestion in GB a day, at least 0.023; logs beyond it are dropped."""
 
-    application_insights: Annotated[bool, Formerly("insights")] = False
-    """Declare Application Insights for the workspace. Only online endpoints report to it; training
-    and its alerts need only the log workspace."""
+    application_insights: Annotated[bool, Formerly("insights")] = True
+    """Declare Application Insights, without which Azure refuses to create a workspace ("Missing
+    dependent resources in workspace json"). It keeps its data in the log workspace and costs
+    nothing while nothing reports to it. false is for a workspace that was created without it."""
 
     storage_reads: bool = False
     """Log reads of blobs and files too. Training reads every shard in every epoch, and these logs

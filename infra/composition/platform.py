@@ -102,21 +102,19 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     before_late_roles = [] if context.assigns else list(workspace_endpoint.ready)
     workspace_scope = Scope("workspace", workspace.id, before_late_roles)
     workspace_access = WorkspaceAccess(context, principal, workspace_scope, scopes, settings.people)
-    job_access = JobAccess(
-        context,
-        identities,
-        JobScopes.of(scopes.default_storage, workspace, isolated=shared),
-    )
     usable = [*workspace_endpoint.ready, *workspace_access.assignments]
-    assigned = [*access.job_assignments, *job_access.assignments]
     opened = nodes.open(context, workspace, platform_services.data_storage, usable)
-    Clusters(context, workspace, clusters, [*usable, *assigned, *opened])
-    Datastores(
+    before_clusters = [*usable, *access.job_assignments, *opened]
+    last_cluster = Clusters(context, workspace, clusters, before_clusters).last
+    last_datastore = Datastores(
         context,
         workspace,
         stack_outputs.datastore_containers(context, platform_services),
         [*usable, *platform_services.accounts_ready],
-    )
+    ).last
+    first_job = [*last_cluster, *last_datastore]
+    containers = JobScopes.of(scopes.default_storage, workspace, first_job, isolated=shared)
+    JobAccess(context, identities, containers)
     trunk = Platform(
         settings, context, group_id, platform_services, connected, monitoring, workspace
     )
@@ -214,6 +212,7 @@ def _monitoring(settings: Settings) -> MonitoringArgs:
         daily_cap_gb=monitoring.daily_cap_gb,
         public_ingestion=not hidden,
         public_query=not hidden or settings.public,
+        public_reports=settings.public and not hidden,
         insights=monitoring.application_insights,
         existing=monitoring.existing_log_workspace,
     )

@@ -95,7 +95,6 @@ TLS = table_rule(
 JOB_GRANTS: Final[Grants] = {
     ("vault", "Key Vault Secrets User"): None,
     ("registry", "AcrPull"): None,
-    ("insights", "Monitoring Metrics Publisher"): None,
     ("default/job-logs", "Storage Blob Data Contributor"): None,
 }
 NO_RESULTS: Final[Grants] = {("default", "Storage Blob Data Reader"): READS_NO_RESULTS}

@@ -49,12 +49,11 @@ def _hidden(settings: Settings) -> bool:
     return "monitor" in settings.endpoint_kinds
 
 
-MONITORED = {
-    "publicNetworkAccessForIngestion": as_set(lambda s: "Disabled" if _hidden(s) else "Enabled"),
-    "publicNetworkAccessForQuery": as_set(_queried),
-}
-"""Logs and metrics are sent and read over public endpoints, with an Entra sign-in, unless they have
-a private endpoint."""
+LOGGED = as_set(lambda s: "Disabled" if _hidden(s) else "Enabled")
+REPORTED = as_set(lambda s: "Enabled" if _public(s) and not _hidden(s) else "Disabled")
+QUERIED = {"publicNetworkAccessForQuery": as_set(_queried)}
+"""Logs are sent and read over public endpoints, with an Entra sign-in, unless they have a private
+endpoint. Nothing reports to Application Insights, so only an open platform lets reports in."""
 
 NO_PUBLIC_ENDPOINT = table_rule(
     "no-public-endpoint",
@@ -93,8 +92,8 @@ NO_PUBLIC_ENDPOINT = table_rule(
             "networkRuleSet.virtualNetworkRules": UNSET,
             "networkRuleSet.resourceAccessRules": UNSET,
         },
-        LOGS: MONITORED,
-        INSIGHTS: MONITORED,
+        LOGS: {"publicNetworkAccessForIngestion": LOGGED, **QUERIED},
+        INSIGHTS: {"publicNetworkAccessForIngestion": REPORTED, **QUERIED},
     },
 )
 
