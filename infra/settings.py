@@ -117,6 +117,11 @@ class StorageSettings:
     data_redundancy: Literal["LRS", "ZRS"] = "LRS"
     """Redundancy of the Premium account for the training data."""
 
+    public_access: Literal["disabled", "denied"] = "disabled"
+    """What the accounts' public endpoints answer, with a profile that opens none. disabled: there
+    are none. denied: they let Azure's trusted services in and nobody else, for when Azure Machine
+    Learning cannot reach an account otherwise."""
+
     soft_delete_retention_days: Annotated[int, Bounds(1, 365), Formerly("deleted_days")] = 7
     """Days that deleted blobs and containers can be restored; they are billed meanwhile."""
 

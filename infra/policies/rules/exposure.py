@@ -40,6 +40,11 @@ def _listed(settings: Settings) -> Sequence[str]:
     return settings.allowed_addresses if _public(settings) else ()
 
 
+def _answers(settings: Settings) -> bool:
+    """Whether the accounts have public endpoints, which their rules close to all but the listed."""
+    return _public(settings) or settings.storage.public_access == "denied"
+
+
 def _queried(settings: Settings) -> str:
     return "Disabled" if _hidden(settings) and not _public(settings) else "Enabled"
 
@@ -81,8 +86,8 @@ NO_PUBLIC_ENDPOINT = table_rule(
         },
         STORAGE: {
             "publicNetworkAccess": Expected(
-                lambda s: "one of the profile's" if _public(s) else shown("Disabled"),
-                lambda given, s: _public(s) or given == "Disabled",
+                lambda s: "as set" if _answers(s) else shown("Disabled"),
+                lambda given, s: _answers(s) or given == "Disabled",
             ),
             "networkRuleSet.defaultAction": exactly("Deny"),
             "networkRuleSet.bypass": one_of("AzureServices", "None"),

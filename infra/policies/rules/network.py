@@ -199,6 +199,7 @@ def _outbound(role: SubnetRole, settings: Settings) -> Allowed:
             (other, ENDPOINT_PORTS)
             for other in (settings.address_plan.subnets["endpoints"], *elsewhere)
         ),
+        *([("Storage.{region}", ENDPOINT_PORTS)] if network.storage_over_smb else []),
         *SERVICES.items(),
         ("Internet", INTERNET.get(role, _traffic(role).internet)),
     ]
