@@ -180,6 +180,11 @@ class PeopleSettings:
     operators: Guid | None = None
     """Group that may create, start, resize, stop and delete computes."""
 
+    on_existing_accounts: bool = True
+    """Assign the groups' roles on accounts that the stack does not declare, too. false is for
+    groups that have these roles already, from their owner or from the stack that declares the
+    account: Azure refuses a role that a group has (RoleAssignmentExists)."""
+
 
 @dataclass(frozen=True)
 class MonitoringSettings:

@@ -193,7 +193,7 @@ class Access(Component):
         context: StackContext,
         identities: Identities,
         scopes: Scopes,
-        publishers: str | None,
+        people: PeopleSettings,
         of_workspace: Sequence[Grant] = (),
     ) -> None:
         super().__init__("access")
@@ -210,10 +210,10 @@ class Access(Component):
             self.assignments["workspace"] += grant(
                 context, workspace_identity, endpoint, [roles.READER], self.child_options()
             )
-        if publishers is not None:
+        if people.publishers is not None and _opened(scopes.data_storage, people):
             grant(
                 context,
-                entra_group("publishers", publishers),
+                entra_group("publishers", people.publishers),
                 scopes.data_storage,
                 [roles.BLOB_DATA_CONTRIBUTOR],
                 self.child_options(),
@@ -272,14 +272,13 @@ class WorkspaceAccess(Component):
             grant(
                 context, principal, workspace, [roles.AZUREML_DATA_SCIENTIST], self.child_options()
             )
-            grant(context, principal, scopes.default_storage, storage, self.child_options())
-            grant(
-                context,
-                principal,
-                scopes.data_storage,
-                [roles.BLOB_DATA_READER],
-                self.child_options(),
-            )
+            reader = [roles.BLOB_DATA_READER]
+            for account, needed in (
+                (scopes.default_storage, storage),
+                (scopes.data_storage, reader),
+            ):
+                if _opened(account, groups):
+                    grant(context, principal, account, needed, self.child_options())
         if groups.operators is not None:
             principal = entra_group("operators", groups.operators)
             grant(
@@ -290,6 +289,11 @@ class WorkspaceAccess(Component):
                 self.child_options(),
             )
         self.register_outputs({})
+
+
+def _opened(account: Scope, people: PeopleSettings) -> bool:
+    """Whether the stack gives people their roles on an account."""
+    return account.subscription is None or people.on_existing_accounts
 
 
 def _assign(

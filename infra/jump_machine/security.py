@@ -9,7 +9,14 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any, Final
 
-from infra.jump_machine.leaf import BASTION, MACHINE, SCHEDULE, AccessSettings, SubnetSettings
+from infra.jump_machine.leaf import (
+    BASTION,
+    MACHINE,
+    SCHEDULE,
+    AccessSettings,
+    SubnetSettings,
+    has_bastion,
+)
 from infra.policies.expected import (
     ANYTHING,
     PRESENT,
@@ -251,9 +258,12 @@ FACTS = Facts(
         "ipConfigurations[].subnet.privateEndpointNetworkPolicies "
         "ipConfigurations[].subnet.privateLinkServiceNetworkPolicies",
     },
-    counts=lambda settings: (
-        {MACHINE_KIND: 1, INTERFACE_KIND: 1} if settings.of(AccessSettings).jump_machine else {}
-    ),
+    counts=lambda settings: {
+        **dict.fromkeys(
+            (MACHINE_KIND, INTERFACE_KIND), int(settings.of(AccessSettings).jump_machine)
+        ),
+        **dict.fromkeys((BASTION_KIND, "network:PublicIPAddress"), int(has_bastion(settings))),
+    },
     tagged=frozenset({INTERFACE_KIND, MACHINE_KIND, EXTENSION_KIND, SCHEDULE_KIND, BASTION_KIND}),
     logs={
         BASTION_KIND: Logging(
