@@ -48,8 +48,8 @@ MACHINES: Final = "Microsoft.Compute/virtualMachines"
 
 REVIEWED_SETUPS: Final = frozenset(
     {
-        "10bd40a45c55fbd4cbd084c351bc6816e347cb262091c84adb61d2baeee39dbc",
-        "263989fcb2580d463e6f65a02c390a0a18de8a09f7296b637266c3bd03d80130",
+        "bf5b2f1f932695ab85ca706447bf34d508abf47e46ff4a4e41f8d1e113fa44e9",
+        "b828325a3cd8d563ddb54d1f067f4055491ad8b22b378848e75a914d7c31173b",
     }
 )
 """SHA-256 of the cloud-init configurations that were read before they may run as root: with a
