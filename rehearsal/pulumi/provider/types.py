@@ -307,6 +307,7 @@ TYPES: Final[Mapping[str, ResourceType]] = {row.token: row for row in _ROWS}
 """Types by `module:Kind`."""
 
 
+@cache
 def find(token: str) -> ResourceType | None:
     """Return a type by its token, such as `azure-native:network/v20240501:NatGateway`. The version
     of Azure's API in a token replaces that of the SDK.
@@ -317,10 +318,7 @@ def find(token: str) -> ResourceType | None:
     row = TYPES.get(f"{module}:{kind}")
     if package != PACKAGE or row is None:
         return None
-    return _versioned(row, version) if version else row
-
-
-@cache
-def _versioned(row: ResourceType, version: str) -> ResourceType:
+    if not version:
+        return row
     year, month, day, preview = re.findall(r"v(\d{4})(\d\d)(\d\d)(\w*)", version)[0]
     return replace(row, version=f"{year}-{month}-{day}" + (preview and f"-{preview}"))

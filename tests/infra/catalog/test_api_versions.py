@@ -82,16 +82,16 @@ Sent = tuple[str, str, str]
 
 def written() -> dict[str, set[str]]:
     """The versions in the code of the product, by file."""
-    version = re.compile(r"20\d\d-\d\d-\d\d(?:-preview)?")
+    version = re.compile(r"(?:^|.*api-version=)(20\d\d-\d\d-\d\d(?:-preview)?)(?:$|\W)", re.DOTALL)
     found: dict[str, set[str]] = {}
     for folder in ("common", "infra", "jobs", "serving"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             name = file.relative_to(ROOT).as_posix()
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    text = node.value.rpartition("api-version=")[2]
-                    if version.fullmatch(text) and name not in NO_VERSIONS:
-                        found.setdefault(name, set()).add(text)
+                    match = version.match(node.value)
+                    if match and name not in NO_VERSIONS:
+                        found.setdefault(name, set()).add(match[1])
     return found
 
 

@@ -62,7 +62,6 @@ HARMLESS: Final[Mapping[str, str]] = {
     r"network:NetworkSecurityGroup securityRules\[\].destinationPortRanges?(\[\])?: .*": (
         "on a subnet of the platform's own machines, a port that another rule allows as well"
     ),
-    r"network:PublicIPAddress: .* removed": "what has it refers to its id, so the engine refuses",
     r"network:ServiceEndpointPolicy serviceEndpointPolicyDefinitions\[\].*: .* removed": CLOSES,
     r"storage:BlobServiceProperties cors(.corsRules)?: .* removed": CLOSES,
     r"storage:StorageAccount accessTier: .* removed": "Azure's default is the same tier",
