@@ -49,6 +49,16 @@ def test_every_size_that_can_be_deployed_makes_a_cluster_of_it(size):
     assert cluster.inputs["properties"]["properties"]["vmSize"] == size
 
 
+def test_accounts_can_keep_public_endpoints_for_trusted_services_alone():
+    accounts = of_kind(rendered("dev", **OPTIONS["what azure may demand"]), STORAGE)
+    assert len(accounts) == 2
+    for account in accounts:
+        assert account.inputs["publicNetworkAccess"] == "Enabled"
+        rules = account.inputs["networkRuleSet"]
+        assert (rules["defaultAction"], rules["bypass"]) == ("Deny", "AzureServices")
+        assert not rules.get("ipRules")
+
+
 def test_images_are_built_by_a_declared_cpu_cluster_that_is_not_taken_back():
     for stack in ("dev", "prod"):
         resources = rendered(stack)
