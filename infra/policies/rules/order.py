@@ -30,7 +30,8 @@ def _faults(
     needed = requirements(resources)
     roles = list(assigned(resources, settings))
     late = {one.key for one, _, target in roles if target in LATE}
-    to_services, to_workspace = set(), set()
+    to_services: set[str] = set()
+    to_workspace: set[str] = set()
     for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
         links = entries_at(endpoint, "privateLinkServiceConnections")
         groups = {group for link in links for group in link.get("groupIds") or ()}
