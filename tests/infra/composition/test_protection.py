@@ -53,8 +53,8 @@ PROTECTED = {
 
 
 def test_production_protects_what_holds_data_or_cannot_be_made_again():
-    protected = {one.type for one in rendered("prod") if one.options.get("protect")}
-    assert protected == {f"azure-native:{kind}" for kind in PROTECTED}
+    protected = {one.kind for one in rendered("prod") if one.options.get("protect")}
+    assert protected == PROTECTED
 
 
 def test_production_protects_all_of_them():
