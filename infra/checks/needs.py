@@ -46,7 +46,7 @@ _SERVICES: Final[Mapping[str, tuple[str, Mapping[str, tuple[object, ...]], str]]
         "change its tier (az acr update --sku Premium): only Premium has private endpoints",
     ),
     "vault.existing": (
-        "2023-07-01",
+        "2026-02-01",
         {"properties.enableRbacAuthorization": (True,)},
         "its owner has to choose roles instead of access policies (az keyvault update"
         " --enable-rbac-authorization true)",

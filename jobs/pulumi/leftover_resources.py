@@ -12,7 +12,7 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.errors import AccessError, MissingError, SignInError
 from jobs.pulumi.state import StackResource
 
-VAULTS: Final = "2023-07-01"
+VAULTS: Final = "2026-02-01"
 """API version of vaults."""
 GROUPS: Final = "2021-04-01"
 """API version of resource groups."""

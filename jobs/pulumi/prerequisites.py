@@ -32,7 +32,7 @@ GROUPS: Final = "2021-04-01"
 VERSIONS: Final = {
     "Microsoft.Storage/storageAccounts": "2023-05-01",
     "Microsoft.ContainerRegistry/registries": "2023-07-01",
-    "Microsoft.KeyVault/vaults": "2023-07-01",
+    "Microsoft.KeyVault/vaults": "2026-02-01",
 }
 """API version by type of the resources with globally unique names."""
 _DECLARED: Final = {

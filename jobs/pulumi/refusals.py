@@ -177,6 +177,67 @@ TABLE: Final = (
         " (pulumi config set name_seed TEXT); `make teardown` purges it itself",
         kinds=_ML,
     ),
+    # What a first deployment may meet and no simulator can know; docs/deploy-the-platform.md lists
+    # the assumptions under its open points.
+    Refusal(
+        r"(?i)missing dependent resources in workspace json",
+        "Azure demands Application Insights of each new workspace",
+        "remove `application_insights: false` of monitoring from the stack's file",
+        kinds=f"{_ML}Workspace",
+    ),
+    Refusal(
+        r"(?i)missing the following rules",
+        "the security rules of its subnet lack traffic that Azure Machine Learning demands",
+        "set network.storage_over_smb to true if Azure names port 445 of Storage; add other traffic"
+        " to infra/catalog/network_rules.py and to the rule in infra/policies/rules/network.py, or"
+        " with network.existing ask the owner of the network",
+        kinds=_ML,
+    ),
+    # The firewall of a storage account refuses with this code; a missing role has another one.
+    Refusal(
+        _words("AuthorizationFailure"),
+        "the firewall of a storage account refused Azure Machine Learning, which creates its"
+        " containers and validates its datastores from outside of the network",
+        "set storage.public_access to denied, which lets Azure's trusted services in and nobody"
+        " else, and run the same command again",
+        kinds=_ML,
+    ),
+    Refusal(
+        r"(?i)\b(?:SEM0\d+|SemanticError|failed to resolve (?:table|scalar))|query.{0,60}not valid",
+        "Azure tried the query of the alert, and its tables come with the first events",
+        "run the same command again after the first job",
+        kinds="monitor:ScheduledQueryRule",
+    ),
+    Refusal(
+        r"(?i)\bcategor(?:y|ies)\b.{0,80}\bnot supported\b",
+        "the service has no group of logs of this name",
+        "list its logs (az monitor diagnostic-settings categories list --resource ID), and name"
+        " them in infra/composition/observability.py and infra/policies/rules/governance.py",
+        kinds="monitor:DiagnosticSetting",
+    ),
+    Refusal(
+        r"(?i)cannot create already existing resource|data sinks? .{0,200}\balready used\b",
+        "a diagnostic setting of an earlier deployment is still there, as Azure keeps the settings"
+        " of deleted resources",
+        "delete the setting that the message names (az monitor diagnostic-settings delete"
+        " --resource ID --name NAME), and run the same command again",
+        kinds="monitor:DiagnosticSetting",
+    ),
+    Refusal(
+        _words("ResourceNotFound", "ParentResourceNotFound", "ResourceGroupNotFound", "NotFound"),
+        "the Network Watcher of the region does not exist yet",
+        "run the same command again, as Azure makes it with the first network; if it is still"
+        " missing: az network watcher configure --resource-group NetworkWatcherRG --locations"
+        " REGION --enabled true",
+        kinds="network:FlowLog",
+    ),
+    Refusal(
+        r"(?i)overlapping namespaces?",
+        "the network is linked to another zone of this name already, such as a hub's",
+        "set network.private_dns to hub, with network.existing_dns_zones, or to policy, so that the"
+        " stack uses those zones in place of its own",
+        kinds="privatedns:VirtualNetworkLink",
+    ),
     Refusal(
         r"(?i)cannot create already existing resource",
         "Azure has created it although its answer was lost or the deployment was killed, so Pulumi"

@@ -17,7 +17,7 @@ from jobs.serving.traffic_policy import Traffic
 NAME: Final = r"[a-z](?:[a-z0-9-]{1,30}[a-z0-9])"
 """Names of endpoints and deployments: 3 to 32 characters ("Manage and increase quotas", limits of
 online endpoints)."""
-SIZE: Final = "Standard_FX4mds"
+SIZE: Final = "Standard_D4as_v4"
 """The smallest CPU size that Azure lists for managed online endpoints and that new subscriptions
 may deploy; `infra.catalog.vm_sizes` has the sources."""
 PORT: Final = 5001

@@ -22,7 +22,8 @@ _DEFAULT = 1_000
 _SIZE = re.compile(r"Standard_([A-Z]+)(\d+)([a-z]*)(?:_(A100))?(?:_([vV]\d+))?")
 _SIZES = ("Standard_ND40rs_v2", "Standard_NC24ads_A100_v4", "Standard_ND96amsr_A100_v4",
           "Standard_D4ads_v5", "Standard_D8ads_v5", "Standard_D16ads_v5", "Standard_D32ads_v5",
-          "Standard_DS3_v2", "Standard_FX4mds", "Standard_A1_v2", "Standard_D1")  # fmt: skip
+          "Standard_DS3_v2", "Standard_D4as_v4", "Standard_FX4mds", "Standard_A1_v2",
+          "Standard_D1")  # fmt: skip
 _CORE_PRICE = {"Spot": 0.01, "LowPriority": 0.01, "Standard": 0.05}
 """Price of a core for an hour by tier. Made up: only the form of the answer is Azure's. That of
 Spot moves by `Quotas.price_spot`."""
