@@ -23,6 +23,8 @@ from trainer.tasks.task import UNWANTED, Array, Predictions
 FILE_NAME, BY_CLASS, MISTAKES = "predictions.csv", "classes.csv", "mistakes"
 COLUMNS = ("index", "label", "predicted", "probability", "probability_of_label")
 NAMES = ("label_name", "predicted_name")
+GROUP = "group"
+"""Column of predictions.csv if the images of the data set come in groups, such as patients."""
 PROBABILITIES = "probabilities"
 """Column of the predictions with the probabilities of all classes, float32 [n, classes]."""
 THUMBNAILS = 24
@@ -47,6 +49,7 @@ def write_predictions(
     predictions: Predictions,
     classes: Sequence[str],
     read_image: Callable[[int], bytes] | None,
+    groups: Array | None = None,
 ) -> dict[str, Any]:
     """Write predictions.csv, complete or not at all, classes.csv, and the thumbnails of mistakes.
 
@@ -55,6 +58,7 @@ def write_predictions(
         predictions: Predictions for the whole split.
         classes: Name of each class.
         read_image: Returns the encoded image of an example of the split; None to keep no images.
+        groups: Group of each example of the split, int64; None if there are none.
 
     Returns:
         The numbers of examples, mistakes and images, and `problem` if an image could not be read.
@@ -69,9 +73,14 @@ def write_predictions(
     columns = (predictions.index, *(predictions[name] for name in COLUMNS[1:]))
     # NumPy prints a float32 as the shortest text that reads back as the same value.
     rows = (
-        [*map(str, row), classes[row[1]], classes[row[2]]] for row in zip(*columns, strict=True)
+        [
+            *map(str, row),
+            *(classes[label] for label in row[1:3]),
+            *(() if groups is None else (str(groups[row[0]]),)),
+        ]
+        for row in zip(*columns, strict=True)
     )
-    write_table(folder / FILE_NAME, (*COLUMNS, *NAMES), rows)
+    write_table(folder / FILE_NAME, (*COLUMNS, *NAMES, *([GROUP] * (groups is not None))), rows)
     return {"examples": len(predictions.index), "mistakes": len(wrong), **kept}
 
 

@@ -68,7 +68,8 @@ class Classification(Task):
     ) -> dict[str, Any]:
         """See `Task.write_predictions`: predictions.csv and thumbnails of mistakes."""
         read = held_out.image if held_out.shown else None
-        return write_predictions(folder, predictions, held_out.class_names, read)
+        names, groups = held_out.class_names, held_out.groups
+        return write_predictions(folder, predictions, names, read, groups)
 
     def serving_module(
         self, model: keras.Model, serving: Serving

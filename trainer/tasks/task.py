@@ -79,6 +79,8 @@ class HeldOut:
     network's logits for it; raises DataError if it cannot be read."""
     shown: bool = True
     """Whether copies of images may be kept."""
+    groups: Array | None = None
+    """Group of each example, such as its patient, int64; None if there are none."""
 
 
 @dataclass(frozen=True)

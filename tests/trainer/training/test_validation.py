@@ -26,10 +26,11 @@ CLASSES = ('a "quoted", name', "b\nb", "<c>")
 
 
 def test_weights_after_a_rollback_are_evaluated_even_if_those_of_the_same_step_were():
-    evaluator, world = MagicMock(), Alone()
+    evaluator, world, setup = MagicMock(), Alone(), MagicMock()
+    setup.config.metric.key = "top1"
     evaluator.run.side_effect = [Evaluation({"top1": top1}, 1.0, 9) for top1 in (0.5, 0.25)]
     validation = Validation(
-        Classification(3), evaluator, MagicMock(), MagicMock(), world, MagicMock(), PhaseTimer(),
+        Classification(3), evaluator, MagicMock(), setup, world, MagicMock(), PhaseTimer(),
         lambda: None, shown=True,
     )  # fmt: skip
     before = {"step": 10, **validation.to_meta(10)}
@@ -37,7 +38,7 @@ def test_weights_after_a_rollback_are_evaluated_even_if_those_of_the_same_step_w
     validation.restore(before)
     assert validation.to_meta(20)["evaluation"] is None
     validation.evaluate(20)
-    assert validation.latest.score == 0.25
+    assert validation.latest.metrics == {"top1": 0.25}
     assert validation.best == {"step": 20, "top1": 0.25}
 
 
@@ -86,7 +87,8 @@ def test_images_of_an_earlier_end_of_the_run_do_not_stay(tmp_path):
     for wrong in (5, 1):
         write_predictions(tmp_path, predictions(wrong), CLASSES, lambda _: encode((8, 8)))
     assert [path.name for path in (tmp_path / "mistakes").iterdir()] == ["0.png"]
-    assert {path.name for path in tmp_path.iterdir()} == {"predictions.csv", "mistakes"}
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"predictions.csv", "classes.csv", "mistakes"}
 
 
 @pytest.mark.parametrize("error", [DataError("shard 3 is gone"), OSError("shard 3 is gone")])
@@ -114,12 +116,12 @@ def test_no_image_is_kept_if_none_is_wanted(tmp_path):
     facts = write_predictions(tmp_path, predictions(), CLASSES, None)
     assert (facts["images"], facts["mistakes"]) == (0, 2)
     assert "--log.images none" in facts["problem"]
-    assert [path.name for path in tmp_path.iterdir()] == ["predictions.csv"]
+    assert {path.name for path in tmp_path.iterdir()} == {"predictions.csv", "classes.csv"}
 
 
 def test_predictions_that_cannot_be_written_are_absent(tmp_path):
     write_predictions(tmp_path, predictions(), CLASSES, lambda _: encode((8, 8)))
-    with pytest.raises(IndexError):
+    with pytest.raises(ValueError, match="shorter"):
         write_predictions(tmp_path, predictions(), CLASSES[:1], lambda _: encode((8, 8)))
     assert not (tmp_path / "predictions.csv").exists()
 
