@@ -107,9 +107,10 @@ def _metric_columns(metric: Metric, runs: Sequence[Run]) -> Iterator[ResultColum
 
 def _data_sets(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
     """Return a sentence if the runs have different data sets."""
-    versions: dict[object, list[str]] = {}
+    versions: dict[str, list[str]] = {}
     for run, label in zip(runs, labels, strict=True):
-        versions.setdefault(run.stored.get("data_version"), []).append(label)
+        if "data_version" in run.stored:
+            versions.setdefault(str(run.stored["data_version"]), []).append(label)
     if len(versions) < 2:
         return []
     each = "; ".join(f"{', '.join(names)}: {version}" for version, names in versions.items())

@@ -38,6 +38,13 @@ class Panel:
     scale: Scale
 
 
+OBJECTIVE = Panel(
+    "Objective",
+    "What the optimizer lowers: the training loss with label smoothing and weights; not to be"
+    " compared with the held-out loss.",
+    (Series("train", "loss", "objective"),),
+    Scale(from_zero=True),
+)
 LEARNING = (
     Panel(
         "Loss",
@@ -70,13 +77,7 @@ LEARNING = (
         )
         for task in TASKS.values()
     ),
-    Panel(
-        "Objective",
-        "What the optimizer lowers: the training loss with label smoothing and weights; not to be"
-        " compared with the held-out loss.",
-        (Series("train", "loss", "objective"),),
-        Scale(from_zero=True),
-    ),
+    OBJECTIVE,
     Panel(
         "Learning rate",
         "Depends on the step alone; a restart must not make it jump.",
@@ -121,7 +122,11 @@ SPEED = (
 
 
 def plot_run(run: Run, panels: Sequence[Panel] = LEARNING) -> list[Plot]:
-    """Return the plots of one run that have data."""
+    """Return the plots of one run that have data, without that of an objective that is the training
+    loss.
+    """
+    if run.curve("train", "loss").is_close(run.curve("train", "training_loss")):
+        panels = [panel for panel in panels if panel is not OBJECTIVE]
     saved = [(step, f"saved after step {step:,}") for step in run.checkpoints]
     return _plots(
         [

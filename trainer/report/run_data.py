@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
+from math import isclose, isfinite
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -45,6 +45,11 @@ class Curve:
     steps: tuple[int, ...]
     epochs: tuple[float | None, ...]
     values: tuple[float, ...]
+
+    def is_close(self, other: "Curve") -> bool:
+        """Return whether another curve has the same values at the same steps, but for rounding."""
+        pairs = zip(self.values, other.values, strict=False)
+        return self.steps == other.steps and all(isclose(*pair, rel_tol=1e-4) for pair in pairs)
 
     def thinned(self) -> "Curve":
         """Return the curve averaged over neighbours, with at most `POINTS` points."""
@@ -177,6 +182,7 @@ class Run:
         """The result if the run is finished, otherwise the newest value of each metric."""
         final = self.state == "finished"
         source = mapping(self.result) if final else {}
+        warnings = source.get("warnings")
         evaluations = self.of("evaluation") or [{}]
         # In versions without its step, the result of a run that evaluations end is the best one's.
         best = self.config is not None and self.config.result_of == "best"
@@ -199,7 +205,7 @@ class Run:
                 for metric in self.task.evaluation
             },
             baseline=numbers(source.get("baseline") or evaluation.get("baseline")),
-            warnings=tuple(map(str, source.get("warnings") or ())),
+            warnings=tuple(map(str, warnings if isinstance(warnings, list) else ())),
             loss=number(source.get("validation_loss", evaluation.get("validation_loss"))),
             examples=int(number(source.get("examples")) or 0) or None,
             images_per_second=number(source.get("images_per_second"))

@@ -239,7 +239,7 @@ def _lines(
         yield f"in brackets: {BASELINE}"
     for run in compared:
         yield from (f"{run.key}: {text}" for text in run.result.get("warnings", ()))
-    versions = {run.key: _data_version(run) for run in compared}
+    versions = {run.key: version for run in compared if (version := _data_version(run))}
     if len(set(versions.values())) > 1:
         each = ", ".join(f"{key} {version}" for key, version in versions.items())
         yield f"the runs have different data sets, so their held-out images differ: {each}"
@@ -254,7 +254,7 @@ def _lines(
 
 
 def _data_version(run: ComparedRun) -> str:
-    return str(_parsed(run.files.get("config.json", b"")).get("data_version", UNKNOWN))
+    return str(_parsed(run.files.get("config.json", b"")).get("data_version", ""))
 
 
 def _parsed(content: bytes) -> dict[str, Any]:

@@ -42,6 +42,32 @@ def test_weights_after_a_rollback_are_evaluated_even_if_those_of_the_same_step_w
     assert validation.best == {"step": 20, "top1": 0.25}
 
 
+def test_scores_of_another_metric_are_forgotten_and_missing_metrics_are_computed(tmp_path):
+    evaluator, setup = MagicMock(), MagicMock()
+    setup.config.metric.key, setup.config.result_of = "balanced_accuracy", "best"
+    evaluator.run.return_value = Evaluation({"top1": 0.1, "balanced_accuracy": 0.3}, 9.0, 9)
+    evaluator.predictions = None
+    validation = Validation(
+        Classification(3), evaluator, MagicMock(), setup, Alone(), MagicMock(), PhaseTimer(),
+        lambda: None, shown=True,
+    )  # fmt: skip
+    # A checkpoint of before has neither the metric nor what decided.
+    before = {"top1": 0.5, "loss": 1.0, "examples": 9}
+    best = {"step": 10, "top1": 0.5}
+    validation.restore({"step": 10, "evaluation": before, "best": best, "scores": [0.4, 0.5]})
+    assert validation.best is None
+    assert validation.result == {
+        "top1": 0.5, "balanced_accuracy": None, "examples": 9, "validation_loss": 1.0,
+        "baseline": {},
+    }  # fmt: skip
+    validation.evaluate(20)
+    assert validation.best == {"step": 20, "balanced_accuracy": 0.3}
+    meta = validation.to_meta(20)
+    assert (meta["scores"], meta["decided_by"]) == ([0.3], "balanced_accuracy")
+    validation.restore({"step": 20, **meta})
+    assert validation.best == {"step": 20, "balanced_accuracy": 0.3}
+
+
 def predictions(wrong=2, right=3):
     """The first examples are wrong, each surer than the one before."""
     total = wrong + right
