@@ -64,7 +64,7 @@ def test_the_metric_that_decides_is_one_of_the_task():
     with pytest.raises(ConfigError, match="'top-1' here; choose one of top1, balanced_accuracy, t"):
         parse_train(["--early-stop.metric", "top-1"])
     with pytest.raises(
-        ConfigError, match="task segmentation has no metric 'top1' here; .* mean_io"
+        ConfigError, match=r"task segmentation has no metric 'top1' here; .* mean_io"
     ):
         parse_train(["--preset", "scenes", "--early-stop.metric", "top1"])
     five = parse_train(["--early-stop.metric", "top5"])

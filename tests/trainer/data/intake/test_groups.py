@@ -62,7 +62,7 @@ def test_held_out_records_have_their_groups_as_numbers_without_the_files_that_we
         folder = tmp_path / "in" / ("cat", "dog")[number % 2] / f"p{number % 20}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{number}.jpg").write_bytes(picture(number) if number % 7 else b"no image")
-    options = {"group_by": "p[0-9]+", "max_rejected": "20", "validation_fraction": 0.4}
+    options = {"group_by": "p[0-9]+", "max_rejected": "20", "held_out": 0.4}
     prepare(tmp_path / "in", tmp_path / "out", **options)
     names = [r.filename.split("/")[1] for r in records(tmp_path / "out", "validation")]
     groups = read_groups(tmp_path / "out")
