@@ -91,8 +91,8 @@ def hold_out(groups: Sequence[Group], fraction: float) -> set[str]:
 def number_groups(
     parts: Iterable[tuple[str, str, str]], left_out: Container[tuple[str, str]]
 ) -> dict[str, list[int]]:
-    """Return the groups of the records of each held-out split, in the order of records, as numbers
-    that say nothing of their names.
+    """Return the groups of the records of each split, in the order of records, as numbers that say
+    nothing of their names.
 
     Args:
         parts: Split, record and group of each file, in the order of records.
@@ -101,7 +101,7 @@ def number_groups(
     numbers: dict[str, dict[str, int]] = {}
     found: dict[str, list[int]] = {}
     for split, record, group in parts:
-        if split != "train" and group and (split, record) not in left_out:
+        if (split, record) not in left_out:
             known = numbers.setdefault(split, {})
             found.setdefault(split, []).append(known.setdefault(group, len(known)))
     return found

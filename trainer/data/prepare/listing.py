@@ -181,8 +181,11 @@ class Listing:
                 yield split, shown, os.fsdecode(name)
 
     def parts(self) -> Iterator[tuple[str, str, str]]:
-        """Yield split, record and group of every file, in the order of records."""
-        query = "SELECT split, shown, name, part FROM ordered ORDER BY split, position"
+        """Yield split, record and group of every held-out file that has a group, in the order of
+        records.
+        """
+        query = """SELECT split, shown, name, part FROM ordered
+            WHERE split != 'train' AND part != '' ORDER BY split, position"""
         for split, shown, name, part in self._database.execute(query):
             yield split, shown or os.fsdecode(name), part
 
