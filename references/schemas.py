@@ -163,7 +163,7 @@ _EVENTS: Final = (
             **_EPOCH,
             "loss": _of(
                 "number",
-                "Mean of what the optimizer lowers: the loss with label smoothing and weights. A "
+                "Mean of the loss that the optimizer lowers, with label smoothing and weights. A "
                 "value that is not finite is left out.",
             ),
             "training_loss": _of(

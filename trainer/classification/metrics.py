@@ -50,21 +50,21 @@ def by_class(labels: Array, predicted: Array, classes: int) -> ByClass:
     return ByClass(*(np.bincount(one, minlength=classes).astype(float) for one in columns))
 
 
-def top1(found: Classified) -> float:
+def top1(examples: Classified) -> float:
     """Return the fraction of examples whose class is predicted."""
-    return float(np.mean(found.labels == found.predicted))
+    return float(np.mean(examples.labels == examples.predicted))
 
 
-def top5(found: Classified) -> float:
+def top5(examples: Classified) -> float:
     """Return the fraction of examples whose class is among the five most probable ones."""
-    return float(np.mean(found.among_five))
+    return float(np.mean(examples.among_five))
 
 
-def balanced_accuracy(found: Classified) -> float:
+def balanced_accuracy(examples: Classified) -> float:
     """Return the mean over the classes that occur of the fraction of a class that is predicted as
     it: scikit-learn's `balanced_accuracy_score`.
     """
-    return mean_of_known(found.by_class.recall)
+    return mean_of_known(examples.by_class.recall)
 
 
 def areas(scores: Array, positive: Array) -> tuple[float, float]:

@@ -46,24 +46,24 @@ class ClassMetrics:
         return replace(self, ap=share, auc=chance, said=said, right=self.images)
 
 
-def mean_ap(found: ClassMetrics) -> float:
+def mean_ap(classes: ClassMetrics) -> float:
     """Return the mean of the average precisions."""
-    return mean_of_known(found.ap)
+    return mean_of_known(classes.ap)
 
 
-def mean_auc(found: ClassMetrics) -> float:
+def mean_auc(classes: ClassMetrics) -> float:
     """Return the mean of the areas under the ROC curves."""
-    return mean_of_known(found.auc)
+    return mean_of_known(classes.auc)
 
 
-def macro_f1(found: ClassMetrics) -> float:
+def macro_f1(classes: ClassMetrics) -> float:
     """Return the mean of F1."""
-    return mean_of_known(found.f1)
+    return mean_of_known(classes.f1)
 
 
-def micro_f1(found: ClassMetrics) -> float:
+def micro_f1(classes: ClassMetrics) -> float:
     """Return F1 of all images and classes together; 1 if there is nothing to find or to say."""
-    sums = (part.sum() for part in (found.right, found.images, found.said))
+    sums = (part.sum() for part in (classes.right, classes.images, classes.said))
     return float(_f1(*sums))
 
 

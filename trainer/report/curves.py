@@ -40,8 +40,8 @@ class Panel:
 
 OBJECTIVE = Panel(
     "Objective",
-    "What the optimizer lowers: the training loss with label smoothing and weights; not to be"
-    " compared with the held-out loss.",
+    "The loss that the optimizer lowers, with label smoothing and weights; not to be compared with"
+    " the held-out loss.",
     (Series("train", "loss", "objective"),),
     Scale(from_zero=True),
 )

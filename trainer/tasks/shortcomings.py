@@ -1,4 +1,4 @@
-"""What a reader must know before the figures of an evaluation, in sentences. Pure."""
+"""Reasons to doubt the network that an evaluation is of, in sentences. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
