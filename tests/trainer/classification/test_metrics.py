@@ -13,8 +13,8 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
-from trainer.classification.files import write_predictions
-from trainer.classification.task import COLUMNS, MOST_AREAS, PROBABILITIES, Classification
+from trainer.classification.files import PROBABILITIES, write_predictions
+from trainer.classification.task import COLUMNS, MOST_AREAS, Classification
 from trainer.leaves import TASKS
 from trainer.loggers.console import class_lines
 from trainer.tasks.by_class import ByClass
