@@ -199,16 +199,15 @@ def sections(run: Run) -> list[Section]:
     few = len(found.classes) <= MATRIX
     shown = about_predictions([*confused, *(_matrix if few else _listed)(found)], _mistakes(found))
     return [
-        Section("classes", "How well each class is found", [_classes(found)]),
+        Section("classes", "How well each class is found", _classes(found)),
         Section("trust", "How far to trust it", _trust(found)),
         *shown,
     ]
 
 
-def _classes(found: PredictionCounts) -> Table:
+def _classes(found: PredictionCounts) -> list[Block]:
     labels = found.classes
     listed = labels if len(labels) <= MATRIX else found.weakest(MATRIX)
-    rest = f"; the {MATRIX} with the lowest recall, and classes.csv has all {len(labels):,}"
     rows = [
         [
             found.name(label),
@@ -225,13 +224,15 @@ def _classes(found: PredictionCounts) -> Table:
         ]
         for label in listed
     ]
-    caption = (
-        "Recall: the part of a class that is predicted as it. Precision: the part of what is"
-        " predicted as it that is of it. AUC: how often an image of the class has a higher"
-        f" probability of it than another image{rest if len(listed) < len(labels) else ''}."
+    hint = (
+        "Recall: the part of a class that is predicted as it. Precision: the part of the images that"
+        " are predicted as a class that are of it. AUC: how often an image of the class has a higher"
+        " probability of it than another image."
     )
+    which = f"The {MATRIX} with the lowest recall; classes.csv has all {len(labels):,}"
+    caption = which if len(listed) < len(labels) else "Held-out images by class"
     heads = ("class", "recall", "precision", "AUC", "images", "predicted")
-    return Table(caption, heads, rows, "numbers")
+    return [Text(hint, hint=True), Table(caption, heads, rows, "numbers")]
 
 
 def _trust(found: PredictionCounts) -> list[Block]:

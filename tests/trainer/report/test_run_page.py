@@ -233,7 +233,7 @@ def test_many_classes_and_mistakes_keep_the_page_small(tmp_path):
     page = page_of(run)
     assert len(page) < 200_000
     assert "The 20 most common confusions" in page
-    assert "the 30 with the lowest recall, and classes.csv has all 400" in page
+    assert "The 30 with the lowest recall; classes.csv has all 400" in page
     assert page.count("<img") == 24
 
 
