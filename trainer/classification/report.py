@@ -225,8 +225,8 @@ def _classes(found: PredictionCounts) -> list[Block]:
         for label in listed
     ]
     hint = (
-        "Recall: the part of a class that is predicted as it. Precision: the part of the images that"
-        " are predicted as a class that are of it. AUC: how often an image of the class has a higher"
+        "Recall: the part of a class that is predicted as it. Precision: the part of the images"
+        " predicted as a class that are of it. AUC: how often an image of the class has a higher"
         " probability of it than another image."
     )
     which = f"The {MATRIX} with the lowest recall; classes.csv has all {len(labels):,}"
