@@ -45,10 +45,9 @@ class Calibration:
     @property
     def used(self) -> float | None:
         """The temperature that an export uses; None if there is none, or if it makes the
-        calibration error or the loss of the held-out images larger.
+        calibration error of the held-out images larger.
         """
-        better = self.after.error <= self.before.error and self.after.loss <= self.before.loss
-        return self.temperature if better else None
+        return self.temperature if self.after.error <= self.before.error else None
 
     def save(self, run: Path) -> None:
         """Write it into the folder of its run, atomically."""

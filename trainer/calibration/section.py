@@ -31,7 +31,7 @@ def _blocks(found: Calibration) -> list[Block]:
     use = (
         "An export of these weights uses the temperature of all."
         if found.used
-        else "It makes the calibration error or the loss larger, so an export does not use it."
+        else "It makes the calibration error larger, so an export does not use it."
     )
     return [
         Text(

@@ -177,7 +177,7 @@ def test_a_temperature_that_makes_probabilities_worse_is_not_used(run, capsys):
     calibrate(CalibrateOptions(run=str(run)))
     found = read_calibration(run)
     assert found.used == found.temperature
-    worse = replace(found, after=replace(found.before, loss=found.after.loss + 1.0))
+    worse = replace(found, before=found.after, after=found.before)
     assert words(worse).endswith("; worse, so it is not used")
     worse.save(run)
     assert read_calibration(run).used is None
