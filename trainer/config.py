@@ -220,8 +220,8 @@ class CheckpointConfig:
     """Newest checkpoints that stay."""
 
     keep_best: bool = True
-    """Keep the best one by the task's first metric, such as top-1, or by the metric of
-    `early_stop.metric`, as well. The result is of the final weights nevertheless, unless
+    """Keep the best one by the task's first metric, such as top-1, or by another that is chosen to
+    compare evaluations, as well. The result is of the final weights nevertheless, unless
     evaluations end the run."""
 
     keep_every_steps: Annotated[int, NotNegative] = 0
