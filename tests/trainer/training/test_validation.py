@@ -147,7 +147,7 @@ def test_no_image_is_kept_if_none_is_wanted(tmp_path):
 
 def test_predictions_that_cannot_be_written_are_absent(tmp_path):
     write_predictions(tmp_path, predictions(), CLASSES, lambda _: encode((8, 8)))
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="longer than"):
         write_predictions(tmp_path, predictions(), CLASSES[:1], lambda _: encode((8, 8)))
     assert not (tmp_path / "predictions.csv").exists()
 
