@@ -88,14 +88,14 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def interpreter() -> str:
-    """Return the word with which a shell in the current folder starts this Python: `python` where
-    its environment is activated, otherwise the path.
+def installed(script: str) -> str:
+    """Return the word with which a shell in the current folder starts a script that is installed
+    with this Python: its name where its environment is activated, otherwise the path.
     """
-    on_path = shutil.which("python")
-    if not sys.executable or (on_path and Path(on_path).parent == Path(sys.executable).parent):
-        return "python"
-    return _from_here(Path(sys.executable))
+    path, on_path = Path(sys.executable).parent / script, shutil.which(script)
+    if not path.is_file() or (on_path and Path(on_path).parent == path.parent):
+        return script
+    return _from_here(path)
 
 
 def _from_here(path: Path) -> str:

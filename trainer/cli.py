@@ -30,6 +30,13 @@ COMMANDS: Final = (
         "trainer.training.command:run",
     ),
     Command(
+        "fit",
+        "train",
+        "train on a folder of images, from its files to the report: ml-trainer fit DIR",
+        "trainer.fitting.command:run",
+        "trainer.fitting.options:FitOptions",
+    ),
+    Command(
         "prepare folder",
         _DATA,
         "write a folder of images, one folder a class, as TFRecords with a manifest",
@@ -187,7 +194,7 @@ def _prepare(command: Command, options: Any) -> None:
         options: Its options. The data set is in the folder `folder`, or else `output`, or else
             `input`.
     """
-    from trainer.suggestion import print_suggestion
+    from trainer.fitting.suggestion import print_suggestion
 
     changed, work_through = with_workers(options)
     command.load_run()(changed, _recorded(command.name, options), work_through)

@@ -22,7 +22,7 @@ from trainer.detection.data.prepare import prepare_detection
 from trainer.detection.leaf import BOXES
 from trainer.errors import DataError
 from trainer.presets import parse_train
-from trainer.suggestion import print_suggestion
+from trainer.fitting.suggestion import print_suggestion
 
 WIDTH, HEIGHT = 80, 60
 NAMES = ("cat", "dog")

@@ -20,7 +20,7 @@ from trainer.multilabel.leaf import MULTI_HOT, MULTILABEL
 from trainer.multilabel.options import PrepareMultilabelOptions
 from trainer.multilabel.prepare import prepare_multilabel
 from trainer.presets import parse_train
-from trainer.suggestion import print_suggestion
+from trainer.fitting.suggestion import print_suggestion
 
 
 def picture(path, seed):

@@ -22,7 +22,7 @@ from trainer.segmentation.leaf import MASK, SEGMENTATION
 from trainer.segmentation.mask_files import stored_mask_fault
 from trainer.segmentation.options import PrepareSegmentationOptions
 from trainer.segmentation.prepare import prepare_segmentation
-from trainer.suggestion import print_suggestion
+from trainer.fitting.suggestion import print_suggestion
 
 CLASSES = ("background", "cat", "dog")
 
