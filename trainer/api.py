@@ -23,7 +23,7 @@ from trainer.errors import CheckpointError
 from trainer.export.layout import exported_model, levels_of
 from trainer.fitting.choice import Choice, choose
 from trainer.fitting.steps import preparation, run_step
-from trainer.fitting.suggestion import facts_of, suggest, task_of
+from trainer.fitting.suggestion import facts_of, stored_depth, suggest, task_of
 from trainer.presets import parse_train, to_args
 from trainer.run_folder import new_name
 from trainer.training.options import EvaluateOptions
@@ -170,7 +170,10 @@ def choice_for(data: Path, *, weights: str | None = None, mirror: bool | None = 
     check_trainable(manifest, None, str(data), task)
     facts = facts_of(manifest, gpu=has_gpus())
     if task.suggestion.finetune:
-        return choose(facts, str(data), task.suggestion, weights=weights, mirror=mirror)
+        depth = stored_depth(weights) if weights else None
+        return choose(
+            facts, str(data), task.suggestion, weights=weights, depth=depth, mirror=mirror
+        )
     configs = suggest(facts, str(data), task)
     config: TrainConfig = configs[-1] if facts.gpu else configs[0]
     return Choice(config, (f"its records are for {task.name}",))

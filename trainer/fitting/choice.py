@@ -73,6 +73,7 @@ def choose(
     suggestion: Suggestion,
     *,
     weights: str | None = None,
+    depth: int | None = None,
     mirror: bool | None = None,
 ) -> Choice:
     """Choose the run for a data set of one class per image.
@@ -82,6 +83,7 @@ def choose(
         folder: Folder of the data set.
         suggestion: Presets of the task.
         weights: File of weights to start from; None starts from random weights.
+        depth: Layers of the ResNet that it is of, if that is known.
         mirror: Whether to mirror half of the training images; None does it with photographs.
     """
     small = facts.short is not None and facts.short < SMALL
@@ -92,6 +94,8 @@ def choose(
     else:
         choice = _on_cpu(facts, suggestion, weights)
     config, reasons = choice.config, list(choice.reasons)
+    if weights is not None and depth is not None:
+        config = replace(config, model=replace(config.model, depth=depth))
     if facts.unequal >= UNEQUAL:
         reasons.append(
             f"the loss weights classes, because the largest has {facts.unequal:.1f} images for each"

@@ -1,7 +1,9 @@
 """The run that fits a data set, as the command line with which a newcomer can begin."""
 
+import json
 import os
 import shlex
+import struct
 from bisect import bisect_left
 from dataclasses import replace
 from itertools import accumulate
@@ -30,6 +32,8 @@ from trainer.task_descriptions import TaskDescription
 
 WEIGHTS: Final = "resnet50.safetensors"
 """File of initial weights, to be had by the user; see `ml-trainer weights`."""
+_HEADER: Final = 1 << 24
+"""Most bytes of the header of a safetensors file that are read."""
 _COLOUR: Final = 1.0
 """Difference of the means of red, green and blue, in levels, from which images are in colour."""
 
@@ -115,6 +119,17 @@ def facts_of(manifest: Manifest, *, gpu: bool = False) -> Facts:
     photographs = train.encodings == ("JPEG",) and max(colours) - min(colours) > _COLOUR
     counts, short = train.class_counts, _median(train.sides)
     return Facts(train.examples, short, counts, photographs=photographs, gpu=gpu)
+
+
+def stored_depth(weights: str) -> int | None:
+    """Return the layers of the ResNet that a safetensors file is of; None if it does not say."""
+    try:
+        with Path(weights).open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            facts = json.loads(file.read(min(length, _HEADER)))["__metadata__"]
+        return int(facts["depth"])
+    except (OSError, ValueError, KeyError, TypeError, struct.error):
+        return None
 
 
 def _median(sides: Sides) -> int | None:

@@ -93,8 +93,8 @@ IMAGES_224_FINETUNE_NODES: Final = _preset(_FINETUNE, "-nodes", _NODES)
 
 _CPU: Final = TrainConfig(
     preset="own-images",
-    ranks=2,
-    batch_size=16,
+    # As fast as two ranks on two cores, in half of the memory.
+    batch_size=32,
     epochs=20,
     data=DataConfig(
         source="tfrecords",
