@@ -1,4 +1,4 @@
-"""`python -m trainer predict`: the classes of images, predicted by an exported model."""
+"""`ml-trainer predict`: the classes of images, predicted by an exported model."""
 
 import json
 import sys
@@ -121,9 +121,7 @@ def load_exported(saved_model: Path) -> Any:
     signature = exported.signatures.get("serving_default")
     outputs = signature.structured_outputs.keys() if signature else set()
     if answers_of(outputs) is None:
-        raise CheckpointError(
-            f"{saved_model}: is not a model that `python -m trainer export` wrote"
-        )
+        raise CheckpointError(f"{saved_model}: is not a model that `ml-trainer export` wrote")
     return exported
 
 

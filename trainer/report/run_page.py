@@ -57,7 +57,7 @@ def run_page(run: Run) -> str:
             stats=_stats(run),
             shares=("Where the time went", _phases(run.summary)),
             sections=sections,
-            command=f"python -m trainer report {shlex.quote(str(run.path))}",
+            command=f"ml-trainer report {shlex.quote(str(run.path))}",
         )
     )
 
@@ -141,7 +141,7 @@ def _configuration(run: Run) -> list[Block]:
     every += [(k, str(run.stored[k])) for k in ("global_batch", "data_version") if k in run.stored]
     name = config.preset
     heads = ("option", "this run", "preset")
-    command = shlex.join(["python", "-m", "trainer", "train", *to_args(config)])
+    command = shlex.join(["ml-trainer", "train", *to_args(config)])
     first = "As the run was first started"
     return [
         Table(f"Options that differ from the preset {name}", heads, changed, "facts", code=True)

@@ -55,9 +55,10 @@ def run(options: WeightsOptions) -> None:
 
 def listing(address: str) -> str:
     """Return the table of what there is, with the addresses from which it is fetched."""
+    folder = f"{address.rstrip("/")}/"
     lines = [f"{'name':<10} {'size':>9}  {'top-1':>7}  {'SHA-256':<9} address"]
     lines += [
-        f"{name:<10} {one.mb:>5.1f} MiB  {one.top1:>5.2f} %  {one.sha256:<9} {address}{one.file}"
+        f"{name:<10} {one.mb:>5.1f} MiB  {one.top1:>5.2f} %  {one.sha256:<9} {folder}{one.file}"
         for name, one in PUBLISHED.items()
     ]
     return "\n".join([*lines, f"licence: {LICENCE}", "nothing was fetched"])

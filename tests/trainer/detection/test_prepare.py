@@ -21,8 +21,8 @@ from trainer.detection.data.options import PrepareDetectionOptions
 from trainer.detection.data.prepare import prepare_detection
 from trainer.detection.leaf import BOXES
 from trainer.errors import DataError
-from trainer.presets import parse_train
 from trainer.fitting.suggestion import print_suggestion
+from trainer.presets import parse_train
 
 WIDTH, HEIGHT = 80, 60
 NAMES = ("cat", "dog")

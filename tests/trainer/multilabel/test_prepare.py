@@ -16,11 +16,11 @@ from trainer.data.manifest import check_trainable
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
+from trainer.fitting.suggestion import print_suggestion
 from trainer.multilabel.leaf import MULTI_HOT, MULTILABEL
 from trainer.multilabel.options import PrepareMultilabelOptions
 from trainer.multilabel.prepare import prepare_multilabel
 from trainer.presets import parse_train
-from trainer.fitting.suggestion import print_suggestion
 
 
 def picture(path, seed):

@@ -17,12 +17,12 @@ from trainer.data.manifest import check_trainable
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
+from trainer.fitting.suggestion import print_suggestion
 from trainer.presets import parse_train
 from trainer.segmentation.leaf import MASK, SEGMENTATION
 from trainer.segmentation.mask_files import stored_mask_fault
 from trainer.segmentation.options import PrepareSegmentationOptions
 from trainer.segmentation.prepare import prepare_segmentation
-from trainer.fitting.suggestion import print_suggestion
 
 CLASSES = ("background", "cat", "dog")
 

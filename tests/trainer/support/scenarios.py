@@ -93,7 +93,7 @@ def use_small_model() -> None:
 def run_command(
     args: Sequence[str], cwd: str, small: bool, stop_at: tuple[int, int, int] | None
 ) -> tuple[int, str, str]:
-    """What `python -m trainer ARGS` does, in this process; exit status, stdout and stderr.
+    """What `ml-trainer ARGS` does, in this process; exit status, stdout and stderr.
 
     Args:
         args: the command line.
