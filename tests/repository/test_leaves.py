@@ -272,7 +272,8 @@ LEAVES = {
         r"imbalance\.(by|beta)|ImbalanceOptions|trainer[./]imbalance|class.?(weights|sampling)\b"
         r"|WeightedTask",
         ("trainer/imbalance",),
-        ("trainer/leaves.py",),
+        # The run that fits unequal classes gives it a value.
+        ("trainer/leaves.py", "trainer/fitting/choice.py"),
     ),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",

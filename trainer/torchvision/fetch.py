@@ -55,7 +55,7 @@ def run(options: WeightsOptions) -> None:
 
 def listing(address: str) -> str:
     """Return the table of what there is, with the addresses from which it is fetched."""
-    folder = f"{address.rstrip("/")}/"
+    folder = address.rstrip("/") + "/"
     lines = [f"{'name':<10} {'size':>9}  {'top-1':>7}  {'SHA-256':<9} address"]
     lines += [
         f"{name:<10} {one.mb:>5.1f} MiB  {one.top1:>5.2f} %  {one.sha256:<9} {folder}{one.file}"

@@ -122,7 +122,7 @@ def test_coco_is_read_as_it_is_laid_out(coco_folder, capsys):
     assert prepare(coco_folder).version == manifest.version
     print_suggestion(coco_folder / "out")
     command = shlex.split(capsys.readouterr().out.splitlines()[-1].strip())
-    config = parse_train(command[4:])
+    config = parse_train(command[2:])
     assert (config.task, config.model.network) == ("detection", "fcos-small")
 
 

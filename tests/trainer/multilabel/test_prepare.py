@@ -198,7 +198,7 @@ def test_the_suggested_run_is_for_this_task(tmp_path, capsys):
     prepare(tmp_path)
     print_suggestion(tmp_path / "out")
     said = [line for line in capsys.readouterr().out.splitlines() if "train --" in line]
-    config = parse_train(shlex.split(said[0])[4:])
+    config = parse_train(shlex.split(said[0])[2:])
     assert (config.task, config.model.network) == ("multilabel", "resnet")
     with pytest.raises(DataError, match="prepare multilabel"):
         check_trainable(_parquet_of_labels(tmp_path), None, "set", MULTILABEL)

@@ -215,6 +215,6 @@ def test_the_command_that_is_printed_trains_on_the_masks(tmp_path, capsys, side,
     prepare(tmp_path)
     print_suggestion(tmp_path / "out")
     (line,) = re.findall("^    (.*)$", capsys.readouterr().out, re.MULTILINE)
-    config = parse_train(shlex.split(line)[4:])
+    config = parse_train(shlex.split(line)[2:])
     assert (config.task, config.model.network) == ("segmentation", network)
     assert config.data.dir == str(tmp_path / "out")
