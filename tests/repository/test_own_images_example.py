@@ -1,4 +1,4 @@
-"""The examples of the pages for newcomers, from a folder of images to predictions, as they stand."""
+"""The examples of pages for newcomers, from a folder of images to predictions, as they stand."""
 
 import json
 import re
