@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, Union
 from common.annotations import Bounds
 from references.documented import docstrings
 from trainer.config import TrainConfig
+from trainer.leaves import TASKS
 
 Schema = dict[str, Any]
 
@@ -98,7 +99,7 @@ _MEAN: Final = _numbers("Mean of the training images' pixels in red, green and b
 _DEVIATION: Final = _numbers("Standard deviation of the same pixels.")
 _BEST: Final = _of(
     ["object", "null"],
-    "Step and first metric of the best evaluation.",
+    "Step and metric of the best evaluation, by the metric that compares them.",
     properties={"step": _whole("Its step.")},
 )
 _RESULT: Final[Mapping[str, Schema]] = {
@@ -111,10 +112,25 @@ _RESULT: Final[Mapping[str, Schema]] = {
     "attempts": _whole("How many times the run was started.", 1),
     "best": _BEST,
     "seconds": _SECONDS,
+    "validation_loss": _of("number", "Mean loss of the held-out images for these weights."),
+    "baseline": _of(
+        "object",
+        "The same metrics of the same answer for every image, such as the largest class; empty if "
+        "the task has none.",
+        additionalProperties={"type": "number", "minimum": 0, "maximum": 1},
+    ),
+    "evaluated_step": _whole("Step of the weights that the metrics are of."),
+    "warnings": _texts("Reasons to doubt the result, in sentences."),
 }
+_LATER: Final = ("validation_loss", "baseline", "evaluated_step", "warnings")
+"""Keys that earlier versions did not write, or only a run with held-out images has."""
+_OF_TASKS: Final = "; ".join(
+    f"{task.name}: {', '.join(f'`{metric.key}` ({metric.label})' for metric in task.evaluation)}"
+    for task in TASKS.values()
+)
 _METRICS: Final = (
-    "It also has the metrics of the task, such as `top1` and `top5` of a classification: fractions "
-    "from 0 to 1."
+    f"It also has the metrics of the task, fractions from 0 to 1. {_OF_TASKS[0].upper()}"
+    f"{_OF_TASKS[1:]}."
 )
 
 
@@ -145,14 +161,23 @@ _EVENTS: Final = (
         "training images begin with `train_`.",
         {
             **_EPOCH,
-            "loss": _of("number", "Mean loss. A value that is not finite is left out."),
+            "loss": _of(
+                "number",
+                "Mean of the loss that the optimizer lowers, with label smoothing and weights. A "
+                "value that is not finite is left out.",
+            ),
+            "training_loss": _of(
+                "number",
+                "Mean loss without smoothing and weights, the same quantity as `validation_loss`; "
+                "left out if not finite.",
+            ),
             "learning_rate": _amount("Of the last step."),
             "images_per_second": _amount("Of all ranks."),
             "images_per_second_per_rank": _amount("Of one rank."),
             "gradient_norm": _amount("Norm of the whole gradient."),
             "data_wait_percent": _amount("Share of the time in which a step waited for images."),
         },
-        optional=("loss", "gradient_norm", "data_wait_percent"),
+        optional=("loss", "training_loss", "gradient_norm", "data_wait_percent"),
     ),
     _event(
         "evaluation",
@@ -183,7 +208,12 @@ _EVENTS: Final = (
         {"examples": _whole("Held-out examples.")},
     ),
     _event("stop", "The run was asked to stop, and its state is saved.", {}),
-    _event("finish", "The run is complete; the values are those of result.json.", _RESULT),
+    _event(
+        "finish",
+        "The run is complete; the values are those of result.json.",
+        _RESULT,
+        optional=_LATER,
+    ),
 )
 _SHARD: Final = _object(
     "A file of records.",
@@ -253,7 +283,8 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         },
     ),
     "result": _titled(
-        "result.json", _object("The result of the final weights. " + _METRICS, _RESULT)
+        "result.json",
+        _object("The result of the final weights. " + _METRICS, _RESULT, optional=_LATER),
     ),
     "export": _titled(
         "export.json",

@@ -220,8 +220,9 @@ class CheckpointConfig:
     """Newest checkpoints that stay."""
 
     keep_best: bool = True
-    """Keep the best one by the task's first metric, such as top-1, as well. The result is of the
-    final weights nevertheless, unless evaluations end the run."""
+    """Keep the best one by the task's first metric, such as top-1, or by another that is chosen to
+    compare evaluations, as well. The result is of the final weights nevertheless, unless
+    evaluations end the run."""
 
     keep_every_steps: Annotated[int, NotNegative] = 0
     """Also keep the first one in each interval of that many steps, as history; 0 keeps none."""
@@ -335,9 +336,11 @@ class TrainConfig(WithLeaves):
         return TASKS[self.task]
 
     @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """Metrics of an evaluation; the first one says how good a run is."""
-        return TASKS[self.task].evaluation
+    def metric(self) -> Metric:
+        """Metric of an evaluation that says which weights are the best."""
+        chosen = (leaf.ending(self).metric for leaf in LEAVES if leaf.ending)
+        key, metrics = next(filter(None, chosen), ""), TASKS[self.task].evaluation
+        return next((metric for metric in metrics if metric.key == key), metrics[0])
 
     @property
     def features(self) -> list[Feature]:
@@ -381,7 +384,7 @@ class TrainConfig(WithLeaves):
 
     def ended(self, scores: Sequence[float]) -> str:
         """Return why a run ends after evaluations with these scores; "" if it continues."""
-        found = (leaf.ending(self, scores) for leaf in in_use(self) if leaf.ending)
+        found = (leaf.ending(self).why(scores) for leaf in in_use(self) if leaf.ending)
         return next(filter(None, found), "")
 
     def misfits(self, ranks: int, classes: int | None = None) -> list[str]:

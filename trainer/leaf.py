@@ -40,6 +40,21 @@ class Feature:
     """Whether a step computes the same without it, so that no speed depends on it."""
 
 
+class Ending:
+    """By which metric the evaluations of a run are compared, and when they end it."""
+
+    metric: str = ""
+    """Key of the metric; empty is the first one of the task."""
+
+    def why(self, scores: Sequence[float]) -> str:
+        """Return why a run ends before its last step, given that metric of all its evaluations in
+        order; "" while it continues. Pure: every rank asks it. The result of such a run is that of
+        its best weights.
+        """
+        del scores
+        return ""
+
+
 class Exchanges:
     """After which steps all ranks are equal: after every one, unless a leaf says otherwise. Pure,
     so that a run that was stopped continues as if it had not been.
@@ -119,10 +134,8 @@ class Leaf:
     """Key of the option that says how many consecutive ranks exchange among themselves."""
     exchanges: Callable[[Any, int], Exchanges] | None = None
     """Returns the `Exchanges` of a `TrainConfig`, given the steps of the whole run."""
-    ending: Callable[[Any, Sequence[float]], str] | None = None
-    """Says why a run ends before its last step, given its `TrainConfig` and the scores of all its
-    evaluations in order; "" while it continues. Pure: every rank asks it. The result of such a run
-    is that of its best weights."""
+    ending: Callable[[Any], Ending] | None = None
+    """Returns the `Ending` of a `TrainConfig`; it ends no run that does not use the leaf."""
     step_rule: str = ""
     """MODULE:NAME of what makes its `StepRule` of a `StepContext`."""
     division: str = ""

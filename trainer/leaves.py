@@ -98,20 +98,31 @@ def in_use(config: Any) -> Iterator[Leaf]:
 
 
 def metrics_in(values: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """Return the evaluation metrics of the task whose results these are; empty if there are none.
+    """Return the evaluation metrics that results have, the first one of their task first; empty if
+    there are none.
 
     Args:
         values: Content of result.json, a line of metrics.jsonl or a stored evaluation.
     """
     for task in TASKS.values():
         if task.evaluation[0].key in values:
-            return task.evaluation
+            return tuple(metric for metric in task.evaluation if metric.key in values)
     return ()
 
 
-def score_in(evaluation: Mapping[str, Any]) -> float:
-    """Return the metric of a stored evaluation that decides which checkpoint is the best."""
-    return float(evaluation[metrics_in(evaluation)[0].key])
+def score_in(meta: Mapping[str, Any], by: str | None = None) -> float | None:
+    """Return the metric of a checkpoint's evaluation that decides which checkpoint is the best;
+    None if it has none.
+
+    Args:
+        meta: What the checkpoint stores besides tensors.
+        by: Key of the metric; None is the one that its run was started with.
+    """
+    evaluation = meta.get("evaluation")
+    if not evaluation:
+        return None
+    value = evaluation.get(by or meta.get("decided_by") or metrics_in(evaluation)[0].key)
+    return None if value is None else float(value)
 
 
 def with_workers(options: Any) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -12,6 +13,11 @@ class Metric:
     """Key in metrics.jsonl and result.json."""
     label: str
     """Label on the console and in reports."""
+    of: str = ""
+    """MODULE:FUNCTION from what `Task.counts` returns to the value; empty for a metric of training
+    batches."""
+    more_than: int = 0
+    """Number of classes that a data set must exceed for the metric to mean anything."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,8 @@ class TaskDescription:
     training: Metric
     """Metric of the training batches."""
     evaluation: tuple[Metric, ...]
-    """Metrics of an evaluation. The first one decides which checkpoint is the best."""
+    """Metrics of an evaluation. The first one decides which checkpoint is the best, unless the
+    configuration names another."""
     about: str
     """Explanation of the metrics, in one line for the report."""
     report: str
@@ -131,7 +138,26 @@ class TaskDescription:
     """How tables hold its targets; None if they do not."""
     prepare: str = "prepare folder"
     """Command that writes its data sets."""
+    baseline: str = ""
+    """What `Task.baseline` predicts, in two words; empty if the task has none."""
+    comparable: tuple[str, ...] = ()
+    """Keys of the evaluation metrics that the training metric may be compared with."""
 
-    def words(self, values: Mapping[str, float]) -> list[str]:
-        """Return the evaluation metrics in words, such as "top-1 97.50%"."""
-        return [f"{metric.label} {values[metric.key]:.2%}" for metric in self.evaluation]
+    def metrics(self, classes: int) -> tuple[Metric, ...]:
+        """Return the metrics of an evaluation that mean anything for a number of classes."""
+        return tuple(metric for metric in self.evaluation if classes > metric.more_than)
+
+    def words(self, values: Mapping[str, Any]) -> list[str]:
+        """Return the known evaluation metrics in words, such as "top-1 97.50% (largest class
+        71.20%)".
+
+        Args:
+            values: Metrics by key; `baseline` has those of the baseline.
+        """
+        baseline = values.get("baseline") or {}
+        return [
+            f"{metric.label} {value:.2%}"
+            + (f" ({self.baseline} {baseline[metric.key]:.2%})" if metric.key in baseline else "")
+            for metric in self.evaluation
+            if (value := values.get(metric.key)) is not None
+        ]

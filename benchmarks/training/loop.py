@@ -178,7 +178,7 @@ class Ours:
             report = self._loop.run([RATE] * count, self._reporter.console.progress)
             assert report.steps == count, report
             self._interval.add(report, 1.0, count * self._global_batch)
-            values = self._interval.summary(1.0, None)
+            values = self._interval.summary(self._interval.plain_loss, 1.0, None)
             self._interval.reset()
             self._reporter.training(int(self._loop.step.numpy()), values)
             left -= count

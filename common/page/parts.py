@@ -88,6 +88,15 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Shares(Block):
+    """A bar that shows a whole, with its title."""
+
+    macro = "share_bar"
+    title: str
+    parts: Sequence[Share]
+
+
+@dataclass(frozen=True)
 class Plots(Block):
     """Plots side by side, where there is room."""
 
@@ -160,11 +169,11 @@ class Page:
     state: str = ""
     """Outcome in one word, such as finished; may be empty."""
     tone: Tone = ""
+    warnings: Sequence[str] = ()
+    """Reasons to doubt what the page is about, above everything else."""
     notes: Sequence[str] = ()
     """Sentences that a reader must know before the figures."""
     stats: Sequence[Stat] = ()
-    shares: tuple[str, Sequence[Share]] = ("", ())
-    """A bar that shows a whole, below the figures: its title and its parts."""
     sections: Sequence[Section] = ()
     command: str = ""
     """The command that writes the page again; may be empty."""

@@ -29,14 +29,12 @@ from jobs.leaves import LEAVES
 from jobs.options import NAME
 from jobs.spec.job_spec import datastore_uri
 from jobs.spec.run_key import key_problems, run_of
+from trainer.config import metrics_in
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 
 VERSION_LENGTH: Final = 16
 
-_METRICS: Final = (
-    *("top1", "top5", "mean_iou", "foreground_iou", "pixel_accuracy"),
-    *("examples", "epochs", "steps", "ranks"),
-)
+_SIZES: Final = ("examples", "epochs", "steps", "ranks")
 _SPEED: Final = ("images_per_second", "training_seconds", "attempts")
 
 
@@ -141,14 +139,17 @@ def describe(
         UserError: The export is not from the run's last step, or there is no valid name.
     """
     run, steps, step = options.run, trained.result["steps"], trained.facts["step"]
-    if step != steps:
+    # The result of a run that evaluations end is that of its best weights.
+    of = trained.result.get("evaluated_step", steps)
+    if step != of:
         raise UserError(
-            f"run {run}: its exported model is from step {step}, but it was trained to step"
-            f" {steps}; submit it again under the same name to export its final weights"
+            f"run {run}: its exported model is from step {step}, but its result is that of step"
+            f" {of}; submit it again under the same name to export those weights"
         )
     name = options.model or str(trained.config["config"]["preset"])
     result = trained.result
-    metrics = {key: str(result[key]) for key in _METRICS if result.get(key) is not None}
+    keys = (*(metric.key for metric in metrics_in(result)), *_SIZES)
+    metrics = {key: str(result[key]) for key in keys if result.get(key) is not None}
     speed = {key: str(result[key]) for key in _SPEED if result.get(key) is not None}
     versions = {
         "data_version": str(trained.facts["data_version"]),

@@ -112,7 +112,7 @@ def read_sweep(texts: Sequence[str], config: TrainConfig) -> Sweep:
             problems += _refused(config, flag, given)
     if problems:
         raise ConfigError(problems)
-    return Sweep(values, f"evaluation/{config.metrics[0].key}")
+    return Sweep(values, f"evaluation/{config.metric.key}")
 
 
 def _refused(config: TrainConfig, flag: str, values: Sequence[str]) -> list[str]:

@@ -308,7 +308,7 @@ def test_the_page_shows_the_five_most_probable_classes(server, digits, predicted
         *("--virtual-time-budget=15000", "--dump-dom", driven.as_uri()),
     ]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    assert "<h1>digits, version " in shown
+    assert "<h1>Model digits, version " in shown
     lines = [
         f"<span>{entry['class_name']}</span><span>{100 * entry['probability']:.2f} %</span>"
         for entry in predicted[name]

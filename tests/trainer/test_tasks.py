@@ -18,7 +18,9 @@ def test_what_a_task_names_is_there_and_of_this_task(name):
     assert NETWORKS[config.model.network].per == task.per
     assert NETWORKS[task.suggestion.network].per == task.per
     assert callable(target_decoder(name).fault)
-    for path in (task.report, task.answers.read, task.embedded.records, *task.features.values()):
+    metrics = [metric.of for metric in task.evaluation]
+    records = (task.embedded.records, *task.features.values())
+    for path in (task.report, task.answers.read, *records, *metrics):
         assert callable(load(path))
 
 
@@ -28,7 +30,11 @@ def test_results_tell_their_task():
     for task in TASKS.values():
         values = {metric.key: 0.5 - number / 10 for number, metric in enumerate(task.evaluation)}
         assert metrics_in(values) == task.evaluation
-        assert score_in(values) == 0.5
+        assert score_in({"evaluation": values}) == 0.5
+        last = task.evaluation[-1].key
+        assert score_in({"evaluation": values, "decided_by": last}) == values[last]
+        assert metrics_in({task.evaluation[0].key: 0.5}) == task.evaluation[:1]
+    assert score_in({"evaluation": None}) is None
     assert metrics_in({"loss": 1.0}) == ()
     outputs = [task.answers.outputs for task in TASKS.values()]
     assert not any(one < other for one in outputs for other in outputs)

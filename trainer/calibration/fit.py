@@ -50,7 +50,7 @@ def calibrate(options: CalibrateOptions) -> None:
     found.save(run.path)
     if (run.path / PAGE).exists():
         write_report([run.path])
-    use = "" if found.temperature is None else f"; {EXPORT} --run {run.path}"
+    use = "" if found.used is None else f"; {EXPORT} --run {run.path}"
     print(f"{run.path / FILE}: {words(found)}{use}")
 
 
@@ -93,7 +93,7 @@ def words(found: Calibration) -> str:
     return (
         f"temperature {found.temperature:.4g}: the calibration error of held-out images goes from"
         f" {before.error:.2%} to {after.error:.2%}, their loss from {before.loss:.4f} to"
-        f" {after.loss:.4f}"
+        f" {after.loss:.4f}" + ("" if found.used else "; worse, so it is not used")
     )
 
 

@@ -33,7 +33,7 @@ def calibrated(run: Path, step: int, model: keras.Model) -> tuple[Any, Mapping[s
     for the weights of this step.
     """
     found = read_calibration(run)
-    if found is None or found.temperature is None:
+    if found is None or found.used is None:
         return None
     if found.step != step:
         print(
@@ -43,5 +43,5 @@ def calibrated(run: Path, step: int, model: keras.Model) -> tuple[Any, Mapping[s
             flush=True,
         )
         return None
-    facts = {"method": "temperature", "temperature": found.temperature}
-    return Calibrated(model, found.temperature), {"calibration": facts}
+    facts = {"method": "temperature", "temperature": found.used}
+    return Calibrated(model, found.used), {"calibration": facts}

@@ -42,9 +42,16 @@ class Calibration:
     """With the temperature that is fitted on the other half of the images, so that no prediction is
     measured with a number that it has helped to choose."""
 
+    @property
+    def used(self) -> float | None:
+        """The temperature that an export uses; None if there is none, or if it makes the
+        calibration error of the held-out images larger.
+        """
+        return self.temperature if self.after.error <= self.before.error else None
+
     def save(self, run: Path) -> None:
         """Write it into the folder of its run, atomically."""
-        data = {"schema": 1, **asdict(self)}
+        data = {"schema": 1, **asdict(self), "used": self.used is not None}
         for name, one in (("before", self.before), ("after", self.after)):
             data[name]["calibration_error"] = one.error
         write_atomically(run / FILE, json.dumps(data, indent=1) + "\n")

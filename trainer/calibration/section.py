@@ -28,12 +28,17 @@ def _blocks(found: Calibration) -> list[Block]:
         ["before", percent(before.error), f"{before.loss:.4f}"],
         ["at the temperature", percent(after.error), f"{after.loss:.4f}"],
     ]
+    use = (
+        "An export of these weights uses the temperature of all."
+        if found.used
+        else "It makes the calibration error larger, so an export does not use it."
+    )
     return [
         Text(
-            f"After step {found.step:,} the logits are divided by {found.temperature:.4g}, which"
-            " fits the held-out images best, so that probabilities are as often right as they say."
-            " No predicted class changes. Each half of the images is measured with the temperature"
-            " that fits the other half. An export of these weights uses the temperature of all."
+            f"A temperature of {found.temperature:.4g}, by which the logits after step"
+            f" {found.step:,} are divided, fits the held-out images best. No predicted class"
+            " changes. Each half of the images is measured with the temperature that fits the"
+            f" other half. {use}"
         ),
         *drawn,
         Table(

@@ -127,9 +127,13 @@ class CheckpointFolder:
         return checkpoint
 
     def best(self) -> Checkpoint | None:
-        """Return the best valid checkpoint by the first metric among those that were kept."""
+        """Return the best valid checkpoint among those that were kept, by the metric of the
+        newest.
+        """
         self._verified.clear()
-        valid = {checkpoint.entry: checkpoint for checkpoint in self._valid(self._names())}
+        checkpoints = list(self._valid(self._names()))
+        by = checkpoints[0].decided_by if checkpoints else None
+        valid = {checkpoint.entry(by): checkpoint for checkpoint in checkpoints}
         entry = best(valid)
         return valid[entry] if entry else None
 
@@ -151,7 +155,10 @@ class CheckpointFolder:
         """
         attempt = attempt or self._attempt()
         names = self._names_of(attempt)
-        entries = [self._entry(path) for path in self._sorted(names)]
+        found = [self._look(path) for path in self._sorted(names)]
+        # A run that continues may be decided by another metric than before.
+        by = next((one.decided_by for one in found if isinstance(one, Checkpoint)), None)
+        entries = [one.entry(by) if isinstance(one, Checkpoint) else one for one in found]
         doomed = to_delete(entries, keep, keep_best=keep_best, keep_every_steps=keep_every_steps)
         for entry in doomed:
             self._names_of(attempt)
@@ -228,10 +235,6 @@ class CheckpointFolder:
             result = Entry(key, "incomplete" if incomplete else "damaged")
         self._verified[path] = result
         return result
-
-    def _entry(self, path: Path) -> Entry:
-        checkpoint = self._look(path)
-        return checkpoint.entry if isinstance(checkpoint, Checkpoint) else checkpoint
 
 
 def _write_index(files: Files, folder: Path, valid: Sequence[Entry]) -> None:

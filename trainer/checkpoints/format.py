@@ -61,10 +61,19 @@ class Checkpoint:
         return self.key.step
 
     @property
-    def entry(self) -> Entry:
-        """Facts that decide whether the checkpoint is kept."""
-        evaluation = self.meta.get("evaluation")
-        return Entry(self.key, "valid", score_in(evaluation) if evaluation else None, self.bytes)
+    def decided_by(self) -> str | None:
+        """Key of the metric that decides which checkpoint is the best; None is the first one of
+        the task, as in versions that knew no other.
+        """
+        return self.meta.get("decided_by")
+
+    def entry(self, by: str | None = None) -> Entry:
+        """Return the facts that decide whether the checkpoint is kept.
+
+        Args:
+            by: Key of the metric that is its score; None is its own.
+        """
+        return Entry(self.key, "valid", score_in(self.meta, by), self.bytes)
 
     def load(self) -> Tensors:
         """Read the tensors.

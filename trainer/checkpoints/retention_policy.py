@@ -16,7 +16,8 @@ class Entry:
     """incomplete: never finished, or partly deleted; damaged: anything else that is wrong,
     including that another version wrote it."""
     score: float | None = None
-    """The task's first metric for these weights on held-out images, if there was an evaluation."""
+    """The metric that decides, for these weights on held-out images, if there was an
+    evaluation."""
     bytes: int = 0
 
 
@@ -33,7 +34,7 @@ def to_delete(
     Args:
         checkpoints: Checkpoints of a run, in any order.
         keep: Number of newest checkpoints to keep; the newest one is always kept.
-        keep_best: Whether to keep the best one by the first metric.
+        keep_best: Whether to keep the best one by its score.
         keep_every_steps: Keep the first checkpoint in each interval of so many steps; 0 keeps none.
     """
     valid = sorted((e for e in checkpoints if e.state == "valid"), key=lambda e: e.key)

@@ -11,13 +11,20 @@ from trainer.task_descriptions import (
     TaskDescription,
 )
 
+_METRICS: Final = "trainer.classification.metrics"
+
 CLASSIFICATION: Final = TaskDescription(
     name="classification",
     code="trainer.classification.task:Classification",
     targets="trainer.classification.labels:Labels",
     training=Metric("train_top1", "training top-1"),
-    evaluation=(Metric("top1", "top-1"), Metric("top5", "top-5")),
-    about="Fraction of images whose class is the most probable (top-1) or among five (top-5).",
+    evaluation=(
+        Metric("top1", "top-1", f"{_METRICS}:top1"),
+        Metric("balanced_accuracy", "balanced accuracy", f"{_METRICS}:balanced_accuracy"),
+        Metric("top5", "top-5", f"{_METRICS}:top5", more_than=5),
+    ),
+    about="Fraction of images whose class is the most probable (top-1) or among five (top-5); and"
+    " the mean of that fraction over classes, however many images they have (balanced accuracy).",
     report="trainer.classification.report:sections",
     per="image",
     logits=lambda size, outputs: [outputs],  # noqa: ARG005 - does not depend on the size
@@ -39,6 +46,9 @@ CLASSIFICATION: Final = TaskDescription(
         images="own-images",
         finetune="own-images-finetune",
     ),
+    baseline="largest class",
+    # Balanced accuracy as well, because a run may show its classes equally often.
+    comparable=("top1", "balanced_accuracy"),
 )
 
 LEAF: Final = Leaf(task=CLASSIFICATION)

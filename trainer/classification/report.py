@@ -3,14 +3,20 @@
 import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan, sqrt
 
-from common.page.parts import Block, Cell, Figure, Gallery, Plots, Section, Table, Tables, Text
+from common.page.parts import Block, Cell, Figure, Gallery, Plots, Section, Table, Text
 from common.page.plots import Scale, Series, plot
 from common.text import plural
-from trainer.classification.trust import Bin, bin_of, calibration_error, wilson
+from trainer.classification.trust import (
+    Bin,
+    bin_of,
+    calibration_error,
+    wilson,
+    wilson_of_groups,
+)
 from trainer.report.page import about_predictions, image_file, kept_image, missing, percent
 from trainer.report.run_data import Run, mapping
 
@@ -52,6 +58,10 @@ class PredictionCounts:
     """Why an image is missing, if one could not be read when the run ended."""
     bins: Mapping[int, Bin]
     """Predictions by the bin of their probability; those without a number are left out."""
+    groups: Sequence[tuple[int, int]] = ()
+    """Right examples and all examples of each group, if the data set has groups."""
+    areas: Mapping[str, float] = field(default_factory=dict)
+    """Areas under ROC curves by the name of a class, as far as they are known."""
 
     def name(self, number: int) -> str:
         return self.names.get(number, str(number))
@@ -77,9 +87,29 @@ class PredictionCounts:
             totals[label] += count
         return totals
 
+    @cached_property
+    def predicted(self) -> Mapping[int, int]:
+        """Examples that are predicted as each class, if there are any."""
+        totals: Counter[int] = Counter()
+        for (_, predicted), count in self.counts.items():
+            totals[predicted] += count
+        return totals
+
     def accuracy(self, label: int) -> float:
         """Return the fraction of a class that was classified correctly, 0 to 1."""
         return self.counts.get((label, label), 0) / self.totals[label]
+
+    def precision(self, label: int) -> float | None:
+        """Return the fraction of what was predicted as a class that is of it, if anything was."""
+        of = self.predicted.get(label, 0)
+        return self.counts.get((label, label), 0) / of if of else None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % confidence interval of the accuracy."""
+        if len(self.groups) > 1:
+            return wilson_of_groups(self.groups)
+        return wilson(self.examples - self.wrong, self.examples)
 
     def strength(self, label: int, predicted: int) -> float:
         """Return how strong to show a cell of the confusion matrix that has examples, 0 to 1."""
@@ -107,6 +137,7 @@ def read_predictions(run: Run) -> PredictionCounts | str:
     counts: Counter[tuple[int, int]] = Counter()
     wrong = []
     bins: dict[int, Bin] = {}
+    groups: dict[str, list[int]] = {}
     try:
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
@@ -119,6 +150,10 @@ def read_predictions(run: Run) -> PredictionCounts | str:
                     bins[number] = bins.get(number, Bin(0, 0, 0.0)).plus(
                         probabilities[0], right=right
                     )
+                if "group" in row:
+                    of_group = groups.setdefault(row["group"], [0, 0])
+                    of_group[0] += label == predicted
+                    of_group[1] += 1
                 if label != predicted:
                     wrong.append((int(row["index"]), label, predicted, *probabilities))
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
@@ -135,8 +170,23 @@ def read_predictions(run: Run) -> PredictionCounts | str:
         names = dict(enumerate(map(str, known))) | names
     problem = noted[-1].get("problem")
     return PredictionCounts(
-        noted[-1]["step"], counts, names, chosen, str(problem) if problem else None, bins
+        noted[-1]["step"],
+        counts,
+        names,
+        chosen,
+        str(problem) if problem else None,
+        bins,
+        [(right, whole) for right, whole in groups.values()],
+        _areas(run),
     )
+
+
+def _areas(run: Run) -> Mapping[str, float]:
+    try:
+        with (run.path / "classes.csv").open(encoding="utf-8", newline="") as file:
+            return {row["class"]: float(row["auc"]) for row in csv.DictReader(file) if row["auc"]}
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):
+        return {}
 
 
 def sections(run: Run) -> list[Section]:
@@ -148,17 +198,59 @@ def sections(run: Run) -> list[Section]:
     confused = [Text(f"{facts} {found.wrong:,} wrong.", hint=True)]
     few = len(found.classes) <= MATRIX
     shown = about_predictions([*confused, *(_matrix if few else _listed)(found)], _mistakes(found))
-    return [Section("trust", "How far to trust it", _trust(found)), *shown]
+    return [
+        Section("classes", "How well each class is found", _classes(found)),
+        Section("trust", "How far to trust it", _trust(found)),
+        *shown,
+    ]
+
+
+def _classes(found: PredictionCounts) -> list[Block]:
+    labels = found.classes
+    listed = labels if len(labels) <= MATRIX else found.weakest(MATRIX)
+    rows = [
+        [
+            found.name(label),
+            *map(
+                percent,
+                (
+                    found.accuracy(label) if label in found.totals else None,
+                    found.precision(label),
+                    found.areas.get(found.name(label)),
+                ),
+            ),
+            f"{found.totals.get(label, 0):,}",
+            f"{found.predicted.get(label, 0):,}",
+        ]
+        for label in listed
+    ]
+    hint = (
+        "Recall: the part of a class that is predicted as it. Precision: the part of the images"
+        " predicted as a class that are of it. AUC: how often an image of the class has a higher"
+        " probability of it than another image."
+    )
+    which = f"The {MATRIX} with the lowest recall; classes.csv has all {len(labels):,}"
+    caption = which if len(listed) < len(labels) else "Held-out images by class"
+    heads = ("class", "recall", "precision", "AUC", "images", "predicted")
+    return [Text(hint, hint=True), Table(caption, heads, rows, "numbers")]
 
 
 def _trust(found: PredictionCounts) -> list[Block]:
     right, of = found.examples - found.wrong, found.examples
-    low, high = wilson(right, of)
+    low, high = found.interval
+    largest = max(found.totals, key=lambda label: (found.totals[label], -label))
+    drawn_as = (
+        f"They come in {len(found.groups):,} groups, such as patients, whose images are alike, so"
+        f" the interval is that of groups drawn anew"
+        if len(found.groups) > 1
+        else "This is Wilson's interval, for images that are independent of each other"
+    )
     blocks: list[Block] = [
         Text(
-            f"{right / of:.2%} of {plural(of, 'held-out image')} are right. Another sample of this"
-            f" size would give {low:.2%} to {high:.2%} in 95 of 100 cases (Wilson's interval), if"
-            " its images were drawn in the same way."
+            f"{right / of:.2%} of {plural(of, 'held-out image')} are right; the answer"
+            f" {found.name(largest)} for every image would be right for"
+            f" {found.totals[largest] / of:.2%}. With 95 % confidence, the true accuracy on images"
+            f" drawn in the same way lies between {low:.2%} and {high:.2%}. {drawn_as}."
         )
     ]
     if not found.bins:
@@ -253,31 +345,14 @@ def _matrix(found: PredictionCounts) -> list[Block]:
 
 
 def _listed(found: PredictionCounts) -> list[Block]:
-    pairs, weakest = found.most_confused(20), found.weakest(10)
+    pairs = found.most_confused(20)
     return [
-        Tables(
-            [
-                Table(
-                    f"The {len(pairs)} most common confusions",
-                    ("true class", "predicted as", "images"),
-                    [[found.name(a), found.name(b), f"{count:,}"] for a, b, count in pairs],
-                ),
-                Table(
-                    f"The {len(weakest)} classes with the lowest accuracy",
-                    ("class", "right", "from", "to", "images"),
-                    [_weak(found, label) for label in weakest],
-                    "numbers",
-                ),
-            ]
+        Table(
+            f"The {len(pairs)} most common confusions",
+            ("true class", "predicted as", "images"),
+            [[found.name(a), found.name(b), f"{count:,}"] for a, b, count in pairs],
         )
     ]
-
-
-def _weak(found: PredictionCounts, label: int) -> list[str | Cell | None]:
-    right, total = found.counts.get((label, label), 0), found.totals[label]
-    low, high = wilson(right, total)
-    shown = map(percent, (found.accuracy(label), low, high))
-    return [found.name(label), *shown, f"{total:,}"]
 
 
 def _mistakes(found: PredictionCounts) -> list[Block]:

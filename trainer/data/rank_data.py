@@ -13,6 +13,7 @@ from trainer.data.corruption import as_tensors, find_damage, read_image, read_re
 from trainer.data.data_set import DataSet
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import record_format
+from trainer.data.intake.groups import read_groups
 from trainer.data.order import Begun
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
 from trainer.data.reader import locator, unreadable
@@ -135,6 +136,15 @@ class RankData:
             DataError: The example cannot be read.
         """
         return read_image(self._source("validation"), example)
+
+    @property
+    def validation_groups(self) -> Array | None:
+        """Group of each example of the validation split, int64; None if there are none."""
+        groups, manifest = read_groups(self._data_set.folder), self._data_set.manifest
+        found = groups.get("validation")
+        if manifest is None or len(found or ()) != manifest.splits["validation"].examples:
+            return None
+        return np.array(found)
 
     def validation_names(self) -> Iterator[str]:
         """Read the names of all records of the validation split, in its order.

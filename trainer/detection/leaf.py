@@ -49,17 +49,19 @@ def _problems(config: Any) -> list[str]:
     return problems
 
 
+_METRICS: Final = "trainer.detection.metrics"
+
 DETECTION: Final = TaskDescription(
     name="detection",
     code="trainer.detection.task:Detection",
     targets="trainer.detection.targets:Boxes",
     training=Metric("train_iou", "training IoU"),
     evaluation=(
-        Metric("map", "mAP"),
-        Metric("map50", "mAP at 0.5"),
-        Metric("map_small", "mAP of small objects"),
-        Metric("map_medium", "mAP of medium objects"),
-        Metric("map_large", "mAP of large objects"),
+        Metric("map", "mAP", f"{_METRICS}:mean_ap"),
+        Metric("map50", "mAP at 0.5", f"{_METRICS}:ap_at_half"),
+        Metric("map_small", "mAP of small objects", f"{_METRICS}:ap_of_small"),
+        Metric("map_medium", "mAP of medium objects", f"{_METRICS}:ap_of_medium"),
+        Metric("map_large", "mAP of large objects", f"{_METRICS}:ap_of_large"),
     ),
     about=(
         "Mean average precision as COCO defines it, over IoU 0.5 to 0.95; sizes divide at 32 x 32"

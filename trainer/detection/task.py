@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from trainer.detection.average_precision import Image, average_precision
+from trainer.detection.average_precision import Image, Precision, average_precision
 from trainer.detection.files import write_predictions
 from trainer.detection.found import MOST, find_objects
 from trainer.detection.leaf import DETECTION
@@ -16,7 +16,7 @@ from trainer.detection.loss import losses
 from trainer.detection.serving import serving_module
 from trainer.detection.targets import COLUMNS, IGNORED
 from trainer.task_descriptions import TaskDescription
-from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
+from trainer.tasks.task import Array, HeldOut, Predictions, Serving, Signature, Task
 
 _FOUND = MOST * 6
 
@@ -40,16 +40,17 @@ class Detection(Task):
 
     def training(
         self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """See `Task.training`: the loss of FCOS, and the mean IoU of the positive locations."""
         del smoothing
-        return losses(logits, target)
+        loss, iou = losses(logits, target)
+        return loss, iou, loss
 
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """See `Task.evaluated`. Counts the loss and 1; what is found and what is there follow, and
-        are the columns `found`, [b, 600], and `target`.
+        """See `Task.evaluated`. Counts what is found and what is there, which are the columns
+        `found`, [b, 600], and `target`.
         """
         loss, _ = losses(logits, target)
         found = tf.reshape(find_objects(logits), [-1, _FOUND])
@@ -57,18 +58,10 @@ class Detection(Task):
         counts = tf.concat([loss[:, None], tf.ones_like(loss)[:, None], found, true], 1)
         return counts, {"found": found, "target": true}
 
-    def evaluation(self, counted: Array) -> Evaluation:
-        """See `Task.evaluation`. A mean over sizes of which there are no objects is 0."""
-        loss, count = self.sums(counted[:, :2])
-        images = as_images(counted[:, 2 : 2 + _FOUND], counted[:, 2 + _FOUND :])
-        precision = average_precision(images, self.classes)
-        values = {
-            "map": precision.mean(),
-            "map50": precision.mean(threshold=0.5),
-            **{f"map_{size}": precision.mean(size) for size in ("small", "medium", "large")},
-        }
-        metrics = {key: max(value, 0.0) for key, value in values.items()}
-        return Evaluation(metrics, loss / count, round(count))
+    def counts(self, counted: Array) -> Precision:
+        """See `Task.counts`."""
+        images = as_images(counted[:, :_FOUND], counted[:, _FOUND:])
+        return average_precision(images, self.classes)
 
     def write_predictions(
         self, folder: Path, predictions: Predictions, held_out: HeldOut

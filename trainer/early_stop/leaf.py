@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final
 
 from common.annotations import Bounds
 from common.text import plural
-from trainer.leaf import Feature, Leaf
+from trainer.leaf import Ending, Feature, Leaf
+from trainer.task_descriptions import Metric
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,8 @@ class EarlyStopOptions:
     """
 
     patience: Annotated[int, Bounds(at_least=0)] = 0
-    """Evaluations in a row without a better first metric, such as top-1, after which the run ends;
-    0 never ends it. Above 0, the result, the predictions and the export are those of the best
+    """Evaluations in a row without a better metric, after which the run ends; 0 never ends it.
+    Above 0, the result, the predictions and the export are those of the best
     checkpoint, whether the run ends early or not; without effect on a run that evaluates only at
     its end. With a schedule that decays to zero, a run may improve most near its end: give at least
     a fifth of its epochs."""
@@ -26,12 +27,17 @@ class EarlyStopOptions:
     """How much better than the best one before an evaluation must be to count, as a fraction of
     1."""
 
+    metric: str | None = None
+    """Metric that says which evaluation is the best, for the end of the run and for the checkpoint
+    that `checkpoint.keep_best` keeps: a key of result.json, such as balanced_accuracy, by which
+    rare classes count as much as others. None is the first metric of the task, such as top1."""
+
 
 def waited(scores: Sequence[float], least_gain: float) -> int:
     """Return how many of the last evaluations in a row were not better than the best before them.
 
     Args:
-        scores: First metric of each evaluation, in order.
+        scores: The metric of each evaluation, in order.
         least_gain: See `EarlyStopOptions`.
     """
     best, since = float("-inf"), 0
@@ -41,15 +47,23 @@ def waited(scores: Sequence[float], least_gain: float) -> int:
     return since
 
 
-def _ending(config: Any, scores: Sequence[float]) -> str:
-    options = config.of(EarlyStopOptions)
-    if waited(scores, options.least_gain) < options.patience:
-        return ""
-    return (
-        f"{plural(options.patience, 'evaluation')} in a row "
-        f"{'was' if options.patience == 1 else 'were'} not better than {max(scores):.2%};"
-        " its result is that of the best checkpoint"
-    )
+class EarlyStop(Ending):
+    """See `Ending`."""
+
+    def __init__(self, config: Any) -> None:
+        self._options, self._config = config.of(EarlyStopOptions), config
+        self.metric = self._options.metric or ""
+
+    def why(self, scores: Sequence[float]) -> str:
+        """See `Ending.why`."""
+        patience = self._options.patience
+        if waited(scores, self._options.least_gain) < patience:
+            return ""
+        return (
+            f"{plural(patience, 'evaluation')} in a row {'was' if patience == 1 else 'were'} not"
+            f" better than {self._config.metric.label} {max(scores):.2%}; its result is that of the"
+            " best checkpoint"
+        )
 
 
 def _wanted(config: Any) -> bool:
@@ -59,9 +73,10 @@ def _wanted(config: Any) -> bool:
 
 
 def _problems(config: Any) -> list[str]:
+    problems = _misnamed(config, config.described_task.evaluation)
     if not _wanted(config):
-        return []
-    checkpoint, problems = config.checkpoint, []
+        return problems
+    checkpoint = config.checkpoint
     evaluations, saves = config.evaluation.every_epochs, checkpoint.every_epochs
     if not saves or evaluations % saves:
         problems.append(
@@ -78,6 +93,21 @@ def _problems(config: Any) -> list[str]:
     return problems
 
 
+def _misnamed(config: Any, metrics: Sequence[Metric]) -> list[str]:
+    chosen, keys = config.of(EarlyStopOptions).metric, [metric.key for metric in metrics]
+    if chosen is None or chosen in keys:
+        return []
+    return [
+        f"--early-stop.metric: the task {config.task} has no metric {chosen!r} here; choose one of"
+        f" {', '.join(keys)}"
+    ]
+
+
+def _fits(config: Any, ranks: int, classes: int | None) -> list[str]:
+    del ranks
+    return [] if classes is None else _misnamed(config, config.described_task.metrics(classes))
+
+
 LEAF: Final = Leaf(
     key="early_stop",
     options=EarlyStopOptions,
@@ -91,5 +121,6 @@ LEAF: Final = Leaf(
         ),
     ),
     problems=_problems,
-    ending=_ending,
+    fits=_fits,
+    ending=EarlyStop,
 )

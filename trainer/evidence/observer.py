@@ -156,7 +156,6 @@ class EvidenceObserver(Observer):
             self._missed.append(name)
             return
         start = self._start if start is None and not found else start
-        evaluation = meta.get("evaluation")
         self._chain.append(
             "checkpoint",
             subjects,
@@ -169,7 +168,7 @@ class EvidenceObserver(Observer):
                 "start": start.digest if start else None,
                 "found": found,
                 "missed": self._missed,
-                "score": score_in(evaluation) if evaluation else None,
+                "score": score_in(meta),
             },
         )
         self._last = {"name": name, "sha256": subjects[f"{CHECKPOINTS}/{name}/{STATE}"]}

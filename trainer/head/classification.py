@@ -19,7 +19,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from trainer.classification.task import COLUMNS, Classification
+from trainer.classification.files import PROBABILITIES
+from trainer.classification.task import COLUMNS, MOST_AREAS, Classification, counted
 from trainer.head.last_layer import DividedHead
 
 
@@ -37,7 +38,7 @@ class DividedClassification(Classification):
 
     def training(
         self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """See `Task.training`."""
         group, features = self._head.group, tf.cast(logits, tf.float32)
         labels = group.join(target, "head_labels")
@@ -47,8 +48,8 @@ class DividedClassification(Classification):
         def loss(
             mine: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
         ) -> tuple[
-            tuple[tf.Tensor, tf.Tensor],
-            Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]],
+            tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+            Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor]],
         ]:
             joined = group.join(mine, "head_features")
             own = tf.matmul(joined, kernel) + bias
@@ -60,12 +61,13 @@ class DividedClassification(Classification):
             if smoothing:
                 parts.append(tf.reduce_sum(shifted, 1))
             (sums,) = group.sum([tf.stack(parts)], "head_sums")
-            losses = tf.math.log(sums[0]) - (1.0 - smoothing) * sums[1]
+            losses = plain = tf.math.log(sums[0]) - (1.0 - smoothing) * sums[1]
             if smoothing:
+                plain = tf.math.log(sums[0]) - sums[1]
                 losses -= smoothing / self.classes * sums[3]
 
             def gradient(
-                upstream: tf.Tensor, _: tf.Tensor
+                upstream: tf.Tensor, *_: tf.Tensor
             ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
                 factors = group.join(upstream, "head_upstream")
                 difference = exponentials * (factors / sums[0])[:, None]
@@ -79,10 +81,13 @@ class DividedClassification(Classification):
                 of_kernel = tf.matmul(joined, difference, transpose_a=True)
                 return of_features, of_kernel, tf.reduce_sum(difference, 0)
 
-            return (self._mine(losses, mine), self._mine(tf.nn.relu(sums[2]), mine)), gradient
+            per_image = (losses, tf.nn.relu(sums[2]), plain)
+            return tuple(self._mine(one, mine) for one in per_image), gradient
 
-        losses, scores = tf.custom_gradient(loss)(features, self._head.kernel, self._head.bias)
-        return losses, scores
+        losses, scores, plain = tf.custom_gradient(loss)(
+            features, self._head.kernel, self._head.bias
+        )
+        return losses, scores, plain
 
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
@@ -104,12 +109,14 @@ class DividedClassification(Classification):
         (sums,) = group.sum(
             [tf.stack([tf.reduce_sum(tf.exp(shifted), 1), of_label])], "evaluated_sums"
         )
-        hits = tf.cast(classes == labels[:, None], tf.float32)
-        loss = tf.math.log(sums[0]) - sums[1]
-        counts = tf.stack([hits[:, 0], tf.reduce_sum(hits, 1), loss, tf.ones_like(loss)], 1)
-        columns = (labels, classes[:, 0], 1.0 / sums[0], tf.exp(sums[1]) / sums[0])
+        counts = counted(tf.math.log(sums[0]) - sums[1], labels, classes)
+        values = (labels, classes[:, 0], 1.0 / sums[0], tf.exp(sums[1]) / sums[0])
+        columns = dict(zip(COLUMNS, values, strict=True))
+        if self.classes <= MOST_AREAS:
+            parts = group.join(tf.transpose(tf.exp(shifted)), "evaluated_exponentials")
+            columns[PROBABILITIES] = tf.transpose(parts) / sums[0][:, None]
         return self._mine(counts, target), {
-            name: self._mine(column, target) for name, column in zip(COLUMNS, columns, strict=True)
+            name: self._mine(column, target) for name, column in columns.items()
         }
 
     def _places(self, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -10,7 +10,8 @@ from trainer.config import TrainConfig
 from trainer.data.data_set import DataSet
 from trainer.imbalance.effective import factors
 from trainer.imbalance.leaf import ImbalanceOptions
-from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
+from trainer.tasks.by_class import ByClass
+from trainer.tasks.task import Array, HeldOut, Predictions, Serving, Signature, Task
 
 
 class WeightedTask(Task):
@@ -29,10 +30,10 @@ class WeightedTask(Task):
 
     def training(
         self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """See `Task.training`."""
-        losses, scores = self._task.training(logits, target, smoothing)
-        return losses * tf.gather(tf.constant(self._weights, losses.dtype), target), scores
+        losses, scores, plain = self._task.training(logits, target, smoothing)
+        return losses * tf.gather(tf.constant(self._weights, losses.dtype), target), scores, plain
 
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
@@ -40,9 +41,17 @@ class WeightedTask(Task):
         """See `Task.evaluated`; an evaluation has no weights."""
         return self._task.evaluated(logits, target)
 
-    def evaluation(self, counted: Array) -> Evaluation:
-        """See `Task.evaluation`."""
-        return self._task.evaluation(counted)
+    def counts(self, counted: Array) -> Any:
+        """See `Task.counts`."""
+        return self._task.counts(counted)
+
+    def baseline(self, counts: Any) -> Any:
+        """See `Task.baseline`."""
+        return self._task.baseline(counts)
+
+    def by_class(self, counts: Any) -> ByClass | None:
+        """See `Task.by_class`."""
+        return self._task.by_class(counts)
 
     def write_predictions(
         self, folder: Path, predictions: Predictions, held_out: HeldOut

@@ -1,10 +1,13 @@
 """Console output of a run: a progress bar on a terminal, plain lines elsewhere."""
 
+import csv
 import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Self
+from math import isclose
+from pathlib import Path
+from typing import Final, Self
 
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -12,8 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from trainer.distributed.rank import launched_as
 from trainer.leaves import TASKS
 
+CLASSES: Final = "classes.csv"
+"""File of a run with a line for each class, which every task writes."""
+LISTED: Final = 10
+"""Most classes that are printed."""
 _UNITS = {
-    "loss": ("loss", "{:.4f}"),
+    "training_loss": ("loss", "{:.4f}"),
+    "objective": ("objective", "{:.4f}"),
     **{
         task.training.key: (task.training.label.replace("training", "train"), "{:.1%}")
         for task in TASKS.values()
@@ -72,13 +80,44 @@ class Console:
             sys.stdout.flush()
 
     def metrics(self, step: int, epoch: float, values: Mapping[str, float]) -> None:
-        """Print a line of metrics."""
+        """Print a line of metrics: the loss that may be compared with that of an evaluation, and
+        the one that the optimizer lowers if that is another.
+        """
+        loss, plain = values.get("loss"), values.get("training_loss")
+        # Both are added up in different orders.
+        if loss is not None and plain is not None and not isclose(loss, plain, rel_tol=1e-4):
+            values = {**values, "objective": loss}
         shown = [
             f"{label} {form.format(values[key])}"
             for key, (label, form) in _UNITS.items()
             if key in values
         ]
         self.say(f"step {step:>6}  epoch {epoch:6.2f}  " + "  ".join(shown))
+
+
+def class_lines(run: Path) -> list[str]:
+    """Return the lines of a table of the classes of a run, from the file that its task has written:
+    all of them if they are few, or else the worst; none without the file.
+    """
+    try:
+        with (run / CLASSES).open(encoding="utf-8", newline="") as file:
+            heads, *rows = csv.reader(file)
+    except (OSError, ValueError, csv.Error):
+        return []
+    parts = {place for row in rows for place, text in enumerate(row) if place and "." in text}
+    worst = sorted(rows, key=lambda row: float(row[min(parts)] or 2)) if parts else rows
+    shown = rows if len(rows) <= LISTED else worst[:LISTED]
+    table = [heads, *([_cell(row[n], n in parts) for n in range(len(row))] for row in shown)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in table
+    ]
+    left = len(rows) - len(shown)
+    return [*lines, f"({left:,} better classes are in {CLASSES})"] if left else lines
+
+
+def _cell(text: str, is_part: bool) -> str:  # noqa: FBT001
+    return f"{float(text):.2%}" if is_part and text else text or "-"
 
 
 def _watched() -> bool:

@@ -25,7 +25,8 @@ FLUSH_SECONDS: Final = 10.0
 """Longest wait for the last points at the end; a pre-empted node has 30 seconds in all."""
 
 _SENT: Final = {
-    *("loss", "learning_rate", "images_per_second", "data_wait_percent", "validation_loss"),
+    *("loss", "training_loss", "validation_loss"),
+    *("learning_rate", "images_per_second", "data_wait_percent"),
     *(metric.key for task in TASKS.values() for metric in (task.training, *task.evaluation)),
 }
 """Metrics sent to MLflow; metrics.jsonl and TensorBoard have all."""

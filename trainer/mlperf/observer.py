@@ -89,7 +89,7 @@ class MlperfObserver(Observer):
         epoch = {"epoch_num": self._epoch}
         self._stop_block()
         self._write("INTERVAL_START", "eval_start", epoch, self._stepped)
-        score = values[self._config.metrics[0].key]
+        score = values[self._config.described_task.evaluation[0].key]
         self._write("POINT_IN_TIME", "eval_accuracy", epoch, value=score)
         self._stepped = _now()
         self._write("INTERVAL_END", "eval_stop", epoch, self._stepped)

@@ -13,6 +13,7 @@ import numpy as np
 from common.files import write_table
 from trainer.classification.files import THUMBNAILS, write_thumbnails
 from trainer.multilabel.metrics import ClassMetrics, reliability
+from trainer.tasks.by_class import ByClass
 from trainer.tasks.task import Array, HeldOut, Predictions
 
 PREDICTIONS, BY_CLASS, RELIABILITY = "predictions.csv", "classes.csv", "reliability.csv"
@@ -37,10 +38,10 @@ def write_predictions(
     worst = predictions.index[np.argsort(-predictions["loss"], kind="stable")[:THUMBNAILS]]
     kept = write_thumbnails(folder, worst, held_out.image if held_out.shown else None)
     counts = (part.astype(np.int64) for part in (found.images, found.said, found.right))
-    by_class = zip(names, *counts, *map(_texts, (found.ap, found.auc, found.f1)), strict=True)
-    write_table(
-        folder / BY_CLASS, ("class", "images", "said", "right", "ap", "auc", "f1"), by_class
-    )
+    known = ByClass(found.images, found.said, found.right)
+    parts = (found.ap, found.auc, found.f1, known.recall, known.precision)
+    heads = ("class", "images", "said", "right", "ap", "auc", "f1", "recall", "precision")
+    write_table(folder / BY_CLASS, heads, zip(names, *counts, *map(_texts, parts), strict=True))
     bins = reliability(predictions["probabilities"], there)
     write_table(folder / RELIABILITY, ("pairs", "there", "probability"), bins)
     rows = zip(predictions.index, predictions["loss"], there, said, strict=True)

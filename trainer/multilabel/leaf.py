@@ -43,16 +43,18 @@ def _problems(config: Any) -> list[str]:
     ]
 
 
+_METRICS: Final = "trainer.multilabel.metrics"
+
 MULTILABEL: Final = TaskDescription(
     name="multilabel",
     code="trainer.multilabel.task:Multilabel",
     targets="trainer.multilabel.targets:Classes",
     training=Metric("train_f1", "training F1 of an image"),
     evaluation=(
-        Metric("mean_ap", "mean AP"),
-        Metric("mean_auc", "mean ROC AUC"),
-        Metric("micro_f1", "F1 of all decisions"),
-        Metric("macro_f1", "mean F1"),
+        Metric("mean_ap", "mean AP", f"{_METRICS}:mean_ap"),
+        Metric("mean_auc", "mean ROC AUC", f"{_METRICS}:mean_auc"),
+        Metric("micro_f1", "F1 of all decisions", f"{_METRICS}:micro_f1"),
+        Metric("macro_f1", "mean F1", f"{_METRICS}:macro_f1"),
     ),
     about=(
         "Means over the classes that held-out images have, of the average precision, the area under"
@@ -72,6 +74,7 @@ MULTILABEL: Final = TaskDescription(
     features={MULTI_HOT: "trainer.multilabel.classes:stored_fault"},
     rows=RowTarget(MULTI_HOT, "trainer.multilabel.classes:packed"),
     prepare="prepare multilabel",
+    baseline="all classes",
 )
 
 LEAF: Final = Leaf(

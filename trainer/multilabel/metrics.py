@@ -1,17 +1,15 @@
-"""Metrics of independent classes. NumPy only.
-
-Average precision is that of scikit-learn's `average_precision_score`: the sum of the precision at
-each distinct probability, weighted by the recall that it adds, without interpolation. The area
-under the ROC curve is that of `roc_auc_score`: the probability that an image with the class has a
-larger one than an image without it, ties counted as half (Mann-Whitney).
+"""Metrics of independent classes: functions of `ClassMetrics`, a row each in the task's
+description. A mean leaves out the classes for which it is not defined. NumPy only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from trainer.classification.metrics import areas
 from trainer.classification.trust import BINS
+from trainer.tasks.by_class import mean_of_known
 
 Array = np.ndarray[Any, Any]
 
@@ -30,17 +28,43 @@ class ClassMetrics:
     """Images that are said to have it."""
     right: Array
     """Images that have it and are said to."""
+    examples: int
+    """Images."""
 
     @property
     def f1(self) -> Array:
         """F1, 2 right / (images + said); not defined for a class that no image has."""
         return np.where(self.images > 0, _f1(self.right, self.images, self.said), np.nan)
 
-    @property
-    def micro_f1(self) -> float:
-        """F1 of all images and classes together; 1 if there is nothing to find or to say."""
-        sums = (part.sum() for part in (self.right, self.images, self.said))
-        return float(_f1(*sums))
+    def all_classes(self) -> "ClassMetrics":
+        """Return the metrics of the same probability for all images, from which every image is said
+        to have every class: the average precision is then the part of the images that have it.
+        """
+        share = np.where(self.images > 0, self.images / self.examples, np.nan)
+        chance = np.where(np.isnan(self.auc), np.nan, 0.5)
+        said = np.full_like(self.said, self.examples)
+        return replace(self, ap=share, auc=chance, said=said, right=self.images)
+
+
+def mean_ap(classes: ClassMetrics) -> float:
+    """Return the mean of the average precisions."""
+    return mean_of_known(classes.ap)
+
+
+def mean_auc(classes: ClassMetrics) -> float:
+    """Return the mean of the areas under the ROC curves."""
+    return mean_of_known(classes.auc)
+
+
+def macro_f1(classes: ClassMetrics) -> float:
+    """Return the mean of F1."""
+    return mean_of_known(classes.f1)
+
+
+def micro_f1(classes: ClassMetrics) -> float:
+    """Return F1 of all images and classes together; 1 if there is nothing to find or to say."""
+    sums = (part.sum() for part in (classes.right, classes.images, classes.said))
+    return float(_f1(*sums))
 
 
 def class_metrics(probabilities: Array, there: Array, threshold: float) -> ClassMetrics:
@@ -51,29 +75,11 @@ def class_metrics(probabilities: Array, there: Array, threshold: float) -> Class
         there: Whether an image has a class, bool [images, classes].
         threshold: Probability from which an image is said to have a class, compared in float32.
     """
-    curves = [_areas(*of_class) for of_class in zip(probabilities.T, there.T, strict=True)]
+    curves = [areas(*of_class) for of_class in zip(probabilities.T, there.T, strict=True)]
     ap, auc = np.reshape(curves, [-1, 2]).T
     said = probabilities >= np.float32(threshold)
-    counts = (part.sum(0).astype(np.float64) for part in (there, said, there & said))
-    return ClassMetrics(ap, auc, *counts)
-
-
-def _areas(probabilities: Array, there: Array) -> tuple[float, float]:
-    """Return the average precision and the area under the ROC curve of a class."""
-    order = np.argsort(-probabilities, kind="stable")
-    # Where the last one of equal probabilities is: no order among them counts.
-    last = np.append(np.flatnonzero(np.diff(probabilities[order])), len(order) - 1)
-    right = np.cumsum(there[order])[last].astype(np.float64)
-    wrong = last + 1.0 - right
-    positives, negatives = right[-1], wrong[-1]
-    if not positives:
-        return np.nan, np.nan
-    ap = np.sum(right / (right + wrong) * np.diff(right, prepend=0.0)) / positives
-    if not negatives:
-        return float(ap), np.nan
-    before = np.concatenate([[0.0], right[:-1]])
-    area = np.sum(np.diff(wrong, prepend=0.0) * (right + before)) / 2
-    return float(ap), float(area / (positives * negatives))
+    images, said_to, right = (part.sum(0).astype(float) for part in (there, said, there & said))
+    return ClassMetrics(ap, auc, images, said_to, right, len(there))
 
 
 def _f1(right: Array, images: Array, said: Array) -> Array:

@@ -78,6 +78,8 @@ def _classes(facts: str, classes: Sequence[Row], run: Run) -> list[Block]:
     shown = sorted(classes, key=lambda row: float(row["ap"] or 2))[:LISTED]
     rest = f"; {BY_CLASS} has all {len(classes):,}" if len(shown) < len(classes) else ""
     parts = {"ap": "AP", "auc": "ROC AUC", "f1": "F1"}
+    # Versions before did not write these.
+    parts |= {key: key for key in ("recall", "precision") if key in (classes[0] if classes else ())}
     counts = {"images": "have it", "said": "said to", "right": "both"}
     return [
         Text(

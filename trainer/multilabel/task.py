@@ -13,8 +13,9 @@ from trainer.multilabel.files import write_predictions
 from trainer.multilabel.leaf import MULTILABEL, MultilabelOptions
 from trainer.multilabel.metrics import ClassMetrics, class_metrics
 from trainer.task_descriptions import TaskDescription
+from trainer.tasks.by_class import ByClass
 from trainer.tasks.serving import decoded, module_of, pixels_signature
-from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
+from trainer.tasks.task import Array, HeldOut, Predictions, Serving, Signature, Task
 
 
 class Multilabel(Task):
@@ -29,7 +30,7 @@ class Multilabel(Task):
 
     def training(
         self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """See `Task.training`: the weighted loss, whose smoothed targets are between 0 and 1, and
         the F1 of the image's classes, 1 if it has none and none are said.
         """
@@ -37,13 +38,15 @@ class Multilabel(Task):
         said = tf.cast(self._said(tf.sigmoid(logits)), tf.float32)
         both, either = tf.reduce_sum(there * said, 1), tf.reduce_sum(there + said, 1)
         f1 = tf.where(either > 0, 2.0 * both / tf.maximum(either, 1.0), 1.0)
-        return loss(logits, target, smoothing, self._options.positive_weight), f1
+        trained = loss(logits, target, smoothing, self._options.positive_weight)
+        changed = smoothing or self._options.positive_weight != 1.0
+        return trained, f1, loss(logits, target) if changed else trained
 
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """See `Task.evaluated`. Counts the loss and 1; the probabilities and the targets follow.
-        The columns are `loss`, [b], and `probabilities` and `target`, [b, classes].
+        """See `Task.evaluated`. Counts the probabilities, then the targets. The columns are
+        `loss`, [b], and `probabilities` and `target`, [b, classes].
         """
         losses, probabilities = loss(logits, target), tf.sigmoid(logits)
         there = tf.cast(target, tf.float32)
@@ -51,20 +54,18 @@ class Multilabel(Task):
         columns = {"loss": losses, "probabilities": probabilities, "target": target}
         return tf.concat(parts, 1), columns
 
-    def evaluation(self, counted: Array) -> Evaluation:
-        """See `Task.evaluation`. A class for which a metric is not defined is left out of its mean,
-        which is 0 if there are no others.
-        """
-        total, count = self.sums(counted[:, :2])
-        probabilities, there = np.split(counted[:, 2:], 2, axis=1)
-        found = self.metrics(probabilities, there > 0)
-        metrics = {
-            "mean_ap": self.mean_of_known(found.ap),
-            "mean_auc": self.mean_of_known(found.auc),
-            "micro_f1": found.micro_f1,
-            "macro_f1": self.mean_of_known(found.f1),
-        }
-        return Evaluation(metrics, total / count, round(count))
+    def counts(self, counted: Array) -> ClassMetrics:
+        """See `Task.counts`."""
+        probabilities, there = np.split(counted, 2, axis=1)
+        return self.metrics(probabilities, there > 0)
+
+    def baseline(self, counts: ClassMetrics) -> ClassMetrics:
+        """See `Task.baseline`: every class of every image."""
+        return counts.all_classes()
+
+    def by_class(self, counts: ClassMetrics) -> ByClass:
+        """See `Task.by_class`: images."""
+        return ByClass(counts.images, counts.said, counts.right)
 
     def metrics(self, probabilities: Array, there: Array) -> ClassMetrics:
         """Return the metrics of all classes at the threshold of the run."""

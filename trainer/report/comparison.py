@@ -22,10 +22,14 @@ class ResultColumn:
     show: Callable[[float], str | None]
     better: Callable[[Sequence[float]], float] | None = None
     """Function that selects the best value; None if neither large nor small values are better."""
+    held_out: bool = False
+    """Whether values of different data sets cannot be compared."""
 
 
 _COLUMNS = (
-    ResultColumn("held-out loss", lambda run: run.summary.loss, "{:.4f}".format, min),
+    ResultColumn(
+        "held-out loss", lambda run: run.summary.loss, "{:.4f}".format, min, held_out=True
+    ),
     ResultColumn("images/s", lambda run: run.summary.images_per_second, "{:,.1f}".format, max),
     ResultColumn("time", lambda run: run.summary.seconds, duration, min),
     ResultColumn("steps", lambda run: run.summary.step, count),
@@ -49,8 +53,9 @@ def comparison_page(runs: Sequence[Run]) -> str:
             title=f"{', '.join(labels)} · comparison of runs",
             heading=f"{len(runs)} runs",
             lead=" · ".join(labels),
+            notes=_data_sets(runs, labels),
             sections=[
-                Section("results", "Results", [_results(runs, labels)]),
+                Section("results", "Results", [*_results(runs, labels), *_doubts(runs, labels)]),
                 Section("options", "Options that differ", list(_options(labels, known))),
                 curves_section(plot_comparison(runs, labels), hint),
             ],
@@ -68,7 +73,7 @@ def distinct_labels(runs: Sequence[Run]) -> list[str]:
 def _columns(runs: Sequence[Run]) -> Sequence[ResultColumn]:
     """Return the columns of the results; cost is one of them if it is known of a run."""
     metrics = dict.fromkeys(metric for run in runs for metric in run.task.evaluation)
-    columns = (*map(_metric_column, metrics), *_COLUMNS)
+    columns = (*(one for metric in metrics for one in _metric_columns(metric, runs)), *_COLUMNS)
     currency = next((run.cost.currency for run in runs if run.cost), None)
     if currency is None:
         return columns
@@ -80,20 +85,58 @@ def _columns(runs: Sequence[Run]) -> Sequence[ResultColumn]:
     return (*columns, cost)
 
 
-def _metric_column(metric: Metric) -> ResultColumn:
-    return ResultColumn(
-        f"held-out {metric.label}", lambda run: run.summary.metrics.get(metric.key), percent, max
-    )
+def _metric_columns(metric: Metric, runs: Sequence[Run]) -> Iterator[ResultColumn]:
+    """Yield the column of a metric, unless no run has it, and that of its baseline."""
+    key = metric.key
+    if any(run.summary.metrics.get(key) is not None for run in runs):
+        yield ResultColumn(
+            f"held-out {metric.label}",
+            lambda run: run.summary.metrics.get(key),
+            percent,
+            max,
+            held_out=True,
+        )
+    baselines = sorted({run.task.baseline for run in runs if key in run.summary.baseline})
+    if baselines:
+        yield ResultColumn(
+            f"{metric.label}, {' or '.join(baselines)}",
+            lambda run: run.summary.baseline.get(key),
+            percent,
+        )
 
 
-def _results(runs: Sequence[Run], labels: Sequence[str]) -> Table:
+def _data_sets(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
+    """Return a sentence if the runs have different data sets."""
+    versions: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels, strict=True):
+        if "data_version" in run.stored:
+            versions.setdefault(str(run.stored["data_version"]), []).append(label)
+    if len(versions) < 2:
+        return []
+    each = "; ".join(f"{', '.join(names)}: {version}" for version, names in versions.items())
+    return [
+        "The runs have different data sets, so their held-out images differ, and no held-out figure"
+        f" is marked as the best ({each})."
+    ]
+
+
+def _doubts(runs: Sequence[Run], labels: Sequence[str]) -> list[Block]:
+    return [
+        Text(f"{label}: {' '.join(run.summary.warnings)}")
+        for run, label in zip(runs, labels, strict=True)
+        if run.summary.warnings
+    ]
+
+
+def _results(runs: Sequence[Run], labels: Sequence[str]) -> list[Block]:
     # An unfinished run has no final result and no total time to compare.
     finished = [run for run in runs if run.summary.final]
-    columns = _columns(runs)
+    columns, other_images = _columns(runs), bool(_data_sets(runs, labels))
     best: dict[str, float] = {}
     for column in columns:
         values = [value for run in finished if (value := column.get(run)) is not None]
-        if column.better and len(values) > 1:
+        comparable = not (column.held_out and other_images)
+        if column.better and len(values) > 1 and comparable:
             best[column.title] = column.better(values)
 
     def cell(run: Run, column: ResultColumn) -> str | Cell | None:
@@ -109,9 +152,10 @@ def _results(runs: Sequence[Run], labels: Sequence[str]) -> Table:
         rows.append([name, *(cell(run, column) for column in columns)])
     reading = (
         "The best finished run is bold: the highest accuracy and images/s, the lowest loss and"
-        " time. A single run per setting says little about small differences."
+        " time. Held-out figures are those of the same weights. A single run per setting says"
+        " little about small differences."
     )
-    return Table(reading, ["run", *(column.title for column in columns)], rows, "numbers")
+    return [Table(reading, ["run", *(column.title for column in columns)], rows, "numbers")]
 
 
 def _options(labels: Sequence[str], known: Mapping[str, Mapping[str, object]]) -> Iterator[Block]:

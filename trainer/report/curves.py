@@ -38,12 +38,20 @@ class Panel:
     scale: Scale
 
 
-PANELS = (
+OBJECTIVE = Panel(
+    "Objective",
+    "The loss that the optimizer lowers, with label smoothing and weights; not to be compared with"
+    " the held-out loss.",
+    (Series("train", "loss", "objective"),),
+    Scale(from_zero=True),
+)
+LEARNING = (
     Panel(
         "Loss",
-        "Mean cross-entropy; if held-out rises while training falls, the model overfits.",
+        "Mean loss of an image, without label smoothing and weights; if held-out rises while"
+        " training falls, the model overfits. Training images are augmented.",
         (
-            Series("train", "loss", "training"),
+            Series("train", "training_loss", "training"),
             Series("evaluation", "validation_loss", "held-out", marked=True),
         ),
         Scale(from_zero=True),
@@ -69,12 +77,29 @@ PANELS = (
         )
         for task in TASKS.values()
     ),
+    OBJECTIVE,
     Panel(
         "Learning rate",
         "Depends on the step alone; a restart must not make it jump.",
         (Series("train", "learning_rate", "learning rate"),),
         Scale(from_zero=True),
     ),
+    Panel(
+        "Gradient norm",
+        "Norm at each interval's last step; a spike is a step that went too far.",
+        (Series("train", "gradient_norm", "gradient norm"),),
+        LOGARITHMIC,
+    ),
+    Panel(
+        "Loss scale",
+        "Factor on float16 losses; halves when a gradient overflows.",
+        (Series("train", "loss_scale", "loss scale"),),
+        LOGARITHMIC,
+    ),
+)
+"""Panels of what a run has learned."""
+
+SPEED = (
     Panel(
         "Throughput",
         "Images per second of training, over all ranks.",
@@ -93,23 +118,15 @@ PANELS = (
         (Series("train", "mfu_percent", "utilisation"),),
         Scale(from_zero=True, unit=" %"),
     ),
-    Panel(
-        "Gradient norm",
-        "Norm at each interval's last step; a spike is a step that went too far.",
-        (Series("train", "gradient_norm", "gradient norm"),),
-        LOGARITHMIC,
-    ),
-    Panel(
-        "Loss scale",
-        "Factor on float16 losses; halves when a gradient overflows.",
-        (Series("train", "loss_scale", "loss scale"),),
-        LOGARITHMIC,
-    ),
 )
 
 
-def plot_run(run: Run) -> list[Plot]:
-    """Return all plots of one run that have data."""
+def plot_run(run: Run, panels: Sequence[Panel] = LEARNING) -> list[Plot]:
+    """Return the plots of one run that have data, without that of an objective that is the training
+    loss.
+    """
+    if run.curve("train", "loss").is_close(run.curve("train", "training_loss")):
+        panels = [panel for panel in panels if panel is not OBJECTIVE]
     saved = [(step, f"saved after step {step:,}") for step in run.checkpoints]
     return _plots(
         [
@@ -117,8 +134,9 @@ def plot_run(run: Run) -> list[Plot]:
                 (run.curve(series.event, series.key), _line(series, series.label, number))
                 for number, series in enumerate(panel.series, 1)
             ]
-            for panel in PANELS
+            for panel in panels
         ],
+        panels,
         saved,
         _restarts(run),
     )
@@ -127,7 +145,8 @@ def plot_run(run: Run) -> list[Plot]:
 def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
     """Return all plots with the curves of several runs, each run in its own colour."""
     shown = []
-    for panel in PANELS:
+    panels = (*LEARNING, *SPEED)
+    for panel in panels:
         compared = [series for series in panel.series if series.compared]
         shown.append(
             [
@@ -143,7 +162,7 @@ def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
                 for series in compared
             ]
         )
-    return _plots(shown)
+    return _plots(shown, panels)
 
 
 def _line(series: Series, name: str, colour: int) -> Line:
@@ -158,12 +177,13 @@ def curves_section(plots: Sequence[Plot], hint: str) -> Section:
 
 def _plots(
     shown: Sequence[Sequence[tuple[Curve, Line]]],
+    panels: Sequence[Panel],
     saved: Sequence[Point] = (),
     starts: Sequence[Point] = (),
 ) -> list[Plot]:
-    """Return the plots of all panels, whose curves are given in their order."""
+    """Return the plots of panels, whose curves are given in their order."""
     plots = []
-    for panel, curves in zip(PANELS, shown, strict=True):
+    for panel, curves in zip(panels, shown, strict=True):
         known = [(curve, line) for curve, line in curves if curve.steps]
         drawn = plot(
             panel.title,

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
+from math import isclose, isfinite
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -45,6 +45,11 @@ class Curve:
     steps: tuple[int, ...]
     epochs: tuple[float | None, ...]
     values: tuple[float, ...]
+
+    def is_close(self, other: "Curve") -> bool:
+        """Return whether another curve has the same values at the same steps, but for rounding."""
+        pairs = zip(self.values, other.values, strict=False)
+        return self.steps == other.steps and all(isclose(*pair, rel_tol=1e-4) for pair in pairs)
 
     def thinned(self) -> "Curve":
         """Return the curve averaged over neighbours, with at most `POINTS` points."""
@@ -85,8 +90,12 @@ class Summary:
     epoch: float | None
     metrics: Mapping[str, float | None]
     """Metrics of the task on the held-out images, by key."""
+    baseline: Mapping[str, float]
+    """The same metrics of a prediction that ignores the images; empty if they are not known."""
+    warnings: tuple[str, ...]
+    """What a reader must know before the metrics."""
     loss: float | None
-    """Mean cross-entropy on the held-out images."""
+    """Mean loss of the held-out images, after the step that the metrics are of."""
     examples: int | None
     """Number of held-out images."""
     images_per_second: float | None
@@ -173,7 +182,15 @@ class Run:
         """The result if the run is finished, otherwise the newest value of each metric."""
         final = self.state == "finished"
         source = mapping(self.result) if final else {}
-        evaluation = (self.of("evaluation") or [{}])[-1]
+        warnings = source.get("warnings")
+        evaluations = self.of("evaluation") or [{}]
+        # In versions without its step, the result of a run that evaluations end is the best one's.
+        best = self.config is not None and self.config.result_of == "best"
+        step_of = number(source.get("evaluated_step")) or (
+            number(mapping(source.get("best")).get("step")) if best else None
+        )
+        of_step = [line for line in evaluations if line.get("step") == step_of]
+        evaluation = (of_step or evaluations)[-1]
         timed = [mapping(line.get("seconds")) for line in self.lines]
         phases = numbers(source.get("seconds")) or numbers(next(filter(None, timed[::-1]), {}))
         rates = self.curve("train", "images_per_second").values
@@ -187,7 +204,9 @@ class Run:
                 metric.key: number({**evaluation, **source}.get(metric.key))
                 for metric in self.task.evaluation
             },
-            loss=number(evaluation.get("validation_loss")),
+            baseline=numbers(source.get("baseline") or evaluation.get("baseline")),
+            warnings=tuple(map(str, warnings if isinstance(warnings, list) else ())),
+            loss=number(source.get("validation_loss", evaluation.get("validation_loss"))),
             examples=int(number(source.get("examples")) or 0) or None,
             images_per_second=number(source.get("images_per_second"))
             or (median(rates) if rates else None),

@@ -4,7 +4,19 @@ import shlex
 from collections.abc import Sequence
 from itertools import chain, repeat
 
-from common.page.parts import Block, Code, Details, Page, Section, Share, Stat, Table, Text
+from common.page.parts import (
+    Block,
+    Code,
+    Details,
+    Page,
+    Plots,
+    Section,
+    Share,
+    Shares,
+    Stat,
+    Table,
+    Text,
+)
 from common.page.render import moment, render_page
 from common.prices import money
 from common.program import load
@@ -14,7 +26,7 @@ from trainer.config import TrainConfig
 from trainer.leaves import LEAVES
 from trainer.model.description import describe as describe_network
 from trainer.presets import PRESETS, to_args
-from trainer.report.curves import curves_section, plot_run
+from trainer.report.curves import SPEED, curves_section, plot_run
 from trainer.report.page import count, duration, holds_images, percent
 from trainer.report.run_data import (
     IDENTIFYING,
@@ -40,10 +52,11 @@ def run_page(run: Run) -> str:
     if run.attempts:
         what.append(f"started {moment(run.attempts[0].time)}")
     sections = [
-        curves_section(plot_run(run), _hint(run)),
         *load(run.task.report)(run),
         *(one for leaf in LEAVES if leaf.sections for one in load(leaf.sections)(run)),
+        curves_section(plot_run(run), _hint(run)),
         Section("configuration", "Configuration", _configuration(run)),
+        Section("speed", "Speed", _speed(run)),
         Section("environment", "Environment", [_environment(run.attempts)]),
     ]
     return render_page(
@@ -53,9 +66,9 @@ def run_page(run: Run) -> str:
             lead=" · ".join(filter(None, what)),
             state="not finished" if run.state == "unfinished" else run.state,
             tone="" if run.state == "finished" else "warning",
+            warnings=run.summary.warnings,
             notes=[*holds_images(sections), *_notes(run)],
             stats=_stats(run),
-            shares=("Where the time went", _phases(run.summary)),
             sections=sections,
             command=f"ml-trainer report {shlex.quote(str(run.path))}",
         )
@@ -70,16 +83,23 @@ def describe(config: TrainConfig | None) -> str:
 
 
 def _stats(run: Run) -> list[Stat]:
-    summary = run.summary
+    summary, known = run.summary, run.summary.metrics
     so_far = "" if summary.final else " so far"
     of = f"of {plural(summary.examples, 'image')}" if summary.examples else ""
+    metrics = [metric for metric in run.task.evaluation if known[metric.key] is not None]
     epochs = run.config.epochs if run.config else None
     reached = f"epoch {summary.epoch:.1f} of {epochs}" if summary.epoch and epochs else ""
     speed = summary.images_per_second
     return [
         *(
-            Stat(f"held-out {metric.label}{so_far}", percent(summary.metrics[metric.key]), note)
-            for metric, note in zip(run.task.evaluation, chain([of], repeat("")), strict=False)
+            Stat(
+                f"held-out {metric.label}{so_far}",
+                percent(known[metric.key]),
+                "; ".join(filter(None, (note, _baseline(run, metric.key)))),
+            )
+            for metric, note in zip(
+                metrics or run.task.evaluation[:1], chain([of], repeat("")), strict=False
+            )
         ),
         Stat("images/s", None if speed is None else f"{speed:,.1f}"),
         Stat(f"time{so_far}", duration(summary.seconds)),
@@ -88,6 +108,11 @@ def _stats(run: Run) -> list[Stat]:
         Stat("attempts", count(len(run.attempts))),
         *([Stat("estimated cost", money(run.cost.amount, run.cost.currency))] if run.cost else []),
     ]
+
+
+def _baseline(run: Run, key: str) -> str:
+    value = run.summary.baseline.get(key)
+    return "" if value is None else f"{run.task.baseline} {value:.2%}"
 
 
 def _notes(run: Run) -> list[str]:
@@ -105,9 +130,15 @@ def _notes(run: Run) -> list[str]:
     if left_out:
         were = "was left out because it" if left_out == 1 else "were left out because they"
         sentences.append(f"{plural(left_out, 'training image')} {were} cannot be decoded.")
-    if None in summary.metrics.values():
+    if not any(value is not None for value in summary.metrics.values()):
         sentences.append("No evaluation: the run has no held-out images, or has not evaluated yet.")
     return sentences
+
+
+def _speed(run: Run) -> list[Block]:
+    phases, plots = _phases(run.summary), plot_run(run, SPEED)
+    blocks: list[Block] = [Shares("Where the time went", phases)] if phases else []
+    return [*blocks, Plots(plots)] if plots else blocks or [Text("Nothing was timed yet.")]
 
 
 def _phases(summary: Summary) -> list[Share]:

@@ -12,9 +12,11 @@ import numpy as np
 from PIL import Image
 
 from common.files import write_table
+from trainer.segmentation import metrics
 from trainer.segmentation.mask_files import IGNORED
+from trainer.tasks.by_class import ByClass
 from trainer.tasks.overlays import colour, write_overlays
-from trainer.tasks.task import Array, HeldOut, Task
+from trainer.tasks.task import Array, HeldOut
 
 PREDICTIONS, CLASSES = "predictions.csv", "classes.csv"
 SIDE: Final = 192
@@ -35,21 +37,22 @@ def write_predictions(
         held_out: Access to the examples.
     """
     (folder / PREDICTIONS).unlink(missing_ok=True)
-    mean_iou = [Task.mean_of_known(intersection_over_union(one)) for one in pixels]
+    images = [ByClass(true, predicted, right) for right, true, predicted in pixels]
+    mean_iou = [metrics.mean_iou(image) for image in images]
 
     def draw(_: int, image: Array, target: Array, logits: Array) -> Image.Image:
         return overlay(image, target, logits.argmax(-1))
 
     facts = write_overlays(folder, index, mean_iou, held_out, draw)
-    totals = pixels.sum(0)
-    names = held_out.class_names
-    by_class = zip(names, intersection_over_union(totals), *totals.astype(np.int64), strict=True)
+    right, true, predicted = totals = pixels.sum(0)
+    iou = metrics.intersection_over_union(ByClass(true, predicted, right))
+    by_class = zip(held_out.class_names, iou, *totals.astype(np.int64), strict=True)
     write_table(
         folder / CLASSES,
         ("class", "iou", "right", "pixels", "predicted"),
         ((name, _text(iou), *counts) for name, iou, *counts in by_class),
     )
-    accuracy = pixels[:, 0].sum(1) / np.maximum(pixels[:, 1].sum(1), 1.0)
+    accuracy = [metrics.pixel_accuracy(image) for image in images]
     write_table(
         folder / PREDICTIONS,
         ("index", "mean_iou", "pixel_accuracy"),
@@ -79,21 +82,6 @@ def _coloured(image: Array, classes: Array) -> Array:
             there = classes == number
             result[there] += _OPACITY * (np.array(colour(int(number))) - result[there])
     return result.round().astype(np.uint8)
-
-
-def intersection_over_union(pixels: Array) -> Array:
-    """Return the intersection over union of classes from their numbers of pixels.
-
-    Args:
-        pixels: Pixels by class that are right, true and predicted, float64 [3, classes].
-
-    Returns:
-        float64 [classes]; NaN for a class that does not occur.
-    """
-    right, true, predicted = pixels
-    union = true + predicted - right
-    iou: Array = np.divide(right, union, out=np.full_like(union, np.nan), where=union > 0)
-    return iou
 
 
 def _text(value: float) -> str:

@@ -16,15 +16,17 @@ from trainer.task_descriptions import (
 MASK: Final = "image/segmentation/class/encoded"
 """Key of a mask with the class of each pixel, as in TensorFlow's DeepLab."""
 
+_METRICS: Final = "trainer.segmentation.metrics"
+
 SEGMENTATION: Final = TaskDescription(
     name="segmentation",
     code="trainer.segmentation.task:Segmentation",
     targets="trainer.segmentation.masks:Masks",
     training=Metric("train_pixel_accuracy", "training pixel accuracy"),
     evaluation=(
-        Metric("mean_iou", "mean IoU"),
-        Metric("foreground_iou", "mean IoU without background"),
-        Metric("pixel_accuracy", "pixel accuracy"),
+        Metric("mean_iou", "mean IoU", f"{_METRICS}:mean_iou"),
+        Metric("foreground_iou", "mean IoU without background", f"{_METRICS}:foreground_iou"),
+        Metric("pixel_accuracy", "pixel accuracy", f"{_METRICS}:pixel_accuracy"),
     ),
     about="Intersection over union, averaged over the classes, and fraction of correct pixels.",
     report="trainer.segmentation.report:sections",
@@ -40,6 +42,8 @@ SEGMENTATION: Final = TaskDescription(
     suggestion=Suggestion("scenes", "unet"),
     features={MASK: "trainer.segmentation.mask_files:stored_mask_fault"},
     prepare="prepare segmentation",
+    baseline="largest class",
+    comparable=("pixel_accuracy",),
 )
 
 LEAF: Final = Leaf(

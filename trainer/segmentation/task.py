@@ -9,15 +9,14 @@ import tensorflow as tf
 import tf_keras as keras
 
 from trainer.classification.task import cross_entropy
-from trainer.segmentation.files import (
-    intersection_over_union,
-    write_predictions,
-)
+from trainer.segmentation.files import write_predictions
 from trainer.segmentation.leaf import SEGMENTATION
 from trainer.segmentation.mask_files import IGNORED
+from trainer.segmentation.metrics import largest_class
 from trainer.task_descriptions import TaskDescription
+from trainer.tasks.by_class import ByClass
 from trainer.tasks.serving import decoded, module_of, pixels_signature
-from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Serving, Signature, Task
+from trainer.tasks.task import Array, HeldOut, Predictions, Serving, Signature, Task
 
 
 class Segmentation(Task):
@@ -33,7 +32,7 @@ class Segmentation(Task):
 
     def training(
         self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """See `Task.training`: the mean cross-entropy of an image's pixels that count, and the
         fraction of them that are right.
         """
@@ -41,32 +40,32 @@ class Segmentation(Task):
         pixels = tf.maximum(tf.reduce_sum(counted, [1, 2]), 1.0)
         right = tf.cast(_classes(logits) == tf.cast(target, tf.int32), tf.float32) * counted
         loss = self._loss(logits, target, smoothing)
-        return loss, tf.reduce_sum(right, [1, 2]) / pixels
+        plain = self._loss(logits, target) if smoothing else loss
+        return loss, tf.reduce_sum(right, [1, 2]) / pixels, plain
 
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """See `Task.evaluated`. Counts the loss; 1; then by class the pixels of it that are right,
-        that are of it, and that are predicted as it. The column `pixels` has these, float32
+        """See `Task.evaluated`. Counts by class the pixels of it that are right, that are of it,
+        and that are predicted as it. The column `pixels` has these, float32
         [b, 3 classes]; float32 counts up to 2^24 pixels of an image exactly.
         """
         loss, pixels = self._loss(logits, target), self._pixels(logits, target)
         counts = tf.concat([loss[:, None], tf.ones_like(loss)[:, None], pixels], 1)
         return counts, {"pixels": pixels}
 
-    def evaluation(self, counted: Array) -> Evaluation:
-        """See `Task.evaluation`. Classes that occur neither in masks nor in predictions have no
-        intersection over union, and are left out of the means.
-        """
-        loss, count, *sums = self.sums(counted)
-        pixels = np.reshape(sums, [3, self.classes])
-        iou = intersection_over_union(pixels)
-        metrics = {
-            "mean_iou": self.mean_of_known(iou),
-            "foreground_iou": self.mean_of_known(iou[1:]),
-            "pixel_accuracy": float(pixels[0].sum() / max(pixels[1].sum(), 1.0)),
-        }
-        return Evaluation(metrics, loss / count, round(count))
+    def counts(self, counted: Array) -> ByClass:
+        """See `Task.counts`: pixels."""
+        right, true, predicted = np.reshape(self.sums(counted), [3, self.classes])
+        return ByClass(true, predicted, right)
+
+    def baseline(self, counts: ByClass) -> ByClass:
+        """See `Task.baseline`: the largest class, everywhere."""
+        return largest_class(counts)
+
+    def by_class(self, counts: ByClass) -> ByClass:
+        """See `Task.by_class`: pixels."""
+        return counts
 
     def write_predictions(
         self, folder: Path, predictions: Predictions, held_out: HeldOut

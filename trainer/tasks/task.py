@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
@@ -17,6 +17,7 @@ from trainer.data.data_set import DataSet
 from trainer.data.manifest import Normalization
 from trainer.leaves import LEAVES, TASKS
 from trainer.task_descriptions import TaskDescription
+from trainer.tasks.by_class import ByClass
 
 Array = np.ndarray[Any, Any]
 UNWANTED: Final = "the run was asked to keep no copies (--log.images none)"
@@ -32,24 +33,24 @@ class Evaluation:
     metrics: Mapping[str, float]
     """Metrics of the task by key, 0 to 1, in the order of `TaskDescription.evaluation`."""
     loss: float
-    """Mean loss without label smoothing."""
+    """Mean loss of an example, without label smoothing and weights."""
     examples: int
     """Examples counted."""
-
-    @property
-    def score(self) -> float:
-        """The metric that decides which checkpoint is the best."""
-        return next(iter(self.metrics.values()))
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    """The same metrics of a prediction that ignores the images; see `Task.baseline`."""
+    by_class: ByClass | None = field(default=None, compare=False)
+    """Counts of each class; None if the task has none, or if this was read from a file."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for checkpoints and exports, which `from_json` reads."""
-        return {**self.metrics, "loss": self.loss, "examples": self.examples}
+        baseline = {"baseline": dict(self.baseline)} if self.baseline else {}
+        return {**self.metrics, "loss": self.loss, "examples": self.examples, **baseline}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Read the data that `to_json` returns."""
-        metrics = {key: data[key] for key in data if key not in ("loss", "examples")}
-        return cls(metrics, data["loss"], data["examples"])
+        """Read the data that `to_json` returns, also those of versions with fewer metrics."""
+        metrics = {key: data[key] for key in data if key not in ("loss", "examples", "baseline")}
+        return cls(metrics, data["loss"], data["examples"], data.get("baseline", {}))
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class HeldOut:
     network's logits for it; raises DataError if it cannot be read."""
     shown: bool = True
     """Whether copies of images may be kept."""
+    groups: Array | None = None
+    """Group of each example, such as its patient, int64; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -142,9 +145,9 @@ class Task(ABC):
     @abstractmethod
     def training(
         self, logits: tf.Tensor, target: tf.Tensor, smoothing: float = 0.0
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the loss of each example, float32 [b], and its training metric, float32 [b], 0 to
-        1.
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return, of each example, the loss that the optimizer lowers; its training metric, 0 to 1;
+        and the loss as an evaluation counts it, without smoothing and weights; each float32 [b].
 
         Args:
             logits: Output of the network, float32.
@@ -156,30 +159,55 @@ class Task(ABC):
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Return what an evaluation counts of each example, float32 [b, n], and the columns of
-        `Predictions`, each [b, ...].
+        """Return what an evaluation counts of each example, float32 [b, 2 + n]: its loss, 1, and n
+        numbers for `counts`; and the columns of `Predictions`, each [b, ...].
 
         Args:
             logits: Output of the network, float32.
             target: Targets of the batch.
         """
 
-    @abstractmethod
     def evaluation(self, counted: Array) -> Evaluation:
-        """Return the result, given what `evaluated` counts of all examples, float64 [examples, n].
-        It may not depend on how they are divided over ranks; `sums` does not.
+        """Return the mean loss and all metrics of the task's description, given what `evaluated`
+        counts of all examples, float64 [examples, 2 + n].
         """
+        loss, examples = self.sums(counted[:, :2])
+        counts = self.counts(counted[:, 2:])
+        baseline = self.baseline(counts)
+        return Evaluation(
+            self._measured(counts),
+            loss / examples,
+            round(examples),
+            {} if baseline is None else self._measured(baseline),
+            self.by_class(counts),
+        )
+
+    def _measured(self, counts: Any) -> dict[str, float]:
+        metrics = self.description.metrics(self.classes)
+        return {metric.key: float(load(metric.of)(counts)) for metric in metrics}
+
+    @abstractmethod
+    def counts(self, counted: Array) -> Any:
+        """Return what the functions of the metrics take, given what `evaluated` counts of all
+        examples besides loss and 1, float64 [examples, n]. It may not depend on how they are
+        divided over ranks; `sums` does not.
+        """
+
+    def baseline(self, counts: Any) -> Any:
+        """Return the counts of the best prediction that is the same for all images, by which a
+        metric shows what a network has learned; None if the task has none.
+        """
+        del counts
+
+    def by_class(self, counts: Any) -> ByClass | None:
+        """Return the counts of each class; None if the task has none."""
+        del counts
+        return None
 
     @staticmethod
     def sums(counted: Array) -> list[float]:
         """Return the sums over axis 0, each rounded once, whatever the order of the rows."""
         return [fsum(column) for column in counted.T.tolist()]
-
-    @staticmethod
-    def mean_of_known(values: Array) -> float:
-        """Return the mean over the classes for which a metric is defined; 0 if there are none."""
-        known = values[~np.isnan(values)]
-        return float(known.mean()) if len(known) else 0.0
 
     @abstractmethod
     def write_predictions(

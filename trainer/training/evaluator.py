@@ -1,6 +1,7 @@
 """An evaluation over a whole split: all ranks take part and every example counts exactly once."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -12,6 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from trainer.checkpoints.format import Checkpoint
+from trainer.config import TrainConfig
 from trainer.data.data_set import load_data_set
 from trainer.data.images import flip_and_normalize
 from trainer.data.manifest import Normalization
@@ -23,6 +25,7 @@ from trainer.errors import DataError
 from trainer.model.weights import load_model
 from trainer.own_code.code import code_of_checkpoint
 from trainer.run_folder import RunFolder
+from trainer.tasks.shortcomings import shortcomings
 from trainer.tasks.task import Array, Evaluation, Predictions, Task, make_task
 from trainer.training.options import CheckpointOptions, EvaluateOptions
 
@@ -124,6 +127,8 @@ class OpenCheckpoint:
     task: Task
     evaluator: Evaluator
     data: RankData
+    config: TrainConfig
+    class_names: tuple[str, ...]
 
 
 def open_checkpoint(options: CheckpointOptions) -> OpenCheckpoint:
@@ -159,7 +164,7 @@ def open_checkpoint(options: CheckpointOptions) -> OpenCheckpoint:
     )
     model = load_model(config, data_set.classes, precision, tensors, checkpoint.path, code)
     evaluator = Evaluator(task, model, world, data_set.normalization, xla=config.compute.xla)
-    return OpenCheckpoint(checkpoint, task, evaluator, rank_data)
+    return OpenCheckpoint(checkpoint, task, evaluator, rank_data, config, data_set.class_names)
 
 
 def evaluate_run(options: EvaluateOptions) -> Evaluation:
@@ -171,10 +176,13 @@ def evaluate_run(options: EvaluateOptions) -> Evaluation:
     """
     opened = open_checkpoint(options)
     result = opened.evaluator.run(opened.data.validation())
-    words = ", ".join(opened.task.description.words(result.metrics))
+    task = opened.task.description
+    words = ", ".join(task.words({**result.metrics, "baseline": result.baseline}))
     sentence = (
         f"{opened.checkpoint.path}: {words}, loss {result.loss:.4f} on {result.examples:,} held-out"
         " images"
     )
     print(json.dumps(result.to_json()) if options.json else sentence)
+    for doubt in shortcomings(task, opened.config.metric, result, opened.class_names):
+        print(f"warning: {doubt}", file=sys.stderr)
     return result

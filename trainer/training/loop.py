@@ -32,7 +32,7 @@ from trainer.updates.gradients import LocalGradients
 from trainer.updates.loss_scale import LossScale
 from trainer.updates.step_rule import SUMS, Flags, LocalStep, StepRule
 
-_TOTALS = (*SUMS, "wait", "skipped", "bad", "local_loss")
+_TOTALS = (*SUMS, "wait", "skipped", "bad", "local_loss", "plain")
 """Values added up over the steps of a call; `SUMS` are over all ranks, the others of this rank."""
 
 
@@ -45,6 +45,8 @@ class LoopReport:
     """Mean loss over the images that count."""
     score: float
     """The task's training metric, as a mean over the images that count, 0 to 1."""
+    plain_loss: float
+    """Sum over this rank's images that count of the loss without smoothing and weights."""
     images: int
     """Images that counted."""
     gradient_norm: float
@@ -170,6 +172,7 @@ class Loop:
             steps=int(steps.numpy()),
             loss=values["loss"] * self._global_batch / weight if weight else 0.0,
             score=values["score"] / weight if weight else 0.0,
+            plain_loss=values["plain"] * self._global_batch,
             images=round(weight),
             gradient_norm=float(norm.numpy()),
             wait_seconds=values["wait"],
@@ -223,7 +226,8 @@ class Loop:
         if self._loss_scale.dynamic:
             before = [tf.identity(variable) for variable in self._moving]
         scale, done = self._loss_scale.now(), self.step.read_value()
-        gradients, mine = self._local(batch, scale, done if self._random else None)
+        # The plain loss is only reported, so it does not lengthen what is exchanged.
+        gradients, (*mine, plain) = self._local(batch, scale, done if self._random else None)
         with tf.control_dependencies(gradients):
             self._computed.assign(done + 1)
         requests = [self._stop.read_value(), self._pause.read_value()]
@@ -232,7 +236,7 @@ class Loop:
         # Otherwise a rank could count the step before it has waited for the others.
         with tf.control_dependencies([result.norm, *result.sums]):
             self.step.assign_add(1)
-        row = [*result.sums, wait, result.skipped, tf.cast(result.bad, tf.float32), mine[0]]
+        row = [*result.sums, wait, result.skipped, tf.cast(result.bad, tf.float32), mine[0], plain]
         # float32 cannot count the images of a long call exactly.
         return tf.cast(tf.stack(row), tf.float64), result.norm, result.go
 

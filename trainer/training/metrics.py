@@ -110,9 +110,11 @@ class Interval:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new interval."""
+        """Begin a new interval. `plain_loss` is the sum of the losses of this rank's images
+        without smoothing and weights.
+        """
         self._images = self._timed_images = self._skipped = self._left_out = 0
-        self._loss = self._score = self._seconds = self._wait = 0.0
+        self._loss = self._score = self._seconds = self._wait = self.plain_loss = 0.0
         self._last: LoopReport | None = None
 
     def add(self, report: LoopReport, seconds: float | None, expected_images: int) -> None:
@@ -126,6 +128,7 @@ class Interval:
         self._images += report.images
         self._loss += report.loss * report.images
         self._score += report.score * report.images
+        self.plain_loss += report.plain_loss
         self._skipped += report.skipped_steps
         self._left_out += expected_images - report.images
         self._last = report
@@ -134,11 +137,20 @@ class Interval:
             self._seconds += seconds
             self._wait += report.wait_seconds
 
-    def summary(self, flops_per_image: float, peak_flops: float | None) -> dict[str, float]:
-        """Return the interval's metrics, without rates if only the first step was taken."""
+    def summary(
+        self, plain_loss: float, flops_per_image: float, peak_flops: float | None
+    ) -> dict[str, float]:
+        """Return the interval's metrics, without rates if only the first step was taken.
+
+        Args:
+            plain_loss: Sum of `plain_loss` over all ranks.
+            flops_per_image: Operations of a training step for an image.
+            peak_flops: Peak of a rank's device; None if it is not known.
+        """
         assert self._last is not None
         values: dict[str, float] = {
             "loss": self._loss / max(self._images, 1),
+            "training_loss": plain_loss / max(self._images, 1),
             self._score_key: self._score / max(self._images, 1),
             "gradient_norm": self._last.gradient_norm,
         }

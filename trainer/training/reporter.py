@@ -7,17 +7,19 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from common.text import plural
 from trainer.checkpoints.writer import Saved
 from trainer.errors import NonFiniteError
 from trainer.leaves import TASKS
-from trainer.loggers.console import Console
+from trainer.loggers.console import Console, class_lines
 from trainer.loggers.observer import Observer
 from trainer.loggers.tensorboard import Curves, rewind_curves
 from trainer.model.description import describe
 from trainer.run_folder import decisive
+from trainer.tasks.shortcomings import shortcomings
 from trainer.tasks.task import Evaluation
 from trainer.training.setup import RunSetup
 
@@ -94,13 +96,15 @@ class Reporter:
     def evaluation(self, step: int, result: Evaluation) -> None:
         """Report an evaluation."""
         epoch = self._plan.epoch_of(step)
-        words = "  ".join(self._metrics.words(result.metrics))
+        first = self._metrics.evaluation[0].key
+        known = {key: value for key, value in result.baseline.items() if key == first}
+        words = "  ".join(self._metrics.words({**result.metrics, "baseline": known}))
         self.console.say(
             f"step {step:>6}  epoch {epoch:6.2f}  held-out {words}  loss {result.loss:.4f}"
             f"  ({result.examples:,} images)"
         )
-        values = {**result.metrics, "validation_loss": result.loss}
-        self._write("evaluation", step, {"epoch": epoch, **values})
+        values = {"epoch": epoch, **result.metrics, "validation_loss": result.loss}
+        self._write("evaluation", step, values, {"baseline": dict(result.baseline)})
 
     def checkpoint(self, saved: Saved, seconds: Mapping[str, float]) -> None:
         """Record that a checkpoint is on disk, and the time spent in each phase so far."""
@@ -185,10 +189,18 @@ class Reporter:
             f" {self._config.name}"
         )
 
-    def finished(self, step: int, result: dict[str, Any]) -> None:
-        """Write result.json and print its main figures."""
+    def finished(self, step: int, result: Mapping[str, Any], evaluation: Evaluation | None) -> None:
+        """Write result.json and print its main figures.
+
+        Args:
+            step: Steps done.
+            result: Content of result.json but for the warnings.
+            evaluation: Evaluation of the result's weights; None without held-out images.
+        """
         if not self._chief:
             return
+        warnings = self._warnings(result["evaluated_step"], evaluation) if evaluation else []
+        result = {**result, "warnings": warnings}
         self._folder.metrics.append("finish", step, result)
         # After all other files, because result.json marks the run as finished.
         self._folder.write_result(result)
@@ -198,12 +210,26 @@ class Reporter:
                 f"held-out {', '.join(self._metrics.words(result))} on"
                 f" {result['examples']:,} images"
             )
+        for line in (*class_lines(self._folder.path), *(f"warning: {text}" for text in warnings)):
+            self.console.say(line)
         rate = result["images_per_second"]
         speed = f", {rate:.1f} images/s" if rate else ""
         self.console.say(
             f"trained {plural(step, 'step')} in {result['training_seconds']:.1f} s on"
             f" {plural(self._plan.ranks, 'rank')}{speed}\n{report}result.json, metrics.jsonl,"
             f" tblogs and checkpoints are in {self._folder.path}"
+        )
+
+    def _warnings(self, step: int, evaluation: Evaluation) -> list[str]:
+        key = self._metrics.training.key
+        lines = self._folder.metrics.lines()
+        known = [line[key] for line in lines if key in line and line["step"] <= step]
+        return shortcomings(
+            self._metrics,
+            self._config.metric,
+            evaluation,
+            self._setup.data_set.class_names,
+            known[-1] if known else None,
         )
 
     def close(self) -> None:
@@ -229,10 +255,17 @@ class Reporter:
             return False
         return True
 
-    def _write(self, event: str, step: int, values: Mapping[str, float]) -> None:
+    def _write(
+        self,
+        event: str,
+        step: int,
+        values: Mapping[str, float],
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Write values, and what has no curve to metrics.jsonl alone."""
         if not self._chief:
             return
-        self._folder.metrics.append(event, step, values)
+        self._folder.metrics.append(event, step, {**values, **more})
         assert self._curves is not None
         self._curves.add(event, step, values)
         for observer in self.observers:

@@ -223,7 +223,7 @@ class Attempt:
             reporter.stopped(step)
             number = max(number or 0 for number in self._world.gather(stop.signal))
             return 128 + number if number else TIME_LIMIT_STATUS
-        reporter.finished(step, self._result(step))
+        reporter.finished(step, self._result(step, of), self._validation.latest)
         self._export(of)
         return 0
 
@@ -307,7 +307,7 @@ class Attempt:
             return 0
         self._validation.write_predictions(of)
         self._reporter.close()
-        self._reporter.finished(step, self._result(step))
+        self._reporter.finished(step, self._result(step, of), self._validation.latest)
         self._export(of)
         return 0
 
@@ -418,10 +418,12 @@ class Attempt:
         for saved in self._saver.landed():
             self._reporter.checkpoint(saved, self._totals.timer.by_phase)
 
-    def _result(self, step: int) -> dict[str, Any]:
+    def _result(self, step: int, of: int) -> dict[str, Any]:
+        """Return the content of result.json after `step` steps, of the weights of step `of`."""
         evaluation, totals = self._validation.latest, self._totals
         return {
             **self._validation.result,
+            "evaluated_step": of,
             "training_seconds": self._validation.seconds if evaluation else totals.timer.total,
             "images_per_second": totals.images_per_second,
             "ranks": self._plan.ranks,

@@ -5,6 +5,7 @@ watchdog.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class Stepper:
         watchdog: Watchdog,
     ) -> None:
         config = setup.config
-        self._plan, self._rank_data = setup.plan, rank_data
+        self._plan, self._rank_data, self._world = setup.plan, rank_data, communicator
         self._result_of = config.result_of
         self._totals, self._watchdog, self._folder = totals, watchdog, setup.folder
         self._killed = KilledRank(os.environ, communicator.rank)
@@ -162,8 +163,9 @@ class Stepper:
         return report, seconds
 
     def summary(self, step: int) -> dict[str, float]:
-        """Return the metrics of the steps since the last summary."""
-        values = self._interval.summary(self._flops, self._peak)
+        """Return the metrics of the steps since the last summary; all ranks must call it."""
+        plain = fsum(self._world.gather(self._interval.plain_loss))
+        values = self._interval.summary(plain, self._flops, self._peak)
         self._interval.reset()
         values["learning_rate"] = self._plan.schedule.learning_rate(step - 1)
         if self._loss_scale.dynamic:

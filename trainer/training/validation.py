@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from common.errors import UserError
@@ -51,9 +52,10 @@ class Validation:
         self._world, self._reporter = communicator, reporter
         self._timer, self._alive, self._shown = timer, alive, shown
         self._step = -1
+        self._key = setup.config.metric.key
         self.latest: Evaluation | None = None
         self.best: dict[str, float] | None = None
-        """Step and first metric of the best evaluation of the run."""
+        """Step and metric of the best evaluation of the run."""
         self._scores: list[float] = []
         self.seconds = 0.0
         """Seconds from the start of the run to the end of the latest evaluation."""
@@ -62,6 +64,10 @@ class Validation:
         """Restore the latest and the best evaluation from a checkpoint; forget those after it."""
         self.best, evaluation = meta["best"], meta["evaluation"]
         self._scores, self._evaluator.predictions = list(meta.get("scores", ())), None
+        first = self._task.description.evaluation[0].key
+        if meta.get("decided_by", first) != self._key:
+            # Scores of another metric say nothing.
+            self.best, self._scores = None, []
         self._step, self.latest = -1, None
         if evaluation:
             self._step, self.latest = meta["step"], Evaluation.from_json(evaluation)
@@ -74,7 +80,12 @@ class Validation:
         evaluation = self.latest if self._step == step else None
         scores = {"scores": list(self._scores)} if self._setup.config.result_of == "best" else {}
         evaluated = evaluation.to_json() if evaluation else None
-        return {"evaluation": evaluated, "best": self.best, **scores}
+        return {
+            "evaluation": evaluated,
+            "best": self.best,
+            "decided_by": self._key,
+            **scores,
+        }
 
     @property
     def ended(self) -> str:
@@ -98,11 +109,19 @@ class Validation:
 
     @property
     def result(self) -> dict[str, Any]:
-        """The latest metrics by key, None without an evaluation, and the number of examples."""
-        keys = (metric.key for metric in self._task.description.evaluation)
+        """The latest metrics by key, None without an evaluation, the number of examples, and with
+        an evaluation its loss and the metrics of the baseline.
+        """
+        keys = [metric.key for metric in self._task.description.metrics(self._task.classes)]
         if self.latest is None:
             return {**dict.fromkeys(keys), "examples": 0}
-        return {**{key: self.latest.metrics[key] for key in keys}, "examples": self.latest.examples}
+        found = self.latest
+        return {
+            **{key: found.metrics.get(key) for key in keys},
+            "examples": found.examples,
+            "validation_loss": found.loss,
+            "baseline": dict(found.baseline),
+        }
 
     def evaluate(self, step: int) -> None:
         """Evaluate, unless these weights have been evaluated already or there are no held-out
@@ -113,10 +132,10 @@ class Validation:
         with self._timer.phase("evaluation"):
             self.latest = self._evaluator.run(self._batches())
         self._step, self.seconds = step, self._timer.total
-        self._scores.append(self.latest.score)
-        key = self._task.description.evaluation[0].key
-        if self.best is None or self.latest.score >= self.best[key]:
-            self.best = {"step": step, key: self.latest.score}
+        score = self.latest.metrics[self._key]
+        self._scores.append(score)
+        if self.best is None or score >= self.best[self._key]:
+            self.best = {"step": step, self._key: score}
         self._reporter.evaluation(step, self.latest)
 
     def write_predictions(self, step: int) -> None:
@@ -125,7 +144,11 @@ class Validation:
             return
         if self._evaluator.predictions is None:
             # Other weights were evaluated since, or an attempt was killed before it wrote them.
-            self._evaluator.run(self._batches())
+            again = self._evaluator.run(self._batches())
+            # A checkpoint has no counts by class, and that of an earlier version fewer metrics.
+            known = self.latest or again
+            metrics = {**again.metrics, **known.metrics}
+            self.latest = replace(again, loss=known.loss, metrics=metrics)
         predictions, first = self._evaluator.predictions, self._rank_data.validation_share.start
         assert predictions is not None
         predictions = gather(predictions, first, self._world)
@@ -158,6 +181,7 @@ class Validation:
             self._rank_data.validation_image,
             self._predict,
             shown=self._shown,
+            groups=self._rank_data.validation_groups,
         )
         try:
             facts = self._task.write_predictions(self._setup.folder.path, predictions, held_out)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import tensorflow as tf
 import tf_keras as keras
@@ -15,6 +15,9 @@ from trainer.tasks.task import Task
 
 Sums = tuple[list[tf.Tensor], list[tf.Tensor]]
 """Gradients of the trained variables, and scalars that are added up with them."""
+SCALARS: Final = 4
+"""Those of a micro-batch: its loss, the training metric, its images, and the loss without smoothing
+and weights."""
 MicroBatch = Callable[[dict[str, tf.Tensor], tf.Tensor | None, tf.Tensor | int], Sums]
 """Differentiates a micro-batch, given its part of the batch, the steps done and its number."""
 
@@ -144,7 +147,7 @@ class Division:
         _, gradients, sums = tf.while_loop(
             lambda number, *_: number < pieces,
             body,
-            (tf.constant(0), zeros, [tf.constant(0.0)] * 3),
+            (tf.constant(0), zeros, [tf.constant(0.0)] * SCALARS),
             parallel_iterations=1,
         )
         return gradients, sums

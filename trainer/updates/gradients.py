@@ -62,8 +62,8 @@ class LocalGradients:
         Returns:
             The gradients of (sum of the images' losses) / (global batch), one per trainable
             variable, whose sum over ranks is the mean gradient; and float32 scalars: that loss, the
-            sum of the training metric, the sum of the weights, and 1 if a gradient overflowed, else
-            0.
+            sum of the training metric, the sum of the weights, 1 if a gradient overflowed, else 0,
+            and that loss without smoothing and weights.
 
             If float16 gradients are sent, they are returned with the scale, because they need it on
             the wire; overflow is then checked after the exchange, which may also cause it.
@@ -83,7 +83,8 @@ class LocalGradients:
             compute, batch, step, self._options.accumulation
         )
         gradients, overflow = self._loss_scale.unscaled(gradients, scale)
-        return gradients, [*sums, overflow]
+        *sums, plain = sums
+        return gradients, [*sums, overflow, plain]
 
     def _micro_batch(
         self,
@@ -100,13 +101,17 @@ class LocalGradients:
         with draws, self._division.tape() as tape:
             tape.watch(self._weights)
             logits = model(image, training=True)
-            losses, scores = self._task.training(logits, target, self._options.label_smoothing)
+            losses, scores, plain = self._task.training(
+                logits, target, self._options.label_smoothing
+            )
             loss = tf.reduce_sum(losses * weight) / self._global_batch
             scaled = loss * scale
         # Whole tensors, because that of an embedding has rows only, which Horovod would not add.
         with adding_in_order(), pooling_in_order():
             gradients = [tf.convert_to_tensor(one) for one in tape.gradient(scaled, self._weights)]
-        return gradients, [loss, tf.reduce_sum(scores * weight), tf.reduce_sum(weight)]
+        plain_loss = tf.reduce_sum(plain * weight) / self._global_batch
+        score = tf.reduce_sum(scores * weight)
+        return gradients, [loss, score, tf.reduce_sum(weight), plain_loss]
 
 
 @contextmanager

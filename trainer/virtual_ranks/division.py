@@ -15,10 +15,10 @@ import tf_keras as keras
 
 from trainer.distributed.communicator import Group
 from trainer.model.layers import moving_statistics
-from trainer.updates.division import Division, Sums, WholeBatch
+from trainer.updates.division import SCALARS, Division, Sums, WholeBatch
 from trainer.virtual_ranks.leaf import VirtualRankOptions
 
-SCALARS = 4
+_SCALARS = SCALARS + 1
 """Scalars that a batch returns besides its gradients; see `LocalGradients`."""
 
 
@@ -58,7 +58,7 @@ class VirtualRanks(Division):
 
         shapes = [
             *(one.shape for one in (*weights, *self._moving)),
-            *[tf.TensorShape([])] * SCALARS,
+            *[tf.TensorShape([])] * _SCALARS,
         ]
         size = sum(shape.num_elements() for shape in shapes)
         # A loop also for a single turn, so that each is computed by the same graph.
@@ -69,10 +69,10 @@ class VirtualRanks(Division):
             parallel_iterations=1,
         )
         totals = unflattened(tree_sum(found.stack()), shapes)
-        gradients, moved = totals[: len(weights)], totals[len(weights) : -SCALARS]
+        gradients, moved = totals[: len(weights)], totals[len(weights) : -_SCALARS]
         for variable, total in zip(self._moving, moved, strict=True):
             variable.assign(total)
-        return gradients, totals[-SCALARS:]
+        return gradients, totals[-_SCALARS:]
 
     def summed(
         self, gradients: list[tf.Tensor], extras: tf.Tensor

@@ -33,6 +33,8 @@ from jobs.spec.run_key import key_problems, run_of
 from trainer.config import Metric, metrics_in
 
 FILES: Final = ("config.json", "metrics.jsonl", "result.json")
+BASELINE: Final = "the same answer for every image, such as always the largest class"
+"""What the metrics of `baseline` are of."""
 _IDENTIFYING: Final = ("name", "runs_dir", "max_seconds")
 """Options that identify or limit a run, and do not affect its training."""
 _TRAINER: Final = REPOSITORY / ".venv-trainer" / "bin" / "python"
@@ -92,6 +94,7 @@ class ComparedRun:
             values = _parsed(line)
             newest |= {"steps": values["step"]} if "step" in values else {}
             newest |= {metric.key: values[metric.key] for metric in metrics_in(values)}
+            newest |= {"baseline": values["baseline"]} if "baseline" in values else {}
         return newest
 
     def row(self, metrics: Sequence[Metric]) -> tuple[str, ...]:
@@ -102,7 +105,7 @@ class ComparedRun:
         return (
             self.key,
             state if "result.json" in self.files else f"{state} (so far)",
-            *(_percent(result.get(metric.key)) for metric in metrics),
+            *(_metric(result, metric.key) for metric in metrics),
             UNKNOWN if steps is None else f"{steps:,}",
             UNKNOWN if speed is None else f"{speed:,.1f}",
             UNKNOWN if time is None else duration(time),
@@ -230,6 +233,14 @@ def _lines(
     head = ("run", "state", *(metric.label for metric in metrics), "steps", "images/s", "time")
     rows = [run.row(metrics) for run in compared]
     yield table((*head, "attempts", "node time", "cost"), rows)
+    if any(run.result.get("baseline") for run in compared):
+        yield f"in brackets: {BASELINE}"
+    for run in compared:
+        yield from (f"{run.key}: {text}" for text in run.result.get("warnings", ()))
+    versions = {run.key: version for run in compared if (version := _data_version(run))}
+    if len(set(versions.values())) > 1:
+        each = ", ".join(f"{key} {version}" for key, version in versions.items())
+        yield f"the runs have different data sets, so their held-out images differ: {each}"
     yield f"cost: {costs.LEFT_OUT}"
     yield from said
     if differing:
@@ -238,6 +249,10 @@ def _lines(
         yield "\nno option differs"
     if page is not None:
         yield f"\ncurves and all of this: {page}"
+
+
+def _data_version(run: ComparedRun) -> str:
+    return str(_parsed(run.files.get("config.json", b"")).get("data_version", ""))
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
@@ -259,5 +274,8 @@ def _leaves(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield f"{prefix}{key}", str(value)
 
 
-def _percent(value: Any) -> str:
-    return UNKNOWN if value is None else f"{value:.2%}"
+def _metric(result: Mapping[str, Any], key: str) -> str:
+    """Return a metric, with that of the baseline in brackets if it is known."""
+    value, baseline = result.get(key), (result.get("baseline") or {}).get(key)
+    shown = UNKNOWN if value is None else f"{value:.2%}"
+    return shown if baseline is None else f"{shown} ({baseline:.2%})"

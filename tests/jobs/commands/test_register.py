@@ -18,6 +18,7 @@ from tests.jobs.support.live import sdk
 from tests.jobs.support.platform import platform
 from tests.jobs.support.runs import answer, container, declare_job, put
 from trainer.data.manifest import read_manifest
+from trainer.leaves import TASKS
 
 CONFIG = {"config": {"preset": "imagenet-ndv2"}}
 RESULT = {"top1": 0.761, "top5": None, "steps": 450, "epochs": 90.0, "images_per_second": 640.5}
@@ -54,6 +55,16 @@ def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, cap
         "data_version": "abcdef0123456789", "code_version": "0.1.0", "code": "c0de",
     }  # fmt: skip
     assert found.properties["images_per_second"] == "640.5"
+
+
+def test_the_best_weights_of_a_run_are_registered_with_every_metric_of_its_task(live, capsys):
+    metrics = {metric.key: 0.25 for metric in TASKS["multilabel"].evaluation}
+    result = {**metrics, "baseline": metrics, "steps": 450, "evaluated_step": 300}
+    put(live, files("early", result=result, facts=FACTS | {"step": 300}))
+    assert model_of(live, "early") == 0
+    tags = answer(capsys)["tags"]
+    assert tags.items() >= dict.fromkeys(metrics, "0.25").items()
+    assert "baseline" not in tags
 
 
 def test_the_same_run_again_is_the_same_version(live, capsys):
@@ -151,7 +162,7 @@ def test_a_run_that_was_exported_again_does_not_change_its_version(live):
         (
             "x4",
             {"facts": FACTS | {"step": 300}},
-            "model is from step 300, but it was trained to step 450",
+            "model is from step 300, but its result is that of step 450",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import tf_keras as keras
 from tests.trainer.support.made_run import STEP, make_run
 from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
-from trainer.calibration.fit import calibrate, calibration
+from trainer.calibration.fit import calibrate, calibration, words
 from trainer.calibration.options import CalibrateOptions
 from trainer.calibration.record import read_calibration
 from trainer.calibration.temperature import LEAST, MOST, fit, largest, sums
@@ -172,6 +173,19 @@ def test_an_export_answers_with_the_networks_logits_divided_by_the_temperature(
     assert facts["calibration"] == {"method": "temperature", "temperature": found.temperature}
 
 
+def test_a_temperature_that_makes_probabilities_worse_is_not_used(run, capsys):
+    calibrate(CalibrateOptions(run=str(run)))
+    found = read_calibration(run)
+    assert found.used == found.temperature
+    worse = replace(found, before=found.after, after=found.before)
+    assert words(worse).endswith("; worse, so it is not used")
+    worse.save(run)
+    assert read_calibration(run).used is None
+    folder = export_run(ExportOptions(run=str(run)))
+    assert "calibration" not in json.loads((folder / "export.json").read_text())
+    assert "so an export does not use it" in run_page(read_run(run))
+
+
 def test_weights_of_another_step_are_exported_as_they_are_with_a_warning(run, capsys):
     calibrate(CalibrateOptions(run=str(run)))
     path = run / "calibration.json"
@@ -187,7 +201,7 @@ def test_the_page_of_a_run_shows_both_curves(run):
     page = run_page(read_run(run))
     found = read_calibration(run)
     assert "Calibration" in page
-    assert f"divided by {found.temperature:.4g}" in page
+    assert f"A temperature of {found.temperature:.4g}" in page
     assert "at the temperature" in page
 
 

@@ -227,6 +227,17 @@ def test_of_equally_good_ones_the_newer_is_the_best(folder):
     assert folder.best().step == 2
 
 
+def test_the_metric_of_the_newest_decides_which_is_the_best_of_all(folder):
+    rated = {1: (0.9, 0.2), 2: (0.5, 0.8), 3: (0.6, 0.3), 4: (0.4, 0.4)}
+    for step, (top1, balanced) in rated.items():
+        by = {"decided_by": "balanced_accuracy"} if step > 3 else {}
+        rating = {"top1": top1, "balanced_accuracy": balanced}
+        folder.save(step, tensors(step), {"evaluation": rating, **by})
+    assert folder.best().step == 2
+    folder.retain(1, keep_best=True)
+    assert steps(folder) == [4, 2]
+
+
 def test_a_damaged_one_is_not_the_best(folder):
     save(folder, 1, 0.5)
     (save(folder, 2, 0.9).path / STATE).write_bytes(b"")

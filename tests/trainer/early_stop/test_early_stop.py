@@ -57,6 +57,21 @@ def test_a_run_without_evaluations_has_nothing_that_ends_it():
     assert (measured.result_of, measured.ended([0.5] * 9)) == ("last", "")
 
 
+def test_the_metric_that_decides_is_one_of_the_task():
+    chosen = parse_train(["--early-stop.metric", "balanced_accuracy"])
+    assert (chosen.metric.key, parse_train([]).metric.key) == ("balanced_accuracy", "top1")
+    assert (chosen.result_of, chosen.ended([0.5, 0.4])) == ("last", "")
+    with pytest.raises(ConfigError, match="'top-1' here; choose one of top1, balanced_accuracy, t"):
+        parse_train(["--early-stop.metric", "top-1"])
+    with pytest.raises(
+        ConfigError, match=r"task segmentation has no metric 'top1' here; .* mean_io"
+    ):
+        parse_train(["--preset", "scenes", "--early-stop.metric", "top1"])
+    five = parse_train(["--early-stop.metric", "top5"])
+    assert five.misfits(1) == five.misfits(1, 6) == []
+    assert "choose one of top1, balanced_accuracy" in five.misfits(1, 5)[0]
+
+
 # A rate at which the small network learns, and soon gets no better.
 OPTIONS = [
     *("--early-stop.patience", "2", "--checkpoint.keep-best", "True"),

@@ -254,13 +254,14 @@ def _losses_and_predictions(
     def graph() -> dict[str, Any]:
         with tf.GradientTape() as tape:
             outputs = model(inputs)
-            losses, scores = task.training(outputs, labels, case["smoothing"])
+            losses, scores, plain = task.training(outputs, labels, case["smoothing"])
             total = tf.reduce_sum(losses * weights) * 8.0
         gradients = tape.gradient(total, model.trainable_variables)
         counts, columns = task.evaluated(outputs, labels)
         return {
             "losses": losses,
             "scores": scores,
+            "plain": plain,
             "gradients": gradients,
             "counts": counts,
             "columns": columns,
@@ -300,7 +301,7 @@ def bytes_of_a_rank(classes: int, features: int, head_groups: int) -> dict[str, 
     @tf.function(autograph=False)
     def step() -> tuple[tf.Tensor, tf.Tensor]:
         with tf.GradientTape() as tape:
-            losses, _ = task.training(model(batch), labels, 0.1)
+            losses, *_ = task.training(model(batch), labels, 0.1)
             loss = tf.reduce_sum(losses) / (4.0 * world.size)
         gradients = tape.gradient(loss, model.trainable_variables)
         local = LocalStep(gradients, [loss, *[tf.constant(0.0)] * 5], scale.now(), [])

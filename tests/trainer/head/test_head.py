@@ -196,7 +196,7 @@ def test_losses_gradients_and_predictions_equal_the_undivided_ones(ranks, head_g
     ):
         what = f"case {number}"
         close = {"rtol": 2e-5, "atol": 2e-5, "err_msg": what}
-        for name in ("losses", "counts"):
+        for name in ("losses", "plain", "counts"):
             joined = np.concatenate([one[name] for one in of_ranks])
             np.testing.assert_allclose(joined, wanted[name], **close)
         assert np.array_equal(

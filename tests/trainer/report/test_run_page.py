@@ -18,6 +18,7 @@ from tests import ROOT
 from tests.trainer.support.reader import Reader, loaded
 from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
 from trainer.classification.report import read_predictions
+from trainer.classification.trust import wilson, wilson_of_groups
 from trainer.cli import main
 from trainer.errors import CheckpointError
 from trainer.loggers.metrics_file import MetricsFile
@@ -232,8 +233,77 @@ def test_many_classes_and_mistakes_keep_the_page_small(tmp_path):
     page = page_of(run)
     assert len(page) < 200_000
     assert "The 20 most common confusions" in page
-    assert "The 10 classes with the lowest accuracy" in page
+    assert "The 30 with the lowest recall; classes.csv has all 400" in page
     assert page.count("<img") == 24
+
+
+def test_answers_on_classes_come_first_and_speed_last(run):
+    page = page_of(run)
+    ids = re.findall(r'<h2 id="(\w+)"', page)
+    assert ids[:4] == ["classes", "trust", "confusion", "mistakes"]
+    assert ids[-2:] == ["speed", "environment"]
+    assert page.index("Throughput") > page.index("Learning rate")
+
+
+def test_each_class_has_its_recall_precision_and_area(run):
+    (run / "classes.csv").write_text("class,recall,precision,auc\n3,0.6,1.0,0.875\n1,1,1,\n")
+    table = page_of(run).split('<h2 id="classes"')[1].split("</table>")[0]
+    rows = [re.sub(r"<.*?>|\s+", " ", row).split() for row in table.split("<tr>")[2:]]
+    assert rows[3] == ["3", "66.67%", "100.00%", "87.50%", "6", "4"]
+    assert rows[1][:3] == ["1", "100.00%", "80.00%"]
+    assert rows[5][:3] == ["5", "100.00%", "66.67%"]
+
+
+def change_result(run, **changes):
+    path = run / "result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_baselines_and_doubts_stand_on_top(run):
+    doubts = ["Never predicted, 1 of 10 classes: <7>.", "Overfitted by 22 points."]
+    change_result(run, baseline={"top1": 0.7081}, balanced_accuracy=0.5, warnings=doubts)
+    text = Reader(page_of(run)).text
+    assert "held-out top-1 92.50% of 40 images; largest class 70.81%" in text
+    assert "held-out balanced accuracy 50.00%" in text
+    for doubt in doubts:
+        assert f"Warning {doubt}" in text
+    assert text.index("Warning") < text.index("held-out top-1")
+
+
+def test_the_interval_is_for_the_true_accuracy_and_of_groups_where_there_are_some(run):
+    text = Reader(page_of(run)).text
+    low, high = wilson(37, 40)
+    assert (
+        f"true accuracy on images drawn in the same way lies between {low:.2%} and {high:.2%}"
+        in text
+    )
+    assert "for every image would be right for 17.50%" not in text
+    assert "Another sample" not in text
+    with (run / "predictions.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    with (run / "predictions.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0], "group"])
+        writer.writeheader()
+        writer.writerows({**row, "group": place // 10} for place, row in enumerate(rows))
+    text = Reader(page_of(run)).text
+    low, high = wilson_of_groups([(10, 10), (10, 10), (10, 10), (7, 10)])
+    assert f"lies between {low:.2%} and {high:.2%}. They come in 4 groups" in text
+
+
+def test_losses_that_are_compared_are_one_quantity(run):
+    plots = {plot.title: [line.name for line in plot.lines] for plot in plot_run(read_run(run))}
+    # A run of before has no training loss without smoothing.
+    assert (plots["Loss"], plots["Objective"]) == (["held-out"], ["objective"])
+    text = (run / "metrics.jsonl").read_text()
+    (run / "metrics.jsonl").write_text(
+        re.sub(r'"loss": ([0-9.]+)', r'"loss": \1, "training_loss": 1', text)
+    )
+    plots = {plot.title: [line.name for line in plot.lines] for plot in plot_run(read_run(run))}
+    assert (plots["Loss"], plots["Objective"]) == (["training", "held-out"], ["objective"])
+    (run / "metrics.jsonl").write_text(
+        re.sub(r'"loss": ([0-9.]+)', r'"loss": \1, "training_loss": \1', text)
+    )
+    assert "Objective" not in [plot.title for plot in plot_run(read_run(run))]
 
 
 def test_the_options_that_differ_from_the_preset_come_first(tmp_path):
@@ -288,8 +358,9 @@ def test_headings_are_in_order_and_pictures_have_texts(run):
         assert after <= before + 1
     assert all(image["alt"] for image in reader.all("img"))
     plots = [attrs["aria-label"] for attrs in reader.all("svg") if "aria-label" in attrs]
-    assert ["at step" in label for label in plots] == [True] * 6 + [False]
-    assert "Probability and accuracy" in plots[-1]
+    assert ["at step" in label for label in plots] == [False] + [True] * 7
+    assert "Probability and accuracy" in plots[0]
+    assert [plot.split(";")[0] for plot in plots[-2:]] == ["Throughput", "Data wait"]
     assert reader.all("html")[0]["lang"] == "en"
 
 
@@ -348,6 +419,44 @@ def test_a_comparison_shows_best_results_and_options_that_differ(tmp_path):
     plots = {plot.title: plot for plot in plot_comparison([read_run(good), read_run(bad)], "ab")}
     colours = [(line.name, line.colour) for line in plots["Accuracy"].lines]
     assert colours == [("a", 1), ("a", 1), ("b", 2), ("b", 2)]
+
+
+def cells_of(page):
+    """The texts of the rows of the results, by run and by head."""
+    table = page.split("The best finished run is bold")[-1].split("</table>")[0]
+    heads = re.findall(r"<th scope=\"col\"><span>(.*?)</span>", table)
+    rows = [re.findall(r"<(?:th|td)[ >].*?</t[hd]>", row) for row in table.split("<tr>")[2:]]
+    texts = [[re.sub("<.*?>", "", cell) for cell in row] for row in rows]
+    return {row[0]: dict(zip(heads, row, strict=True)) for row in texts}
+
+
+def test_all_figures_of_a_run_are_those_of_one_step_with_the_baseline_beside(tmp_path):
+    best, last = (write_run(tmp_path / name) for name in ("best", "last"))
+    # The evaluation after step 40, which a run of an earlier version names as its best.
+    early = {"early_stop": {"patience": 2}, "checkpoint": {"keep_best": True}}
+    stored = json.loads((best / "config.json").read_text())
+    for group, values in early.items():
+        stored["config"][group] = stored["config"].get(group, {}) | values
+    (best / "config.json").write_text(json.dumps(stored))
+    change_result(best, best={"step": 40, "top1": 0.38})
+    change_result(last, baseline={"top1": 0.7}, evaluated_step=60, warnings=["Doubtful."])
+    page = write_report([best, last]).read_text()
+    cells = cells_of(page)
+    assert cells["best"]["held-out loss"] == f"{2 - 40 / 60:.4f}"
+    assert cells["last"]["held-out loss"] == f"{2 - 60 / 60:.4f}"
+    assert cells["last"]["top-1, largest class"] == "70.00%"
+    assert "last: Doubtful." in Reader(page).text
+
+
+def test_runs_on_different_data_sets_are_named_and_none_has_the_best_held_out_figure(tmp_path):
+    one, other = (write_run(tmp_path / name) for name in ("one", "other"))
+    assert "different data sets" not in write_report([one, other]).read_text()
+    stored = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(stored | {"data_version": "def"}))
+    change_result(one, top1=0.5, images_per_second=1.0)
+    page = write_report([one, other]).read_text()
+    assert "(one: abc; other: def)" in Reader(page).text
+    assert re.findall(r'class="best".*?<span>(.*?)</span>', page)[:1] == ["640.0"]
 
 
 def test_a_run_that_is_not_finished_is_never_the_best(tmp_path):
@@ -438,9 +547,9 @@ def test_a_report_that_fails_is_a_warning_with_a_command_to_try_again(run, monke
     setup = replace(set_up(other, 2, "other"), folder=RunFolder(run))
     reporter = Reporter(setup, chief=True)
     result = json.loads((run / "result.json").read_text())
-    reporter.finished(100, result)
+    reporter.finished(100, result, None)
     said = capsys.readouterr()
     assert "RuntimeError: out of ink" in said.err
     assert f"ml-trainer report {run}" in said.err
     assert "report.html" not in said.out
-    assert json.loads((run / "result.json").read_text()) == result
+    assert json.loads((run / "result.json").read_text()) == {**result, "warnings": []}

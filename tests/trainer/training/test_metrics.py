@@ -26,6 +26,7 @@ def report(images=0, loss=0.0, score=0.0, wait=0.0, skipped=0, norm=1.0):
         steps=1,
         loss=loss,
         score=score,
+        plain_loss=loss * images,
         images=images,
         gradient_norm=norm,
         wait_seconds=wait,
@@ -37,7 +38,7 @@ def report(images=0, loss=0.0, score=0.0, wait=0.0, skipped=0, norm=1.0):
 
 
 def summary(interval, flops=0.0, peak=None):
-    return interval.summary(flops, peak)
+    return interval.summary(interval.plain_loss, flops, peak)
 
 
 # 1. The clock.
@@ -132,7 +133,7 @@ def test_rates_are_left_out_when_only_the_first_step_was_taken():
     interval = Interval(1, "train_top1")
     interval.add(report(images=100, wait=3.0), None, 100)
     values = summary(interval, 1e9, 1e12)
-    assert values.keys() == {"loss", "train_top1", "gradient_norm"}
+    assert values.keys() == {"loss", "training_loss", "train_top1", "gradient_norm"}
 
 
 def test_data_wait_is_the_part_of_the_training_seconds():

@@ -26,10 +26,11 @@ CLASSES = ('a "quoted", name', "b\nb", "<c>")
 
 
 def test_weights_after_a_rollback_are_evaluated_even_if_those_of_the_same_step_were():
-    evaluator, world = MagicMock(), Alone()
+    evaluator, world, setup = MagicMock(), Alone(), MagicMock()
+    setup.config.metric.key = "top1"
     evaluator.run.side_effect = [Evaluation({"top1": top1}, 1.0, 9) for top1 in (0.5, 0.25)]
     validation = Validation(
-        Classification(3), evaluator, MagicMock(), MagicMock(), world, MagicMock(), PhaseTimer(),
+        Classification(3), evaluator, MagicMock(), setup, world, MagicMock(), PhaseTimer(),
         lambda: None, shown=True,
     )  # fmt: skip
     before = {"step": 10, **validation.to_meta(10)}
@@ -37,8 +38,34 @@ def test_weights_after_a_rollback_are_evaluated_even_if_those_of_the_same_step_w
     validation.restore(before)
     assert validation.to_meta(20)["evaluation"] is None
     validation.evaluate(20)
-    assert validation.latest.score == 0.25
+    assert validation.latest.metrics == {"top1": 0.25}
     assert validation.best == {"step": 20, "top1": 0.25}
+
+
+def test_scores_of_another_metric_are_forgotten_and_missing_metrics_are_computed(tmp_path):
+    evaluator, setup = MagicMock(), MagicMock()
+    setup.config.metric.key, setup.config.result_of = "balanced_accuracy", "best"
+    evaluator.run.return_value = Evaluation({"top1": 0.1, "balanced_accuracy": 0.3}, 9.0, 9)
+    evaluator.predictions = None
+    validation = Validation(
+        Classification(3), evaluator, MagicMock(), setup, Alone(), MagicMock(), PhaseTimer(),
+        lambda: None, shown=True,
+    )  # fmt: skip
+    # A checkpoint of before has neither the metric nor what decided.
+    before = {"top1": 0.5, "loss": 1.0, "examples": 9}
+    best = {"step": 10, "top1": 0.5}
+    validation.restore({"step": 10, "evaluation": before, "best": best, "scores": [0.4, 0.5]})
+    assert validation.best is None
+    assert validation.result == {
+        "top1": 0.5, "balanced_accuracy": None, "examples": 9, "validation_loss": 1.0,
+        "baseline": {},
+    }  # fmt: skip
+    validation.evaluate(20)
+    assert validation.best == {"step": 20, "balanced_accuracy": 0.3}
+    meta = validation.to_meta(20)
+    assert (meta["scores"], meta["decided_by"]) == ([0.3], "balanced_accuracy")
+    validation.restore({"step": 20, **meta})
+    assert validation.best == {"step": 20, "balanced_accuracy": 0.3}
 
 
 def predictions(wrong=2, right=3):
@@ -86,7 +113,8 @@ def test_images_of_an_earlier_end_of_the_run_do_not_stay(tmp_path):
     for wrong in (5, 1):
         write_predictions(tmp_path, predictions(wrong), CLASSES, lambda _: encode((8, 8)))
     assert [path.name for path in (tmp_path / "mistakes").iterdir()] == ["0.png"]
-    assert {path.name for path in tmp_path.iterdir()} == {"predictions.csv", "mistakes"}
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"predictions.csv", "classes.csv", "mistakes"}
 
 
 @pytest.mark.parametrize("error", [DataError("shard 3 is gone"), OSError("shard 3 is gone")])
@@ -114,12 +142,12 @@ def test_no_image_is_kept_if_none_is_wanted(tmp_path):
     facts = write_predictions(tmp_path, predictions(), CLASSES, None)
     assert (facts["images"], facts["mistakes"]) == (0, 2)
     assert "--log.images none" in facts["problem"]
-    assert [path.name for path in tmp_path.iterdir()] == ["predictions.csv"]
+    assert {path.name for path in tmp_path.iterdir()} == {"predictions.csv", "classes.csv"}
 
 
 def test_predictions_that_cannot_be_written_are_absent(tmp_path):
     write_predictions(tmp_path, predictions(), CLASSES, lambda _: encode((8, 8)))
-    with pytest.raises(IndexError):
+    with pytest.raises(ValueError, match="shorter"):
         write_predictions(tmp_path, predictions(), CLASSES[:1], lambda _: encode((8, 8)))
     assert not (tmp_path / "predictions.csv").exists()
 

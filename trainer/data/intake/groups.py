@@ -1,9 +1,17 @@
 """Groups of images that stay in one split, such as those of one patient. Standard library only."""
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from common.files import write_atomically
+
+FILE: Final = "groups.json"
+"""File of a data set with the groups of its held-out records."""
 
 
 def pattern_problems(pattern: str | None) -> list[str]:
@@ -78,6 +86,40 @@ def hold_out(groups: Sequence[Group], fraction: float) -> set[str]:
         if not held[label] and smallest:
             take(smallest)
     return chosen
+
+
+def number_groups(
+    parts: Iterable[tuple[str, str, str]], left_out: Container[tuple[str, str]]
+) -> dict[str, list[int]]:
+    """Return the groups of the records of each split, in the order of records, as numbers that say
+    nothing of their names.
+
+    Args:
+        parts: Split, record and group of each file, in the order of records.
+        left_out: Split and record of those files that did not become records.
+    """
+    numbers: dict[str, dict[str, int]] = {}
+    found: dict[str, list[int]] = {}
+    for split, record, group in parts:
+        if (split, record) not in left_out:
+            known = numbers.setdefault(split, {})
+            found.setdefault(split, []).append(known.setdefault(group, len(known)))
+    return found
+
+
+def save_groups(folder: Path, groups: Mapping[str, Sequence[int]]) -> None:
+    """Write the groups of held-out records into the folder of a data set, if there are any."""
+    if groups:
+        write_atomically(folder / FILE, json.dumps(groups) + "\n")
+
+
+def read_groups(folder: Path | None) -> Mapping[str, list[int]]:
+    """Return the groups of the records of each held-out split; empty if the data set has none."""
+    try:
+        found: Mapping[str, list[int]] = json.loads(((folder or Path()) / FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
 
 
 def _summed(groups: Iterable[Group]) -> Counter[int]:

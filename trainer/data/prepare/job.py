@@ -25,6 +25,7 @@ import PIL
 from common.program import load
 from common.text import plural
 from trainer.data.formats.tfrecord import FRAME, shard_name
+from trainer.data.intake.groups import number_groups, save_groups
 from trainer.data.intake.levels import Values, store_levels, stored_levels
 from trainer.data.intake.names import write_table
 from trainer.data.intake.rules import AS_BEFORE, make_intake, tell_intake, tell_narrow
@@ -138,6 +139,7 @@ def prepare(
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
         _write(output, shards, options.processes, rejections, work_through)
         rejections.save(output)
+        save_groups(output, number_groups(listing.parts(), rejections.records))
         origin = Origin(command, identity)
         manifest = _manifest(preparation, shards, survey, origin, rejections)
         for leaf in LEAVES:

@@ -46,10 +46,10 @@ SELECT count(*), min(part) FROM (SELECT part FROM listed GROUP BY part
 """
 _ORDER = """
 CREATE TABLE ordered (split TEXT, position INTEGER, name BLOB, label INTEGER, container BLOB,
-    offset INTEGER, size INTEGER, changed INTEGER, page INTEGER, shown TEXT,
+    offset INTEGER, size INTEGER, changed INTEGER, page INTEGER, shown TEXT, part TEXT,
     PRIMARY KEY (split, position)) WITHOUT ROWID;
 INSERT INTO ordered SELECT split, row_number() OVER (PARTITION BY split ORDER BY key, name) - 1,
-    name, label, container, offset, size, changed, page, shown FROM listed
+    name, label, container, offset, size, changed, page, shown, part FROM listed
     ORDER BY split, key, name;
 DROP TABLE listed;
 """
@@ -179,6 +179,15 @@ class Listing:
             query = f"SELECT split, shown, name FROM {table} ORDER BY split, shown"  # noqa: S608
             for split, shown, name in self._database.execute(query):
                 yield split, shown, os.fsdecode(name)
+
+    def parts(self) -> Iterator[tuple[str, str, str]]:
+        """Yield split, record and group of every held-out file that has a group, in the order of
+        records.
+        """
+        query = """SELECT split, shown, name, part FROM ordered
+            WHERE split != 'train' AND part != '' ORDER BY split, position"""
+        for split, shown, name, part in self._database.execute(query):
+            yield split, shown or os.fsdecode(name), part
 
     def split_sizes(self) -> dict[str, SplitSize]:
         """Return the number of files and bytes of each split."""

@@ -48,6 +48,11 @@ class Rejections:
     def count(self) -> int:
         return len(self._all)
 
+    @property
+    def records(self) -> set[tuple[str, str]]:
+        """Split and name of each rejected file."""
+        return {(file.split, file.name) for file in self._all}
+
     def add(self, more: Iterable[RejectedFile]) -> None:
         """Add rejected files. Hidden files, which file managers leave behind, are listed but not
         counted.

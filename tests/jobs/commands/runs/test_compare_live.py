@@ -17,11 +17,16 @@ RESULT = {"top1": 0.9, "top5": 1.0, "steps": 40, "images_per_second": 1000.0, "r
           "training_seconds": 75.0, "examples": 360, "attempts": 1}  # fmt: skip
 
 
-def store(live, run, *, rate=0.1, result=None, top1=0.5):
+def store(live, run, *, rate=0.1, result=None, top1=0.5, data="1"):
     """Put the files of a run into storage, and submit a job for it that has ended."""
     digits = PRESETS["digits"]
     config = replace(digits, name=run, optimizer=replace(digits.optimizer, learning_rate=rate))
-    stored = {"config": fields.to_dict(config), "ranks": 2, "global_batch": 64, "data_version": "1"}
+    stored = {
+        "config": fields.to_dict(config),
+        "ranks": 2,
+        "global_batch": 64,
+        "data_version": data,
+    }
     lines = [
         {"event": "start", "step": 0, "time": 1.0, "ranks": 2, "environment": {}},
         {"event": "train", "step": 20, "epoch": 1.0, "loss": 1.5, "images_per_second": 900.0},
@@ -60,6 +65,18 @@ def test_runs_are_compared_by_options_results_time_and_cost(tmp_path, capsys):
     assert "optimizer.learning_rate" in html
     assert " USD" in html
     assert "<span>cost</span>" in html
+
+
+def test_doubts_baselines_and_different_data_sets_are_told(live, outputs, capsys, monkeypatch):
+    monkeypatch.setattr(compare, "_TRAINER", compare.REPOSITORY / "none")
+    doubt = "Never predicted, 1 of 10 classes: 3."
+    store(live, "doubted", result={**RESULT, "baseline": {"top1": 0.7}, "warnings": [doubt]})
+    store(live, "elsewhere", result=RESULT, data="2")
+    assert main(["compare", "doubted", "elsewhere"]) == 0
+    said = capsys.readouterr().out
+    assert "90.00% (70.00%)" in said
+    assert f"doubted: {doubt}" in said
+    assert "different data sets, so their held-out images differ: doubted 1, elsewhere 2" in said
 
 
 @pytest.mark.usefixtures("two")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.trainer.support.data_sets.image_folders import picture, prepare, records
-from trainer.data.intake.groups import Group, by_pattern, hold_out
+from trainer.data.intake.groups import Group, by_pattern, hold_out, read_groups
 from trainer.errors import DataError
 
 COUNTS = st.dictionaries(st.integers(0, 4), st.integers(1, 6), min_size=1, max_size=3)
@@ -53,6 +53,26 @@ def test_no_group_is_in_two_splits(tmp_path, seed):
     assert found["train"] | found["validation"] == {f"p{n}" for n in range(10)}
     assert not found["train"] & found["validation"]
     assert len(found["validation"]) == 1
+
+
+def test_held_out_records_have_their_groups_as_numbers_without_the_files_that_were_rejected(
+    tmp_path,
+):
+    for number in range(60):
+        folder = tmp_path / "in" / ("cat", "dog")[number % 2] / f"p{number % 20}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.jpg").write_bytes(picture(number) if number % 7 else b"no image")
+    options = {"group_by": "p[0-9]+", "max_rejected": "20", "held_out": 0.4}
+    prepare(tmp_path / "in", tmp_path / "out", **options)
+    names = [r.filename.split("/")[1] for r in records(tmp_path / "out", "validation")]
+    groups = read_groups(tmp_path / "out")
+    assert list(groups) == ["validation"]
+    assert len(names) == len(groups["validation"]) > 8
+    assert len(set(zip(names, groups["validation"], strict=True))) == len(set(names)) > 3
+    assert set(groups["validation"]) == set(range(len(set(names))))
+    prepare(tmp_path / "in", tmp_path / "plain", max_rejected="20")
+    assert not (tmp_path / "plain" / "groups.json").exists()
+    assert read_groups(tmp_path / "plain") == read_groups(None) == {}
 
 
 def test_given_splits_that_share_a_group_are_refused(tmp_path):
