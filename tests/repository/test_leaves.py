@@ -198,8 +198,8 @@ LEAVES = {
     "early stopping": Leaf(
         r"early.?stop|least_gain|\bpatience\s*=\s*\d",
         ("trainer/early_stop",),
-        # Presets give it a value.
-        ("trainer/leaves.py", "trainer/own_images/presets.py"),
+        # Presets, and the run that fits a data set, give it a value.
+        ("trainer/leaves.py", "trainer/own_images/presets.py", "trainer/fitting/choice.py"),
     ),
     "own images at 224 pixels": Leaf(
         r"trainer[./]own_images|images.224",

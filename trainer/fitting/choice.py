@@ -6,6 +6,7 @@ from typing import Final
 
 from common.text import plural
 from trainer.config import TrainConfig
+from trainer.early_stop.leaf import EarlyStopOptions
 from trainer.imbalance.leaf import ImbalanceOptions
 from trainer.presets import PRESETS
 from trainer.task_descriptions import Suggestion
@@ -27,6 +28,10 @@ MOST_WORK: Final = 150_000
 cores."""
 UNEQUAL: Final = 3.0
 """Images of the largest class for one of the smallest, from which the loss weights classes."""
+JUDGES: Final = 100
+"""Held-out images from which they may end a run; fewer would choose an epoch by chance."""
+METRIC: Final = "balanced_accuracy"
+"""Metric that ends a run of one class per image: by it, rare classes count as much as others."""
 _SMALL_SIZES: Final = {1: 16, 16: 32}
 """Input sizes, in pixels, for images of the smallest bins of `trainer.data.manifest.SIDES`; above
 these a bin's own lower bound. Images of 28 pixels are enlarged to 32 rather than shrunk to 16."""
@@ -46,6 +51,8 @@ class Facts:
     """Lower bound of the bin that has the median short side, in pixels; None if it is unknown."""
     counts: tuple[int, ...] = ()
     """Training images of each class; empty if they have no classes of their own."""
+    held_out: int = 0
+    """Number of held-out images."""
     photographs: bool = False
     """Whether all images are JPEGs in colour."""
     gpu: bool = False
@@ -102,6 +109,15 @@ def choose(
             " of the smallest"
         )
         config = replace(config, imbalance=ImbalanceOptions(by="weights"))
+    if facts.held_out >= JUDGES:
+        patience = max(config.epochs // 3, 4)
+        reasons.append(
+            f"it ends early if balanced accuracy has not improved for {patience} epochs, by"
+            f" {facts.held_out:,} held-out images"
+        )
+        early = EarlyStopOptions(patience, metric=METRIC)
+        checkpoint = replace(config.checkpoint, keep_best=True)
+        config = replace(config, early_stop=early, checkpoint=checkpoint)
     mirrored = (facts.photographs and not small) if mirror is None else mirror
     reasons.append(_mirroring(mirrored=mirrored, asked=mirror is not None))
     config = replace(config, data=replace(config.data, flip=mirrored))

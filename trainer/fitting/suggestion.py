@@ -118,7 +118,8 @@ def facts_of(manifest: Manifest, *, gpu: bool = False) -> Facts:
     colours = manifest.normalization.mean
     photographs = train.encodings == ("JPEG",) and max(colours) - min(colours) > _COLOUR
     counts, short = train.class_counts, _median(train.sides)
-    return Facts(train.examples, short, counts, photographs=photographs, gpu=gpu)
+    held_out = manifest.splits["validation"].examples if "validation" in manifest.splits else 0
+    return Facts(train.examples, short, counts, held_out, photographs=photographs, gpu=gpu)
 
 
 def stored_depth(weights: str) -> int | None:

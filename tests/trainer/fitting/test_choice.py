@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from trainer.classification.leaf import CLASSIFICATION
+from trainer.early_stop.leaf import EarlyStopOptions
 from trainer.fitting.choice import EPOCHS, MOST_WORK, SIZES, UNEQUAL, Facts, choose
 from trainer.imbalance.leaf import ImbalanceOptions
 from trainer.presets import parse_train, to_args
@@ -87,3 +88,20 @@ def test_only_photographs_are_mirrored_unless_someone_says_so(photographs, mirro
 
 def test_digits_are_not_mirrored_whatever_their_files_are():
     assert not chosen(Facts(1797, 32, (180,) * 10, photographs=True)).config.data.flip
+
+
+@pytest.mark.parametrize(
+    ("held_out", "epochs", "patience"), [(99, 20, 0), (100, 20, 6), (100, 12, 4)]
+)
+def test_enough_held_out_images_end_a_run_by_the_balanced_accuracy(held_out, epochs, patience):
+    facts = replace(XRAYS, images={20: 3000, 12: 5000}[epochs], held_out=held_out)
+    config = chosen(facts).config
+    assert config.epochs == epochs
+    options = config.of(EarlyStopOptions)
+    assert options.patience == patience
+    assert config.result_of == ("best" if patience else "last")
+    if patience:
+        assert options.metric == "balanced_accuracy"
+        assert config.ended([0.5] * (patience + 1))
+        assert not config.ended([0.5] * patience)
+    assert parse_train(to_args(config)) == config
