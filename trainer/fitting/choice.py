@@ -20,7 +20,7 @@ FULL_SIZES: Final = (128, 160, 192, 224)
 """Input sizes of runs on a GPU, in pixels; 224 is ImageNet's."""
 PASSES: Final = 60_000
 """Images that a run on a CPU is trained with in all its epochs together."""
-EPOCHS: Final = (12, 80)
+EPOCHS: Final = (12, 120)
 """Fewest and most epochs of a run on a CPU: with fewer, images are hardly seen from several
 sides; with more, few images are learned by heart."""
 MOST_WORK: Final = 150_000
@@ -28,6 +28,9 @@ MOST_WORK: Final = 150_000
 cores."""
 UNEQUAL: Final = 3.0
 """Images of the largest class for one of the smallest, from which the loss weights classes."""
+PHOTOGRAPH_CROP: Final = 0.35
+"""Smallest part of a photograph that a random crop keeps: its object is large and in the middle. In
+other images a sign of the class may be small and anywhere, so that their preset keeps more."""
 JUDGES: Final = 100
 """Held-out images from which they may end a run; fewer would choose an epoch by chance."""
 METRIC: Final = "balanced_accuracy"
@@ -120,7 +123,11 @@ def choose(
         config = replace(config, early_stop=early, checkpoint=checkpoint)
     mirrored = (facts.photographs and not small) if mirror is None else mirror
     reasons.append(_mirroring(mirrored=mirrored, asked=mirror is not None))
-    config = replace(config, data=replace(config.data, flip=mirrored))
+    data = replace(config.data, flip=mirrored)
+    if facts.photographs and not small:
+        reasons.append(f"random crops keep {PHOTOGRAPH_CROP:.0%} of a photograph or more")
+        data = replace(data, min_crop_area=PHOTOGRAPH_CROP)
+    config = replace(config, data=data)
     return Choice(fitted(config, facts.images, folder), tuple(reasons))
 
 

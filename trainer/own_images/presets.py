@@ -1,7 +1,7 @@
 """Presets for own images: a small ResNet on a CPU, from random weights or from a file of weights;
 and at 224 pixels a ResNet50, on one GPU, on one node of 8, or on several nodes.
 
-On a CPU: AdamW, whose rate needs no scaling by the batch; crops that leave at least half of an
+On a CPU: AdamW, whose rate needs no scaling by the batch; crops that leave three quarters of an
 image, so that a sign of a few pixels usually stays in view; no mirroring, because left and right
 may differ; and no central crop in evaluations. `trainer.fitting.choice` adds what follows from the
 data.
@@ -101,7 +101,7 @@ _CPU: Final = TrainConfig(
         dir="data/images",
         streams=16,
         shuffle_window=128,
-        min_crop_area=0.5,
+        min_crop_area=0.75,
         flip=False,
         eval_crop=1.0,
     ),
@@ -110,7 +110,7 @@ _CPU: Final = TrainConfig(
         kind="adamw",
         learning_rate=0.002,
         rate_scaling="none",
-        weight_decay=0.01,
+        weight_decay=0.05,
         warmup_epochs=1.0,
     ),
     # Few held-out images choose an epoch by chance; the schedule ends at a rate of zero.

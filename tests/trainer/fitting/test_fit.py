@@ -50,7 +50,7 @@ def test_a_folder_is_prepared_checked_shown_and_trained_on(pictures, ran, capsys
     assert run.path.parent.name == "runs"
     assert given["--name"] == run.path.name
     said = capsys.readouterr().out
-    assert "80 epochs at 64 pixels fit 47 images on a CPU" in said
+    assert "120 epochs at 64 pixels fit 47 images on a CPU" in said
     assert "the largest has 3.3 images for each of the smallest" in said
 
 
