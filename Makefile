@@ -105,13 +105,14 @@ setup-platform: $(INFRA) ## Install the platform's environment alone, to deploy 
 	@echo "ready: .venv (Pulumi, Azure SDK)"
 
 # ARGS are options of the trainer here and on Azure; options of the job have variables of their own.
-train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train: Train here: PRESET=digits, DATA=data/images, NAME=first, ARGS="--epochs 5"; on Azure: STACK=dev, and NODES, CLUSTER, DATA_SET=NAME:VERSION, BUDGET, JOB_ARGS
+train: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Train: Train here: IMAGES=photos chooses the run; or PRESET=digits, DATA=data/images, NAME=first, ARGS="--epochs 5"; on Azure: STACK=dev, and NODES, CLUSTER, DATA_SET=NAME:VERSION, BUDGET, JOB_ARGS
 ifdef NAMED_STACK
 	$(if $(filter --,$(ARGS)),$(error ARGS: are options of the trainer, without `--`; give options of the job in JOB_ARGS))
 	@$(INFRA_PYTHON) -m jobs submit --stack $(STACK) $(if $(PRESET),--preset $(PRESET)) $(if $(NODES),--nodes $(NODES)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(NAME),--name $(NAME)) $(if $(DATA_SET),--data.asset $(DATA_SET)) $(if $(BUDGET),--budget $(BUDGET)) $(JOB_ARGS) $(if $(ARGS),-- $(ARGS))
 else
 	@cat .venv-trainer/processor.txt
-	@$(TRAINER_PYTHON) -m trainer train $(if $(PRESET),--preset $(PRESET)) $(if $(filter command,$(firstword $(origin DATA))),--data.source tfrecords --data.dir "$(DATA)") $(if $(NAME),--name $(NAME)) $(ARGS)
+	$(if $(IMAGES),$(if $(PRESET),$(error PRESET: IMAGES chooses the run; leave one of them out, or name the data set as DATA)))
+	@$(if $(IMAGES),$(TRAINER_PYTHON) -m trainer fit "$(IMAGES)" $(if $(filter command,$(firstword $(origin DATA))),--data "$(DATA)") $(if $(NAME),--name $(NAME)) $(ARGS),$(TRAINER_PYTHON) -m trainer train $(if $(PRESET),--preset $(PRESET)) $(if $(filter command,$(firstword $(origin DATA))),--data.source tfrecords --data.dir "$(DATA)") $(if $(NAME),--name $(NAME)) $(ARGS))
 endif
 
 evaluate: $(TRAINER) ## Train: Evaluate a run's newest checkpoint: RUN=runs/NAME (default: the latest run)

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(row: Command, args: list[str]) -> int:
     module = importlib.import_module(row.run.partition(":")[0])
-    options = parse(row.load_options()(), row.name, args, package="benchmarks")
+    options = parse(row.load_options()(), row.name, args, program="python -m benchmarks")
     if hasattr(module, "run"):
         return int(module.run(options) or 0)
     data = publish(row.name, options, module.measure, module.show)

@@ -28,6 +28,10 @@ BENCHMARKS: Final = (
     _row("gpu", "train", "images/s of a GPU, compared with others, and the bits of pairs of runs"),
     _row("batches", "train", "epochs to an accuracy on digits, by global batch"),
     _row("digits", "train", "accuracy and time of the first run, over several seeds"),
+    Command(
+        "own-images", "train", "balanced accuracy of `ml-trainer fit` and of others on six sets",
+        "benchmarks.own_images.table:measure", "benchmarks.own_images.table:Options",
+    ),
     _row("fine-tune", "train", "accuracy on few images, with weights of others", "fine_tune"),
     _row("input", "data", "CPU time of an image from shard to batch, and of decoding alone"),
     _row("prepare", "data", "CPU time of an image from file to shard, and of a plain copy"),
@@ -39,6 +43,10 @@ BENCHMARKS: Final = (
     ),
     _row(
         "write-photos", "data", "write a folder of photographs like ImageNet's", "photos", "run"
+    ),
+    _row(
+        "write-hospital", "data", "write a folder like that of a hospital, of X-ray-like images",
+        "own_images.hospital", "run",
     ),
     _row("exports", "use a model", "size, result and time of a model in each precision"),
     _row("serve", "use a model", "images/s and times of requests to the scoring server"),

@@ -1,4 +1,4 @@
-"""Cost per image of `python -m trainer prepare folder`, compared with a copy of the bytes and with
+"""Cost per image of `ml-trainer prepare folder`, compared with a copy of the bytes and with
 the usual converter.
 
 Makes 1,000 photographs (benchmarks/photos.py) and gives each 10 and 20 names by hard links.

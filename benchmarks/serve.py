@@ -119,7 +119,7 @@ def _loaded(clients: int, name: str) -> str:
 
 @contextmanager
 def running(options: ServeOptions, saved_model: Path) -> Iterator[Server]:
-    """Run the server of `python -m trainer serve` until the context is left.
+    """Run the server of `ml-trainer serve` until the context is left.
 
     Raises:
         UserError: It does not become ready.

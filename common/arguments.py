@@ -23,7 +23,7 @@ def parse(
     args: Sequence[str],
     description: str | None = None,
     *,
-    package: str = "trainer",
+    program: str = "ml-trainer",
     others: Sequence[str] = (),
     elsewhere: Mapping[str, str] | None = None,
 ) -> T:
@@ -35,7 +35,7 @@ def parse(
         args: Command line after the command. A switch may be followed by True or False; after `--`,
             all arguments are positional.
         description: Description in the help; None is the docstring of the dataclass.
-        package: Package of the command, for the help.
+        program: Words before the command, for the help.
         others: Options of the command that are not fields, for suggestions.
         elsewhere: Options that belong to another place of the command line, each with a clause that
             says to which.
@@ -45,7 +45,7 @@ def parse(
     """
     named = args[: args.index("--")] if "--" in args else args
     if "--help" in named or "-h" in named:
-        _help(default, f"python -m {package} {command}", description)
+        _help(default, f"{program} {command}", description)
     own = list(fields.leaves(type(default)))
     given, problems, left = _given(args, own, others, elsewhere or {})
     try:

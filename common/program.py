@@ -88,14 +88,14 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def interpreter() -> str:
-    """Return the word with which a shell in the current folder starts this Python: `python` where
-    its environment is activated, otherwise the path.
+def installed(script: str) -> str:
+    """Return the word with which a shell in the current folder starts a script that is installed
+    with this Python: its name where its environment is activated, otherwise the path.
     """
-    on_path = shutil.which("python")
-    if not sys.executable or (on_path and Path(on_path).parent == Path(sys.executable).parent):
-        return "python"
-    return _from_here(Path(sys.executable))
+    path, on_path = Path(sys.executable).parent / script, shutil.which(script)
+    if not path.is_file() or (on_path and Path(on_path).parent == path.parent):
+        return script
+    return _from_here(path)
 
 
 def _from_here(path: Path) -> str:
@@ -106,7 +106,7 @@ def _from_here(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Program:
-    """A program: `python -m NAME COMMAND`."""
+    """A program: `python -m NAME COMMAND`, or the script that is installed for it."""
 
     name: str
     commands: Sequence[Command]
@@ -120,11 +120,18 @@ class Program:
     """Folder of the repository that `make` installs the program's packages into."""
     setup: str = "setup"
     """Target of make that does it."""
+    script: str = ""
+    """Script that starts it where it is installed; empty if there is none."""
+
+    @property
+    def words(self) -> str:
+        """The words before a command."""
+        return self.script or f"python -m {self.name}"
 
     @property
     def usage(self) -> str:
         """The help: all commands by group."""
-        lines = [f"usage: python -m {self.name} {self.synopsis}", ""]
+        lines = [f"usage: {self.words} {self.synopsis}", ""]
         width = max(len(command.name) for command in self.commands) + 2
         for group in self.groups:
             lines.append(f"{group}:")
@@ -144,9 +151,9 @@ class Program:
         width = max(map(len, kinds)) + 2
         return "\n".join(
             [
-                f"usage: python -m {self.name} {first} KIND [options], with one of the kinds",
+                f"usage: {self.words} {first} KIND [options], with one of the kinds",
                 *(f"  {name:<{width}}{summary}" for name, summary in kinds.items()),
-                f"`python -m {self.name} {next(iter(kinds))} --help` lists the options of one\n",
+                f"`{self.words} {next(iter(kinds))} --help` lists the options of one\n",
             ]
         )
 
@@ -164,9 +171,7 @@ class Program:
                 return names[name], rest
             if name in former:
                 found = former[name]
-                now = shlex.join(
-                    ["python", "-m", self.name, *found.name.split(), *found.former[name]]
-                )
+                now = " ".join([self.words, found.name, *map(shlex.quote, found.former[name])])
                 print(f"note: {name} is now `{now}`", file=sys.stderr)
                 return found, [*found.former[name], *rest]
         return None
@@ -245,7 +250,7 @@ class Program:
         near = difflib.get_close_matches(asked, names, 1)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise UnknownCommandError(
-            f"unknown command {asked!r}{meant}\n`python -m {self.name} --help` lists the commands"
+            f"unknown command {asked!r}{meant}\n`{self.words} --help` lists the commands"
         )
 
 

@@ -278,7 +278,7 @@ def read_options(name: str, args: Sequence[str]) -> Any:
         frozen=True,
     )
     elsewhere = trainer_options() if COMMANDS[name].program else {}
-    return parse(both(), name, args, package="jobs", elsewhere=elsewhere)
+    return parse(both(), name, args, program="python -m jobs", elsewhere=elsewhere)
 
 
 def _run(found: Command, args: list[str]) -> int:

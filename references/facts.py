@@ -74,7 +74,7 @@ STATUSES: Final[Mapping[int, tuple[str, str]]] = {
     141: ("The reader of stdout is gone.", "The reader of stdout is gone."),
     143: ("Stopped by SIGTERM; the state is saved.", ""),
 }
-"""Exit statuses: of `python -m trainer`, and of `python -m jobs`."""
+"""Exit statuses: of `ml-trainer`, and of `python -m jobs`."""
 
 VARIABLES: Final[Mapping[str, tuple[str, str]]] = {
     "JOBS_OUTPUTS": ("jobs", "File to read the outputs of the stack from, as `--outputs FILE`."),

@@ -101,7 +101,7 @@ def trainer() -> str:
         "# Options of the trainer\n",
         '`python` is `.venv-trainer/bin/python`. `make train ARGS="..."` passes options of '
         "`train`; on Azure they follow after `--`. A switch may stand alone: `--export` is "
-        "`--export True`. `python -m trainer train --preset NAME --dry-run` prints the "
+        "`--export True`. `ml-trainer train --preset NAME --dry-run` prints the "
         "resolved configuration. Defaults are those without a [preset](presets.md).\n",
         "## train\n",
     ]
@@ -149,7 +149,7 @@ def presets() -> str:
     heads = ("preset", "network", "pixels", "data", "batch of a rank", "epochs", "precision")
     return (
         "# Presets\n\n`--preset NAME` sets the defaults of all other options of `train`. "
-        "`python -m trainer train --preset NAME --dry-run` prints every option.\n\n"
+        "`ml-trainer train --preset NAME --dry-run` prints every option.\n\n"
         + table((*heads, "expected", "source"), rows)
     )
 
@@ -182,7 +182,7 @@ def exit_statuses() -> str:
         "A command of `python -m jobs` that follows a job to its end returns the exit status of "
         "the job's program if that failed, so a status of the trainer can come from both. `make` "
         "itself ends with 2 whenever a command in it fails; its last line names the status.\n\n"
-        + table(("status", "python -m trainer", "python -m jobs"), rows)
+        + table(("status", "ml-trainer", "python -m jobs"), rows)
     )
 
 

@@ -146,7 +146,7 @@ def init() -> None:
     signature = exported.signatures.get("serving_default")
     outputs = set(signature.structured_outputs) if signature else set()
     if "class_names" not in outputs or not outputs & ANSWERS.keys():
-        raise RuntimeError(f"{file}: is not a model that `python -m trainer export` wrote")
+        raise RuntimeError(f"{file}: is not a model that `ml-trainer export` wrote")
     description = file.parent.parent / "export.json"
     facts = json.loads(description.read_text()) if description.is_file() else {}
     name = os.environ.get("SCORE_MODEL_NAME") or str(facts.get("run", "model"))

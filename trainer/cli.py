@@ -1,4 +1,4 @@
-"""The command line: `python -m trainer COMMAND`, a table of commands.
+"""The command line: `ml-trainer COMMAND`, a table of commands.
 
 TensorFlow is not imported before the options have been validated.
 """
@@ -28,6 +28,13 @@ COMMANDS: Final = (
         "train",
         "train a network; by default a ResNet on the handwritten digits that scikit-learn ships",
         "trainer.training.command:run",
+    ),
+    Command(
+        "fit",
+        "train",
+        "train on a folder of images, from its files to the report: ml-trainer fit DIR",
+        "trainer.fitting.command:run",
+        "trainer.fitting.options:FitOptions",
     ),
     Command(
         "prepare folder",
@@ -74,14 +81,14 @@ COMMANDS: Final = (
     Command(
         "verify",
         _DATA,
-        "check a data set against its manifest: python -m trainer verify DIR",
+        "check a data set against its manifest: ml-trainer verify DIR",
         "trainer.data.verify:run",
         f"{_PREPARE}.options:VerifyOptions",
     ),
     Command(
         "inspect",
         _DATA,
-        "write a page that shows a data set: python -m trainer inspect DIR",
+        "write a page that shows a data set: ml-trainer inspect DIR",
         "trainer.report.data_set_page:run",
         "trainer.report.options:InspectOptions",
     ),
@@ -95,14 +102,14 @@ COMMANDS: Final = (
     Command(
         "report",
         _RUNS,
-        "write a page about a run, or a comparison: python -m trainer report RUN [RUN...]",
+        "write a page about a run, or a comparison: ml-trainer report RUN [RUN...]",
         "trainer.report.write:run",
         "trainer.report.options:ReportOptions",
     ),
     Command(
         "stacks",
         _RUNS,
-        "print where the ranks of a run on this machine are: python -m trainer stacks RUN",
+        "print where the ranks of a run on this machine are: ml-trainer stacks RUN",
         "trainer.distributed.run_requests:print_local_stacks",
         "trainer.distributed.run_requests:StacksOptions",
     ),
@@ -143,7 +150,7 @@ PROGRAM: Final = Program(
     ("train", _DATA, _RUNS, _MODEL),
     "COMMAND [options]",
     """
-python -m trainer COMMAND --help lists the options of a command.
+ml-trainer COMMAND --help lists the options of a command.
 
 exit status: 0 done; 1 failed; 2 bad configuration; 3 bad data; 4 bad checkpoint or run folder; 5 a
 loss, weight or output that is not finite; 6 another rank failed; 7 hung and ended by its watchdog;
@@ -152,6 +159,7 @@ command continues in smaller micro-batches; 130, 138 or 143 stopped by SIGINT, S
 after saving the state (a second Ctrl-C ends it without saving); 141 stdout was closed
 """,
     environment=".venv-trainer",
+    script="ml-trainer",
 )
 
 
@@ -188,7 +196,7 @@ def _prepare(command: Command, options: Any) -> None:
         options: Its options. The data set is in the folder `folder`, or else `output`, or else
             `input`.
     """
-    from trainer.suggestion import print_suggestion
+    from trainer.fitting.suggestion import print_suggestion
 
     changed, work_through = with_workers(options)
     command.load_run()(changed, _recorded(command.name, options), work_through)
@@ -208,4 +216,4 @@ def _recorded(name: str, options: Any) -> str:
     left_out &= vars(default).keys()
     shaping = replace(options, **{key: getattr(default, key) for key in left_out})
     words = fields.to_flags(shaping, default)
-    return shlex.join(["python", "-m", "trainer", *name.split(), *words])
+    return shlex.join(["ml-trainer", *name.split(), *words])

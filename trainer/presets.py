@@ -301,11 +301,11 @@ def _last(args: Sequence[str], flag: str) -> str | None:
 
 
 _EXAMPLES = """\
-$ python -m trainer train                                   digits, a first run
-$ python -m trainer train --preset images                   your own images, on a CPU
-$ python -m trainer train --epochs 5 --name first           other options, and a name
-$ python -m trainer train --name first                      resume the run "first"
-$ python -m trainer train --preset images --dry-run         print the configuration alone"""
+$ ml-trainer train                                   digits, a first run
+$ ml-trainer train --preset images                   your own images, on a CPU
+$ ml-trainer train --epochs 5 --name first           other options, and a name
+$ ml-trainer train --name first                      resume the run "first"
+$ ml-trainer train --preset images --dry-run         print the configuration alone"""
 
 _BEGINNERS = """\
 --preset NAME                 defaults of all other options

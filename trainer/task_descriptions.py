@@ -84,6 +84,8 @@ class Suggestion:
     increasing order, and those presets."""
     images: str = "images"
     """Preset of which a run on larger images takes everything else."""
+    finetune: str = ""
+    """Preset of such a run from a file of weights; empty if there is none."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 The reference is two *independent* trainings that run at the same time, each on a core of its own
 with one thread: they share memory and cache as the ranks do, so the only difference is the exchange
-and the waiting for each other. Each figure is of a whole `python -m trainer train`, as a user
+and the waiting for each other. Each figure is of a whole `ml-trainer train`, as a user
 starts it.
 """
 

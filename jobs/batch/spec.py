@@ -61,7 +61,7 @@ def score(
 
     Args:
         outputs: Outputs of the stack.
-        what: Options of `python -m trainer score`; those that name the model, folders and parts
+        what: Options of `ml-trainer score`; those that name the model, folders and parts
             follow from the job.
         folders: The registered model, the images and the folder to write.
         model: Folder of the model in the container of results.

@@ -28,7 +28,7 @@ _OPTIONS: Final[Mapping[str, type[PrepareFolderOptions | PrepareImagenetOptions]
 class PrepareOptions(LaunchOptions):
     """Convert raw images into a data set as a job on the preparation cluster: python -m jobs
     prepare {imagenet, folder} --raw FOLDER --prepared FOLDER [options] [-- options of the
-    preparation]. `python -m trainer prepare imagenet --help` lists the latter; they name files in
+    preparation]. `ml-trainer prepare imagenet --help` lists the latter; they name files in
     the raw folder.
     """
 
@@ -63,7 +63,7 @@ class PrepareOptions(LaunchOptions):
             raise ConfigError(
                 [
                     f"prepare: the first argument must be {' or '.join(_OPTIONS)}, not"
-                    f" {self.what!r}; prepare other data on your machine (`python -m trainer"
+                    f" {self.what!r}; prepare other data on your machine (`ml-trainer"
                     " prepare` lists the kinds) and `upload` it"
                 ]
             )

@@ -90,7 +90,7 @@ class DeployOptions(DeployLeaves):
     answer. None sends one pixel."""
 
     expected: str | None = None
-    """File with the output of `python -m trainer predict --json True` for held-out images: the
+    """File with the output of `ml-trainer predict --json True` for held-out images: the
     deployment must answer these images with the same classes."""
 
     alert_ms: Annotated[int, Bounds(at_least=1)] = 2000

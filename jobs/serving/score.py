@@ -99,7 +99,7 @@ def read_expected(path: Path) -> dict[Path, int]:
         expected = {Path(line["image"]): int(line["classes"][0]["class_id"]) for line in lines}
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise UserError(
-            f"{path}: is not the output of `python -m trainer predict --json True` ({error})"
+            f"{path}: is not the output of `ml-trainer predict --json True` ({error})"
         ) from error
     if not expected:
         raise UserError(f"{path}: names no images")

@@ -39,7 +39,7 @@ class RunOptions(JobOptions):
     data, before an expensive job."""
 
     preset: str | None = None
-    """Preset of the trainer, such as imagenet-ndv2; `python -m trainer train --help` lists them.
+    """Preset of the trainer, such as imagenet-ndv2; `ml-trainer train --help` lists them.
     None is digits for a smoke test and synthetic for a benchmark."""
 
     name: str | None = None

@@ -102,7 +102,7 @@ def prepare(
 
     Args:
         outputs: Outputs of the stack.
-        what: Options of `python -m trainer prepare`. File names are relative to the raw folder;
+        what: Options of `ml-trainer prepare`. File names are relative to the raw folder;
             their output folder is replaced by the prepared folder.
         folders: Raw and prepared folder.
         options: How the job is run.

@@ -124,7 +124,7 @@ def test_an_argument_too_many_is_refused():
 
 def test_the_help_shows_arguments_and_options_in_paragraphs(capsys):
     with pytest.raises(SystemExit) as end:
-        parse(Copy(), "copy", ["t", "--nosuch", "--help"], package="tools")
+        parse(Copy(), "copy", ["t", "--nosuch", "--help"], program="python -m tools")
     assert end.value.code == 0
     text = capsys.readouterr().out
     assert text.startswith("usage: python -m tools copy [-h] TARGET FILE... [--deep True|False]")

@@ -176,19 +176,22 @@ def test_another_missing_module_is_an_error_of_the_code(repository, monkeypatch,
         lacks("tools.copy" if case == "own module" else "xxhash")
 
 
-def test_a_printed_command_names_the_python_that_can_run_it(tmp_path, monkeypatch):
-    python = tmp_path / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    for path in (python, tmp_path / "python"):
+def test_a_printed_command_names_the_script_that_can_be_run(tmp_path, monkeypatch):
+    script = tmp_path / ".venv" / "bin" / "tool"
+    script.parent.mkdir(parents=True)
+    for path in (script, tmp_path / "tool"):
         path.touch(mode=0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr(sys, "executable", str(script.with_name("python")))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert program.interpreter() == ".venv/bin/python"
+    assert program.installed("tool") == ".venv/bin/tool"
     monkeypatch.chdir(".venv")
-    assert program.interpreter() == "bin/python"
+    assert program.installed("tool") == "bin/tool"
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert program.interpreter() == str(python)
-    monkeypatch.setenv("PATH", f"{python.parent}:{tmp_path}")
-    assert program.interpreter() == "python"
+    assert program.installed("tool") == str(script)
+    monkeypatch.setenv("PATH", f"{script.parent}:{tmp_path}")
+    assert program.installed("tool") == "tool"
+    # An image has the code and not the script.
+    script.unlink()
+    assert program.installed("tool") == "tool"

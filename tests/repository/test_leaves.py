@@ -198,8 +198,8 @@ LEAVES = {
     "early stopping": Leaf(
         r"early.?stop|least_gain|\bpatience\s*=\s*\d",
         ("trainer/early_stop",),
-        # Presets give it a value.
-        ("trainer/leaves.py", "trainer/own_images/presets.py"),
+        # Presets, and the run that fits a data set, give it a value.
+        ("trainer/leaves.py", "trainer/own_images/presets.py", "trainer/fitting/choice.py"),
     ),
     "own images at 224 pixels": Leaf(
         r"trainer[./]own_images|images.224",
@@ -272,7 +272,8 @@ LEAVES = {
         r"imbalance\.(by|beta)|ImbalanceOptions|trainer[./]imbalance|class.?(weights|sampling)\b"
         r"|WeightedTask",
         ("trainer/imbalance",),
-        ("trainer/leaves.py",),
+        # The run that fits unequal classes gives it a value.
+        ("trainer/leaves.py", "trainer/fitting/choice.py"),
     ),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",

@@ -1,14 +1,16 @@
-"""The example of the page for newcomers, from a folder of images to predictions, as it stands."""
+"""The examples of pages for newcomers, from a folder of images to predictions, as they stand."""
 
 import json
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from benchmarks.photos import write_photos
 from tests import ROOT, makefile
 from tests.trainer.support.command import result
 from trainer.data.manifest import load_manifest
@@ -73,3 +75,31 @@ def test_the_example_of_the_page_works(
     assert firsts.count("rocket") >= 45
     # Nothing that a newcomer would have to explain away.
     assert "GeneratorDataset" not in said["train"].stdout + said["train"].stderr
+
+
+@pytest.mark.slow
+def test_the_calls_of_the_page_for_python_work(tmp_path: Path) -> None:
+    write_photos(tmp_path / "data" / "photos", 100)
+    page = (ROOT / "docs" / "python.md").read_text()
+    found = EXAMPLE.search(page)
+    assert found is not None
+    code = found[1].strip().removeprefix("```python").removesuffix("```")
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace('"4"', '"2"')],
+        cwd=tmp_path,
+        env={**makefile.environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = done.stdout.splitlines()
+    classes = {path.name for path in (tmp_path / "data" / "photos").iterdir()}
+    predicted, missing = last[-4].split(" ", 2), last[-3]
+    assert predicted[0] in classes
+    assert 0 < float(predicted[1]) <= 1
+    assert missing.split(" ", 2)[1:] == ["0.0", "cannot be read (No such file or directory)"]
+    top1, loss, examples = map(float, last[-1].split())
+    assert (examples, loss > 0) == (10, True)
+    assert top1 == result(tmp_path / "runs" / "latest")["top1"]

@@ -4,6 +4,7 @@ A pattern here came back often in earlier versions of the pages. Code, headings 
 them) and the tables that programs write are left out.
 """
 
+import ast
 import re
 
 import pytest
@@ -75,3 +76,23 @@ def test_a_page_has_none_of_the_patterns_that_came_back(page):
 )
 def test_a_pattern_is_found_in_prose_alone(text, expected):
     assert len(found(prose(text))) == expected
+
+
+SPELLED = re.compile(r"python -m trainer(?![.\w])")
+"""How `ml-trainer` starts its own processes, and no page or message names it."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=str)
+def test_a_page_writes_the_commands_of_the_trainer_in_one_way(page):
+    assert not SPELLED.findall(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("world", ["common", "trainer", "jobs", "serving"])
+def test_a_message_writes_the_commands_of_the_trainer_in_one_way(world):
+    for path in sorted((ROOT / world).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            # A docstring is an expression of its own.
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                node.value.value = ""
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not SPELLED.search(node.value), f"{path}: {node.value}"

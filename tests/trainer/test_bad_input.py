@@ -55,7 +55,7 @@ def test_missing_data_folder(refused):
 def test_folder_without_a_manifest(tmp_path, refused):
     (tmp_path / "empty").mkdir()
     args = ["--data.source", "tfrecords", "--data.dir", "empty"]
-    refused(*args, status=3, words=["manifest.json", "python -m trainer prepare"])
+    refused(*args, status=3, words=["manifest.json", "ml-trainer prepare"])
 
 
 def test_images_of_ones_own_given_to_a_preset_of_embedded_data(tmp_path, refused):

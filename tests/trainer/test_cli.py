@@ -67,7 +67,7 @@ def test_dry_run_knows_the_size_of_the_embedded_data(digits_folder):
 def test_usage(run_here, args, status):
     found, out, err = run_here(*args)
     assert found == status
-    assert "python -m trainer prepare KIND" in out + err
+    assert "ml-trainer prepare KIND" in out + err
     assert "\n  prepare webdataset  " in out + err
 
 

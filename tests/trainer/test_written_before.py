@@ -4,9 +4,9 @@
 became leaves: 36 and 4 images of two classes, as TFRecords (`data`) and as Parquet (`parquet`), and
 runs of 18 steps that saved after steps 9 and 18:
 
-    python -m trainer prepare folder --input images --output data --processes 1
-    python -m trainer prepare parquet --input parquet --class-names names.txt
-    python -m trainer train --preset images --data.dir data --name run --model.depth 18
+    ml-trainer prepare folder --input images --output data --processes 1
+    ml-trainer prepare parquet --input parquet --class-names names.txt
+    ml-trainer train --preset images --data.dir data --name run --model.depth 18
         --model.width 1 --model.image-size 8 --epochs 2 --batch-size 4 --ranks 1 --restarts 0
         --data.streams 2 --data.shuffle-window 8 --log.every-steps 2 --optimizer.warmup-epochs 0.5
         --log.report False --export False

@@ -22,7 +22,7 @@ from trainer.training.predicted import Predicted
 
 Array = np.ndarray[Any, Any]
 
-EXPORT: Final = "to export the model with it, run: python -m trainer export"
+EXPORT: Final = "to export the model with it, run: ml-trainer export"
 
 
 def calibrate_run(predicted: Predicted) -> None:
@@ -36,7 +36,7 @@ def calibrate_run(predicted: Predicted) -> None:
 
 
 def calibrate(options: CalibrateOptions) -> None:
-    """`python -m trainer calibrate`: fit the temperature of a checkpoint, and print what it does.
+    """`ml-trainer calibrate`: fit the temperature of a checkpoint, and print what it does.
 
     Raises:
         ConfigError: The run's task has not one class per image.

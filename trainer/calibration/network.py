@@ -38,7 +38,7 @@ def calibrated(run: Path, step: int, model: keras.Model) -> tuple[Any, Mapping[s
     if found.step != step:
         print(
             f"warning: {run / FILE}: is of step {found.step:,}, so the export of step {step:,} is"
-            f" not calibrated; to change that, run: python -m trainer calibrate --run {run}",
+            f" not calibrated; to change that, run: ml-trainer calibrate --run {run}",
             file=sys.stderr,
             flush=True,
         )

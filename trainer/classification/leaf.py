@@ -43,6 +43,8 @@ CLASSIFICATION: Final = TaskDescription(
             (100_000, ("images-224-finetune-node", "images-224-node")),
             (1_000_000, ("images-224-finetune-nodes", "images-224-nodes")),
         ),
+        images="own-images",
+        finetune="own-images-finetune",
     ),
     baseline="largest class",
     # Balanced accuracy as well, because a run may show its classes equally often.

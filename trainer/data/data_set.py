@@ -88,7 +88,7 @@ def write_embedded_if_missing(config: TrainConfig) -> None:
         raise DataError(
             f"{folder}: has no {FILE_NAME} and is not empty, so the embedded data set"
             f" {embedded.source} is not written there; to train on your own images, run"
-            f" `python -m trainer prepare folder --input {folder}`, and train with --preset images;"
+            f" `ml-trainer prepare folder --input {folder}`, and train with --preset images;"
             " otherwise choose another --data.dir"
         )
     load("trainer.data.builtin.writer:write_embedded")(embedded.source, str(folder))

@@ -231,12 +231,10 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / FILE_NAME
     if not folder.is_dir():
-        raise DataError(
-            f"{folder}: there is no such data folder; `python -m trainer prepare` writes one"
-        )
+        raise DataError(f"{folder}: there is no such data folder; `ml-trainer prepare` writes one")
     if not path.is_file():
         raise DataError(
-            f"{folder}: there is no {FILE_NAME}; name the folder that `python -m trainer prepare`"
+            f"{folder}: there is no {FILE_NAME}; name the folder that `ml-trainer prepare`"
             " has written, not that of the images"
         )
     return parse_manifest(path.read_bytes(), str(path))
@@ -329,7 +327,7 @@ def check_trainable(
     if task.features and manifest.format and target not in task.features:
         raise DataError(
             f"{source}: its files of the format {manifest.format} hold labels, and no other target;"
-            f" write a data set for {task.name} with `python -m trainer {task.prepare}`"
+            f" write a data set for {task.name} with `ml-trainer {task.prepare}`"
         )
     for split in ("train", "validation"):
         if split not in manifest.splits or not manifest.splits[split].examples:

@@ -1,4 +1,4 @@
-"""`python -m trainer verify DIR`: check every byte, record and count of a data set.
+"""`ml-trainer verify DIR`: check every byte, record and count of a data set.
 
     shard by shard, in parallel:  bytes -> frames and checksums -> records -> images
     then, split by split:         the counts of all records
@@ -93,7 +93,7 @@ class _CheckedShard:
 
 
 def run(options: VerifyOptions) -> None:
-    """`python -m trainer verify`; see `verify`."""
+    """`ml-trainer verify`; see `verify`."""
     if not options.folder:
         raise ConfigError(["verify: DIR is missing; name the folder of the data set"])
     verify(Path(options.folder), options)

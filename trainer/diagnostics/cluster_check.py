@@ -56,7 +56,7 @@ class ClusterCheck:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Check the cluster and return an exit status, one of those of `python -m trainer`."""
+    """Check the cluster and return an exit status, one of those of `ml-trainer`."""
     try:
         run(parse(ClusterCheck(), "cluster_check", sys.argv[1:] if argv is None else argv))
     except UserError as error:

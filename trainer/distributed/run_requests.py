@@ -300,7 +300,7 @@ class StacksOptions:
 
 
 def print_local_stacks(options: StacksOptions) -> None:
-    """`python -m trainer stacks`: print the stacks of all ranks of a run on this machine.
+    """`ml-trainer stacks`: print the stacks of all ranks of a run on this machine.
 
     Raises:
         RunRequestError: A rank does not answer.

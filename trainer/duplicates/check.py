@@ -53,7 +53,7 @@ class _Part:
 
 
 def run(options: NearDuplicatesOptions) -> None:
-    """`python -m trainer near-duplicates DIR`: write near-duplicates.csv, and print how many.
+    """`ml-trainer near-duplicates DIR`: write near-duplicates.csv, and print how many.
 
     Raises:
         ConfigError: No folder is given.

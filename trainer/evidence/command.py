@@ -1,4 +1,4 @@
-"""`python -m trainer verify-model RUN`."""
+"""`ml-trainer verify-model RUN`."""
 
 import json
 import random

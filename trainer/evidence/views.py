@@ -198,7 +198,7 @@ def model_card(name: str, statements: Sequence[Statement]) -> str:
                 ("statements", f"{len(statements)}, {signed}, sha256 `{head.digest}`"),
             )
         ),
-        "Check it with `python -m trainer verify-model RUN`.",
+        "Check it with `ml-trainer verify-model RUN`.",
     ]
     return "\n\n".join(lines) + "\n"
 

@@ -58,7 +58,7 @@ class TrainedWeights:
 
 
 def export_run(options: SavedModelOptions) -> Path:
-    """`python -m trainer export`: export a checkpoint and print the folder of the export.
+    """`ml-trainer export`: export a checkpoint and print the folder of the export.
 
     Args:
         options: What to export; an `ExportOptions` also says in which other formats.
@@ -160,7 +160,7 @@ def export_model(
     except (OSError, UserError, tf.errors.OpError) as error:
         raise UserError(
             f"{run.path}: the run is complete and its result.json is written, but its model could"
-            f" not be exported: {error}\nto try again, run: python -m trainer export --run"
+            f" not be exported: {error}\nto try again, run: ml-trainer export --run"
             f" {run.path}"
         ) from error
     return run.path / FOLDER

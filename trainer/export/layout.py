@@ -69,7 +69,7 @@ def exported_model(run: str, model: str | None) -> Path:
         if model:
             remedy = "name the folder of an export, which contains saved_model"
         elif (Path(run) / "config.json").exists():
-            remedy = f"to make it, run: python -m trainer export --run {run}"
+            remedy = f"to make it, run: ml-trainer export --run {run}"
         else:
             raise CheckpointError(
                 f"{run}: is not a run folder; it has no config.json; train first (`make train`)"

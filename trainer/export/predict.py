@@ -1,4 +1,4 @@
-"""`python -m trainer predict`: the classes of images, predicted by an exported model."""
+"""`ml-trainer predict`: the classes of images, predicted by an exported model."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -31,6 +31,8 @@ READERS = 8
 """Files that are read at the same time."""
 MANY = 2 * BATCH
 """Number of images from which a progress bar is shown."""
+
+Image = TypeVar("Image", Path, bytes, Path | bytes)
 
 Prediction = list[dict[str, Any]]
 """`class_id`, `class_name` and `probability` of an image's classes, the most probable first; other
@@ -123,9 +125,7 @@ def load_exported(saved_model: Path) -> Any:
     signature = exported.signatures.get("serving_default")
     outputs = signature.structured_outputs.keys() if signature else set()
     if answers_of(outputs) is None:
-        raise CheckpointError(
-            f"{saved_model}: is not a model that `python -m trainer export` wrote"
-        )
+        raise CheckpointError(f"{saved_model}: is not a model that `ml-trainer export` wrote")
     for name, kind in sorted(stored.get_variable_to_dtype_map().items()):
         problem = not_finite({name: stored.get_tensor(name)}) if kind.is_floating else None
         if problem is not None:
@@ -140,13 +140,13 @@ def answers_of(outputs: Collection[str]) -> Answers | None:
 
 
 def classify_files(
-    signature: Any, paths: Iterable[Path], levels: tuple[int, int] | None = None
-) -> Iterator[tuple[Path, Prediction | str]]:
+    signature: Any, paths: Iterable[Image], levels: tuple[int, int] | None = None
+) -> Iterator[tuple[Image, Prediction | str]]:
     """Yield each image's classes, or what is wrong with it.
 
     Args:
         signature: Signature of the model.
-        paths: Files of the images.
+        paths: Files of the images, or their contents.
         levels: See `trainer.export.layout.levels_of`.
     """
     read = partial(_read, levels=Levels(*levels) if levels else None)
@@ -157,8 +157,8 @@ def classify_files(
 
 
 def _read_ahead(
-    paths: Iterable[Path], read: Callable[[Path], bytes | str]
-) -> Iterator[tuple[list[Path], list[bytes | str]]]:
+    paths: Iterable[Image], read: Callable[[Image], bytes | str]
+) -> Iterator[tuple[list[Image], list[bytes | str]]]:
     """Yield the files of each batch with their images, or with what is wrong with them. The next
     batch is read meanwhile, several files at once, because files on storage behind a network take
     long.
@@ -166,7 +166,7 @@ def _read_ahead(
     remaining = iter(paths)
     with ThreadPoolExecutor(READERS) as readers:
 
-        def begin() -> tuple[list[Path], Iterator[bytes | str]]:
+        def begin() -> tuple[list[Image], Iterator[bytes | str]]:
             batch = list(islice(remaining, BATCH))
             return batch, readers.map(read, batch)
 
@@ -176,9 +176,10 @@ def _read_ahead(
             yield batch, list(contents)
 
 
-def _read(path: Path, levels: Levels | None) -> bytes | str:
+def _read(image: Image, levels: Levels | None) -> bytes | str:
     try:
-        return treat(path.read_bytes(), levels=levels).data
+        data = image if isinstance(image, bytes) else image.read_bytes()
+        return treat(data, levels=levels).data
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     except RejectedError as error:

@@ -1,4 +1,4 @@
-"""`python -m trainer prepare multilabel`: images of a table, or of folders of classes."""
+"""`ml-trainer prepare multilabel`: images of a table, or of folders of classes."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,8 +1,11 @@
-"""The leaf of presets for own images at 224 pixels. Standard library only."""
+"""The leaf of presets for own images. Standard library only."""
 
 from typing import Final
 
 from trainer.leaf import Leaf
+
+ON_A_CPU: Final = ("own-images", "own-images-finetune")
+"""From random weights, and from a file of weights."""
 
 NAMES: Final = tuple(
     f"images-224{start}{machines}"
@@ -12,5 +15,8 @@ NAMES: Final = tuple(
 """From random weights or from a file of weights; for one GPU, one node, or several nodes."""
 
 LEAF: Final = Leaf(
-    presets={name: f"trainer.own_images.presets:{name.upper().replace('-', '_')}" for name in NAMES}
+    presets={
+        name: f"trainer.own_images.presets:{name.upper().replace('-', '_')}"
+        for name in (*ON_A_CPU, *NAMES)
+    }
 )

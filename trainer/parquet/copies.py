@@ -1,4 +1,4 @@
-"""`python -m trainer prepare parquet --copy True`: the rows of Parquet files as shuffled shards.
+"""`ml-trainer prepare parquet --copy True`: the rows of Parquet files as shuffled shards.
 
 find columns and classes, and list all labels  ->  unpack the images, file by file, in parallel
                                                ->  write shards, as from any other files

@@ -1,4 +1,4 @@
-"""`python -m trainer prepare parquet`: a manifest for Parquet files of images and labels.
+"""`ml-trainer prepare parquet`: a manifest for Parquet files of images and labels.
 
 find the files of each split  ->  find the columns and the classes  ->  scan each, in parallel
                               ->  statistics  ->  write manifest.json; the files are not changed

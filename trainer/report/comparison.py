@@ -59,7 +59,7 @@ def comparison_page(runs: Sequence[Run]) -> str:
                 Section("options", "Options that differ", list(_options(labels, known))),
                 curves_section(plot_comparison(runs, labels), hint),
             ],
-            command="python -m trainer report RUN RUN...",
+            command="ml-trainer report RUN RUN...",
         )
     )
 

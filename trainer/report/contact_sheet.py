@@ -119,7 +119,7 @@ def _records(
 def _damaged(folder: Path, where: str, reason: str) -> DataError:
     return DataError(
         f"{folder / where}: {reason};"
-        f" `python -m trainer verify {shlex.quote(str(folder))}` lists all that is damaged"
+        f" `ml-trainer verify {shlex.quote(str(folder))}` lists all that is damaged"
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m trainer inspect`: write a page that shows a data set."""
+"""`ml-trainer inspect`: write a page that shows a data set."""
 
 import csv
 import os
@@ -51,7 +51,7 @@ class DataSetPage(Page):
 
 
 def run(options: InspectOptions) -> None:
-    """`python -m trainer inspect`: write the page, and print its path; see `write_inspection`."""
+    """`ml-trainer inspect`: write the page, and print its path; see `write_inspection`."""
     if not options.folder:
         raise ConfigError(["inspect: DIR is missing; name the folder of the data set"])
     print(write_inspection(Path(options.folder), options))
@@ -116,7 +116,7 @@ def _page(
         samples=samples,
         per_class=per_class,
         searched=classes > FEW_CLASSES,
-        command=f"python -m trainer inspect {shlex.quote(str(folder))}",
+        command=f"ml-trainer inspect {shlex.quote(str(folder))}",
     )
 
 
@@ -127,7 +127,7 @@ def _notes(folder: Path, manifest: Manifest, samples: Samples) -> list[str]:
     sentences = [*copies(shown), *remarks(manifest)]
     if undecodable:
         sentences.append(
-            f"{plural(undecodable, 'sample')} cannot be decoded; python -m trainer verify"
+            f"{plural(undecodable, 'sample')} cannot be decoded; ml-trainer verify"
             f" {shlex.quote(str(folder))} --deep finds all such images."
         )
     return sentences

@@ -70,7 +70,7 @@ def run_page(run: Run) -> str:
             notes=[*holds_images(sections), *_notes(run)],
             stats=_stats(run),
             sections=sections,
-            command=f"python -m trainer report {shlex.quote(str(run.path))}",
+            command=f"ml-trainer report {shlex.quote(str(run.path))}",
         )
     )
 
@@ -172,7 +172,7 @@ def _configuration(run: Run) -> list[Block]:
     every += [(k, str(run.stored[k])) for k in ("global_batch", "data_version") if k in run.stored]
     name = config.preset
     heads = ("option", "this run", "preset")
-    command = shlex.join(["python", "-m", "trainer", "train", *to_args(config)])
+    command = shlex.join(["ml-trainer", "train", *to_args(config)])
     first = "As the run was first started"
     return [
         Table(f"Options that differ from the preset {name}", heads, changed, "facts", code=True)

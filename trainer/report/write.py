@@ -1,4 +1,4 @@
-"""`python -m trainer report`: write the page of one run, or one that compares several."""
+"""`ml-trainer report`: write the page of one run, or one that compares several."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ PAGE: Final = "report.html"
 
 
 def run(options: ReportOptions) -> None:
-    """`python -m trainer report`: write the page, and print its path; see `write_report`."""
+    """`ml-trainer report`: write the page, and print its path; see `write_report`."""
     page = Path(options.output) if options.output else None
     folders = [Path(run) for run in options.runs]
     written = write_report(folders, page)

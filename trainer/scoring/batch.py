@@ -1,4 +1,4 @@
-"""`python -m trainer score`: the classes of all images in a folder, as files of scores.
+"""`ml-trainer score`: the classes of all images in a folder, as files of scores.
 
     list the images, sorted by name, write the list, and divide it into units
     score each unit: write its file, then its description; a restart skips described units
@@ -51,7 +51,7 @@ _PART_OF_RUN: Final = ("run", "step", "data_version", "task", "class_names", "to
 
 
 def run(options: ScoreOptions) -> None:
-    """`python -m trainer score`; see `score`."""
+    """`ml-trainer score`; see `score`."""
     score(*with_workers(options))
 
 

@@ -1,4 +1,4 @@
-"""`python -m trainer serve`: the exported model in Azure Machine Learning's inference server.
+"""`ml-trainer serve`: the exported model in Azure Machine Learning's inference server.
 
 The server has an environment of its own, without Horovod, and runs serving/score.py, which is also
 what a deployment on Azure runs.

@@ -42,7 +42,7 @@ def measure_run(predicted: Predicted) -> None:
 
 
 def run(options: SlicesCommandOptions) -> None:
-    """`python -m trainer slices`: count a finished run's predictions by slice.
+    """`ml-trainer slices`: count a finished run's predictions by slice.
 
     Raises:
         ConfigError: The options are missing or contradict each other.

@@ -64,7 +64,7 @@ class ImageClassifier(
         restarts: Most restarts in a row without a newer checkpoint.
         held_out: Fraction of the images to evaluate on. An image is held out by a hash of its
             bytes, so equal images are on the same side.
-        options: Options of `python -m trainer train`, such as ["--epochs", "30"].
+        options: Options of `ml-trainer train`, such as ["--epochs", "30"].
     """
 
     folder = Param(Params._dummy(), "folder", "folder for data and run", TypeConverters.toString)
@@ -75,7 +75,7 @@ class ImageClassifier(
     options = Param(
         Params._dummy(),
         "options",
-        "options of `python -m trainer train`",
+        "options of `ml-trainer train`",
         TypeConverters.toListString,
     )
 

@@ -1,4 +1,4 @@
-"""`python -m trainer spark`."""
+"""`ml-trainer spark`."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -64,7 +64,7 @@ def run(
 
     Args:
         spark: `SparkSession`.
-        args: Options of `python -m trainer train`. Relative folders are those of the driver; data
+        args: Options of `ml-trainer train`. Relative folders are those of the driver; data
             and run folder must have the same path on driver and executors.
         num_proc: Number of ranks; as many slots must be free.
         restarts: Most restarts in a row without a newer checkpoint.

@@ -11,7 +11,7 @@ LEAF: Final = Leaf(
         Command(
             "spark",
             "train",
-            "train on a Spark cluster: python -m trainer spark --num-proc 8 -- OPTIONS of train",
+            "train on a Spark cluster: ml-trainer spark --num-proc 8 -- OPTIONS of train",
             "trainer.spark.command:run",
         ),
     ),

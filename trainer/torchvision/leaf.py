@@ -2,6 +2,18 @@
 
 from typing import Final
 
+from common.program import Command
 from trainer.leaf import Leaf
 
-LEAF: Final = Leaf(foreign_weights="trainer.torchvision.resnet:arrays_of_this_network")
+LEAF: Final = Leaf(
+    foreign_weights="trainer.torchvision.resnet:arrays_of_this_network",
+    commands=(
+        Command(
+            "weights",
+            "train",
+            "fetch published weights of a ResNet to start from, or list what there is",
+            "trainer.torchvision.fetch:run",
+            "trainer.torchvision.options:WeightsOptions",
+        ),
+    ),
+)

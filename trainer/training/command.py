@@ -1,4 +1,4 @@
-"""`python -m trainer train`, from its arguments to the ranks that it starts.
+"""`ml-trainer train`, from its arguments to the ranks that it starts.
 
 TensorFlow is not imported before the configuration has been validated.
 """

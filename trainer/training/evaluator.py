@@ -178,7 +178,7 @@ def open_checkpoint(options: CheckpointOptions) -> OpenCheckpoint:
 
 
 def evaluate_run(options: EvaluateOptions) -> Evaluation:
-    """`python -m trainer evaluate`: evaluate a checkpoint in this process and print the result.
+    """`ml-trainer evaluate`: evaluate a checkpoint in this process and print the result.
 
     Raises:
         CheckpointError: See `open_checkpoint`.

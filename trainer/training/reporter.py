@@ -249,7 +249,7 @@ class Reporter:
         except Exception as error:  # noqa: BLE001 a report must not fail a run that is saved
             print(
                 f"warning: {path}/report.html cannot be written ({type(error).__name__}: {error});"
-                f" the run itself is saved. To try again, run: python -m trainer report {path}",
+                f" the run itself is saved. To try again, run: ml-trainer report {path}",
                 file=sys.stderr,
             )
             return False

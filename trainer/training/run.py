@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from common.errors import UserError
-from common.program import interpreter
+from common.program import installed
 from common.text import plural
 from trainer.config import TrainConfig
 from trainer.data.rank_data import RankData
@@ -455,6 +455,6 @@ class Attempt:
                 evaluation.to_json() if evaluation else None,
             )
             self._reporter.console.say(
-                f"the model is in {path}; to use it, run: {interpreter()} -m trainer predict"
+                f"the model is in {path}; to use it, run: {installed('ml-trainer')} predict"
                 f" IMAGE... --run {self._folder.path}"
             )

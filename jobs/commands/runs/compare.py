@@ -218,9 +218,7 @@ def write_page(compared: Sequence[ComparedRun], page: Path, console: Console) ->
         )
     if done.returncode:
         lines = done.stderr.splitlines()[-3:]
-        console.note(
-            f"{page}: not written, as `python -m trainer report` failed:\n{listing(lines)}"
-        )
+        console.note(f"{page}: not written, as `ml-trainer report` failed:\n{listing(lines)}")
         return None
     return page
 

@@ -39,7 +39,7 @@ MANIFEST = Manifest(
             encodings=("PNG",),
         ),
     },
-    origin=Origin("python -m trainer prepare x", "abc", {"copied untouched": 75}),
+    origin=Origin("ml-trainer prepare x", "abc", {"copied untouched": 75}),
 )
 
 TRAIN = MANIFEST.splits["train"]

@@ -21,8 +21,8 @@ from trainer.detection.data.options import PrepareDetectionOptions
 from trainer.detection.data.prepare import prepare_detection
 from trainer.detection.leaf import BOXES
 from trainer.errors import DataError
+from trainer.fitting.suggestion import print_suggestion
 from trainer.presets import parse_train
-from trainer.suggestion import print_suggestion
 
 WIDTH, HEIGHT = 80, 60
 NAMES = ("cat", "dog")
@@ -122,7 +122,7 @@ def test_coco_is_read_as_it_is_laid_out(coco_folder, capsys):
     assert prepare(coco_folder).version == manifest.version
     print_suggestion(coco_folder / "out")
     command = shlex.split(capsys.readouterr().out.splitlines()[-1].strip())
-    config = parse_train(command[4:])
+    config = parse_train(command[2:])
     assert (config.task, config.model.network) == ("detection", "fcos-small")
 
 

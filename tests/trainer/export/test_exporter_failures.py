@@ -145,4 +145,4 @@ def test_a_complete_run_that_cannot_be_exported_says_how_to_try_again(
     with pytest.raises(UserError) as caught:
         export_model(folder, record, variables_by_name(model), STEP, None)
     assert "the run is complete and its result.json is written" in str(caught.value)
-    assert f"python -m trainer export --run {folder.path}" in str(caught.value)
+    assert f"ml-trainer export --run {folder.path}" in str(caught.value)

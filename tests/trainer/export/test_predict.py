@@ -1,4 +1,4 @@
-"""`python -m trainer predict`: what it prints, and what it says of images that it cannot read."""
+"""`ml-trainer predict`: what it prints, and what it says of images that it cannot read."""
 
 import io
 import json
@@ -183,7 +183,7 @@ def test_no_export_is_refused_with_the_command_that_makes_it(predict, images, tm
     status, _, err = predict(images, "--run", tmp_path / "run")
     assert status == 4
     assert "there is no exported model" in err
-    assert f"python -m trainer export --run {tmp_path / 'run'}" in err
+    assert f"ml-trainer export --run {tmp_path / 'run'}" in err
     status, _, err = predict(images, "--run", tmp_path / "none")
     assert status == 4
     assert f"{tmp_path / 'none'}: is not a run folder" in err
@@ -198,7 +198,7 @@ def test_a_model_of_someone_elses_and_a_damaged_one_are_refused(predict, run, im
     tf.saved_model.save(module, str(tmp_path / "other"))
     status, _, err = predict(images, "--model", tmp_path / "other")
     assert status == 4
-    assert "is not a model that `python -m trainer export` wrote" in err
+    assert "is not a model that `ml-trainer export` wrote" in err
     shutil.copytree(run / "export", tmp_path / "copy")
     shutil.rmtree(tmp_path / "copy" / "saved_model" / "variables")
     status, _, err = predict(images, "--model", tmp_path / "copy")

@@ -141,7 +141,7 @@ def _poison(number: int) -> None:
 
 
 def evaluate_saved(run: str) -> dict[str, Any]:
-    """What `python -m trainer evaluate` finds for the newest checkpoint of a run."""
+    """What `ml-trainer evaluate` finds for the newest checkpoint of a run."""
     from trainer.training.evaluator import evaluate_run
     from trainer.training.options import EvaluateOptions
 

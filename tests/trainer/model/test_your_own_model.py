@@ -20,9 +20,7 @@ def test_the_model_has_no_more_than_twenty_lines():
 @pytest.mark.slow
 def test_the_model_of_the_document_trains_on_the_digits(workplace):
     (file,) = re.findall(r"here `(mymodels/\w+\.py)`", DOCUMENT)
-    command = re.search(
-        r"^    python -m trainer (train .*--model\.builder.*)$", DOCUMENT, re.MULTILINE
-    )
+    command = re.search(r"^    ml-trainer (train .*--model\.builder.*)$", DOCUMENT, re.MULTILINE)
     assert command is not None
     module = workplace / file
     module.parent.mkdir()

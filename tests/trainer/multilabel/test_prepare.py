@@ -17,12 +17,12 @@ from trainer.data.manifest import check_trainable
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
+from trainer.fitting.suggestion import print_suggestion
 from trainer.multilabel.leaf import MULTI_HOT, MULTILABEL
 from trainer.multilabel.options import PrepareMultilabelOptions
 from trainer.multilabel.prepare import prepare_multilabel
 from trainer.multilabel.table import read_table
 from trainer.presets import parse_train
-from trainer.suggestion import print_suggestion
 
 
 def picture(path, seed):
@@ -223,7 +223,7 @@ def test_the_suggested_run_is_for_this_task(tmp_path, capsys):
     prepare(tmp_path)
     print_suggestion(tmp_path / "out")
     said = [line for line in capsys.readouterr().out.splitlines() if "train --" in line]
-    config = parse_train(shlex.split(said[0])[4:])
+    config = parse_train(shlex.split(said[0])[2:])
     assert (config.task, config.model.network) == ("multilabel", "resnet")
     with pytest.raises(DataError, match="prepare multilabel"):
         check_trainable(_parquet_of_labels(tmp_path), None, "set", MULTILABEL)

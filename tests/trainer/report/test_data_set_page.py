@@ -131,7 +131,7 @@ def test_a_damaged_record_is_named_with_what_finds_all_of_them(digits_folder, tm
     with pytest.raises(DataError) as caught:
         write_inspection(folder, InspectOptions())
     assert f"{shard}, record 1: its data do not match their checksum" in str(caught.value)
-    assert f"python -m trainer verify '{folder}'" in str(caught.value)
+    assert f"ml-trainer verify '{folder}'" in str(caught.value)
     assert not (folder / "inspect.html").exists()
 
 
@@ -145,7 +145,7 @@ def test_an_image_that_cannot_be_decoded_is_no_failure(tmp_path, inspected):
     text, images = cards(page)["class 1"]
     assert "train/1/0.jpg cannot be decoded" in text
     assert len(images) == 4
-    assert "1 sample cannot be decoded; python -m trainer verify" in Reader(page).text
+    assert "1 sample cannot be decoded; ml-trainer verify" in Reader(page).text
 
 
 # 2. What is shown.
@@ -241,7 +241,7 @@ def test_many_classes_keep_the_page_small_and_can_be_searched(tmp_path, inspecte
 
 def test_what_is_known_of_where_the_data_came_from_is_shown(tmp_path, inspected):
     treatment = {"copied untouched": 8, "converted from CMYK": 2, "rejected": 12}
-    origin = Origin("python -m trainer prepare folder --input a", "12ab", treatment)
+    origin = Origin("ml-trainer prepare folder --input a", "12ab", treatment)
     write_set(tmp_path / "set", [5, 5], [1, 1], origin=origin)
     lines = "".join(f'train,a/{number}.jpg,"torn, at {number}"\n' for number in range(12))
     (tmp_path / "set" / "rejected.csv").write_text(f"split,name,reason\n{lines}")

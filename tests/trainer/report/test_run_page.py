@@ -550,6 +550,6 @@ def test_a_report_that_fails_is_a_warning_with_a_command_to_try_again(run, monke
     reporter.finished(100, result, None)
     said = capsys.readouterr()
     assert "RuntimeError: out of ink" in said.err
-    assert f"python -m trainer report {run}" in said.err
+    assert f"ml-trainer report {run}" in said.err
     assert "report.html" not in said.out
     assert json.loads((run / "result.json").read_text()) == {**result, "warnings": []}

@@ -1,4 +1,4 @@
-"""`python -m trainer score`: files of scores, which an interruption does not change."""
+"""`ml-trainer score`: files of scores, which an interruption does not change."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""`python -m trainer serve` before the server itself starts."""
+"""`ml-trainer serve` before the server itself starts."""
 
 import socket
 
@@ -47,7 +47,7 @@ def test_a_run_without_an_export_is_told_how_to_make_one(executed, tmp_path, cap
     (tmp_path / "config.json").touch()
     assert cli.main(["serve", "--run", str(tmp_path)]) == 4
     err = capsys.readouterr().err
-    assert f"to make it, run: python -m trainer export --run {tmp_path}" in err
+    assert f"to make it, run: ml-trainer export --run {tmp_path}" in err
     assert executed == []
 
 

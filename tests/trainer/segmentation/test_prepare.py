@@ -17,12 +17,12 @@ from trainer.data.manifest import check_trainable
 from trainer.data.prepare.options import VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
+from trainer.fitting.suggestion import print_suggestion
 from trainer.presets import parse_train
 from trainer.segmentation.leaf import MASK, SEGMENTATION
 from trainer.segmentation.mask_files import stored_mask_fault
 from trainer.segmentation.options import PrepareSegmentationOptions
 from trainer.segmentation.prepare import prepare_segmentation
-from trainer.suggestion import print_suggestion
 
 CLASSES = ("background", "cat", "dog")
 
@@ -215,6 +215,6 @@ def test_the_command_that_is_printed_trains_on_the_masks(tmp_path, capsys, side,
     prepare(tmp_path)
     print_suggestion(tmp_path / "out")
     (line,) = re.findall("^    (.*)$", capsys.readouterr().out, re.MULTILINE)
-    config = parse_train(shlex.split(line)[4:])
+    config = parse_train(shlex.split(line)[2:])
     assert (config.task, config.model.network) == ("segmentation", network)
     assert config.data.dir == str(tmp_path / "out")

@@ -1,4 +1,4 @@
-"""`python -m trainer spark`, with a session on this machine."""
+"""`ml-trainer spark`, with a session on this machine."""
 
 import signal
 

@@ -98,7 +98,7 @@ def run_command(
     small: bool,
     stop_at: tuple[int, int, int | Sequence[str]] | None,
 ) -> tuple[int, str, str]:
-    """What `python -m trainer ARGS` does, in this process; exit status, stdout and stderr.
+    """What `ml-trainer ARGS` does, in this process; exit status, stdout and stderr.
 
     Args:
         args: the command line.

@@ -26,7 +26,7 @@ CONTRAST = 55.0
 
 
 def run(options: PrepareSyntheticOptions, *_: object) -> None:
-    """`python -m trainer prepare synthetic`; see `prepare_noise`."""
+    """`ml-trainer prepare synthetic`; see `prepare_noise`."""
     prepare_noise(options.output, options.images)
 
 
@@ -42,7 +42,7 @@ def prepare_noise(output: str, count: int) -> Manifest:
     )
     classes = tuple(f"class {number}" for number in range(CLASSES))
     normalization = Normalization((127.5,) * 3, (CONTRAST,) * 3)
-    command = f"python -m trainer prepare synthetic --output {output} --images {count}"
+    command = f"ml-trainer prepare synthetic --output {output} --images {count}"
     return write_data_set(Path(output), train, validation, classes, normalization, command)
 
 

@@ -37,7 +37,7 @@ def png_record(
 
 
 def run(options: Any, *_: object) -> None:
-    """`python -m trainer prepare SOURCE`, for the embedded data set that its options name."""
+    """`ml-trainer prepare SOURCE`, for the embedded data set that its options name."""
     write_embedded(options.source, options.output)
 
 
@@ -48,7 +48,7 @@ def write_embedded(source: str, output: str) -> Manifest:
         DataError: The folder exists and contains something else.
     """
     train, validation, classes = load(EMBEDDED[source].records)()
-    command = f"python -m trainer prepare {source} --output {output}"
+    command = f"ml-trainer prepare {source} --output {output}"
     normalization = normalization_of(train)
     return write_data_set(Path(output), train, validation, classes, normalization, command)
 

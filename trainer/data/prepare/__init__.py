@@ -1,1 +1,1 @@
-"""From files of images to a data set of shards: `python -m trainer prepare`."""
+"""From files of images to a data set of shards: `ml-trainer prepare`."""

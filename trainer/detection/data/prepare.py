@@ -1,4 +1,4 @@
-"""`python -m trainer prepare detection`: images and their boxes, as COCO or YOLO describes them."""
+"""`ml-trainer prepare detection`: images and their boxes, as COCO or YOLO describes them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -171,7 +171,7 @@ def test_the_summary_tells_what_was_done(tmp_path):
     assert "1 file was rejected; see out/rejected.csv for the reasons" in done.stdout
     assert "out: 2 classes, version " in done.stdout
     origin = manifest_of(tmp_path / "out")["origin"]
-    assert origin["command"] == "python -m trainer prepare folder --input in"
+    assert origin["command"] == "ml-trainer prepare folder --input in"
     assert origin["treatment"]["rejected"] == 1
 
 

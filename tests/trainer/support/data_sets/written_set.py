@@ -66,7 +66,7 @@ def write_set(folder, train, validation, *, names=None, by_class=False, make=pic
                 "train": split("train", train, 3),
                 "validation": split("validation", validation, 1),
             },
-            "origin": Origin("python -m trainer prepare folder --input photos"),
+            "origin": Origin("ml-trainer prepare folder --input photos"),
             **changes,
         }
     )

@@ -1,4 +1,4 @@
-"""`python -m trainer prepare tfrecords`: a manifest for shards that another tool wrote.
+"""`ml-trainer prepare tfrecords`: a manifest for shards that another tool wrote.
 
 find the shards  ->  scan each, in parallel  ->  determine the labels  ->  statistics
                  ->  write manifest.json beside them; the shards are not changed

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from common.program import interpreter
+from common.program import installed
 from tests.trainer.support.data_sets.image_folders import picture, write_images
 from tests.trainer.support.data_sets.imagenet_files import (
     make_train,
@@ -17,54 +17,77 @@ from tests.trainer.support.data_sets.parquet_files import pictures, write_split
 from tests.trainer.support.forked import fork_trainer
 from trainer.classification.leaf import CLASSIFICATION
 from trainer.cli import main
-from trainer.data.manifest import SIDES, Sides
+from trainer.data.manifest import SIDES, Manifest, Normalization, Origin, Sides, Split
+from trainer.fitting.choice import Facts
+from trainer.fitting.suggestion import command, facts_of, suggest
 from trainer.leaves import TASKS
 from trainer.presets import parse_train
-from trainer.suggestion import command, suggest
-
-
-def sides(short, others=()):
-    """Counts by short side: most images have the given one."""
-    counts = [0] * len(SIDES)
-    for side in (short, short, *others):
-        counts[max(n for n, lower in enumerate(SIDES) if lower <= side)] += 1
-    return Sides(tuple(counts), tuple(counts))
-
 
 FITTING = {
-    8: [("digits", 16)],
-    28: [("digits", 32)],
+    1: [("digits", 16)],
+    16: [("digits", 32)],
     32: [("digits", 32)],
     48: [("digits", 48)],
-    64: [("images", 64)],
-    100: [("images", 64)],
-    150: [("images", 64), ("images-224-finetune", 128), ("images-224", 128)],
-    375: [("images", 64), ("images-224-finetune", 224), ("images-224", 224)],
+    64: [("own-images", 64)],
+    96: [("own-images", 64)],
+    128: [("own-images", 64), ("images-224-finetune", 128), ("images-224", 128)],
+    320: [("own-images", 64), ("images-224-finetune", 224), ("images-224", 224)],
 }
 
 
 @pytest.mark.parametrize("short", FITTING)
 def test_preset_and_size_follow_from_the_median_short_side(short):
-    found = suggest(sides(short, (4000,)), 50_000, "d", CLASSIFICATION)
+    found = suggest(Facts(50_000, short), "d", CLASSIFICATION)
     assert [(config.preset, config.model.image_size) for config in found] == FITTING[short]
     stems = {config.model.stem for config in found}
     assert stems == ({"3x3"} if short < 64 else {"7x7"})
 
 
+def test_the_median_short_side_is_the_lower_bound_of_its_bin():
+    def facts(*sides):
+        counts = [0] * len(SIDES)
+        for side in sides:
+            counts[max(n for n, lower in enumerate(SIDES) if lower <= side)] += 1
+        return facts_of(manifest_with(Sides(tuple(counts), tuple(counts))))
+
+    assert facts(100, 100, 4000).short == 96
+    assert facts(28, 28, 375).short == 16
+    assert facts_of(manifest_with(Sides())).short is None
+
+
+@pytest.mark.parametrize(
+    ("encodings", "mean", "photographs"),
+    [
+        (("JPEG",), (120.0, 110.0, 90.0), True),
+        (("JPEG",), (120.0, 120.0, 120.0), False),
+        (("JPEG", "PNG"), (120.0, 110.0, 90.0), False),
+    ],
+)
+def test_jpegs_in_colour_are_photographs(encodings, mean, photographs):
+    assert facts_of(manifest_with(Sides(), encodings, mean)).photographs == photographs
+
+
+def manifest_with(sides, encodings=("JPEG",), mean=(120.0, 110.0, 90.0)):
+    split = Split((), (3, 2), encodings, sides)
+    normalization = Normalization(mean, (60.0, 60.0, 60.0))
+    return Manifest(("a", "b"), normalization, {"train": split}, Origin("prepare"))
+
+
 @pytest.mark.parametrize(("images", "end"), [(99_999, ""), (100_000, "-node"), (10**6, "-nodes")])
 def test_many_images_are_for_many_gpus(images, end):
-    _, *large = suggest(sides(375), images, "d", CLASSIFICATION)
+    _, *large = suggest(Facts(images, 320), "d", CLASSIFICATION)
     assert [config.preset for config in large] == [f"images-224-finetune{end}", f"images-224{end}"]
     assert [config.model.weights is None for config in large] == [False, True]
 
 
-def test_images_that_were_not_measured_are_taken_for_photographs():
-    assert [config.preset for config in suggest(Sides(), 1000, "d", CLASSIFICATION)] == ["images"]
+def test_images_that_were_not_measured_are_not_taken_for_small_ones():
+    found = suggest(Facts(1000, None), "d", CLASSIFICATION)
+    assert [config.preset for config in found] == ["own-images"]
 
 
 @pytest.mark.parametrize(("images", "batch"), [(10, 4), (100, 4), (200, 8), (300, 16), (10**6, 16)])
-def test_a_batch_is_small_beside_the_images(images, batch):
-    (config,) = suggest(Sides(), images, "d", CLASSIFICATION)
+def test_a_batch_is_small_compared_with_the_images(images, batch):
+    (config,) = suggest(Facts(images, None), "d", CLASSIFICATION)
     assert config.batch_size == batch
     assert images < 100 or images / (batch * config.ranks) >= 8
 
@@ -73,10 +96,10 @@ def test_a_batch_is_small_beside_the_images(images, batch):
 @pytest.mark.parametrize("task", TASKS.values())
 @pytest.mark.parametrize("short", FITTING)
 def test_the_command_line_gives_the_same_configuration(short, task, folder):
-    for config in suggest(sides(short), 500, folder, task):
+    for config in suggest(Facts(500, short, (400, 100)), folder, task):
         words = shlex.split(command(config))
-        assert words[:4] == [interpreter(), "-m", "trainer", "train"]
-        assert parse_train(words[4:]) == config
+        assert words[:2] == [installed("ml-trainer"), "train"]
+        assert parse_train(words[2:]) == config
 
 
 def write_tars(folder):
@@ -118,8 +141,7 @@ def inputs(tmp_path_factory):
 
 def commands(text):
     return [
-        shlex.split(line)
-        for line in re.findall(r"^    (\S*python -m trainer .*)$", text, re.MULTILINE)
+        shlex.split(line) for line in re.findall(r"^    (\S*ml-trainer .*)$", text, re.MULTILINE)
     ]
 
 
@@ -144,7 +166,7 @@ def test_what_every_preparation_prints_is_a_training_that_can_start(
     found = prepare(kind, inputs, tmp_path, capsys, monkeypatch)
     assert len(found) == (3 if kind in ("folder", "tfrecords", "synthetic") else 1)
     for words in found:
-        assert main([*words[3:], "--dry-run"]) == 0
+        assert main([*words[1:], "--dry-run"]) == 0
         told = dict(re.findall(r"^(\S.*?)  +(.*)$", capsys.readouterr().out, re.MULTILINE))
         assert told["data.dir"] == ("in/parquet" if kind == "parquet" else "out")
         assert int(told["training images"].replace(",", "")) > 0
@@ -167,7 +189,7 @@ def test_large_images_are_told_rate_epochs_and_the_command_of_their_cost(
 def test_the_first_printed_training_trains(inputs, tmp_path, capsys, monkeypatch):
     first, *_ = prepare("folder", inputs, tmp_path, capsys, monkeypatch)
     shortened = ["--max-steps", "2", "--export", "False", "--log.report", "False"]
-    done = fork_trainer(*first[3:], *shortened, cwd=tmp_path)
+    done = fork_trainer(*first[1:], *shortened, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "runs" / "latest" / "result.json").exists()
 

@@ -1,0 +1,120 @@
+"""`ml-trainer fit`: the steps that it prints and runs, and where it stops."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tests.trainer.support.data_sets.image_folders import write_images
+from trainer import api
+from trainer.api import Run, fit
+from trainer.cli import main
+from trainer.errors import DataError
+from trainer.fitting import steps
+from trainer.fitting.steps import StepError, preparation, run_step
+
+
+@pytest.fixture
+def pictures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_images(tmp_path / "my photos", {"cat": 40, "dog": 12}, side=70)
+    return tmp_path / "my photos"
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """Run every step but the training in this process."""
+    ran = []
+
+    def step(number, of, args):
+        assert (number, of) == (len(ran) + 1, 4)
+        ran.append(args)
+        assert args[0] == "train" or main(args) == 0
+
+    monkeypatch.setattr(api, "run_step", step)
+    return ran
+
+
+def test_a_folder_is_prepared_checked_shown_and_trained_on(pictures, ran, capsys):
+    run = fit("my photos", mirror=True, options=["--epochs", "3", "--seed", "7"])
+    assert [args[0] for args in ran] == ["prepare", "verify", "inspect", "train"]
+    assert ran[0] == ["prepare", "folder", "--input", "my photos", "--output", "data/my photos"]
+    assert (pictures.parent / "data/my photos/inspect.html").is_file()
+    given = dict(zip(ran[3][1::2], ran[3][2::2], strict=True))
+    assert given["--preset"] == "own-images"
+    assert given["--data.dir"] == "data/my photos"
+    assert (given["--epochs"], given["--seed"], given["--data.flip"]) == ("3", "7", "True")
+    assert given["--imbalance.by"] == "weights"
+    assert run.path.parent.name == "runs"
+    assert given["--name"] == run.path.name
+    said = capsys.readouterr().out
+    assert "120 epochs at 64 pixels fit 47 images on a CPU" in said
+    assert "the largest has 3.3 images for each of the smallest" in said
+
+
+def test_a_data_set_is_trained_on_where_it_is(pictures, ran):
+    fit(pictures, data="data/x", name="first")
+    ran.clear()
+    ran.append([])
+    run = fit("data/x", name="first")
+    assert [args[0] for args in ran[1:]] == ["verify", "inspect", "train"]
+    assert run.path.as_posix() == "runs/first"
+
+
+def test_options_of_the_preparation_are_those_that_differ(tmp_path):
+    words = preparation(tmp_path, tmp_path / "out", "(p[0-9]+)/", "60")
+    assert words[-4:] == ["--group-by", "(p[0-9]+)/", "--max-rejected", "60"]
+
+
+def test_images_of_one_class_end_before_a_run(tmp_path, monkeypatch, ran):
+    monkeypatch.chdir(tmp_path)
+    write_images(tmp_path / "one", {"cat": 20}, side=70)
+    with pytest.raises(DataError, match="all training images are of the class 'cat'"):
+        fit("one")
+    assert "train" not in [args[0] for args in ran]
+
+
+def test_a_step_that_fails_ends_with_its_status_and_says_how_to_continue(tmp_path, capfd):
+    missing = str(tmp_path / "missing")
+    with pytest.raises(StepError) as raised:
+        run_step(2, 4, ["verify", missing])
+    assert raised.value.exit_code == DataError.exit_code
+    assert f"ml-trainer verify {shlex.quote(missing)}" in str(raised.value)
+    assert f"error: {missing}" in capfd.readouterr().err
+
+
+def test_a_stop_signal_reaches_the_step(monkeypatch):
+    code = "import os, signal; os.kill(os.getppid(), signal.SIGTERM); signal.pause()"
+    monkeypatch.setattr(steps, "_program", lambda args: [sys.executable, "-c", code, *args])
+    with pytest.raises(StepError) as raised:
+        run_step(1, 4, ["train"])
+    assert raised.value.exit_code == 128 + 15
+
+
+@pytest.mark.slow
+def test_three_calls_lead_from_a_folder_to_predictions(pictures, capfd):
+    shortened = ["--epochs", "3", "--log.report", "True", "--restarts", "0", "--ranks", "1"]
+    code = (
+        "import sys, trainer, numpy\n"
+        "assert 'tensorflow' not in sys.modules\n"
+        f"run = trainer.fit('my photos', options={shortened!r})\n"
+        "assert 'tensorflow' not in sys.modules\n"
+        "model = trainer.load(run.path)\n"
+        "file = sorted(__import__('pathlib').Path('my photos/cat').iterdir())[0]\n"
+        "pixels = numpy.zeros((80, 90, 3), 'uint8')\n"
+        "found = model.predict([file, str(file), file.read_bytes(), pixels, 'missing.png'])\n"
+        "print('FOUND', [one.class_name for one in found], found[-1].error)\n"
+        "assert found[0] == found[1] == found[2]\n"
+        "print('SAME', trainer.evaluate(run.path)['top1'] == run.result['top1'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    names, error = re.search(r"FOUND \[(.*)\] (.*)", done.stdout).groups()
+    assert set(re.findall(r"'(\w*)'", names)) <= {"cat", "dog", ""}
+    assert error == "cannot be read (No such file or directory)"
+    assert "SAME True" in done.stdout
+    assert Run(next(path for path in (pictures.parent / "runs").iterdir())).report.is_file()

@@ -1,0 +1,230 @@
+"""Three calls from Python: `fit` trains on a folder, `load` predicts, `evaluate` measures.
+
+They are also attributes of the package `trainer`. Neither imports TensorFlow before it is used.
+"""
+
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from PIL import Image
+
+from common.program import load as load_object
+from trainer.config import TrainConfig
+from trainer.data.manifest import check_trainable, load_manifest
+from trainer.diagnostics.nccl import has_gpus
+from trainer.errors import CheckpointError
+from trainer.export.layout import exported_model, levels_of
+from trainer.fitting.choice import Choice, choose
+from trainer.fitting.steps import preparation, run_step
+from trainer.fitting.suggestion import facts_of, stored_depth, suggest, task_of
+from trainer.presets import parse_train, to_args
+from trainer.run_folder import new_name
+from trainer.training.options import EvaluateOptions
+
+__all__ = ["Model", "Prediction", "Run", "evaluate", "fit", "load"]
+
+Picture = str | Path | bytes | np.ndarray[Any, Any]
+"""An image: a file, its content, or pixels, uint8 or uint16 [height, width] or uint8 [height,
+width, 3] in red, green and blue."""
+_STEPS: Final = 4
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has ended."""
+
+    path: Path
+    """Its folder."""
+
+    @property
+    def report(self) -> Path:
+        """Its page."""
+        return self.path / "report.html"
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """The content of result.json: metrics on the held-out images, 0 to 1, and times."""
+        data: dict[str, Any] = json.loads((self.path / "result.json").read_text())
+        return data
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says about one image."""
+
+    classes: tuple[Mapping[str, Any], ...]
+    """`class_id`, `class_name` and `probability` of each class, the most probable first; models of
+    other tasks have other keys, as `ml-trainer predict --json` prints them."""
+    error: str = ""
+    """Why the image cannot be read; then there are no classes."""
+
+    @property
+    def class_name(self) -> str:
+        """Name of the most probable class; empty if the image cannot be read."""
+        return str(self.classes[0]["class_name"]) if self.classes else ""
+
+    @property
+    def probability(self) -> float:
+        """Probability of that class, 0 to 1; 0 if the image cannot be read."""
+        return float(self.classes[0].get("probability", 0.0)) if self.classes else 0.0
+
+
+class Model:
+    """The exported model of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        """Args:
+        folder: Folder of the SavedModel.
+        """
+        self._folder = folder
+
+    @cached_property
+    def _exported(self) -> Any:
+        return load_object("trainer.export.predict:load_exported")(self._folder)
+
+    def predict(self, images: Iterable[Picture]) -> list[Prediction]:
+        """Predict images as `ml-trainer predict` does: turned upright, with the levels and the crop
+        of the run.
+
+        Returns:
+            A prediction for each image, in their order. That of an image which cannot be read says
+            why.
+        """
+        classify = load_object("trainer.export.predict:classify_files")
+        signature = self._exported.signatures["serving_default"]
+        contents = (_content(image) for image in images)
+        classified = classify(signature, contents, levels_of(self._folder))
+        return [
+            Prediction((), outcome) if isinstance(outcome, str) else Prediction(tuple(outcome))
+            for _, outcome in classified
+        ]
+
+
+def fit(
+    folder: str | Path,
+    *,
+    data: str | Path | None = None,
+    name: str | None = None,
+    weights: str | Path | None = None,
+    mirror: bool | None = None,
+    group_by: str | None = None,
+    max_rejected: str = "1%",
+    runs_dir: str | Path = "runs",
+    options: Sequence[str] = (),
+) -> Run:
+    """Train on a folder of images with one folder for each class, from its files to the report.
+
+    Each step is a command of `ml-trainer`, which is printed. If it is interrupted, the printed
+    command of that step continues. Call it from the main thread, which receives signals.
+
+    Args:
+        folder: Folder of the images, or a data set.
+        data: Folder of the data set to write; None is data/ and the name of `folder`.
+        name: Name of the run; None makes one of the preset and the time.
+        weights: File of weights to start from; None starts from random weights.
+        mirror: Whether to mirror half of the training images; None does it with photographs alone.
+        group_by: Regular expression of the group of an image; see `ml-trainer prepare folder`.
+        max_rejected: Most files that may be unusable: a number, or a percentage.
+        runs_dir: Folder of all runs.
+        options: Options of `ml-trainer train` that replace those of the choice.
+
+    Raises:
+        UserError: A step has failed; it has printed why.
+        ConfigError: An option of the run is invalid.
+        DataError: The images cannot be trained on.
+    """
+    folder = Path(folder)
+    target = Path(data) if data is not None else Path("data", folder.resolve().name)
+    prepare = preparation(folder, target, group_by, max_rejected)
+    if prepare is None:
+        target = folder
+    else:
+        run_step(1, _STEPS, prepare)
+    run_step(2, _STEPS, ["verify", str(target)])
+    run_step(3, _STEPS, ["inspect", str(target)])
+    choice = choice_for(target, weights=str(weights) if weights else None, mirror=mirror)
+    config = replace(choice.config, runs_dir=str(runs_dir), name=name)
+    config = parse_train([*to_args(config), *options])
+    if config.name is None:
+        config = replace(config, name=new_name(config, datetime.now().astimezone()))
+    print(f"\nthe run: --preset {config.preset}. {'; '.join(choice.reasons)}".rstrip(". ") + ".")
+    run_step(4, _STEPS, ["train", *to_args(config)])
+    return Run(Path(config.runs_dir) / str(config.name))
+
+
+def choice_for(data: Path, *, weights: str | None = None, mirror: bool | None = None) -> Choice:
+    """Return the run that fits a data set on this machine.
+
+    Raises:
+        DataError: It cannot be trained on.
+    """
+    manifest = load_manifest(data)
+    task = task_of(manifest, data)
+    check_trainable(manifest, None, str(data), task)
+    facts = facts_of(manifest, gpu=has_gpus())
+    if task.suggestion.finetune:
+        depth = stored_depth(weights) if weights else None
+        return choose(
+            facts, str(data), task.suggestion, weights=weights, depth=depth, mirror=mirror
+        )
+    configs = suggest(facts, str(data), task)
+    config: TrainConfig = configs[-1] if facts.gpu else configs[0]
+    return Choice(config, (f"its records are for {task.name}",))
+
+
+def load(run: str | Path = "runs/latest") -> Model:
+    """Return the exported model of a run.
+
+    Args:
+        run: Folder of the run, or of an export.
+
+    Raises:
+        CheckpointError: It has no exported model.
+    """
+    path = Path(run)
+    is_run = (path / "config.json").exists() or not path.exists()
+    return Model(exported_model(str(path), None if is_run else str(path)))
+
+
+def evaluate(
+    run: str | Path = "runs/latest",
+    *,
+    checkpoint: Literal["last", "best"] | None = None,
+    data: str | Path | None = None,
+) -> Mapping[str, float]:
+    """Evaluate a checkpoint of a run on the held-out images, in this process, and print the result.
+
+    Args:
+        run: Folder of the run.
+        checkpoint: `last` or `best`; None is the one that the result of the run is of.
+        data: Folder of the data set, if it has moved.
+
+    Returns:
+        The metrics of the task by key, 0 to 1, `loss`, and the number of `examples`.
+
+    Raises:
+        CheckpointError: The folder is not that of a run, or has no valid checkpoint.
+        DataError: The data set is missing, or another version than the run was trained on.
+    """
+    if not Path(run, "config.json").exists():
+        raise CheckpointError(f"{run}: is not a run folder; it has no config.json")
+    options = EvaluateOptions(str(run), checkpoint, str(data) if data is not None else None)
+    result: dict[str, float] = load_object("trainer.training.evaluator:evaluate_run")(
+        options
+    ).to_json()
+    return result
+
+
+def _content(image: Picture) -> Path | bytes:
+    if isinstance(image, np.ndarray):
+        buffer = io.BytesIO()
+        Image.fromarray(image).save(buffer, "PNG")
+        return buffer.getvalue()
+    return image if isinstance(image, bytes) else Path(image)

@@ -1,0 +1,1 @@
+"""From a folder of images to a run that fits them, in one command."""

@@ -1,0 +1,46 @@
+"""Options of `ml-trainer fit`. Standard library only."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from common.annotations import Positional, Required
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Train on a folder of images with one folder for each class: prepare the data set, check it,
+    choose a run that fits it, train, and write the report. Each step is a command, which is
+    printed; options after `--` are those of `ml-trainer train`.
+    """
+
+    folder: Annotated[str, Positional("DIR"), Required("name the folder of the images")] = ""
+    """Folder with one folder per class, or with folders train and validation that contain the class
+    folders; or a data set that a preparation has written."""
+
+    trainer: Annotated[tuple[str, ...], Positional("[-- OPTION...]")] = ()
+    """Options of the run, such as --epochs 5."""
+
+    data: str | None = None
+    """Folder of the data set to write; None is data/ and the name of DIR."""
+
+    name: str | None = None
+    """Name of the run; None makes one of the preset and the time. That of an interrupted run
+    continues it."""
+
+    weights: str | None = None
+    """File of weights to start from, such as one that `ml-trainer weights` has fetched; None starts
+    from random weights."""
+
+    mirror: bool | None = None
+    """Whether to mirror half of the training images left to right; None does it with photographs in
+    colour alone, because left and right differ in X-rays, text and many other images."""
+
+    group_by: str | None = None
+    """Regular expression that finds the group of an image in its path, such as (patient[0-9]+)/.
+    Images of one group are never in two splits."""
+
+    max_rejected: str = "1%"
+    """Most files that may be rejected as unusable: a number, or a percentage of all files."""
+
+    runs_dir: str = "runs"
+    """Folder of all runs."""

@@ -1,0 +1,51 @@
+"""The steps of `fit`: commands of this program, each printed and run in a process of its own."""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.errors import UserError
+from common.program import installed
+from trainer.data.manifest import FILE_NAME
+from trainer.distributed.launcher import SignalForwarder
+
+
+class StepError(UserError):
+    """A step of several has failed, after it has printed why."""
+
+
+def run_step(number: int, of: int, args: Sequence[str]) -> None:
+    """Print a command, and run it in a session of its own, to which stop signals are forwarded.
+
+    Raises:
+        StepError: It ended with another status than 0, which the error has.
+    """
+    command = shlex.join([installed("ml-trainer"), *args])
+    print(f"\nstep {number} of {of}: {command}", flush=True)
+    with SignalForwarder() as signals:
+        process = subprocess.Popen(_program(args), start_new_session=True, text=True)
+        signals.add(process)
+        status = process.wait()
+    if status:
+        error = StepError(
+            f"step {number} of {of} ended with status {status}; to continue from it, run: {command}"
+        )
+        error.exit_code = status if status > 0 else 128 - status  # type: ignore[misc]
+        raise error
+
+
+def preparation(
+    folder: Path, data: Path, group_by: str | None, max_rejected: str
+) -> list[str] | None:
+    """Return the command that writes the data set of a folder; None if the folder is one."""
+    if (folder / FILE_NAME).is_file():
+        return None
+    words = ["prepare", "folder", "--input", str(folder), "--output", str(data)]
+    words += ["--group-by", group_by] if group_by is not None else []
+    return words + (["--max-rejected", max_rejected] if max_rejected != "1%" else [])
+
+
+def _program(args: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "trainer", *args]
