@@ -240,7 +240,7 @@ class ResourceManager:
     def _delete(self, path: ArmPath, request: Request) -> Response:
         rules = self._rules(path.kind)
         with self.store.lock:
-            document = self.get(path.id)
+            document = self.get(path.id) if self._get(path) is not None else None
             if document is not None:
                 rules.check_delete(path, document, request)
                 return self.end(path, document, request)
@@ -347,7 +347,11 @@ class ResourceManager:
         return self._kinds.get(kind.lower(), _NO_RULES)
 
     def _get(self, path: ArmPath) -> Document | None:
-        """Return a stored resource, or a subscription."""
+        """Return a stored resource, or a subscription. What belongs to a missing resource is not
+        shown.
+        """
+        if _LASTING in path.id.lower() and self.get(path.parent) is None:
+            return None
         document = self.get(path.id)
         if document is None and path.kind == "Microsoft.Resources/subscriptions":
             return self._subscription(path.name)

@@ -2,10 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
-
 from rehearsal.control_plane.resource_manager import merged
-from rehearsal.errors import AzureError
 from rehearsal.simulator import Simulator
 from tests.rehearsal.support.small_platform import (
     ACCOUNT,

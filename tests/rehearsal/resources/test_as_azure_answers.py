@@ -38,7 +38,11 @@ def sent(client, path, body):
     for answer in (client.put(path, body), client.put(path, body), client.ask("DELETE", path)):
         content = answer.json() if answer.content else {}
         state = (content.get("properties") or {}).get("provisioningState")
-        yield answer.status_code, state, {ASYNC, LOCATION, PAUSE} & set(answer.headers)
+        yield (
+            answer.status_code,
+            state,
+            {name for name in (ASYNC, LOCATION, PAUSE) if name in answer.headers},
+        )
 
 
 @pytest.mark.parametrize(
@@ -264,13 +268,18 @@ def test_the_network_cards_of_a_deleted_cluster_keep_their_subnet(alone):
 
 
 def test_diagnostic_settings_outlive_what_they_belong_to(alone):
-    vault = f"{PROVIDERS}/Microsoft.KeyVault/vaults/logged"
-    setting = f"{vault}/providers/Microsoft.Insights/diagnosticSettings/all"
-    assert alone.put(vault, BODY).ok
-    assert alone.put(setting, BODY).ok
-    assert alone.ask("DELETE", vault).ok
-    assert alone.get(setting).ok
+    network = f"{NETWORK}/virtualNetworks/logged"
+    setting = f"{network}/providers/Microsoft.Insights/diagnosticSettings/all"
+    assert alone.put(network, BODY).ok
+    assert alone.put(setting, {"properties": {"workspaceId": "logs"}}).ok
+    assert alone.ask("DELETE", network).ok
+    # Nothing can be done with it while its resource is gone.
+    assert error(alone.get(setting)) == (404, "ResourceNotFound")
     assert error(alone.ask("DELETE", setting)) == (404, "ResourceNotFound")
+    assert alone.put(network, BODY).status_code == 201
+    assert alone.get(setting).json()["properties"]["workspaceId"] == "logs"
+    assert alone.ask("DELETE", setting).status_code == 200
+    assert error(alone.get(setting)) == (404, "ResourceNotFound")
 
 
 def test_a_change_takes_a_second_factor_and_reading_does_not(client, azure):
