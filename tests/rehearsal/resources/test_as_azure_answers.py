@@ -251,6 +251,8 @@ def test_the_letter_case_of_a_path_does_not_matter(client):
     assert error(client.ask("DELETE", group))[1] == "InUseNetworkSecurityGroupCannotBeDeleted"
     machine = f"{PROVIDERS}/Microsoft.Compute/virtualMachines/bare"
     assert client.put(machine, {"location": "westeurope"}).status_code == 201
+    for path in (f"{NETWORK}/virtualNetworks/cased", group, machine):
+        assert client.ask("DELETE", path).ok
 
 
 def test_the_network_cards_of_a_deleted_cluster_keep_their_subnet(alone):
