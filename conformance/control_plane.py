@@ -28,7 +28,7 @@ REQUESTS: Final[Mapping[str, str]] = {
     "PUT Microsoft.ContainerRegistry/registries 2023-01-01-preview: armcontainerregistry": (
         "azure-native's API version is a preview, which the module does not have."
     ),
-    "DELETE Microsoft.KeyVault/vaults/keys 2024-11-01: no module has an operation": (
+    "DELETE Microsoft.KeyVault/vaults/keys 2026-02-01: no module has an operation": (
         "Resource Manager has no operation that deletes a key, and a key that it made ends with its"
         " vault. The simulator's provider deletes it there, so that a teardown leaves nothing."
     ),
