@@ -116,7 +116,7 @@ class JobCosts:
             prices = read_prices(self._manager)
         except RequestError:
             prices = NodePrices()
-        now = datetime.now(UTC)
+        now = self._manager.now()
         # The run history has no request for the times of several jobs, so only those are asked for
         # that the list of jobs does not tell.
         with ThreadPoolExecutor(_THREADS) as pool:

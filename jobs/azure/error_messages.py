@@ -71,6 +71,7 @@ SECOND_FACTOR: Final = re.compile(
 )
 """Messages that demand a second factor, or another condition of the tenant, of a sign-in."""
 
+_CERTIFICATE_TIME: Final = re.compile(r"certificate (?:is not yet valid|has expired)")
 _BLOB_HOST: Final = ".blob."
 _BLOB_ROLE: Final = "AuthorizationPermissionMismatch"
 _BUSY: Final = {408, 429, 500, 502, 503, 504}
@@ -90,9 +91,10 @@ def explained(
     away = _network_away(error)
     if away is not None:
         host = _host(away)
+        wrong_clock = _CERTIFICATE_TIME.search(str(away))
         return UnreachableError(
             f"{what}: no response from {host or 'Azure'} ({_first_line(away)})\n"
-            + _network(outputs, host)
+            + ("check this machine's clock" if wrong_clock else _network(outputs, host))
         )
     command = _sign_in_command(error, outputs.tenant_id)
     if command is not None:

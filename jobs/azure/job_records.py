@@ -1,9 +1,9 @@
 """Jobs of a workspace as plain data, and the requests that read and change them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from jobs.azure.requests import segment, well_formed
@@ -274,15 +274,20 @@ def listed_details(job: Job) -> Details | None:
     return Details(job.status, started, ended) if known and (explained or not job.ended) else None
 
 
-def recent(jobs: Iterable[Job], since: datetime) -> Iterator[Job]:
-    """Iterate over the jobs created since a time, of jobs that come newest first.
+def recent(jobs: Iterable[Job], now: Callable[[], datetime], days: float) -> Iterator[Job]:
+    """Iterate over the jobs of the last days, of jobs that come newest first.
 
     Azure does not document that order, so this reads on until `_OLDER` older jobs have come in a
     row. A job whose time is unknown counts as new.
+
+    Args:
+        jobs: Jobs as Azure lists them.
+        now: Returns the time, asked after the first response, which has Azure's.
+        days: Number of days.
     """
     older = 0
     for job in jobs:
-        if job.created is None or job.created >= since:
+        if job.created is None or job.created >= now() - timedelta(days=days):
             older = 0
             yield job
         elif (older := older + 1) == _OLDER:

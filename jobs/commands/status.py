@@ -159,9 +159,10 @@ def _status(
         prices = costs.read_prices(workspace.manager)
     except RequestError:
         prices = NodePrices()
-    lines = [*cost_lines(clusters, datetime.now(UTC), prices), *outputs.standing_costs]
+    now = workspace.manager.now()
+    lines = [*cost_lines(clusters, now, prices), *outputs.standing_costs]
     lines += [line for found in costly for line in found.lines]
-    lines += ["", *_run_lines(runs, cost)]
+    lines += ["", *_run_lines(runs, cost, now)]
     if older:
         lines.append(f"shows only runs among the newest {MAX_JOBS} jobs; there are older jobs")
     document = {
@@ -204,7 +205,9 @@ def _cost(nodes: ClusterNodes, now: datetime, prices: NodePrices) -> str:
     return text + idle_cost(nodes, prices)
 
 
-def _run_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
+def _run_lines(
+    runs: Sequence[Run], cost: Mapping[str, Cost], now: datetime | None = None
+) -> list[str]:
     if not runs:
         return ["no runs; `python -m jobs submit --help` shows how to start one"]
     rows = [
@@ -214,7 +217,7 @@ def _run_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
             f"{run.last.status}{' (cancelled by us)' if run.last.canceled_by_us else ''}",
             ", ".join(job.status for job in run.jobs[:-1]) or "-",
             f"{run.last.nodes} on {run.last.cluster}",
-            f"{age(run.last.created)} ago",
+            f"{age(run.last.created, now)} ago",
             *costs.words(cost[job.name] for job in run.jobs),
         )
         for run in runs

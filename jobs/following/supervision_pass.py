@@ -89,10 +89,10 @@ class SupervisionPass:
         Raises:
             RequestError: The runs cannot be listed.
         """
-        now = datetime.now(UTC)
-        jobs = self.workspace.jobs.newest_first(tag=SUPERVISE)
-        since = now - timedelta(days=self.days)
-        return [self._try(own) for own in runs_to_supervise(recent(jobs, since), since)]
+        manager, listed = self.workspace.manager, self.workspace.jobs.newest_first(tag=SUPERVISE)
+        jobs = list(recent(listed, manager.now, self.days))
+        since = manager.now() - timedelta(days=self.days)
+        return [self._try(own) for own in runs_to_supervise(jobs, since)]
 
     def _try(self, attempts: list[Job]) -> Seen:
         newest = attempts[-1]

@@ -73,7 +73,7 @@ class AzureResources:
             return []
         ids.add(self._manager.workspace_id.lower())
         parents = tuple(f"{one}/" for one in ids if one != group)
-        own_name = f"{self._outputs.workspace.partition('-ml-')[0]}-nic-".lower()
+        own_name = f"{self._outputs.workspace.rpartition('-ml-')[0]}-nic-".lower()
         found = []
         for one in self._manager.items(f"{self._manager.group_id}/resources", GROUPS):
             place, kind, name = str(one["id"]).lower(), str(one["type"]), str(one["name"])

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 from common.annotations import Bounds
@@ -45,9 +44,8 @@ class CostOptions:
 def run(options: CostOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Print the costs of the newest jobs, archived ones included, and their sum."""
     console, workspace = Console(as_json=as_json), connect(outputs)
-    since = datetime.now(UTC) - timedelta(days=options.days)
     newest = workspace.jobs.newest_first(archived=True)
-    jobs = list(recent(newest, since))
+    jobs = list(recent(newest, workspace.manager.now, options.days))
     console.note(f"looking up the times of {plural(len(jobs), 'job')}")
     found = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(jobs)
     groups = group(jobs, options.by)

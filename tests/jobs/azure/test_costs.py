@@ -122,6 +122,9 @@ def test_the_cost_of_1000_jobs_takes_a_request_for_each_that_has_failed_only():
     class Manager:
         asked, location_id = 0, "/locations/x"
 
+        def now(self):
+            return NOW
+
         def get(self, _):
             self.asked += 1
             return {"value": []}
@@ -139,7 +142,7 @@ def test_the_cost_of_1000_jobs_takes_a_request_for_each_that_has_failed_only():
 def test_older_jobs_are_not_read_to_the_last_one():
     made = [NOW, NOW - timedelta(days=40), NOW, *[NOW - timedelta(days=40)] * 500]
     source = iter([replace(listed("Completed"), created=time) for time in made])
-    assert len(list(recent(source, NOW - timedelta(days=30)))) == 2
+    assert len(list(recent(source, lambda: NOW, 30))) == 2
     assert len(list(source)) == 400
 
 

@@ -216,6 +216,13 @@ def test_a_demand_for_a_second_factor_passes_on_the_command_that_signs_in(error,
     assert "second factor" in second
 
 
+@pytest.mark.parametrize("said", ["is not yet valid", "has expired"])
+def test_a_certificate_of_another_time_is_a_matter_of_the_clock(said):
+    text = str(told(ServiceRequestError(f"certificate verify failed: certificate {said}")))
+    assert "check this machine's clock" in text
+    assert "proxy" not in text
+
+
 def test_another_refusal_of_a_token_demands_no_second_factor():
     text = str(told(challenged('Bearer authorization_uri="https://login", error="invalid_token"')))
     assert "rejects this sign-in" in text
