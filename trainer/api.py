@@ -215,7 +215,8 @@ def evaluate(
     """
     if not Path(run, "config.json").exists():
         raise CheckpointError(f"{run}: is not a run folder; it has no config.json")
-    options = EvaluateOptions(str(run), checkpoint, str(data) if data is not None else None)
+    folder = str(data) if data is not None else None
+    options = EvaluateOptions(run=str(run), checkpoint=checkpoint, data_dir=folder)
     result: dict[str, float] = load_object("trainer.training.evaluator:evaluate_run")(
         options
     ).to_json()

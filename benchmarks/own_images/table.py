@@ -113,7 +113,7 @@ def goals(data: Mapping[str, Any]) -> str:
         best = max(float(np.median(list(found[way].values()))) for way in OTHERS)
         short = best - float(np.median(list(found[FIT].values())))
         lines.append(
-            f"{name}: {'missed' if short > MARGIN else 'kept'} ({-100 * short:+.1f} points)"
+            f"{name}: {'missed' if round(short, 6) > MARGIN else 'kept'} ({-100 * short:+.1f} points)"
         )
     lines += [
         f"{row['set']}, seed {row['seed']}: fit never predicts {', '.join(row['never'])}"
