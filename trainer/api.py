@@ -15,11 +15,13 @@ from typing import Any, Final, Literal
 import numpy as np
 from PIL import Image
 
+from common.image_files import find_images
 from common.program import load as load_object
 from trainer.config import TrainConfig
 from trainer.data.manifest import check_trainable, load_manifest
+from trainer.diagnostics.environment import set_defaults_of_tensorflow
 from trainer.diagnostics.nccl import has_gpus
-from trainer.errors import CheckpointError
+from trainer.errors import CheckpointError, DataError
 from trainer.export.layout import exported_model, levels_of
 from trainer.fitting.choice import Choice, choose
 from trainer.fitting.steps import preparation, run_step
@@ -59,6 +61,8 @@ class Run:
 class Prediction:
     """What a model says about one image."""
 
+    image: str
+    """Path of the image; empty for content and pixels."""
     classes: tuple[Mapping[str, Any], ...]
     """`class_id`, `class_name` and `probability` of each class, the most probable first; models of
     other tasks have other keys, as `ml-trainer predict --json` prints them."""
@@ -87,24 +91,39 @@ class Model:
 
     @cached_property
     def _exported(self) -> Any:
+        set_defaults_of_tensorflow()
         return load_object("trainer.export.predict:load_exported")(self._folder)
 
-    def predict(self, images: Iterable[Picture]) -> list[Prediction]:
+    def predict(self, images: str | Path | Iterable[Picture]) -> list[Prediction]:
         """Predict images as `ml-trainer predict` does: turned upright, with the levels and the crop
         of the run.
+
+        Args:
+            images: One file, a folder of images, or several images.
 
         Returns:
             A prediction for each image, in their order. That of an image which cannot be read says
             why.
+
+        Raises:
+            DataError: A folder has no images.
         """
         classify = load_object("trainer.export.predict:classify_files")
         signature = self._exported.signatures["serving_default"]
+        if isinstance(images, str | Path):
+            images = find_images([str(images)], DataError).paths
         contents = (_content(image) for image in images)
-        classified = classify(signature, contents, levels_of(self._folder))
         return [
-            Prediction((), outcome) if isinstance(outcome, str) else Prediction(tuple(outcome))
-            for _, outcome in classified
+            _prediction(image, outcome)
+            for image, outcome in classify(signature, contents, levels_of(self._folder))
         ]
+
+
+def _prediction(image: Path | bytes, outcome: list[dict[str, Any]] | str) -> Prediction:
+    path = str(image) if isinstance(image, Path) else ""
+    if isinstance(outcome, str):
+        return Prediction(path, (), outcome)
+    return Prediction(path, tuple(outcome))
 
 
 def fit(
@@ -215,7 +234,9 @@ def evaluate(
     """
     if not Path(run, "config.json").exists():
         raise CheckpointError(f"{run}: is not a run folder; it has no config.json")
-    options = EvaluateOptions(str(run), checkpoint, str(data) if data is not None else None)
+    set_defaults_of_tensorflow()
+    folder = str(data) if data is not None else None
+    options = EvaluateOptions(run=str(run), checkpoint=checkpoint, data_dir=folder)
     result: dict[str, float] = load_object("trainer.training.evaluator:evaluate_run")(
         options
     ).to_json()

@@ -3,7 +3,6 @@
 TensorFlow is not imported before the options have been validated.
 """
 
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import fields as dataclass_fields
@@ -15,6 +14,7 @@ from common import fields
 from common.arguments import parse
 from common.program import Command, Program
 from trainer.data.prepare.options import NAME_FILES, PREPARATIONS
+from trainer.diagnostics.environment import set_defaults_of_tensorflow
 from trainer.leaves import LEAVES, with_workers
 
 _DATA: Final = "data"
@@ -165,13 +165,7 @@ after saving the state (a second Ctrl-C ends it without saving); 141 stdout was 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; print user errors without a traceback."""
-    # TensorFlow's start-up notes would bury the run's own output; warnings and errors still appear.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    # Otherwise importing TensorFlow also imports Keras 3, unused, which takes a third of the time.
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    # A weights file can name a filter, for which HDF5 loads libraries from a folder of others
-    # (CVE-2026-2492). "::" forbids plugins; HDF5_PLUGIN_PATH=disable only names another folder.
-    os.environ.setdefault("HDF5_PLUGIN_PRELOAD", "::")
+    set_defaults_of_tensorflow()
     return PROGRAM.main(argv, _run)
 
 

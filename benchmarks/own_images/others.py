@@ -78,7 +78,7 @@ def keras(train: Array, labels: Array, test: Array, seed: int) -> Array:
     loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss)
     model.fit(train, labels, batch_size=32, epochs=15, verbose=0)
-    return np.argmax(model.predict(test, verbose=0), 1)
+    return np.asarray(np.argmax(model.predict(test, verbose=0), 1))
 
 
 OTHERS: Final[Mapping[str, Callable[[Array, Array, Array, int], Array]]] = {

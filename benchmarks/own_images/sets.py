@@ -61,7 +61,7 @@ def smooth(random: Random, side: int, cells: float) -> Array:
     """
     grid = random.normal(size=(max(int(cells), 2),) * 2).astype(np.float32)
     noise = np.asarray(Image.fromarray(grid).resize((side, side), Image.Resampling.BICUBIC))
-    return (noise - noise.mean()) / (noise.std() + 1e-6)
+    return np.asarray((noise - noise.mean()) / (noise.std() + 1e-6))
 
 
 def as_8_bits(image: Array) -> Array:
@@ -90,7 +90,7 @@ def chest(random: Random, patient: Random, label: int, side: int = 96) -> Array:
     """
     y, x = np.mgrid[0 : 1 : side * 1j, 0 : 1 : side * 1j]
     y, x = y + random.normal(0, 0.02), x + random.normal(0, 0.02)
-    image = 0.62 + 0.10 * smooth(patient, side, patient.integers(3, 7))
+    image = 0.62 + 0.10 * smooth(patient, side, int(patient.integers(3, 7)))
     bend, ribs = patient.uniform(0.2, 0.8), patient.uniform(7, 13)
     rib = np.sin(2 * np.pi * (ribs * (y + bend * np.abs(x - 0.5)) + patient.uniform()))
     lungs = []
@@ -142,9 +142,9 @@ def _corner(random: Random, label: int, test: bool) -> Array:  # noqa: FBT001
     angles = turn + np.pi * np.arange(2 * points) / points
     reach = radius * np.where(np.arange(2 * points) % 2, inner, 1.0)
     corners = centre + reach[:, None] * np.stack([np.cos(angles), np.sin(angles)], 1)
-    mask = Image.new("L", (side * scale,) * 2)
-    ImageDraw.Draw(mask).polygon([tuple(corner) for corner in corners * scale], fill=255)
-    covered = np.asarray(mask.resize((side, side), Image.Resampling.BOX))[..., None] / 255.0
+    cover = Image.new("L", (side * scale,) * 2)
+    ImageDraw.Draw(cover).polygon([tuple(corner) for corner in corners * scale], fill=255)
+    covered = np.asarray(cover.resize((side, side), Image.Resampling.BOX))[..., None] / 255.0
     back = 0.7 * _background(random, side, test=test)
     # Brighter or darker than what is behind it, so that it can be seen.
     colour = random.uniform(0.0, 0.15, 3) if back.mean() > 0.35 else random.uniform(0.6, 1.0, 3)
@@ -158,20 +158,20 @@ def _cell(random: Random, label: int, test: bool) -> Array:  # noqa: FBT001
     y, x = np.mgrid[0:side, 0:side]
     centre, turn = random.uniform(24, 40, 2), random.uniform(0, 2 * np.pi)
 
-    def blob(row: float, column: float, radius: float) -> Array:
-        distance = np.hypot(y - row, x - column) + 1.2 * smooth(random, side, 7)
-        return 1 / (1 + np.exp(1.2 * (distance - radius)))
+    def blob(place: Array, radius: float) -> Array:
+        distance = np.hypot(y - place[0], x - place[1]) + 1.2 * smooth(random, side, 7)
+        return np.asarray(1 / (1 + np.exp(1.2 * (distance - radius))))
 
     size = random.uniform(15, 20)
-    body, nucleus = blob(*centre, size), np.zeros((side, side))
+    body, nucleus = blob(centre, size), np.zeros((side, side))
     # All nuclei cover about the same area, so that brightness does not tell them apart.
     lobes, radius = (1, 2, 3, 1)[label], size * (0.52, 0.38, 0.32, 0.60)[label]
     for lobe in range(lobes):
         angle, off = turn + 2 * np.pi * lobe / lobes, 0.0 if lobes == 1 else radius * 0.95
         at = centre + off * np.array([np.sin(angle), np.cos(angle)])
-        nucleus = np.maximum(nucleus, blob(*at, radius * random.uniform(0.9, 1.1)))
+        nucleus = np.maximum(nucleus, blob(at, radius * random.uniform(0.9, 1.1)))
     if label == 3:
-        nucleus *= 1 - blob(*centre, radius * 0.5)
+        nucleus *= 1 - blob(centre, radius * 0.5)
     light = 0.85 + 0.05 * smooth(random, side, 4)
     image = np.stack([light] * 3, 2)
     stain = random.uniform(0.15, 0.35, 3) * np.array([0.6, 1.0, 0.5])
@@ -183,18 +183,16 @@ def _crack(random: Random, label: int, test: bool) -> Array:  # noqa: FBT001
     """Draw bone-like texture of 12 bits whose exposure varies widely, with a fine crack or not."""
     del test
     side = 112
-    image = sum(
-        smooth(random, side, cells) / weight for cells, weight in ((40, 2), (16, 2), (5, 1))
-    )
-    mask = Image.new("L", (side * 2,) * 2)
+    image = (smooth(random, side, 40) + smooth(random, side, 16)) / 2 + smooth(random, side, 5)
+    cover = Image.new("L", (side * 2,) * 2)
     if label:
         angle, bend = random.uniform(0, np.pi), random.uniform(-0.4, 0.4)
         at = random.uniform(0.3, 0.7, 2) * side
         steps = np.arange(-22, 23, 2)
         way = np.stack([np.cos(angle + bend * steps / 22), np.sin(angle + bend * steps / 22)], 1)
         line = at + steps[:, None] * way + random.normal(0, 0.7, (len(steps), 2))
-        ImageDraw.Draw(mask).line([tuple(point) for point in line * 2], fill=255, width=4)
-    dark = np.asarray(mask.resize((side, side), Image.Resampling.BOX)) / 255.0
+        ImageDraw.Draw(cover).line([tuple(point) for point in line * 2], fill=255, width=4)
+    dark = np.asarray(cover.resize((side, side), Image.Resampling.BOX)) / 255.0
     image = image - 1.6 * dark + 0.15 * random.normal(size=image.shape)
     middle, gain = random.uniform(900, 2800), random.uniform(120, 300)
     return np.asarray(np.clip(middle + gain * image, 0, 4095), np.uint16)

@@ -112,9 +112,8 @@ def goals(data: Mapping[str, Any]) -> str:
             continue
         best = max(float(np.median(list(found[way].values()))) for way in OTHERS)
         short = best - float(np.median(list(found[FIT].values())))
-        lines.append(
-            f"{name}: {'missed' if short > MARGIN else 'kept'} ({-100 * short:+.1f} points)"
-        )
+        verdict = "missed" if round(short, 6) > MARGIN else "kept"
+        lines.append(f"{name}: {verdict} ({-100 * short:+.1f} points)")
     lines += [
         f"{row['set']}, seed {row['seed']}: fit never predicts {', '.join(row['never'])}"
         for row in data["rows"]

@@ -33,6 +33,17 @@ def environment(gpus: Sequence[str] = ()) -> dict[str, Any]:
     return facts
 
 
+def set_defaults_of_tensorflow() -> None:
+    """Set environment variables that TensorFlow reads when it is imported, unless they are set."""
+    # TensorFlow's start-up notes would bury the run's own output; warnings and errors still appear.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    # Otherwise importing TensorFlow also imports Keras 3, unused, which takes a third of the time.
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    # A weights file can name a filter, for which HDF5 loads libraries from a folder of others
+    # (CVE-2026-2492). "::" forbids plugins; HDF5_PLUGIN_PATH=disable only names another folder.
+    os.environ.setdefault("HDF5_PLUGIN_PRELOAD", "::")
+
+
 def cores() -> int:
     """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from common.text import plural
 from trainer.config import TrainConfig
@@ -105,29 +105,32 @@ def choose(
         choice = _on_cpu(facts, suggestion, weights)
     config, reasons = choice.config, list(choice.reasons)
     if weights is not None and depth is not None:
-        config = replace(config, model=replace(config.model, depth=depth))
+        # The field checks it.
+        layers: dict[str, Any] = {"depth": depth}
+        config = replace(config, model=replace(config.model, **layers))
+    # Groups of options of leaves, which the class gets when it is made.
+    more: dict[str, Any] = {}
     if facts.unequal >= UNEQUAL:
         reasons.append(
             f"the loss weights classes, because the largest has {facts.unequal:.1f} images for each"
             " of the smallest"
         )
-        config = replace(config, imbalance=ImbalanceOptions(by="weights"))
+        more["imbalance"] = ImbalanceOptions(by="weights")
     if facts.held_out >= JUDGES:
         patience = max(config.epochs // 3, 4)
         reasons.append(
             f"it ends early if balanced accuracy has not improved for {patience} epochs, by"
             f" {facts.held_out:,} held-out images"
         )
-        early = EarlyStopOptions(patience, metric=METRIC)
-        checkpoint = replace(config.checkpoint, keep_best=True)
-        config = replace(config, early_stop=early, checkpoint=checkpoint)
+        more["early_stop"] = EarlyStopOptions(patience, metric=METRIC)
+        more["checkpoint"] = replace(config.checkpoint, keep_best=True)
     mirrored = (facts.photographs and not small) if mirror is None else mirror
     reasons.append(_mirroring(mirrored=mirrored, asked=mirror is not None))
     data = replace(config.data, flip=mirrored)
     if facts.photographs and not small:
         reasons.append(f"random crops keep {PHOTOGRAPH_CROP:.0%} of a photograph or more")
         data = replace(data, min_crop_area=PHOTOGRAPH_CROP)
-    config = replace(config, data=data)
+    config = replace(config, data=data, **more)
     return Choice(fitted(config, facts.images, folder), tuple(reasons))
 
 

@@ -32,7 +32,7 @@ def run_step(number: int, of: int, args: Sequence[str]) -> None:
         error = StepError(
             f"step {number} of {of} ended with status {status}; to continue from it, run: {command}"
         )
-        error.exit_code = status if status > 0 else 128 - status  # type: ignore[misc]
+        error.exit_code = status if status > 0 else 128 - status
         raise error
 
 

@@ -130,8 +130,8 @@ OWN_IMAGES: Final = Preset(
     _CPU,
     Expectation(
         "own images of 64 pixels and more from random weights, on a CPU; `ml-trainer fit` chooses"
-        " size, epochs and class weights",
-        "six sets measured by benchmarks/own_images/",
+        " size, epochs and how classes count",
+        "depends on the images; benchmarks/own_images/ compares it with other ways on six sets",
     ),
 )
 OWN_IMAGES_FINETUNE: Final = Preset(

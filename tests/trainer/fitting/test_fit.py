@@ -106,7 +106,9 @@ def test_three_calls_lead_from_a_folder_to_predictions(pictures, capfd):
         "pixels = numpy.zeros((80, 90, 3), 'uint8')\n"
         "found = model.predict([file, str(file), file.read_bytes(), pixels, 'missing.png'])\n"
         "print('FOUND', [one.class_name for one in found], found[-1].error)\n"
-        "assert found[0] == found[1] == found[2]\n"
+        "assert found[0] == found[1]\n"
+        "assert found[0].classes == found[2].classes and not found[2].image\n"
+        "assert model.predict('my photos/cat')[0] == found[0]\n"
         "print('SAME', trainer.evaluate(run.path)['top1'] == run.result['top1'])\n"
     )
     done = subprocess.run(
