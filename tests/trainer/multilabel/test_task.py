@@ -69,8 +69,8 @@ def test_the_options_reach_training_metrics_and_evaluation_but_not_its_loss():
     ]
     assert results[0].loss == results[1].loss
     # The same answer for every image: each class is found as often as it occurs.
-    share = target.mean(0)
-    said_all = 2 * target.sum() / (target.sum() + target.size)
+    share = true.mean(0)
+    said_all = 2 * true.sum() / (true.sum() + true.size)
     assert results[0].baseline == pytest.approx({
         "mean_ap": share.mean(), "mean_auc": 0.5, "micro_f1": said_all,
         "macro_f1": (2 * share / (share + 1)).mean(),
