@@ -56,7 +56,8 @@ def test_scores_of_another_metric_are_forgotten_and_missing_metrics_are_computed
     best = {"step": 10, "top1": 0.5}
     validation.restore({"step": 10, "evaluation": before, "best": best, "scores": [0.4, 0.5]})
     assert validation.best is None
-    assert validation.result == {
+    assert validation.result(10) == {
+        "evaluated_step": 10,
         "top1": 0.5, "balanced_accuracy": None, "examples": 9, "validation_loss": 1.0,
         "baseline": {},
     }  # fmt: skip
