@@ -337,9 +337,8 @@ class Attempt:
             print(text, file=sys.stderr, flush=True)
 
     def _compile(self, step: int) -> LoopReport:
-        report, seconds = self._stepper.take(
-            step, 1, "compile", self._tick, around(self._observers, step)
-        )
+        context = around(self._observers, step)
+        report, seconds = self._stepper.take(step, 1, "compile", self._tick, context)
         first = "step" if report.steps == 1 else plural(report.steps, "step")
         self._reporter.console.say(f"compiled and took the first {first} in {seconds:.1f} s")
         return report
@@ -356,9 +355,8 @@ class Attempt:
         for observer in self._observers:
             count = observer.limit_steps(step, count)
         self._pause_if_urgent()
-        return self._stepper.take(step, count, "train", self._tick, around(self._observers, step))[
-            0
-        ]
+        context = around(self._observers, step)
+        return self._stepper.take(step, count, "train", self._tick, context)[0]
 
     def _tick(self, step: int) -> None:
         self._watchdog.beat(step, arrived=self._stepper.loop.arrived)
