@@ -169,9 +169,6 @@ def test_150_mutations_are_caught_and_named(made, tmp_path, monkeypatch):
         shutil.rmtree(place)
 
 
-# 3. Replays.
-
-
 def test_a_changed_byte_in_any_file_is_named_or_the_file_is_listed_as_not_covered(place):
     run = run_of(place)
     notes = {one.link: one.text for one in verify(run).findings if one.level == "note"}
@@ -229,6 +226,9 @@ def test_a_report_that_a_command_writes_anew_is_stated_and_the_other_files_keep_
     assert [one.link for one in verify(run, PublicKey(Path("key.pub.pem"))).broken] == [
         "predictions.csv"
     ]
+
+
+# 3. Replays.
 
 
 def test_steps_are_repeated_to_the_bit_also_to_checkpoints_that_are_gone(place, capsys):
