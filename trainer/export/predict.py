@@ -119,13 +119,16 @@ def load_exported(saved_model: Path) -> Any:
     """
     try:
         exported = tf.saved_model.load(str(saved_model))
-        stored = tf.train.load_checkpoint(str(saved_model / "variables" / "variables"))
     except (OSError, tf.errors.OpError) as error:
         raise CheckpointError(f"{saved_model}: cannot be loaded: {error}") from error
     signature = exported.signatures.get("serving_default")
     outputs = signature.structured_outputs.keys() if signature else set()
     if answers_of(outputs) is None:
         raise CheckpointError(f"{saved_model}: is not a model that `ml-trainer export` wrote")
+    try:
+        stored = tf.train.load_checkpoint(str(saved_model / "variables" / "variables"))
+    except (ValueError, tf.errors.OpError) as error:
+        raise CheckpointError(f"{saved_model}: has no weights that can be read: {error}") from error
     for name, kind in sorted(stored.get_variable_to_dtype_map().items()):
         problem = not_finite({name: stored.get_tensor(name)}) if kind.is_floating else None
         if problem is not None:
@@ -197,7 +200,9 @@ def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str
     answers = answers_of(output)
     assert answers is not None
     floats = [value.numpy() for value in output.values() if value.dtype.is_floating]
-    finite = np.all([np.isfinite(v.reshape(len(v), -1)).all(axis=1) for v in floats], axis=0)
+    finite = np.all(
+        [np.isfinite(value).all(axis=tuple(range(1, value.ndim))) for value in floats], axis=0
+    )
     read: list[Prediction | str] = load(answers.read)(output)
     return [
         outcome if fine else "the outputs of the model are not finite"

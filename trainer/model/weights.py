@@ -59,7 +59,9 @@ def check_statistics(model: keras.Model, step: int) -> None:
     Raises:
         NonFiniteError: A value is not finite; names the variable.
     """
-    variables = {stored_name(one): one for one in model.non_trainable_variables}
+    variables = {
+        stored_name(one): one for one in model.non_trainable_variables if one.dtype.is_floating
+    }
     if not variables or bool(
         tf.reduce_all([tf.reduce_all(tf.math.is_finite(one)) for one in variables.values()])
     ):

@@ -9,8 +9,7 @@ until the last step, or a request to stop:
     report, evaluate and save            whatever is due
     take steps                           until something is due again
     go back to a checkpoint              if a loss or gradient was not finite
-evaluate and save                        a request to stop is met here for the last time
-write predictions and result, export the model
+evaluate, save, write predictions and result, export the model
 """
 
 import gc
@@ -41,7 +40,6 @@ from trainer.distributed.watchdog import Watchdog
 from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS
 from trainer.export.exporter import export_model, exported_step
 from trainer.loggers.observer import Observed, around, observers
-from trainer.model.weights import check_statistics
 from trainer.tasks.task import make_task
 from trainer.training.checkpointing import Saver
 from trainer.training.evaluator import Evaluator
@@ -319,8 +317,7 @@ class Attempt:
 
     def _restore_result(self, step: int) -> int:
         """Restore the weights that the result is of; return their step. All ranks call it."""
-        best = self._config.result_of == "best"
-        meta = self._saver.restore("best") if best else None
+        meta = self._saver.restore("best") if self._config.result_of == "best" else None
         if meta is not None:
             self._validation.restore(meta)
         return int(meta["step"]) if meta else step
@@ -342,9 +339,8 @@ class Attempt:
             print(text, file=sys.stderr, flush=True)
 
     def _compile(self, step: int) -> LoopReport:
-        report, seconds = self._stepper.take(
-            step, 1, "compile", self._tick, around(self._observers, step)
-        )
+        context = around(self._observers, step)
+        report, seconds = self._stepper.take(step, 1, "compile", self._tick, context)
         first = "step" if report.steps == 1 else plural(report.steps, "step")
         self._reporter.console.say(f"compiled and took the first {first} in {seconds:.1f} s")
         return report
@@ -412,13 +408,11 @@ class Attempt:
         self._report_saved()
         if self._saver.due(step, epoch, taken):
             with self._totals.timer.phase("checkpoint"):
-                check_statistics(self._stepper.model, step)
                 self._saver.save(step)
 
     def _save_now(self, step: int) -> None:
         """Save, and wait until it is on disk."""
         with self._totals.timer.phase("checkpoint"):
-            check_statistics(self._stepper.model, step)
             self._saver.save_now(step)
         self._report_saved()
 

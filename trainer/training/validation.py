@@ -77,7 +77,11 @@ class Validation:
     def to_meta(self, step: int) -> dict[str, Any]:
         """Return data for the checkpoint of a step: the evaluation of these weights, if there was
         one, and the best evaluation of the run.
+
+        Raises:
+            NonFiniteError: A moving statistic is not finite, so the state must not be saved.
         """
+        check_statistics(self._evaluator.model, step)
         evaluation = self.latest if self._step == step else None
         scores = {"scores": list(self._scores)} if self._setup.config.result_of == "best" else {}
         evaluated = evaluation.to_json() if evaluation else None
