@@ -201,7 +201,7 @@ class _Window:
         for shift in range(8):
             windows[:, shift] = three >> (8 - shift)
         limit = 8 * len(part) if last else 8 * _PART
-        return memoryview(windows.reshape(-1)), limit
+        return windows.reshape(-1).data, limit
 
     def moved(self, at: int) -> int:
         """Go on to the next part, at a bit of this one from its limit on; return the bit in it.
@@ -373,7 +373,7 @@ def _codes(table: Table | None, *, dc: bool) -> _Codes | None:
 
 def _view(entries: np.ndarray[Any, Any]) -> memoryview:
     """Return entries as something whose items are read faster than those of an array."""
-    return memoryview(entries.astype(np.int32))
+    return entries.astype(np.int32).data
 
 
 def _first_codes(counts: bytes, values: bytes) -> tuple[np.ndarray[Any, Any], ...]:
@@ -403,4 +403,5 @@ def _several(bits: np.ndarray[Any, Any], steps: np.ndarray[Any, Any]) -> np.ndar
             break
         taken = np.where(fits, taken + more, taken)
         passed = np.where(fits, passed + steps[following], passed)
-    return (passed << 6) + taken
+    entries: np.ndarray[Any, Any] = (passed << 6) + taken
+    return entries
