@@ -1,10 +1,11 @@
-"""How CPU time and memory of a preparation for detection grow with the images, without their pixels.
+"""How CPU time and memory of a preparation for detection grow with the images.
 
-Writes folders of empty files and COCO's JSON with two boxes for each: as many images in as many
-folders as the square root of their number, whose names are the same in each folder, as frames of
-films have them, and a quarter more entries of files that are not there. A process of its own then
-does for each size what a preparation does before it reads an image: it finds and matches the files,
-reads the boxes, lists all with numbered names, and looks for near-duplicates among random hashes.
+No pixel is read. Writes folders of empty files and COCO's JSON with two boxes for each: as many
+images in as many folders as the square root of their number, whose names are the same in each
+folder, as frames of films have them, and a quarter more entries of files that are not there. A
+process of its own then does for each size what a preparation does before it reads an image: it
+finds and matches the files, reads the boxes, lists all with numbered names, and looks for
+near-duplicates among random hashes.
 """
 
 import json
@@ -51,14 +52,14 @@ class Options(BenchmarkOptions):
 
     images: Annotated[int, Bounds(at_least=1000)] = 20_000
     """Images of the smaller size; the larger has four times as many."""
-    rounds: Annotated[int, Positive] = 3
+    rounds: Annotated[int, Positive] = 2
     """Number of measurements of each size."""
     scratch: str | None = None
     """Folder for scratch files; by default that of the system."""
 
 
 def measure(options: Options) -> dict[str, Any]:
-    """Return the raw rounds: for each size, the CPU seconds of each step, MB and bytes of a task."""
+    """Return, for each size, the CPU seconds of each step, MB and bytes of a task of each round."""
     rounds: dict[str, list[dict[str, float]]] = {}
     for count in (options.images, FACTOR * options.images):
         with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
@@ -75,9 +76,7 @@ def measure(options: Options) -> dict[str, Any]:
 def show(data: Mapping[str, Any]) -> str:
     """Format the rounds as a table."""
     (small, first), (large, second) = data["rounds"].items()
-    rows = [
-        ["", f"{int(small):,} images", f"{int(large):,} images", "time grows with images to the"]
-    ]
+    rows = [["", f"{int(small):,} images", f"{int(large):,} images", "power of the images"]]
     for step, words in _STEPS.items():
         times = [
             spread([1e6 * one[step] / int(count) for one in rounds])

@@ -29,10 +29,10 @@ _KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
 class Options(BenchmarkOptions):
     """CPU-milliseconds of removing metadata from a photograph, compared with decoding it."""
 
-    rounds: Annotated[int, Positive] = 5
+    rounds: Annotated[int, Positive] = 3
     """Number of turns of each contender."""
 
-    count: Annotated[int, Positive] = 16
+    count: Annotated[int, Positive] = 4
     """Number of photographs."""
 
 
