@@ -79,6 +79,7 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
                 (name for name, folder in splits.items() if stored.path.startswith(f"{folder}/")),
                 "",
             )
+            fault: tuple[str, ...]
             if splits and not split:
                 fault = (f"is neither in {train}/ nor in {validation}/",)
             else:

@@ -5,6 +5,7 @@ import io
 import re
 import struct
 import threading
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -88,7 +89,7 @@ def cuts(data: bytes, *, codes: bool = True) -> Cuts:
         BrokenSegmentsError: A segment is longer than the file, or is none of a JPEG's.
     """
     found, profile, at, size = Cuts(), _Profile(), 2, len(data)
-    tables, frame = Tables(), None
+    tables, frame, pixels = Tables(), None, _Pixels(data)
     for _ in range(MAX_SEGMENTS):
         first, marker, length = _HEAD.unpack_from(data, at) if at + 4 <= size else (0, 0, 0)
         if first != 0xFF or marker in (0x00, 0xFF):
@@ -108,7 +109,7 @@ def cuts(data: bytes, *, codes: bool = True) -> Cuts:
         if length < 2 or not at + 4 <= end <= size or marker == _START or marker < 0xC0:
             raise BrokenSegmentsError("has a damaged segment")
         if marker == _SCAN:
-            at = _cut_scan(data, at, end, frame, tables, found, codes=codes)
+            at = _cut_scan(data, at, end, frame, tables, found, pixels, codes=codes)
             continue
         if marker in _FRAMES:
             frame = read_frame(marker, data[at + 4 : end], frame)
@@ -127,6 +128,7 @@ def _cut_scan(
     frame: Frame | None,
     tables: Tables,
     found: Cuts,
+    pixels: "_Pixels",
     *,
     codes: bool,
 ) -> int:
@@ -139,6 +141,7 @@ def _cut_scan(
         frame: The frame.
         tables: The tables so far, in which those that the scan uses are marked.
         found: What is cut.
+        pixels: What the image decodes to.
         codes: See `cuts`.
 
     Raises:
@@ -153,35 +156,54 @@ def _cut_scan(
         return end
     if header != data[at + 4 : begin]:
         found.cut(at, begin, OTHER, _segment(_SCAN, header))
+    if not codes:
+        return end
     alone = frame.complete and not frame.progressive and len(frame.components) == len(scan.dc)
-    if not codes or (alone and not scan.restart and _last_byte_counts(data, begin, end)):
+    # To follow refinements takes longer than to decode the image.
+    slow = frame.progressive and scan.high and scan.begin
+    if (alone or slow) and not scan.restart and pixels.need_last_byte(begin, end):
+        frame.reader.skip(begin, end, scan)
         return end
     for first, last in frame.reader.surplus(data, begin, end, scan):
         found.cut(first, last, BEHIND if data[first:last].strip(b"\xff") else "")
     return end
 
 
-def _last_byte_counts(data: bytes, begin: int, end: int) -> bool:
-    """Return whether other pixels are decoded if the last byte of the only scan is another. Then
-    no byte is behind the last block. If not, only the codes can tell.
-    """
-    stuffed = data[end - 2 : end] == b"\xff\0"
-    if end - begin < 4 or data[end - 1] == 0xFF:
+class _Pixels:
+    """What a JPEG decodes to, with one byte or another."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def need_last_byte(self, begin: int, end: int) -> bool:
+        """Return whether other pixels are decoded if the last byte of a scan without restarts is
+        another. Then no byte is behind its last block. If not, only the codes can tell.
+        """
+        data, stuffed = self._data, self._data[end - 2 : end] == b"\xff\0"
+        if end - begin < 4 or data[end - 1] == 0xFF:
+            return False
+        last = b"\0" if stuffed else bytes((data[end - 1] ^ 0xFF,))
+        last = b"\xff\0" if last == b"\xff" else last
+        # On damaged files Pillow may raise any exception of its parsers.
+        with contextlib.suppress(Exception):
+            return self._rows != _rows(data[: end - 1 - stuffed] + last + data[end:])
         return False
-    last = b"\0" if stuffed else bytes((data[end - 1] ^ 0xFF,))
-    changed = data[: end - 1 - stuffed] + (last if last != b"\xff" else b"\xff\0") + data[end:]
-    # On damaged files Pillow may raise any exception of its parsers.
-    with contextlib.suppress(Exception):
-        return _lowest_rows(data) != _lowest_rows(changed)
-    return False
+
+    @cached_property
+    def _rows(self) -> bytes:
+        return _rows(self._data)
 
 
-def _lowest_rows(data: bytes) -> bytes:
-    """Decode an image, and return the rows of its last blocks."""
+def _rows(data: bytes) -> bytes:
+    """Decode an image, and return the rows of its last blocks; all if it has several scans, because
+    a code of theirs may be of many blocks.
+    """
     # Not Image.open, which looks for further images.
     with JpegImageFile(io.BytesIO(data)) as image, bounded(image):
-        width, height = image.size
-        return image.crop((0, max(height - _MCU_ROWS, 0), width, height)).tobytes()
+        (width, height), first = image.size, 0
+        if "progressive" not in image.info:
+            first = max(height - _MCU_ROWS, 0)
+        return image.crop((0, first, width, height)).tobytes()
 
 
 def _next_marker(data: bytes, at: int, found: Cuts) -> int:

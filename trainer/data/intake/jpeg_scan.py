@@ -7,6 +7,7 @@ takes two or three codes at once.
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -93,6 +94,11 @@ class ScanReader:
         """
         self._components, self._mcus, self._progressive = components, mcus, progressive
         self._nonzero: dict[int, list[int]] = {}
+        self._skipped: list[tuple[int, int, Scan]] = []
+
+    def skip(self, begin: int, end: int, scan: Scan) -> None:
+        """Take note of a scan without following it; see `surplus`."""
+        self._skipped.append((begin, end, scan))
 
     def surplus(self, data: bytes, begin: int, end: int, scan: Scan) -> Iterator[tuple[int, int]]:
         """Yield the ranges of bytes behind the last coded block of each interval of restarts.
@@ -106,6 +112,14 @@ class ScanReader:
         Raises:
             BrokenSegmentsError: Bits are no code, or there are more restarts than blocks.
         """
+        if scan.high and scan.begin:
+            # The length of refinements depends on all scans before.
+            skipped, self._skipped = self._skipped, []
+            for *place, before in skipped:
+                deque(self._surplus(data, *place, before), 0)
+        yield from self._surplus(data, begin, end, scan)
+
+    def _surplus(self, data: bytes, begin: int, end: int, scan: Scan) -> Iterator[tuple[int, int]]:
         units, left = self._units(scan), None
         at, work = begin, self._blocks(scan)
         count = scan.restart or units
@@ -201,7 +215,7 @@ class _Window:
         for shift in range(8):
             windows[:, shift] = three >> (8 - shift)
         limit = 8 * len(part) if last else 8 * _PART
-        return memoryview(windows.reshape(-1)), limit
+        return windows.reshape(-1).data, limit
 
     def moved(self, at: int) -> int:
         """Go on to the next part, at a bit of this one from its limit on; return the bit in it.
@@ -373,7 +387,7 @@ def _codes(table: Table | None, *, dc: bool) -> _Codes | None:
 
 def _view(entries: np.ndarray[Any, Any]) -> memoryview:
     """Return entries as something whose items are read faster than those of an array."""
-    return memoryview(entries.astype(np.int32))
+    return entries.astype(np.int32).data
 
 
 def _first_codes(counts: bytes, values: bytes) -> tuple[np.ndarray[Any, Any], ...]:
@@ -403,4 +417,5 @@ def _several(bits: np.ndarray[Any, Any], steps: np.ndarray[Any, Any]) -> np.ndar
             break
         taken = np.where(fits, taken + more, taken)
         passed = np.where(fits, passed + steps[following], passed)
-    return (passed << 6) + taken
+    entries: np.ndarray[Any, Any] = (passed << 6) + taken
+    return entries

@@ -82,10 +82,10 @@ def test_the_codes_tell_the_same_as_another_last_byte():
         data = saved(smooth(33 + seed, 40, seed, seed), "JPEG", quality=20 + 3 * (seed % 26))
         begin = data.index(b"\xff\xda")
         begin += 2 + int.from_bytes(data[begin + 2 : begin + 4], "big")
-        fast += jpeg._last_byte_counts(data, begin, len(data) - 2)
+        fast += jpeg._Pixels(data).need_last_byte(begin, len(data) - 2)
         for surplus in (b"a", b"\0", b"\xfe", b"\x7f\x7f"):
             longer = data[:-2] + surplus + data[-2:]
-            assert not jpeg._last_byte_counts(longer, begin, len(longer) - 2)
+            assert not jpeg._Pixels(longer).need_last_byte(begin, len(longer) - 2)
     assert fast > 90
 
 
