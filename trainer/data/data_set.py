@@ -8,6 +8,7 @@ from pathlib import Path
 
 from common.program import load
 from trainer.config import TrainConfig
+from trainer.data.intake.record import Intake
 from trainer.data.manifest import (
     FILE_NAME,
     Manifest,
@@ -58,8 +59,18 @@ class DataSet:
     @property
     def levels(self) -> tuple[int, int] | None:
         """Values that became 0 and 255 in images of more than 8 bits; None if there are none."""
-        intake = self.manifest.origin.intake if self.manifest else None
-        return intake.levels if intake else None
+        return (self._intake.levels if self._intake else None) or (
+            self.manifest.levels if self.manifest else None
+        )
+
+    @property
+    def reencode(self) -> tuple[int, int] | None:
+        """Short side to which images were shrunk, and quality; None if images were kept."""
+        return self._intake.reencode if self._intake else None
+
+    @property
+    def _intake(self) -> Intake | None:
+        return self.manifest.origin.intake if self.manifest else None
 
     def check_version(self, version: str, run: Path) -> None:
         """Check that a run was trained on this version.

@@ -167,6 +167,9 @@ class Manifest:
     """Where a format of tables finds an image and its label."""
     files: str = ""
     """Absolute path of the folder that the files are in; empty if they are beside the manifest."""
+    levels: tuple[int, int] | None = None
+    """Values that become 0 and 255 whenever a deep image is read from files that are not changed;
+    None if there are none, or if all values of 16 bits do. In shards, images have 8 bits."""
 
     def folder(self, beside: Path) -> Path:
         """Return the folder of the files, given that of the manifest."""
@@ -208,6 +211,7 @@ class Manifest:
             "first_label": self.first_label,
             **({"format": self.format, "columns": self.columns} if self.format else {}),
             **({"files": self.files} if self.files else {}),
+            **({"levels": self.levels} if self.levels else {}),
         }
 
 
@@ -287,6 +291,7 @@ def _from_json(data: dict[str, Any]) -> Manifest:
         format=data["format"] if data["schema"] == FORMAT_SCHEMA else "",
         columns=data.get("columns", {}),
         files=data.get("files", ""),
+        levels=tuple(data["levels"]) if "levels" in data else None,
     )
 
 

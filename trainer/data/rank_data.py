@@ -15,6 +15,7 @@ from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import record_format
 from trainer.data.order import Begun
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
+from trainer.data.pixels.encoded_image import as_used
 from trainer.data.reader import locator, unreadable
 from trainer.data.source import CHUNK, Source, decoded_at_once
 from trainer.data.targets import target_decoder
@@ -129,12 +130,15 @@ class RankData:
         return self._source("validation").share(self._world.rank, self._world.size)
 
     def validation_image(self, example: int) -> bytes:
-        """Return the encoded image of an example of the validation split.
+        """Return the encoded image of an example of the validation split, as it is used.
 
         Raises:
             DataError: The example cannot be read.
+            RejectedError: The image cannot be decoded.
         """
-        return read_image(self._source("validation"), example)
+        source = self._source("validation")
+        encoded = read_image(source, example)
+        return as_used(encoded, source.levels) if source.split.treated else encoded
 
     def validation_names(self) -> Iterator[str]:
         """Read the names of all records of the validation split, in its order.
@@ -248,6 +252,7 @@ class RankData:
             self._config.task,
             record_format(manifest),
             self._begun,
+            manifest.levels,
             config,
         )
 

@@ -14,6 +14,8 @@ from common.text import plural
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import RecordFormat, record_format
 from trainer.data.manifest import Manifest, Shard, load_manifest
+from trainer.data.pixels.encoded_image import as_used
+from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.duplicates.hashes import Array, find_matches, perceptual_hash
 from trainer.duplicates.leaf import DuplicateOptions
@@ -36,6 +38,10 @@ class _Part:
     number: int
     """Number of the shard in its split."""
     split: str
+    treated: bool
+    """Whether images are treated whenever they are read."""
+    levels: tuple[int, int] | None
+    """See `Manifest.levels`."""
 
     def records(self) -> Iterator[Record]:
         """Yield the records in their order.
@@ -110,9 +116,10 @@ def find(
     """
     form = record_format(manifest)
     parts = [
-        _Part(folder, shard, form, number, name)
+        _Part(folder, shard, form, number, name, bool(split.treated), manifest.levels)
         for name in ("train", "validation")
-        for number, shard in enumerate(manifest.splits[name].shards)
+        for split in [manifest.splits[name]]
+        for number, shard in enumerate(split.shards)
     ]
     images = sum(manifest.splits[name].examples for name in ("train", "validation"))
     hashed: dict[tuple[str, int], tuple[Array, Array]] = {}
@@ -151,7 +158,7 @@ def _hash(part: _Part, advance: Advance) -> tuple[str, int, Array, Array]:
     found: list[tuple[int, int]] = []
     place = -1
     for place, record in enumerate(part.records()):
-        value = perceptual_hash(record.encoded)
+        value = _hash_of(part, record.encoded)
         if value is not None:
             found.append((place, value))
         if (place + 1) % _TOLD_EVERY == 0:
@@ -159,6 +166,13 @@ def _hash(part: _Part, advance: Advance) -> tuple[str, int, Array, Array]:
     advance((place + 1) % _TOLD_EVERY)
     places, values = zip(*found, strict=True) if found else ((), ())
     return part.split, part.number, np.array(places, np.int64), np.array(values, np.uint64)
+
+
+def _hash_of(part: _Part, encoded: bytes) -> int | None:
+    try:
+        return perceptual_hash(as_used(encoded, part.levels) if part.treated else encoded)
+    except RejectedError:
+        return None
 
 
 def _joined(

@@ -20,15 +20,17 @@ def find_saved_model(folder: Path) -> Path | None:
     )
 
 
-def levels_of(saved_model: Path) -> tuple[int, int] | None:
-    """Return the values that became 0 and 255 in deep images that a model was trained on; None if
-    there were none, or if the export does not say.
+def facts_of(saved_model: Path) -> dict[str, Any]:
+    """Return the content of the export.json of a SavedModel; nothing if there is none.
+
+    Raises:
+        CheckpointError: It cannot be read, so that nothing says how images are to be treated.
     """
-    try:
-        levels = json.loads((saved_model.parent / FACTS).read_text()).get("levels")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return (int(levels[0]), int(levels[1])) if levels else None
+    folder = saved_model.parent
+    facts = _facts(folder)
+    if not facts and (folder / FACTS).exists():
+        raise CheckpointError(f"{folder / FACTS}: cannot be read; export the model again")
+    return facts
 
 
 def exported_model(run: str, model: str | None) -> Path:

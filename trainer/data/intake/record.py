@@ -23,16 +23,33 @@ class Intake:
     grouped: bool = False
     """Whether the images of a group are in one split."""
     levels: tuple[int, int] | None = None
-    """Values of deep images that became 0 and 255; None if no image has more than 8 bits."""
+    """Values of deep images that became 0 and 255, both 0 if these were each image's own; None if
+    no image has more than 8 bits."""
     narrow: int = 0
     """Deep images that use at most 1/16 of the levels from 0 to 255."""
 
+    reencode: tuple[int, int] | None = None
+    """Short side, in pixels, to which larger images were shrunk, and the quality of the JPEGs that
+    all images became; None if images were kept where possible."""
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, which `from_dict` reads."""
-        return asdict(self)
+        plain = asdict(self)
+        # Only of data sets that have it, so that the manifests of others stay as they were.
+        if self.reencode is None:
+            del plain["reencode"]
+        return plain
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read the data that `to_dict` returns."""
-        levels = data.get("levels")
-        return cls(**{**data, "levels": tuple(levels) if levels else None})
+        pairs = {key: tuple(data[key]) for key in ("levels", "reencode") if data.get(key)}
+        return cls(**{**data, **pairs})
+
+
+def levels_in_words(levels: tuple[int, int]) -> str:
+    """Return which values became 0 and 255."""
+    low, high = levels
+    if low == high:
+        return "the values of each image, from 0 to the highest bit that it uses, became 0 to 255"
+    return f"the values {low} to {high} became 0 to 255"

@@ -25,7 +25,7 @@ import PIL
 from common.program import load
 from common.text import plural
 from trainer.data.formats.tfrecord import FRAME, shard_name
-from trainer.data.intake.levels import Values, store_levels, stored_levels
+from trainer.data.intake.levels import SEARCHED, Values, store_levels, stored_levels
 from trainer.data.intake.names import write_table
 from trainer.data.intake.rules import AS_BEFORE, make_intake, tell_intake, tell_narrow
 from trainer.data.manifest import (
@@ -132,14 +132,14 @@ def prepare(
             reader,
             intake.without_key(),
         )
-        levels = _levels(preparation, sizes, options, work_through)
+        levels, depths = _levels(preparation, sizes, options, work_through)
         preparation = replace(preparation, intake=replace(preparation.intake, levels=levels))
         survey = _survey(preparation, sizes["train"].files, options.processes)
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
         _write(output, shards, options.processes, rejections, work_through)
         rejections.save(output)
         origin = Origin(command, identity)
-        manifest = _manifest(preparation, shards, survey, origin, rejections)
+        manifest = _manifest(preparation, shards, survey, origin, rejections, depths)
         for leaf in LEAVES:
             if leaf.prepared:
                 load(leaf.prepared)(output, manifest, options, work_through)
@@ -196,14 +196,16 @@ def _levels(
     sizes: Mapping[str, SplitSize],
     options: WriteOptions,
     work_through: WorkThrough,
-) -> Levels | None:
-    """Return the levels of deep images, found in a pass over all files if that is asked for."""
+) -> tuple[Levels | None, Mapping[int, int]]:
+    """Return the levels of deep images, and how many images use how many bits, found in a pass over
+    all files if that is asked for.
+    """
     parts, choice = preparation.output / PARTS, options.levels
-    if choice not in ("auto", "percentiles"):
-        return preparation.intake.levels
+    if choice not in SEARCHED:
+        return preparation.intake.levels, {}
     known = stored_levels(parts)
     if known:
-        return known[0]
+        return known
     tasks = [
         FileRange(preparation, split, begin, min(begin + _LEVELS_TASK, size.files))
         for split, size in sizes.items()
@@ -216,8 +218,8 @@ def _levels(
         for values in results:
             total.merge(values)
     levels = total.levels(choice)
-    store_levels(parts, levels)
-    return levels
+    store_levels(parts, levels, total.depths)
+    return levels, total.depths
 
 
 def plan_shards(
@@ -307,6 +309,7 @@ def _manifest(
     survey: Survey,
     origin: Origin,
     rejections: Rejections,
+    depths: Mapping[int, int],
 ) -> Manifest:
     """Combine the descriptions of all shards into the manifest."""
     output, classes = preparation.output, preparation.classes
@@ -329,7 +332,7 @@ def _manifest(
             raise DataError(
                 f"{split}: has no usable image; see {output / REJECTED} for the reasons"
             )
-    tell_narrow(narrow, preparation.intake.levels)
+    tell_narrow(len(narrow), min(narrow, default=""), preparation.intake.levels, depths)
     return Manifest(
         classes=classes,
         normalization=survey.pixels.normalization(),
@@ -337,7 +340,7 @@ def _manifest(
         origin=replace(
             origin,
             treatment=dict(sorted(treatment.items())),
-            intake=preparation.intake.record(found, len(narrow)),
+            intake=preparation.intake.record(found, len(narrow), preparation.rules),
         ),
     )
 
