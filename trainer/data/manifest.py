@@ -4,7 +4,7 @@ import hashlib
 import json
 import sys
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -313,6 +313,16 @@ def _check(manifest: Manifest, folder: Path) -> None:
             f"{folder}: the manifest does not match its shards; copy or prepare them again:\n"
             f"{listing(faults)}"
         )
+
+
+def joined(splits: Sequence[Split]) -> Split:
+    """Return several splits as one, in their order; the sizes of images are not known of it."""
+    return Split(
+        tuple(shard for split in splits for shard in split.shards),
+        tuple(map(sum, zip(*(split.class_counts for split in splits), strict=True))),
+        tuple(sorted({name for split in splits for name in split.encodings})),
+        treated=sum(split.treated for split in splits),
+    )
 
 
 def check_trainable(

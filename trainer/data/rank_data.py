@@ -228,11 +228,10 @@ class RankData:
         # Assumes that launchers fill one node after the other; otherwise only the order is worse.
         ranks = range(world.rank, world.rank + world.local_size)
         ahead = make_order(source, world.size).blocks_ahead(ranks, position)
-        others = [split for name, split in manifest.splits.items() if name != "train"]
         self._cache.fill(
             [
                 *dict.fromkeys(source.shard(block) for block in ahead),
-                *(shard for split in others for shard in split.shards),
+                *manifest.splits["validation"].shards,
             ]
         )
 

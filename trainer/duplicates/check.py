@@ -1,6 +1,7 @@
 """Looks for near-duplicates in a data set, in parallel, and lists them."""
 
 import csv
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from trainer.errors import DataError
 
 FILE: Final = "near-duplicates.csv"
 COLUMNS: Final = ("held_out", "class", "training", "training_class", "different_bits")
+MOST_UNASKED: Final = 20_000
+"""Most images of a data set in which near-duplicates are looked for by default."""
 _TOLD_EVERY: Final = 64
 _SHOWN: Final = 5
 
@@ -84,7 +87,14 @@ def check_prepared(
     Raises:
         DataError: There are some, and they are refused.
     """
-    if options.near_duplicates == "off":
+    images, wanted = sum(split.examples for split in manifest.splits.values()), True
+    if options.near_duplicates == "auto" and images > MOST_UNASKED:
+        wanted = False
+        print(
+            f"near-duplicates: not looked for in more than {MOST_UNASKED:,} images; `ml-trainer"
+            f" near-duplicates {shlex.quote(str(folder))}` looks for them"
+        )
+    if options.near_duplicates == "off" or not wanted:
         (folder / FILE).unlink(missing_ok=True)
         return
     processes = getattr(options, "processes", 0)
@@ -94,7 +104,7 @@ def check_prepared(
         shown = "".join(f"\n  - {own} is nearly {other}" for own, _, other, *_ in rows[:_SHOWN])
         raise DataError(
             f"{folder}: {plural(len(rows), 'held-out image')} of"
-            f" {manifest.splits['validation'].examples:,} have near-duplicates in the training"
+            f" {held_out_images(manifest):,} have near-duplicates in the training"
             f" split, and --near-duplicates refuse accepts none; {folder / FILE} lists them:{shown}"
             "\nWith --near-duplicates report the same command continues; or split by what the"
             " images are of (--group-by), or remove one of each pair, and start again with an empty"
@@ -117,30 +127,39 @@ def find(
     form = record_format(manifest)
     parts = [
         _Part(folder, shard, form, number, name, bool(split.treated), manifest.levels)
-        for name in ("train", "validation")
-        for split in [manifest.splits[name]]
+        for name, split in manifest.splits.items()
         for number, shard in enumerate(split.shards)
     ]
-    images = sum(manifest.splits[name].examples for name in ("train", "validation"))
+    images = sum(split.examples for split in manifest.splits.values())
     hashed: dict[tuple[str, int], tuple[Array, Array]] = {}
     with work(_hash, parts, images, "looking for near-duplicates", processes) as results:
         for split, number, places, hashes in results:
             hashed[split, number] = places, hashes
-    train, held_out = (_joined(manifest, hashed, name) for name in ("train", "validation"))
-    matches = find_matches(train[1], held_out[1], distance)
-    own, other = held_out[0][matches.held_out], train[0][matches.training]
-    of_train = _titles(parts, "train", other)
-    of_held_out = _titles(parts, "validation", own)
-    return [
-        (*of_held_out[a], *of_train[b], bits)
-        for a, b, bits in zip(own.tolist(), other.tolist(), matches.distance.tolist(), strict=True)
-    ]
+    train, rows = _joined(manifest, hashed, "train"), []
+    for split in _held_out(manifest):
+        held_out = _joined(manifest, hashed, split)
+        matches = find_matches(train[1], held_out[1], distance)
+        own, other = held_out[0][matches.held_out], train[0][matches.training]
+        of_train = _titles(parts, "train", other)
+        of_held_out = _titles(parts, split, own)
+        pairs = zip(own.tolist(), other.tolist(), matches.distance.tolist(), strict=True)
+        rows += [(*of_held_out[a], *of_train[b], bits) for a, b, bits in pairs]
+    return rows
+
+
+def _held_out(manifest: Manifest) -> list[str]:
+    return [name for name in manifest.splits if name != "train"]
+
+
+def held_out_images(manifest: Manifest) -> int:
+    """Return the number of images that are held out, for evaluation or for tests."""
+    return sum(manifest.splits[name].examples for name in _held_out(manifest))
 
 
 def tell(folder: Path, manifest: Manifest, rows: Sequence[tuple[str, str, str, str, int]]) -> None:
     """Write near-duplicates.csv, also without any, and print how many there are."""
     write_table(folder / FILE, COLUMNS, rows, errors="surrogateescape")
-    held_out = manifest.splits["validation"].examples
+    held_out = held_out_images(manifest)
     if not rows:
         print(f"near-duplicates: none of {plural(held_out, 'held-out image')}")
         return

@@ -20,6 +20,7 @@ from common.errors import UserError
 from trainer.data.pixels.treatment import (
     OWN_LEVELS,
     Levels,
+    NoImageError,
     RejectedError,
     damage,
     own_levels,
@@ -101,6 +102,8 @@ def _read(data: bytes) -> Any:
 def _checked(data: bytes, max_pixels: int) -> Any:
     with damage("has a damaged header"):
         header = _read(data)
+        if "DirectoryRecordSequence" in header:
+            raise NoImageError("is a directory of DICOM files, not an image")
         if "PixelData" not in header:
             raise RejectedError("has no pixels")
         width, height = int(header.Columns), int(header.Rows)

@@ -54,7 +54,7 @@ def prepare_multilabel(
     if options.table is None:
         problems += [
             f"--{name.replace('_', '-')}: is about a table; add --table FILE, or leave it out"
-            for name in ("file_column", "class_column", "separator", "classes")
+            for name in ("file_column", "class_column", "group_column", "separator", "classes")
             if getattr(options, name) != getattr(PrepareMultilabelOptions(), name)
         ]
     elif not Path(options.table).is_file():
@@ -63,6 +63,8 @@ def prepare_multilabel(
         problems.append("--pages: classes are of the first image of a file; set it to first")
     if not options.separator:
         problems.append("--separator: is empty; give the text between two classes")
+    if options.group_by is not None and options.group_column is not None:
+        problems.append("--group-by: groups are those of --group-column; give one of both")
     if len(set(options.classes)) < len(options.classes):
         problems.append("--classes: a name is given twice")
     if problems:
@@ -102,7 +104,15 @@ def of_table(root: Path, options: PrepareMultilabelOptions) -> Inputs:
     unused = len(table.rows) - len(splits)
     left = f"left out, because they are for tests, or for no split: {plural(unused, 'row')}"
     notes = (*table.notes, *([left] if unused else []))
-    return Inputs(table.classes, listed, notes=notes, targets=Classes(stored))
+    groups = {row.file: row.group for row in table.rows}
+    grouped = options.group_column is not None
+    return Inputs(
+        table.classes,
+        listed,
+        notes=notes,
+        targets=Classes(stored),
+        group=(lambda file: groups[file.name]) if grouped else None,
+    )
 
 
 def _splits(rows: Sequence[Row], path: Path) -> dict[str, str]:

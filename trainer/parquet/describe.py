@@ -40,7 +40,7 @@ from trainer.parquet.options import PrepareParquetOptions
 _SUFFIX: Final = ".parquet"
 _OF_COPIES = (
     *("reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out", "with_"),
-    *("metadata", "names", "name_key", "name_table", "group_by", "pages"),
+    *("metadata", "names", "name_key", "name_table", "group_by", "pages", "test"),
 )
 """Options that a description in place has no use for."""
 _LARGE_ROW_GROUP = 32_000_000

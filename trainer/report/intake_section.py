@@ -2,7 +2,13 @@
 
 from common.page.parts import Block, Table, Tables, Text
 from common.text import plural
-from trainer.data.intake.record import IN_PLACE, KEPT, Intake, levels_in_words
+from trainer.data.intake.record import (
+    IN_PLACE,
+    KEPT,
+    Intake,
+    groups_in_words,
+    levels_in_words,
+)
 
 _METADATA = {
     KEPT: "kept, in every record, and not counted (--metadata keep)",
@@ -31,7 +37,8 @@ def intake_blocks(intake: Intake | None) -> list[Block]:
         ("names of classes", "in every record and in the manifest, and in exported models"),
     ]
     if intake.grouped:
-        facts.append(("groups", "no group of images is in two splits"))
+        known = groups_in_words(intake.groups) if intake.groups else ""
+        facts.append(("groups", known or "no group of images is in two splits"))
     if intake.levels:
         narrow = f"; {plural(intake.narrow, 'image')} use few of them" if intake.narrow else ""
         facts.append(("levels", f"{levels_in_words(intake.levels)}{narrow}"))

@@ -14,7 +14,7 @@ from trainer.data.intake.levels import given_levels
 from trainer.data.intake.metadata import BrokenSegmentsError, kinds, strip
 from trainer.data.intake.names import Naming, make_naming, table_problems
 from trainer.data.intake.pages import format_of, formats
-from trainer.data.intake.record import KEPT, REMOVED, Intake, levels_in_words
+from trainer.data.intake.record import KEPT, REMOVED, Intake, groups_in_words, levels_in_words
 from trainer.data.pixels.treatment import (
     FULL_LEVELS,
     Encoded,
@@ -40,6 +40,7 @@ AS_BEFORE: Final[Mapping[str, Any]] = {
     "group_by": None,
     "levels": "full",
     "pages": "first",
+    "test": 0.0,
 }
 """Values of options with which a data set is as in versions that did not have them."""
 
@@ -51,7 +52,6 @@ class IntakeRules:
     remove: bool = True
     """Whether metadata are removed."""
     naming: Naming = field(default_factory=Naming)
-    grouped: bool = False
     levels: Levels | None = None
     """Values of deep images that become 0 and 255; None is all that a file can hold."""
     window: bool = False
@@ -139,21 +139,29 @@ class IntakeRules:
 
         return replace(inputs, files=files)
 
-    def record(self, found: Mapping[str, int], narrow: int, rules: Rules) -> Intake:
+    def record(
+        self,
+        found: Mapping[str, int],
+        narrow: int,
+        rules: Rules,
+        groups: Mapping[str, int] | None,
+    ) -> Intake:
         """Return what a manifest says of the intake.
 
         Args:
             found: Images by kind of metadata.
             narrow: Number of deep images that use few levels.
             rules: How images were encoded.
+            groups: See `Listing.groups`.
         """
         return Intake(
             REMOVED if self.remove else KEPT,
             dict(sorted(found.items())),
             self.naming.mode,
-            self.grouped,
+            groups is not None,
             self.levels,
             narrow,
+            groups,
             (rules.short_side, rules.quality) if rules.short_side else None,
         )
 
@@ -178,8 +186,8 @@ def make_intake(options: WriteOptions, output: Path, environment: Mapping[str, s
         problems.append("--name-table: is for --names hashed or numbered; names are kept")
     if problems:
         raise ConfigError(problems)
-    remove, grouped = options.metadata == "remove", options.group_by is not None
-    return IntakeRules(remove, naming, grouped, levels, options.levels == "window")
+    remove = options.metadata == "remove"
+    return IntakeRules(remove, naming, levels, options.levels == "window")
 
 
 def _each_page(file: ImageFile, reader: FileReader) -> Iterator[ImageFile | RejectedFile]:
@@ -233,6 +241,8 @@ def tell_intake(intake: Intake | None) -> None:
     """Print what was found in the files besides pixels, and what became of it."""
     if intake and intake.levels:
         print(f"images of more than 8 bits: {levels_in_words(intake.levels)}")
+    if intake and intake.groups:
+        print(groups_in_words(intake.groups))
     if intake and intake.found:
         print(f"metadata removed: {counted(intake.found)}")
 

@@ -80,6 +80,10 @@ class UnknownFormatError(RejectedError):
     """A file of none of the accepted formats."""
 
 
+class NoImageError(RejectedError):
+    """A file that is not meant to be an image, such as a table or a text."""
+
+
 class TooManyPixelsError(RejectedError):
     """An image with more pixels than allowed."""
 

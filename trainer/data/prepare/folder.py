@@ -6,12 +6,13 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
+from trainer.data.prepare.encode import may_be_image
 from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder, is_hidden, listed
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.options import PrepareFolderOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
-from trainer.data.prepare.splits import split_folders, split_of
+from trainer.data.prepare.splits import split_folders, split_of, test_folder
 from trainer.errors import DataError
 
 
@@ -49,7 +50,11 @@ def folder_inputs(root: Path) -> Inputs:
     notes = []
     if train and validation:
         splits = {"train": root / train, "validation": root / validation}
-        left = [_shown(name) for name in above if name not in (train, validation)]
+        test = test_folder(above, validation)
+        if test and split_of(validation) != "test":
+            splits["test"] = root / test
+        used = {folder.name for folder in splits.values()}
+        left = [_shown(name) for name in above if name not in used]
         if split_of(validation) == "test":
             notes.append(f"{validation}/ is used for evaluation, as there is no validation/")
         if left:
@@ -72,13 +77,14 @@ def folder_inputs(root: Path) -> Inputs:
                 name = stored.path.removeprefix(f"{folder.name}/" if folder != root else "")
                 first, _, rest = name.partition("/")
                 if stored.fault or not rest or first not in labels:
-                    yield RejectedFile(split, name, stored.fault or "lies in no class's folder")
+                    reason = stored.fault or "lies in no class's folder"
+                    yield RejectedFile(split, name, reason, counted=may_be_image(name))
                 else:
                     yield ImageFile(
                         split, name, labels[first], stored.container, 0, stored.size, stored.changed
                     )
 
-    return Inputs(classes, files, notes=tuple(notes))
+    return Inputs(classes, files, notes=tuple(notes), above=1)
 
 
 def _folders(folder: Path) -> list[str]:

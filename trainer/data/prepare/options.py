@@ -65,6 +65,11 @@ class WriteOptions(_OfLeaves):  # type: ignore[misc] # made of the leaves
     its first group, or all that matches. Or tag:NAME, a tag of each file, if its format has some.
     Images of one group are never in two splits."""
 
+    test: Annotated[float, Bounds(at_least=0, below=1)] = 0.0
+    """Fraction of each class, or of the groups, for a third split, test, if the input is not split
+    already: `evaluate --split test` states the result on images that neither chose weights nor a
+    temperature. 0 is no such split."""
+
     levels: str = "auto"
     """Values that become 0 and 255 in images of more than 8 bits. The same for all images:
     LOW:HIGH; auto, from 0 to the highest value of the bits that the data set uses; percentiles,

@@ -15,8 +15,8 @@ from trainer.data.pixels.treatment import Levels, RejectedError, deep_bands, ope
 
 
 def png(values):
-    """A PNG of 16 bits: grey, RGB or RGBA by the shape."""
-    colour = {2: 0, 3: 2 if values.shape[-1] == 3 else 6}[values.ndim]
+    """A PNG of 16 bits: grey, grey with opacity, RGB or RGBA by the shape."""
+    colour = {2: 4, 3: 2, 4: 6}[values.shape[-1]] if values.ndim == 3 else 0
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
     header = struct.pack(">2I5B", values.shape[1], values.shape[0], 16, colour, 0, 0, 0)
     parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")
