@@ -117,9 +117,10 @@ class _Columns:
 def _read(table: tables.Table, columns: _Columns) -> list[Row]:
     rows, problems = dict[str, Row](), list[str]()
     for stored in table.rows():
+        if stored.fault:
+            problems.append(f"line {stored.line}: {stored.fault}")
+            continue
         try:
-            if stored.fault:
-                raise ValueError(stored.fault)
             row = columns.row(stored.line, stored.values)
         except ValueError as error:
             problems.append(f"line {stored.line}: {error}")

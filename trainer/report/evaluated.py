@@ -1,4 +1,4 @@
-"""The folder of an evaluation on other images than those that a run holds out: RUN/evaluations/NAME.
+"""RUN/evaluations/NAME: an evaluation on other images than those that the run holds out.
 
 It is like the folder of a run, so that `report` and `compare` read it: config.json, one evaluation
 in metrics.jsonl, predictions, result.json and report.html, but no checkpoint.

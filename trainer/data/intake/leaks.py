@@ -82,8 +82,9 @@ def shared_folders(files: Iterable[tuple[str, str]], above: int, *, divided: boo
         where = "below the classes " if above else ""
         remedy = f"--group-by '{pattern}' keeps each in one split"
         if divided:
-            remedy = "move each into one split, or prepare a folder that is not divided, with " + (
-                f"--group-by '{pattern}'"
+            remedy = (
+                "move each into one split, or prepare a folder that is not divided, with"
+                f" --group-by '{pattern}'"
             )
         return f"folders {where}{found}. If they are patients, films or the like, {remedy}"
     return ""

@@ -45,24 +45,7 @@ def folder_inputs(root: Path) -> Inputs:
         DataError: There is no class folder.
     """
     root = root.resolve()
-    above = _folders(root)
-    train, validation = split_folders(above)
-    notes = []
-    if train and validation:
-        splits = {"train": root / train, "validation": root / validation}
-        test = test_folder(above, validation)
-        if test and split_of(validation) != "test":
-            splits["test"] = root / test
-        used = {folder.name for folder in splits.values()}
-        left = [_shown(name) for name in above if name not in used]
-        if split_of(validation) == "test":
-            notes.append(f"{validation}/ is used for evaluation, as there is no validation/")
-        if left:
-            notes.append(f"ignored next to {train}/ and {validation}/: {', '.join(left)}")
-    elif train and above == [train]:
-        splits = {"": root / train}
-    else:
-        splits = {"": root}
+    splits, notes = _splits(root)
     classes = tuple(sorted({name for folder in splits.values() for name in _folders(folder)}))
     if not classes:
         raise DataError(
@@ -85,6 +68,29 @@ def folder_inputs(root: Path) -> Inputs:
                     )
 
     return Inputs(classes, files, notes=tuple(notes), above=1)
+
+
+def _splits(root: Path) -> tuple[dict[str, Path], list[str]]:
+    """Return the folder of each split, and notes on them; one folder of the split "" if the images
+    are not divided.
+    """
+    above, notes = _folders(root), list[str]()
+    train, validation = split_folders(above)
+    if train and above == [train]:
+        return {"": root / train}, notes
+    if not train or not validation:
+        return {"": root}, notes
+    splits = {"train": root / train, "validation": root / validation}
+    if split_of(validation) == "test":
+        notes.append(f"{validation}/ is used for evaluation, as there is no validation/")
+    elif test := test_folder(above, validation):
+        splits["test"] = root / test
+    used = {folder.name for folder in splits.values()}
+    left = [_shown(name) for name in above if name not in used]
+    if left:
+        beside = [f"{folder.name}/" for folder in splits.values()]
+        notes.append(f"ignored next to {' and '.join(beside)}: {', '.join(left)}")
+    return splits, notes
 
 
 def _folders(folder: Path) -> list[str]:

@@ -14,8 +14,8 @@ class ByName(Generic[T]):
     """Values by the paths of files, found by what a table calls these files.
 
     That is the path; or, if only one file has it, the file's name, or its name without the suffix.
-    Backslashes are slashes, and composed and decomposed letters are equal: archives of macOS hold
-    decomposed ones.
+    Where the paths themselves are names of files alone, any folder fits. Backslashes are slashes,
+    and composed and decomposed letters are equal: archives of macOS hold decomposed ones.
     """
 
     def __init__(self, values: Mapping[str, T]) -> None:
@@ -38,7 +38,12 @@ class ByName(Generic[T]):
         """Return the path of the file of a name; None if there is none, or several."""
         if name in self._values:
             return name
-        found = self._known.get(_plain(name))
+        plain, *others = _names(name)
+        found = self._known.get(plain)
+        if found is None:
+            # A table may have names of files alone, of which the folder is not known.
+            alone = (self._known.get(other) for other in others)
+            found = next((p for p in alone if isinstance(p, str) and "/" not in p), None)
         return found if isinstance(found, str) else None
 
     def get(self, name: str) -> T | None:

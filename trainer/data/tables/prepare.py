@@ -124,8 +124,9 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
             label, where = labels[entry.label], file.container
             yield ImageFile(splits[path], path, label, where, 0, file.size, file.changed)
 
+    named = {*entries, *(file.name for file in rejected)}
     unnamed = sum(
-        path not in entries and not file.fault and may_be_image(path)
+        path not in named and not file.fault and may_be_image(path)
         for path, file in files.items()
     )
     unused = len(entries) - len(splits)

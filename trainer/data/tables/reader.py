@@ -209,20 +209,19 @@ def _encoding(path: Path) -> str:
 
 
 def _separator(lines: list[str]) -> str:
-    """Return the separator that divides the first line into the most columns and, if several do,
-    most lines into as many.
+    """Return the separator that divides most lines into as many columns as the first one; of
+    several, that of the most columns. A comma if none divides the first line.
     """
 
-    def fitness(mark: str) -> tuple[int, int]:
+    def fitness(mark: str) -> tuple[bool, int, int]:
         try:
             rows = list(csv.reader(lines, delimiter=mark))
         except csv.Error:
-            return 0, 0
-        return len(rows[0]), sum(len(row) == len(rows[0]) for row in rows)
+            return False, 0, 0
+        width = len(rows[0])
+        return width > 1, sum(len(row) == width for row in rows), width
 
-    # A bar may stand between classes inside a column, so it is looked for last.
-    found = max((mark for mark in _SEPARATORS if mark != "|"), key=fitness)
-    return found if fitness(found)[0] > 1 else max((found, "|"), key=fitness)
+    return max(_SEPARATORS, key=fitness)
 
 
 def _cells(path: Path, encoding: str, separator: str) -> Iterator[tuple[int, list[str]]]:
