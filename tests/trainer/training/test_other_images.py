@@ -10,6 +10,8 @@ from tests.trainer.support.data_sets.image_folders import content, prepare, reco
 from tests.trainer.support.made_run import make_run
 from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
+from trainer.calibration.fit import run as calibrate
+from trainer.calibration.options import CalibrateOptions
 from trainer.cli import main
 from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
@@ -68,8 +70,8 @@ def test_images_of_another_hospital_are_evaluated_as_those_of_the_run(run, tmp_p
     other = tmp_path / "elsewhere"
     write_hospital(other, patients=20, folders=True)
     prepare(other, tmp_path / "other", max_rejected="1")
-    with pytest.raises(DataError, match="has version .* but .* was trained on"):
-        main_(["calibrate", "--run", str(run.path), "--data-dir", str(tmp_path / "other")])
+    with pytest.raises(DataError, match=r"has version .* but .* was trained on"):
+        calibrate(CalibrateOptions(run=str(run.path), data_dir=str(tmp_path / "other")))
     command = ["evaluate", "--run", str(run.path), "--data-dir", str(tmp_path / "other")]
     assert main([*command, "--split", "all", "--json", "True"]) == 0
     printed = capsys.readouterr()
@@ -83,14 +85,6 @@ def test_images_of_another_hospital_are_evaluated_as_those_of_the_run(run, tmp_p
     assert stored["config"]["data"]["dir"] == str(tmp_path / "other")
     # The statistics of the run's pixels, not those of the other images.
     assert stored["meaning"]["mean"] == list(run.read().normalization.mean)
-
-
-def main_(command):
-    """Run a command, and raise the error that it prints."""
-    from trainer.calibration.fit import run as calibrate  # noqa: PLC0415
-    from trainer.calibration.options import CalibrateOptions  # noqa: PLC0415
-
-    calibrate(CalibrateOptions(run=command[2], data_dir=command[4]))
 
 
 @pytest.mark.parametrize(

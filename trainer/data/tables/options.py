@@ -38,7 +38,7 @@ class PrepareTableOptions(WriteOptions):
     split, subset or partition, if there is one; none uses none."""
 
     keep_columns: tuple[str, ...] = ()
-    """Columns to keep with the data set in columns.csv, for --slices.column. By default all but
+    """Columns to keep with the data set, in columns.csv. By default all but
     those of files, classes and splits; none if names are changed, as a column may identify people.
     none keeps none."""
 
