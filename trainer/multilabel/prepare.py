@@ -111,6 +111,7 @@ def of_table(root: Path, options: PrepareMultilabelOptions) -> Inputs:
         listed,
         notes=notes,
         targets=Classes(stored),
+        above=0,
         group=(lambda file: groups[file.name]) if grouped else None,
     )
 
@@ -160,7 +161,7 @@ def of_folders(root: Path) -> Inputs:
             changed = file.changed + crc32(stored[file.name])
             yield replace(file, label=0, changed=changed)
 
-    return Inputs(inputs.classes, files, notes=tuple(notes), targets=Classes(stored))
+    return Inputs(inputs.classes, files, notes=tuple(notes), targets=Classes(stored), above=1)
 
 
 def _merged(images: Iterable[ImageFile]) -> Iterator[tuple[ImageFile, set[int]]]:

@@ -128,8 +128,9 @@ class Inputs:
     """Columns of a table that are kept with the data set."""
     columns: tuple[Column, ...] = ()
     """Further columns of a table that may say what several images are of."""
-    above: int = 0
-    """Number of folders at the beginning of names that are classes."""
+    above: int | None = None
+    """Number of folders at the beginning of names that are classes; None if names have no folders
+    of files."""
     unpack: Callable[[Path, int], Callable[[], ImageReader]] | None = None
     """Function that makes single images readable, for files from which they cannot be read alone.
     It takes the folder to write, where it continues what was interrupted, and the number of

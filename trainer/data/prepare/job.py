@@ -169,7 +169,9 @@ def _keep_columns(output: Path, inputs: Inputs, listing: Listing) -> None:
 
 def _warn_of_leaks(listing: Listing, inputs: Inputs) -> None:
     """Warn of folders and values of columns that look like patients and are in both splits."""
-    folders = shared_folders(listing.placed(), inputs.above, divided=listing.divided)
+    folders = ""
+    if inputs.above is not None:
+        folders = shared_folders(listing.placed(), inputs.above, divided=listing.divided)
     for warning in (folders, *shared_values(listing.placed(), inputs.columns)):
         if warning:
             print(f"warning: {warning}", file=sys.stderr, flush=True)

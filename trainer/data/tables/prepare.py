@@ -140,6 +140,7 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
         classes,
         listed,
         notes=tuple(notes),
+        above=0,
         group=(lambda file: entries[file.name].group) if columns.group else None,
         kept=KeptColumns(kept, {p: [v[n] for n in kept] for p, v in others.items()})
         if kept

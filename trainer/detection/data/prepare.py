@@ -137,4 +137,4 @@ def listed(annotations: Annotations, options: PrepareDetectionOptions, found: in
         notes = (*notes, f"left out, because no annotations name them: {left}")
     count, unfit = len(annotations.classes), options.unfit_boxes
     targets = BoxFiles(annotations.boxes, count, unfit, options.most_boxes)
-    return Inputs(annotations.classes, files, notes=notes, targets=targets)
+    return Inputs(annotations.classes, files, notes=notes, targets=targets, above=0)
