@@ -67,9 +67,7 @@ class DataSet:
     @property
     def levels(self) -> tuple[int, int] | None:
         """Values that became 0 and 255 in images of more than 8 bits; None if there are none."""
-        return (self._intake.levels if self._intake else None) or (
-            self.manifest.levels if self.manifest else None
-        )
+        return self._intake.levels if self._intake else None
 
     @property
     def reencode(self) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 import csv
 import shlex
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from common.errors import ConfigError
 from common.files import write_table
-from common.text import plural
+from common.text import duration, plural
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import RecordFormat, record_format
 from trainer.data.manifest import Manifest, Shard, load_manifest
@@ -97,9 +98,13 @@ def check_prepared(
     if options.near_duplicates == "off" or not wanted:
         (folder / FILE).unlink(missing_ok=True)
         return
-    processes = getattr(options, "processes", 0)
+    processes, begun = getattr(options, "processes", 0), time.monotonic()
     rows = find(folder, manifest, options.near_distance, processes, work)
     tell(folder, manifest, rows)
+    if (seconds := time.monotonic() - begun) >= 1:
+        print(
+            f"near-duplicates: looked for in {duration(seconds)} (--near-duplicates off does not)"
+        )
     if rows and options.near_duplicates == "refuse":
         shown = "".join(f"\n  - {own} is nearly {other}" for own, _, other, *_ in rows[:_SHOWN])
         raise DataError(

@@ -94,7 +94,11 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
         classes=names or tuple(f"class {label}" for label in known),
         normalization=normalization,
         splits=splits,
-        origin=Origin(line, treatment={"left as they are": rows}, intake=intake_of(scanned)),
+        origin=Origin(
+            line,
+            treatment={"left as they are": rows},
+            intake=replace(intake_of(scanned), levels=levels),
+        ),
         format=FORMAT,
         columns=columns.kept,
         files="" if output.resolve() == folder.resolve() else str(folder.resolve()),

@@ -165,6 +165,13 @@ def open_checkpoint(
         data_set.check_version(record.data_version, run_folder.path)
     else:
         data_set.check_same_meaning(record, run_folder.path)
+        if data_set.reencode != record.reencode:
+            print(
+                f"warning: {data_set.folder}: its images were not shrunk like those of the run, so"
+                " a network sees them a little differently; see --reencode of prepare",
+                file=sys.stderr,
+                flush=True,
+            )
     if own and split == "all":
         raise DataError(
             f"{data_set.folder}: is the data set of the run, so most of all its images were trained"

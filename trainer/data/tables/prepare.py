@@ -126,8 +126,7 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
 
     named = {*entries, *(file.name for file in rejected)}
     unnamed = sum(
-        path not in named and not file.fault and may_be_image(path)
-        for path, file in files.items()
+        path not in named and not file.fault and may_be_image(path) for path, file in files.items()
     )
     unused = len(entries) - len(splits)
     notes = [

@@ -6,6 +6,7 @@ find the shards  ->  scan each, in parallel  ->  determine the labels  ->  stati
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -96,7 +97,8 @@ def _describe(
     normalization, splits = describe(folder, TFRECORDS, scanned, labels, known, levels)
     images = sum(label_counts.total() for label_counts in labels.values())
     treatment = {"left as they are": images}
-    origin = Origin(command, treatment=treatment, intake=intake_of(scanned))
+    intake = replace(intake_of(scanned), levels=levels)
+    origin = Origin(command, treatment=treatment, intake=intake)
     names_of_classes = _class_names(names, known)
     return Manifest(names_of_classes, normalization, splits, origin, first, levels=levels)
 
