@@ -102,7 +102,7 @@ def of_table(root: Path, options: PrepareMultilabelOptions) -> Inputs:
                 yield ImageFile(split, row.file, 0, file.container, 0, file.size, changed)
 
     unused = len(table.rows) - len(splits)
-    left = f"left out, because they are for tests, or for no split: {plural(unused, 'row')}"
+    left = f"left out, because they are of no split: {plural(unused, 'row')}"
     notes = (*table.notes, *([left] if unused else []))
     groups = {row.file: row.group for row in table.rows}
     grouped = options.group_column is not None

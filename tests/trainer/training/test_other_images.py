@@ -10,7 +10,7 @@ from tests.trainer.support.data_sets.image_folders import content, prepare, reco
 from tests.trainer.support.made_run import make_run
 from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
-from trainer.calibration.fit import run as calibrate
+from trainer.calibration.fit import calibrate
 from trainer.calibration.options import CalibrateOptions
 from trainer.cli import main
 from trainer.data.data_set import load_data_set
