@@ -44,6 +44,8 @@ arithmetic coding."""
 _BEGINS: Final = {"JPEG": b"\xff\xd8\xff", "PNG": b"\x89PNG\r\n\x1a\n"}
 BIT_DEPTH: Final = 24
 """Byte offset of a PNG's bit depth: after signature, length, type, width and height."""
+_GREY_AND_OPACITY: Final = (16, 4)
+"""Bit depth and type of colour of a PNG of which Pillow reads the upper bytes alone."""
 
 _TURNS: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -335,7 +337,7 @@ def _convert(
     if image.format == "TIFF" and _is_transparent(image):
         _check_opacity(data, image)
     deep = deep_bands(data, image)
-    if levels is None and (image.mode == "LA" or (len(deep) > 1 and _TRANSPARENCY in image.info)):
+    if levels is None and len(deep) > 1 and _TRANSPARENCY in image.info:
         # As in earlier versions, whose data sets are read in place.
         deep = []
     plain = _levelled(image, deep, levels) if deep else _to_8_bits(image)
@@ -367,7 +369,7 @@ def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
         return [image.convert("I")]
     if image.mode in ("I", "F"):
         return [image]
-    if image.mode == "LA" and image.format == "PNG" and data[BIT_DEPTH] > 8:
+    if image.format == "PNG" and (data[BIT_DEPTH], data[BIT_DEPTH + 1]) == _GREY_AND_OPACITY:
         # The bytes of a pixel, both of its grey value and both of its opacity, read as four bands.
         four = open_image(data)
         four._mode = "RGBA"  # noqa: SLF001
@@ -453,7 +455,7 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
         # Pillow inverts such images only if they have 8 bits.
         plain = [ImageChops.invert(band) for band in plain]
     result = Image.merge("RGB", plain) if len(plain) > 1 else plain[0]
-    opacity = image.getchannel("A") if image.mode in ("RGBA", "LA") else None
+    opacity = image.getchannel("A") if image.mode == "RGBA" else None
     if opacity is None and len(bands) > 1 and _TRANSPARENCY in image.info:
         opacity = _unlike(bands, image.info[_TRANSPARENCY])
     if opacity is None:
