@@ -187,8 +187,8 @@ class Listing:
             example = naming.hashed(first.encode()) if naming.changes else first
             named = f", such as {example}" if example else ""
             raise DataError(
-                f"{count:,} groups of --group-by are in more than one split{named}; the folders of"
-                " the input divide them: move the files of each group into one"
+                f"groups in more than one split: {count:,}{named}; the folders of the input, or the"
+                " table's column of splits, divide them: put the files of each group into one"
             )
 
     def _divide_groups(self, held_out: float, test: float) -> None:
