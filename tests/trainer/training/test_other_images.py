@@ -72,6 +72,7 @@ def test_images_of_another_hospital_are_evaluated_as_those_of_the_run(run, tmp_p
     prepare(other, tmp_path / "other", max_rejected="1")
     with pytest.raises(DataError, match=r"has version .* but .* was trained on"):
         calibrate(CalibrateOptions(run=str(run.path), data_dir=str(tmp_path / "other")))
+    capsys.readouterr()
     command = ["evaluate", "--run", str(run.path), "--data-dir", str(tmp_path / "other")]
     assert main([*command, "--split", "all", "--json", "True"]) == 0
     printed = capsys.readouterr()
