@@ -135,7 +135,7 @@ FILES: Final[Mapping[str, tuple[str, str, str]]] = {
     "evaluations/": (
         "by `evaluate`",
         "",
-        "Results on the split for tests, and on other data sets, a folder each, like that of a run.",
+        "Results on the split for tests and on other data sets, each like the folder of a run.",
     ),
     "tblogs/": ("during the run", "", "Curves for TensorBoard."),
 }
