@@ -6,7 +6,7 @@ treated with Pillow while they are read.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import tensorflow as tf
 
@@ -94,8 +94,12 @@ def treated(encoded: tf.Tensor, treat: Callable[[bytes], bytes]) -> tf.Tensor:
         treat: Returns the treated image.
     """
 
+    def of_value(data: Any) -> bytes:
+        # Bytes in a graph; outside of one an array without a dimension.
+        return treat(data if isinstance(data, bytes) else data.item())
+
     def with_pillow() -> tf.Tensor:
-        return tf.ensure_shape(tf.numpy_function(treat, [encoded], tf.string), [])
+        return tf.ensure_shape(tf.numpy_function(of_value, [encoded], tf.string), [])
 
     return tf.cond(reason_for_treatment(encoded) == "", lambda: encoded, with_pillow)
 
