@@ -83,10 +83,12 @@ def prepare_table(
     """
     problems = folder_problems(options.output, input=options.input)
     if not Path(options.table).is_file():
-        problems.append(f"--table: no file {options.table}" if options.table else
-                        "--table: name the CSV file that has a row for each image")  # fmt: skip
+        missing = f"no file {options.table}" if options.table else "name the CSV file"
+        problems.append(f"--table: {missing}")
     if options.group_by is not None and options.group_column not in (None, _NONE):
         problems.append("--group-by: groups are those of --group-column; give one of both")
+    if options.pages != "first":
+        problems.append("--pages: a row is about the first image of a file; set it to first")
     if problems:
         raise ConfigError(problems)
     inputs = table_inputs(Path(options.input).resolve(), options)

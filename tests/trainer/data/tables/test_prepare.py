@@ -121,6 +121,8 @@ def test_options_that_contradict_are_refused(tmp_path):
     folder(tmp_path, "1.jpg")
     with pytest.raises(ConfigError, match="--group-by: groups are those of --group-column"):
         prepare(tmp_path, *LINES, group_by="x", group_column="patient")
+    with pytest.raises(ConfigError, match="--pages: a row is about the first image of a file"):
+        prepare(tmp_path, *LINES, pages="all")
     with pytest.raises(ConfigError, match="--test: leaves nothing for training"):
         prepare(tmp_path, "file,class", "1.jpg,a", test=0.95)
 
