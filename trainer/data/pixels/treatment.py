@@ -399,11 +399,12 @@ def _lower_bytes(data: bytes, image: Image.Image) -> Image.Image | None:
 
 def _joined(high: Image.Image, low: Image.Image) -> Image.Image:
     """Return a band of 16 bits, in mode I, from both of its bytes."""
-    return ImageMath.lambda_eval(
+    joined: Image.Image = ImageMath.lambda_eval(
         lambda a: a["convert"](a["high"], "I") * 256 + a["convert"](a["low"], "I"),
         high=high,
         low=low,
     )
+    return joined
 
 
 def _check_opacity(data: bytes, image: Image.Image) -> None:
@@ -467,7 +468,7 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
 def _unlike(bands: list[Image.Image], colour: tuple[int, ...]) -> Image.Image:
     """Return the opacity of an image with a transparent colour: 0 where it has this one."""
     red, green, blue = bands
-    return ImageMath.lambda_eval(
+    opacity: Image.Image = ImageMath.lambda_eval(
         lambda a: a["convert"](
             255 - 255 * ((a["r"] == colour[0]) & (a["g"] == colour[1]) & (a["b"] == colour[2])), "L"
         ),
@@ -475,6 +476,7 @@ def _unlike(bands: list[Image.Image], colour: tuple[int, ...]) -> Image.Image:
         g=green,
         b=blue,
     )
+    return opacity
 
 
 def is_narrow(image: Image.Image) -> bool:
