@@ -5,7 +5,6 @@ import io
 import json
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -20,8 +19,9 @@ from tests.trainer.data.pixels.test_one_way import script as script  # noqa: PLC
 from tests.trainer.support.data_sets.image_folders import prepare, records
 from tests.trainer.support.data_sets.parquet_files import table, write_file
 from tests.trainer.support.data_sets.records import write_records
-from tests.trainer.support.made_run import make_run, small_model
+from tests.trainer.support.made_run import make_run
 from tests.trainer.support.scenarios import tiny_config
+from tests.trainer.support.small_model import small_model
 from trainer.data.data_set import load_data_set
 from trainer.data.pixels import treatment
 from trainer.data.prepare.foreign.tfrecords import prepare_tfrecords
@@ -155,7 +155,7 @@ class Known:
             for name, record in self.stored[split].items()
         ]
 
-    def compare(self, found: Mapping, wanted: Mapping, tolerance=0.0):
+    def compare(self, found, wanted, tolerance=0.0):
         assert found.keys() == wanted.keys()
         return all(np.allclose(found[n], wanted[n], rtol=0, atol=tolerance) for n in wanted)
 
