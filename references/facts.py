@@ -137,6 +137,11 @@ FILES: Final[Mapping[str, tuple[str, str, str]]] = {
         "Of tasks with a class for each pixel, instead of `mistakes/`.",
     ),
     "code/": ("at the start", "", "The code of an own network."),
+    "evaluations/": (
+        "by `evaluate`",
+        "",
+        "Results on the split for tests and on other data sets, each like the folder of a run.",
+    ),
     "tblogs/": ("during the run", "", "Curves for TensorBoard."),
 }
 """Files of a run: when each is written, the name of its schema, and what it contains."""

@@ -26,7 +26,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,8 +98,8 @@ class Model:
     """The page of `GET /score`."""
     document: openapi.Schema
     """The document of `GET /openapi.json`."""
-    levels: treatment.Levels | None = None
-    """Values that became 0 and 255 in images of more than 8 bits that the model was trained on."""
+    treatment: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of `treat` with which an image becomes what the model was trained on."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def init() -> None:
         {"X-Model-Name": name, "X-Model-Version": version},
         page.replace("MODEL", html.escape(f"{name}, version {version}")),
         _document(name, version, signature.structured_outputs),
-        treatment.Levels(*facts["levels"]) if facts.get("levels") else None,
+        treatment.treatment_of(facts),
     )
     _check_finite(file.parent)
     answer(values, Question([PIXEL], ["pixel"], "image"))
@@ -331,8 +331,8 @@ def treated(name: str, image: bytes) -> bytes:
         RefusedError: It is empty, not an image, damaged, or too large.
     """
     try:
-        levels = _model.levels if _model else None
-        return treatment.treat(image, MAX_PIXELS, levels=levels).data
+        more = _model.treatment if _model else {}
+        return treatment.treat(image, MAX_PIXELS, **more).data
     except treatment.RejectedError as error:
         known = {treatment.UnknownFormatError: 415, treatment.TooManyPixelsError: 413}
         status = known.get(type(error), 422 if image else 400)

@@ -44,6 +44,13 @@ COMMANDS: Final = (
         f"{_PREPARE}.options:PrepareFolderOptions",
     ),
     Command(
+        "prepare table",
+        _DATA,
+        "write images whose classes, and patients, are in a CSV file",
+        "trainer.data.tables.prepare:prepare_table",
+        "trainer.data.tables.options:PrepareTableOptions",
+    ),
+    Command(
         "prepare imagenet",
         _DATA,
         "write ILSVRC2012, from its archives or unpacked",

@@ -136,6 +136,14 @@ class RunRecord:
 
     levels: tuple[int, int] | None = None
     """Values that became 0 and 255 in images of more than 8 bits; None if there were none."""
+    reencode: tuple[int, int] | None = None
+    """Short side to which the images were shrunk, and their quality; None if they were kept."""
+
+    @property
+    def treatment(self) -> dict[str, list[int]]:
+        """Facts of the images' treatment that `treatment_of` reads; those that there are."""
+        facts = {"levels": self.levels, "reencode": self.reencode}
+        return {key: list(pair) for key, pair in facts.items() if pair}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "RunRecord":
@@ -158,12 +166,14 @@ class RunRecord:
         if model is None:
             return record
         normalization = Normalization(tuple(model["mean"]), tuple(model["deviation"]))
-        names, levels = tuple(model["classes"]), model.get("levels")
+        names = tuple(model["classes"])
+        levels, reencode = model.get("levels"), model.get("reencode")
         return replace(
             record,
             class_names=names,
             normalization=normalization,
             levels=(levels[0], levels[1]) if levels else None,
+            reencode=(reencode[0], reencode[1]) if reencode else None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -181,9 +191,9 @@ class RunRecord:
         if self.class_names is not None and self.normalization is not None:
             mean, std = self.normalization.mean, self.normalization.std
             # The key keeps the earlier name of these facts, so that existing runs can be read.
-            levels = {"levels": list(self.levels)} if self.levels else {}
             names = list(self.class_names)
-            data["meaning"] = {"classes": names, "mean": mean, "deviation": std, **levels}
+            treatment = self.treatment
+            data["meaning"] = {"classes": names, "mean": mean, "deviation": std, **treatment}
         if self.own_network is not None:
             data["own_network"] = self.own_network.to_json()
         return data

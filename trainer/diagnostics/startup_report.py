@@ -99,7 +99,8 @@ class StartupReport:
     @property
     def gpus(self) -> list[str]:
         """Name of each GPU, in the order of ranks; one that ranks share counts once."""
-        names, node = {}, 0
+        names: dict[tuple[int, str], str] = {}
+        node = 0
         for rank in self.ranks:
             # Launchers fill one node after the other.
             node += rank["local_rank"] == 0

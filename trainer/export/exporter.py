@@ -264,7 +264,7 @@ def _facts(weights: TrainedWeights, top: int, *, same: bool) -> dict[str, Any]:
         "eval_crop": record.config.data.eval_crop,
         "mean": list(record.normalization.mean),
         "deviation": list(record.normalization.std),
-        **({"levels": list(record.levels)} if record.levels else {}),
+        **record.treatment,
         "task": record.config.task,
         "model": network_facts(model),
         # Nothing was measured on the network of other code.

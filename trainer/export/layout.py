@@ -20,7 +20,7 @@ def find_saved_model(folder: Path) -> Path | None:
     )
 
 
-def read_facts(saved_model: Path) -> dict[str, Any]:
+def export_facts(saved_model: Path) -> dict[str, Any]:
     """Return the content of the export.json beside a SavedModel; nothing if there is none.
 
     Raises:
@@ -30,7 +30,8 @@ def read_facts(saved_model: Path) -> dict[str, Any]:
     try:
         facts = parse_object(path.read_text(encoding="utf-8"))
         levels = facts.get("levels")
-        damaged = levels and not 0 <= int(levels[0]) < int(levels[1])
+        # (0, 0) stands for the highest bit that each image uses.
+        damaged = levels and not 0 <= int(levels[0]) <= int(levels[1])
     except FileNotFoundError:
         return {}
     except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
@@ -38,17 +39,6 @@ def read_facts(saved_model: Path) -> dict[str, Any]:
     if damaged:
         raise CheckpointError(f"{path}: has the levels {levels}; export the run again")
     return facts
-
-
-def levels_of(saved_model: Path) -> tuple[int, int] | None:
-    """Return the values that became 0 and 255 in deep images that a model was trained on; None if
-    there were none, or if the export does not say.
-
-    Raises:
-        CheckpointError: export.json is damaged.
-    """
-    levels = read_facts(saved_model).get("levels")
-    return (int(levels[0]), int(levels[1])) if levels else None
 
 
 def exported_model(run: str, model: str | None) -> Path:
@@ -75,7 +65,7 @@ def exported_model(run: str, model: str | None) -> Path:
                 f"{run}: is not a run folder; it has no config.json; train first (`make train`)"
             )
         raise CheckpointError(f"{folder}: there is no exported model; {remedy}")
-    if read_facts(saved_model).get("changed_code"):
+    if export_facts(saved_model).get("changed_code"):
         print(
             f"warning: {folder}: was exported with --accept-changed-code: its network is not the"
             " one that the run trained and evaluated",

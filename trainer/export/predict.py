@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -19,9 +19,9 @@ from common.image_files import find_images
 from common.program import load
 from common.text import plural
 from trainer.checkpoints.format import not_finite
-from trainer.data.pixels.treatment import Levels, RejectedError, treat
+from trainer.data.pixels.treatment import RejectedError, treat, treatment_of
 from trainer.errors import CheckpointError, DataError, NonFiniteError
-from trainer.export.layout import exported_model, levels_of
+from trainer.export.layout import export_facts, exported_model
 from trainer.export.options import PredictOptions
 from trainer.leaves import TASKS
 from trainer.task_descriptions import Answers
@@ -72,8 +72,8 @@ def predict(options: PredictOptions) -> None:
     unreadable = 0
     with _progress(len(paths)) as progress:
         task = progress.add_task("predicting", total=len(paths))
-        levels = levels_of(saved_model)
-        for number, (path, outcome) in enumerate(classify_files(signature, paths, levels), 1):
+        facts = export_facts(saved_model)
+        for number, (path, outcome) in enumerate(classify_files(signature, paths, facts), 1):
             progress.advance(task)
             if isinstance(outcome, str):
                 unreadable += 1
@@ -81,7 +81,7 @@ def predict(options: PredictOptions) -> None:
                 continue
             shown = outcome[:top]
             if options.draw:
-                data = load(answers.draw)(_read(path, Levels(*levels) if levels else None), shown)
+                data = load(answers.draw)(_read(path, treatment_of(facts)), shown)
                 _write(Path(options.draw) / f"{number}-{path.stem}.jpg", data)
             if options.json:
                 line = {"image": str(path), "classes": shown}
@@ -143,16 +143,16 @@ def answers_of(outputs: Collection[str]) -> Answers | None:
 
 
 def classify_files(
-    signature: Any, paths: Iterable[Image], levels: tuple[int, int] | None = None
+    signature: Any, paths: Iterable[Image], facts: Mapping[str, Any]
 ) -> Iterator[tuple[Image, Prediction | str]]:
     """Yield each image's classes, or what is wrong with it.
 
     Args:
         signature: Signature of the model.
         paths: Files of the images, or their contents.
-        levels: See `trainer.export.layout.levels_of`.
+        facts: Content of the model's export.json.
     """
-    read = partial(_read, levels=Levels(*levels) if levels else None)
+    read = partial(_read, treatment=treatment_of(facts))
     for batch, encoded in _read_ahead(paths, read):
         outcomes = iter(_classify(signature, [e for e in encoded if isinstance(e, bytes)]))
         for path, content in zip(batch, encoded, strict=True):
@@ -179,10 +179,10 @@ def _read_ahead(
             yield batch, list(contents)
 
 
-def _read(image: Image, levels: Levels | None) -> bytes | str:
+def _read(image: Image, treatment: Mapping[str, Any]) -> bytes | str:
     try:
         data = image if isinstance(image, bytes) else image.read_bytes()
-        return treat(data, levels=levels).data
+        return treat(data, **treatment).data
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     except RejectedError as error:

@@ -35,7 +35,8 @@ class PrepareMultilabelOptions(WriteOptions):
     """Folder of the images; may have folders train and validation (val, valid, test)."""
 
     table: str | None = None
-    """CSV file with a row of names of columns, and a row for each image. Its classes are texts in
+    """CSV file with a row of names of columns, and a row for each image; its separator and its
+    encoding are found. Its classes are texts in
     one column, or are columns of their own with 1 or 0. A column `split` says train or validation
     (val, valid, test). None: classes are folders."""
 
@@ -45,6 +46,9 @@ class PrepareMultilabelOptions(WriteOptions):
     class_column: str | None = None
     """Column with the names of an image's classes. None is the one called classes, class, labels,
     label or tags or, if there is none, each column but those of file and split is a class."""
+
+    group_column: str | None = None
+    """Column with the groups, such as patients: images of one group are never in two splits."""
 
     separator: str = "|"
     """Text between the names of two classes in their column."""

@@ -62,6 +62,7 @@ def prepare_multilabel(
             for name in (
                 "file_column",
                 "class_column",
+                "group_column",
                 "separator",
                 "uncertain",
                 "blank",
@@ -75,6 +76,8 @@ def prepare_multilabel(
         problems.append("--pages: classes are of the first image of a file; set it to first")
     if not options.separator:
         problems.append("--separator: is empty; give the text between two classes")
+    if options.group_by is not None and options.group_column is not None:
+        problems.append("--group-by: groups are those of --group-column; give one of both")
     if len(set(options.classes)) < len(options.classes):
         problems.append("--classes: a name is given twice")
     if problems:
@@ -117,12 +120,21 @@ def of_table(root: Path, options: PrepareMultilabelOptions) -> Inputs:
                 )
 
     unused = len(table.rows) - len(splits)
-    left = f"left out, because they are for tests, or for no split: {plural(unused, 'row')}"
+    left = f"left out, because they are of no split: {plural(unused, 'row')}"
     named = {find(row.file) for row in table.rows}
     images = sum(is_image(path) and not files[path].fault for path in files if path not in named)
     alone = f"left out, because the table does not name them: {plural(images, 'image')}"
     notes = (*table.notes, *([left] if unused else []), *([alone] if images else []))
-    return Inputs(table.classes, listed, notes=notes, targets=Classes())
+    groups = {row.file: row.group for row in table.rows}
+    grouped = options.group_column is not None
+    return Inputs(
+        table.classes,
+        listed,
+        notes=notes,
+        targets=Classes(),
+        above=0,
+        group=(lambda file: groups[file.name]) if grouped else None,
+    )
 
 
 def _splits(rows: Sequence[Row], path: Path) -> dict[str, str]:
@@ -170,7 +182,7 @@ def of_folders(root: Path) -> Inputs:
             changed = file.changed + crc32(stored[file.name])
             yield replace(file, label=0, changed=changed, target=stored[file.name])
 
-    return Inputs(inputs.classes, files, notes=tuple(notes), targets=Classes())
+    return Inputs(inputs.classes, files, notes=tuple(notes), targets=Classes(), above=1)
 
 
 def _merged(images: Iterable[ImageFile]) -> Iterator[tuple[ImageFile, set[int]]]:

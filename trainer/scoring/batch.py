@@ -25,7 +25,7 @@ from trainer.data.intake.names import Naming, make_naming
 from trainer.data.prepare.output import interruptible
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.errors import CheckpointError, DataError
-from trainer.export.layout import FACTS, exported_model, read_facts
+from trainer.export.layout import FACTS, export_facts, exported_model
 from trainer.leaves import TASKS, with_workers
 from trainer.scoring.listing import (
     Machine,
@@ -121,7 +121,7 @@ def _check(options: ScoreOptions) -> Naming:
 
 
 def _read_facts(saved_model: Path) -> dict[str, Any]:
-    facts, path = read_facts(saved_model), saved_model.parent / FACTS
+    facts, path = export_facts(saved_model), saved_model.parent / FACTS
     task, top = facts.get("task", "classification"), facts.get("top")
     if not isinstance(top, int) or not isinstance(task, str):
         raise CheckpointError(

@@ -22,7 +22,7 @@ import xxhash
 from common.errors import UserError
 from common.files import parse_json, write_atomically
 from trainer.data.prepare.pool import Advance
-from trainer.export.layout import levels_of
+from trainer.export.layout import export_facts
 
 _TOLD_EVERY = 32
 """Images between two updates of the counter that all processes share."""
@@ -110,7 +110,7 @@ def _rows(unit: Unit, advance: Advance) -> Iterator[tuple[str, Any]]:
 
     signature = _load(unit.saved_model).signatures["serving_default"]
     paths = (unit.source / name for name in unit.images)
-    outcomes = classify_files(signature, paths, levels_of(unit.saved_model))
+    outcomes = classify_files(signature, paths, export_facts(unit.saved_model))
     names = unit.shown or unit.images
     for number, (name, (_, outcome)) in enumerate(zip(names, outcomes, strict=True), 1):
         yield name, outcome

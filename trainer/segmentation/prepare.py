@@ -99,7 +99,7 @@ def paired_inputs(images: Path, masks: MaskFolder, classes: tuple[str, ...]) -> 
                 stored.changed + state.st_mtime_ns + state.st_size + mark,
             )
 
-    return replace(Inputs(classes, files), targets=masks)
+    return replace(Inputs(classes, files, above=0), targets=masks)
 
 
 def _mask_fault(masks: MaskFolder, name: str) -> tuple[str, ...]:

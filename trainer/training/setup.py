@@ -103,6 +103,7 @@ def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = Non
         data_set.class_names,
         data_set.normalization,
         levels=data_set.levels,
+        reencode=data_set.reencode,
         threads=threads,
     )
     changes, code = check_continues(folder, record), None

@@ -135,7 +135,9 @@ def test_images_that_are_divided_stay_so(tmp_path, by):
     assert [name for split, name in records(tmp_path, manifest) if split == "validation"] == [
         "val/3.png"
     ]
-    assert len(records(tmp_path, manifest)) == 3
+    assert [name for split, name in records(tmp_path, manifest) if split == "test"] == [
+        "test/4.png"
+    ]
 
 
 @pytest.mark.parametrize(

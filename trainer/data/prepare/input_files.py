@@ -19,8 +19,10 @@ from typing import IO, Any, Protocol
 from unicodedata import normalize
 
 from common.image_files import SUFFIXES
+from trainer.data.intake.leaks import Column
 from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
+from trainer.data.tables.kept_columns import KeptColumns
 from trainer.errors import DataError
 
 _COMPRESSED = {
@@ -32,8 +34,9 @@ _COMPRESSED = {
 }
 """Kind of compression and program that removes it, by the first bytes of a file."""
 
-_HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
-"""Names that file managers and archives leave behind, besides those that begin with a dot."""
+_HIDDEN = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir", "$recycle.bin")
+"""Names in lower case that file managers and archives leave behind, besides those that begin with a
+dot."""
 
 _AGAIN = "download it again, or let the download continue"
 
@@ -125,6 +128,16 @@ class Inputs:
     """Notes for the user, printed before anything is written."""
     targets: TargetFiles | None = None
     """Files beside the images, from which their labels follow; None if images have classes."""
+    group: Callable[[ImageFile], str] | None = None
+    """Function that returns the group of a file, whose files stay in one split; None if the input
+    names no groups."""
+    kept: KeptColumns | None = None
+    """Columns of a table that are kept with the data set."""
+    columns: tuple[Column, ...] = ()
+    """Further columns of a table that may say what several images are of."""
+    above: int | None = None
+    """Number of folders at the beginning of names that are classes; None if names have no folders
+    of files."""
     unpack: Callable[[Path, int], Callable[[], ImageReader]] | None = None
     """Function that makes single images readable, for files from which they cannot be read alone.
     It takes the folder to write, where it continues what was interrupted, and the number of
@@ -224,7 +237,7 @@ def listed(folder: Path) -> list["os.DirEntry[str]"]:
 
 def is_hidden(name: str) -> bool:
     """Return whether a name is of a hidden file, or of one that file managers leave behind."""
-    return name.startswith(".") or name in _HIDDEN
+    return name.startswith(".") or name.lower() in _HIDDEN
 
 
 def is_image(name: str) -> bool:

@@ -13,7 +13,7 @@ from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.intake.levels import Values, find_values
 from trainer.data.intake.rules import IntakeRules
 from trainer.data.manifest import Shard, SplitCounts
-from trainer.data.pixels.treatment import Encoded, RejectedError
+from trainer.data.pixels.treatment import Encoded, NoImageError, RejectedError
 from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, TargetFiles
 from trainer.data.prepare.listing import Listing
@@ -133,7 +133,8 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
                     more, label = _target(preparation, file, encoded)
                 except RejectedError as error:
                     reason = preparation.intake.naming.reason(str(error), file.name, error.sentence)
-                    rejected.append(RejectedFile(files.split, file.title, reason))
+                    counted = not isinstance(error, NoImageError)
+                    rejected.append(RejectedFile(files.split, file.title, reason, counted=counted))
                     continue
                 record = Record(
                     encoded.data,

@@ -175,4 +175,4 @@ def listed(annotations: Annotations, options: PrepareDetectionOptions, found: in
         annotations.relative,
         options.turned_images,
     )
-    return Inputs(annotations.classes, files, notes=notes, targets=targets)
+    return Inputs(annotations.classes, files, notes=notes, targets=targets, above=0)
