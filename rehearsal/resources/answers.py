@@ -77,7 +77,7 @@ ANSWERS: Final[AnswersByKind] = {
         Answer(202, polled=True, location="result", body=""),
         state_at=_region(_ML, "workspaceOperationsStatus/{operation}?type=async"),
         result_at=_region(_ML, "workspaceOperationsStatus/{operation}?type=location"),
-        result_has_body="",
+        result_has_body=False,
     ),
     f"{_ML}/workspaces/computes": Answers(
         Answer(201, "Creating", polled=True),
