@@ -14,13 +14,9 @@ _IDENTITY: Final = "Microsoft.ManagedIdentity/userAssignedIdentities"
 _OK: Final = Answer(200)
 
 
-def _in_region(provider: str, state: str, result: str = "") -> dict[str, str]:
-    """Return the places of operations of a provider, in a region of the subscription."""
-    region = f"/subscriptions/{{subscription}}/providers/{provider}/locations/{{location}}"
-    return {
-        "state_at": f"{region}/{state}" if state else "",
-        "result_at": f"{region}/{result}" if result else "",
-    }
+def _region(provider: str, place: str) -> str:
+    """Return the path of a place of operations in a region of the subscription."""
+    return f"/subscriptions/{{subscription}}/providers/{provider}/locations/{{location}}/{place}"
 
 
 def _network(
@@ -41,7 +37,8 @@ def _network(
         created,
         Answer(200, polled=True),
         Answer(202, polled=True, location="result", pause=deletion, body=""),
-        **_in_region(_NETWORK, "operations/{operation}", "operationResults/{operation}"),
+        state_at=_region(_NETWORK, "operations/{operation}"),
+        result_at=_region(_NETWORK, "operationResults/{operation}"),
     )
 
 
@@ -64,7 +61,8 @@ _SERVED: Final = Answers(
     Answer(201, "Creating", polled=True, location="self"),
     Answer(200, "Updating", polled=True),
     Answer(202, polled=True, location="result", body=""),
-    **_in_region(_ML, "mfeOperationsStatus/oeidp:{operation}", "mfeOperationResults/{operation}"),
+    state_at=_region(_ML, "mfeOperationsStatus/oeidp:{operation}"),
+    result_at=_region(_ML, "mfeOperationResults/{operation}"),
 )
 _VERSION: Final = Answers(Answer(201, location="self"), Answer(201, location="self"))
 
@@ -77,18 +75,15 @@ ANSWERS: Final[AnswersByKind] = {
         _SLOW,
         Answer(202, "Updating", polled=True, location="result", body=""),
         Answer(202, polled=True, location="result", body=""),
-        **_in_region(
-            _ML,
-            "workspaceOperationsStatus/{operation}?type=async",
-            "workspaceOperationsStatus/{operation}?type=location",
-        ),
-        result_has_body="",
+        state_at=_region(_ML, "workspaceOperationsStatus/{operation}?type=async"),
+        result_at=_region(_ML, "workspaceOperationsStatus/{operation}?type=location"),
+        result_has_body=False,
     ),
     f"{_ML}/workspaces/computes": Answers(
         Answer(201, "Creating", polled=True),
         Answer(200, "Updating", polled=True),
         Answer(202, polled=True, body=""),
-        **_in_region(_ML, "computeOperationsStatus/{operation}?service=new"),
+        state_at=_region(_ML, "computeOperationsStatus/{operation}?service=new"),
     ),
     f"{_ML}/workspaces/onlineEndpoints": _SERVED,
     f"{_ML}/workspaces/onlineEndpoints/deployments": _SERVED,
@@ -96,7 +91,7 @@ ANSWERS: Final[AnswersByKind] = {
     f"{_ML}/workspaces/data/versions": _VERSION,
     _STORAGE: Answers(
         Answer(202, "Creating", location="result", pause=17, body=""),
-        **_in_region("Microsoft.Storage", "", "asyncoperations/{operation}?monitor=true"),
+        result_at=_region("Microsoft.Storage", "asyncoperations/{operation}?monitor=true"),
     ),
     f"{_STORAGE}/blobServices": Answers(_OK),
     f"{_STORAGE}/fileServices": Answers(_OK),
@@ -113,17 +108,15 @@ ANSWERS: Final[AnswersByKind] = {
         Answer(201, "Updating", polled=True),
         Answer(202, "Deleting", location="result", pause=10),
         state_at="{id}/operationStatuses/registries-{operation}",
-        result_at=_in_region(
-            "Microsoft.ContainerRegistry", "", "operationResults/registries-{operation}"
-        )["result_at"],
+        result_at=_region("Microsoft.ContainerRegistry", "operationResults/registries-{operation}"),
     ),
     f"{_REGISTRY}/replications": Answers(
         Answer(201, "Creating", polled=True, pause=10),
         deleted=Answer(202, location="result", pause=10, body=""),
         state_at="{id}/operationStatuses/replications-{operation}",
-        result_at=_in_region(
-            "Microsoft.ContainerRegistry", "", "operationResults/replications-{operation}"
-        )["result_at"],
+        result_at=_region(
+            "Microsoft.ContainerRegistry", "operationResults/replications-{operation}"
+        ),
     ),
     "Microsoft.KeyVault/vaults": Answers(Answer(200, "RegisteringDns")),
     "Microsoft.KeyVault/vaults/keys": Answers(_OK),
@@ -135,7 +128,7 @@ ANSWERS: Final[AnswersByKind] = {
             "The specified deleted vault '{name}' does not exist. Ensure that the vault was indeed"
             " deleted and that it is in recoverable state.",
         ),
-        **_in_region("Microsoft.KeyVault", "", "operationResults/{operation}"),
+        result_at=_region("Microsoft.KeyVault", "operationResults/{operation}"),
     ),
     _IDENTITY: Answers(Answer(201, location="self")),
     f"{_IDENTITY}/federatedIdentityCredentials": Answers(
@@ -162,9 +155,7 @@ ANSWERS: Final[AnswersByKind] = {
     "Microsoft.OperationalInsights/workspaces": Answers(
         Answer(201, "Creating", polled=True, location="self", pause=20),
         Answer(200, "Updating", polled=True, location="result", pause=20),
-        state_at=_in_region("Microsoft.OperationalInsights", "operationstatuses/{operation}")[
-            "state_at"
-        ],
+        state_at=_region("Microsoft.OperationalInsights", "operationstatuses/{operation}"),
         result_at="{id}/operationresults/{operation}",
     ),
     f"{_NETWORK}/virtualNetworks": _network(3),
