@@ -53,7 +53,7 @@ def _faults(
     for one in of_kind(resources, COMPUTE):
         duty = duties.get(str(input_at(one, "computeName")))
         holder = IDENTITY_OF_DUTY[duty] if duty else None
-        own = {role.key for role, of, target in roles if of == holder and target not in LATE}
+        own = {role.key for role, of, target in roles if of == holder and target not in ("", *LATE)}
         yield from _waits(one, needed, {*to_workspace, *on_itself, *own}, late)
 
 

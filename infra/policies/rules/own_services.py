@@ -129,7 +129,8 @@ def _containers(
 ) -> Iterator[tuple[Resource | None, str]]:
     accounts = {label: name for label, (_, name) in targets(resources, settings)}
     for resource in of_kind(resources, CONTAINER, DATASTORE):
-        inputs = resource.inputs if resource.kind == CONTAINER else resource.inputs["properties"]
+        own = resource.kind == CONTAINER
+        inputs = resource.inputs if own else input_at(resource, "properties") or {}
         container, account = str(inputs.get("containerName")), inputs.get("accountName")
         if not same(account, accounts.get(HOLDERS.get(container, ""), "")):
             yield resource, f"the container {container} is in the account {account}"

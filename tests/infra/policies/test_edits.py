@@ -38,6 +38,11 @@ def with_subnets(stack, **change):
     return changed("network", "subnets", subnets, stack)
 
 
+def with_foreign(type_):
+    """An edit that adds a resource of a type."""
+    return lambda stack: [*stack, Resource(type_, "x", {}, {}, "x")]
+
+
 def with_gateway(stack):
     """The stack with a NAT gateway and its address beside the route table."""
     plain = rendered("dev")
@@ -182,7 +187,7 @@ EDITS = {
     # Types of other providers.
     **{
         f"a resource of {type_}": (
-            {}, lambda stack, type_=type_: [*stack, Resource(type_, "x", {}, {}, "x")],
+            {}, with_foreign(type_),
             "only-reviewed",
         )
         for type_ in (

@@ -52,7 +52,7 @@ def test_what_every_resource_repeats_is_told_once():
     assert text.count('"resourceGroupName"') == 1
     assert text.count('"cost-center"') == 1
     other = json.loads(snapshot(changed("vault", "tags", {"owner": "x"}, rendered("dev"))))
-    assert other["keyvault:Vault vault"]["tags"] == {"owner": "x"}
+    assert other["keyvault/v20260201:Vault vault"]["tags"] == {"owner": "x"}
 
 
 def test_a_role_is_told_by_its_name_and_an_identity_by_the_dependency():
@@ -81,5 +81,5 @@ def test_options_are_shown_and_indirect_dependencies_are_not():
         for one in rendered("dev")
     ]
     text = json.loads(snapshot(stack))["consumption:Budget budget"]
-    assert text["after"] == ["keyvault:Vault vault"]
+    assert text["after"] == ["keyvault/v20260201:Vault vault"]
     assert text["options"] == {"protect": True}
