@@ -1,6 +1,26 @@
 """Errors of `python -m jobs`, each with its exit status."""
 
+import re
+from typing import Final
+
 from common.errors import ProblemsError, UserError
+
+_LOGIN: Final = re.compile(r"az login\b[^\n;]*--claims-challenge[= ]+[\"']?[\w+/=-]+[\"']?")
+"""The command that the Azure CLI names for such claims."""
+SECOND_FACTOR: Final = re.compile(
+    r"claims[- ]challenge|insufficient_claims|InteractionRequired|interaction_required"
+    r"|AADSTS5007[69]|mfaforazure|multi-?factor authentication|must use MFA",
+    re.IGNORECASE,
+)
+"""Messages that demand a second factor, or another condition of the tenant, of a sign-in."""
+
+
+def sign_in_command(message: str) -> str | None:
+    """Return the command with which the Azure CLI asks for another sign-in, in a message; None if
+    it has none.
+    """
+    match = _LOGIN.search(message)
+    return match[0] if match else None
 
 
 class SpecError(ProblemsError):

@@ -17,12 +17,14 @@ from azure.core.exceptions import (
 
 from infra.outputs import PlatformOutputs
 from jobs.errors import (
+    SECOND_FACTOR,
     AccessError,
     ConflictError,
     MissingError,
     RequestError,
     SignInError,
     UnreachableError,
+    sign_in_command,
 )
 
 if TYPE_CHECKING:
@@ -62,15 +64,6 @@ _NO_ANSWER: Final = re.compile(
 
 _CHALLENGE: Final = re.compile(r'\bclaims="?([\w+/=-]+)')
 """The claims that a service demands of a token, in base64, in a header WWW-Authenticate."""
-_LOGIN: Final = re.compile(r"az login\b[^\n;]*--claims-challenge[= ]+[\"']?[\w+/=-]+[\"']?")
-"""The command that the Azure CLI names for such claims."""
-SECOND_FACTOR: Final = re.compile(
-    r"claims[- ]challenge|insufficient_claims|InteractionRequired|interaction_required"
-    r"|AADSTS5007[69]|mfaforazure|multi-?factor authentication|must use MFA",
-    re.IGNORECASE,
-)
-"""Messages that demand a second factor, or another condition of the tenant, of a sign-in."""
-
 _CERTIFICATE_TIME: Final = re.compile(r"certificate (?:is not yet valid|has expired)")
 _BLOB_HOST: Final = ".blob."
 _BLOB_ROLE: Final = "AuthorizationPermissionMismatch"
@@ -118,14 +111,6 @@ def explained(
     if isinstance(error, HttpResponseError) and error.status_code is not None:
         return _of_status(error, error.status_code, what, outputs, who)
     return RequestError(f"{what}: {_first_line(error)}")
-
-
-def sign_in_command(message: str) -> str | None:
-    """Return the command with which the Azure CLI asks for another sign-in, in a message; None if
-    it has none.
-    """
-    match = _LOGIN.search(message)
-    return match[0] if match else None
 
 
 def _sign_in_command(error: AzureError, tenant: str) -> str | None:

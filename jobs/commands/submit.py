@@ -338,11 +338,9 @@ def hand_over(
             f"  {next_command('cancel', spec.run)}    cancels it\n"
             "checking whether it was",
             file=sys.stderr,
-            flush=True,
         )
         with suppress(KeyboardInterrupt):
-            arrived = _arrived(jobs, spec.name)
-            state = "was already submitted" if arrived else "does not exist yet"
+            state = "was already submitted" if _arrived(jobs, spec.name) else "does not exist yet"
             print(f"{spec.name} {state}", file=sys.stderr)
         return None
     return job

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from common.text import duration, plural
-from jobs.azure.job_records import Job
 from jobs.console import next_command
 from jobs.job_kinds import kind_of
 from jobs.spec.budget_policy import LIMIT
+
+if TYPE_CHECKING:
+    from jobs.azure.job_records import Job
 
 _WORDS: Final[Mapping[str, str]] = {
     "NotStarted": "accepted",
@@ -64,7 +66,7 @@ def since(created: datetime, now: datetime) -> str:
     return f" (since {created.strftime(f'{date}%H:%M')} UTC)"
 
 
-def finalizing(job: Job, waited: float | None = None) -> str:
+def finalizing(job: "Job", waited: float | None = None) -> str:
     """Say what a job costs whose outputs Azure still uploads.
 
     Args:

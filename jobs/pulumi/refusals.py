@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jobs.azure.error_messages import SECOND_FACTOR, sign_in_command
+from jobs.errors import SECOND_FACTOR, sign_in_command
 
 _LATE: Final = "roles assigned by this deployment have no effect yet"
 _ML: Final = "machinelearningservices:"
