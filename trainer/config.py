@@ -380,11 +380,11 @@ class TrainConfig(WithLeaves):
     @property
     def result_of(self) -> Literal["last", "best"]:
         """The weights that the result of the run is of."""
-        return "best" if any(leaf.ending for leaf in in_use(self)) else "last"
+        return "best" if any(leaf.ending(self).ends for leaf in LEAVES if leaf.ending) else "last"
 
     def ended(self, scores: Sequence[float]) -> str:
         """Return why a run ends after evaluations with these scores; "" if it continues."""
-        found = (leaf.ending(self).why(scores) for leaf in in_use(self) if leaf.ending)
+        found = (leaf.ending(self).why(scores) for leaf in LEAVES if leaf.ending)
         return next(filter(None, found), "")
 
     def misfits(self, ranks: int, classes: int | None = None) -> list[str]:

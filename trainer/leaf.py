@@ -45,11 +45,12 @@ class Ending:
 
     metric: str = ""
     """Key of the metric; empty is the first one of the task."""
+    ends: bool = False
+    """Whether evaluations may end the run, whose result is then that of its best weights."""
 
     def why(self, scores: Sequence[float]) -> str:
         """Return why a run ends before its last step, given that metric of all its evaluations in
-        order; "" while it continues. Pure: every rank asks it. The result of such a run is that of
-        its best weights.
+        order; "" while it continues. Pure: every rank asks it.
         """
         del scores
         return ""
@@ -135,7 +136,7 @@ class Leaf:
     exchanges: Callable[[Any, int], Exchanges] | None = None
     """Returns the `Exchanges` of a `TrainConfig`, given the steps of the whole run."""
     ending: Callable[[Any], Ending] | None = None
-    """Returns the `Ending` of a `TrainConfig`; it ends no run that does not use the leaf."""
+    """Returns the `Ending` of a `TrainConfig`."""
     step_rule: str = ""
     """MODULE:NAME of what makes its `StepRule` of a `StepContext`."""
     division: str = ""

@@ -57,7 +57,7 @@ DETECTION: Final = TaskDescription(
     targets="trainer.detection.targets:Boxes",
     training=Metric("train_iou", "training IoU"),
     evaluation=(
-        Metric("map", "mAP", f"{_METRICS}:mean_ap"),
+        Metric("map", "mAP", f"{_METRICS}:ap_of_all"),
         Metric("map50", "mAP at 0.5", f"{_METRICS}:ap_at_half"),
         Metric("map_small", "mAP of small objects", f"{_METRICS}:ap_of_small"),
         Metric("map_medium", "mAP of medium objects", f"{_METRICS}:ap_of_medium"),

@@ -5,7 +5,7 @@ sizes of which there are no objects is 0. NumPy only.
 from trainer.detection.average_precision import Precision
 
 
-def mean_ap(precision: Precision) -> float:
+def ap_of_all(precision: Precision) -> float:
     """Return the mean average precision over IoU 0.5 to 0.95."""
     return max(precision.mean(), 0.0)
 

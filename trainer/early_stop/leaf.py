@@ -52,12 +52,12 @@ class EarlyStop(Ending):
 
     def __init__(self, config: Any) -> None:
         self._options, self._config = config.of(EarlyStopOptions), config
-        self.metric = self._options.metric or ""
+        self.metric, self.ends = self._options.metric or "", _wanted(config)
 
     def why(self, scores: Sequence[float]) -> str:
         """See `Ending.why`."""
         patience = self._options.patience
-        if waited(scores, self._options.least_gain) < patience:
+        if not self.ends or waited(scores, self._options.least_gain) < patience:
             return ""
         return (
             f"{plural(patience, 'evaluation')} in a row {'was' if patience == 1 else 'were'} not"
@@ -117,6 +117,12 @@ LEAF: Final = Leaf(
             "early stopping",
             "--early-stop.patience above 0",
             _wanted,
+            same_steps=True,
+        ),
+        Feature(
+            "choice of a metric",
+            "--early-stop.metric balanced_accuracy",
+            lambda config: config.of(EarlyStopOptions).metric is not None,
             same_steps=True,
         ),
     ),

@@ -19,6 +19,8 @@ CLASSES: Final = "classes.csv"
 """File of a run with a line for each class, which every task writes."""
 LISTED: Final = 10
 """Most classes that are printed."""
+NAME_LENGTH: Final = 40
+"""Most letters of the name of a class."""
 _UNITS = {
     "training_loss": ("loss", "{:.4f}"),
     "objective": ("objective", "{:.4f}"),
@@ -108,6 +110,7 @@ def class_lines(run: Path) -> list[str]:
     worst = sorted(rows, key=lambda row: float(row[min(parts)] or 2)) if parts else rows
     shown = rows if len(rows) <= LISTED else worst[:LISTED]
     table = [heads, *([_cell(row[n], n in parts) for n in range(len(row))] for row in shown)]
+    table = [[name[:NAME_LENGTH], *row] for name, *row in table]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in table

@@ -419,11 +419,9 @@ class Attempt:
             self._reporter.checkpoint(saved, self._totals.timer.by_phase)
 
     def _result(self, step: int, of: int) -> dict[str, Any]:
-        """Return the content of result.json after `step` steps, of the weights of step `of`."""
         evaluation, totals = self._validation.latest, self._totals
         return {
-            **self._validation.result,
-            "evaluated_step": of,
+            **self._validation.result(of),
             "training_seconds": self._validation.seconds if evaluation else totals.timer.total,
             "images_per_second": totals.images_per_second,
             "ranks": self._plan.ranks,

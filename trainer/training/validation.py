@@ -107,20 +107,20 @@ class Validation:
             self._reporter.ending(step, self.ended)
         return bool(self.ended)
 
-    @property
-    def result(self) -> dict[str, Any]:
-        """The latest metrics by key, None without an evaluation, the number of examples, and with
-        an evaluation its loss and the metrics of the baseline.
+    def result(self, step: int) -> dict[str, Any]:
+        """Return what result.json has of the latest evaluation: metrics by key, None without one;
+        the number of examples; the step of the weights; and with an evaluation its loss and the
+        metrics of the baseline.
         """
         keys = [metric.key for metric in self._task.description.metrics(self._task.classes)]
         if self.latest is None:
-            return {**dict.fromkeys(keys), "examples": 0}
-        found = self.latest
+            return {**dict.fromkeys(keys), "examples": 0, "evaluated_step": step}
         return {
-            **{key: found.metrics.get(key) for key in keys},
-            "examples": found.examples,
-            "validation_loss": found.loss,
-            "baseline": dict(found.baseline),
+            **{key: self.latest.metrics.get(key) for key in keys},
+            "examples": self.latest.examples,
+            "evaluated_step": step,
+            "validation_loss": self.latest.loss,
+            "baseline": dict(self.latest.baseline),
         }
 
     def evaluate(self, step: int) -> None:

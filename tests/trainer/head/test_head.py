@@ -145,7 +145,9 @@ def test_ranks_with_uneven_shares_evaluate_as_one():
     (wanted,) = run_world(head_scenarios.evaluate_unevenly, 1, 0, counts)
     found = run_world(head_scenarios.evaluate_unevenly, 4, 2, counts)
     assert {one["result"]["examples"] for one in found} == {sum(map(sum, counts))}
+    baseline = wanted["result"].pop("baseline")
     for one in found:
+        assert one["result"].pop("baseline") == baseline
         assert one["result"] == pytest.approx(wanted["result"], abs=1e-6)
     for name, values in wanted["columns"].items():
         joined = np.concatenate([one["columns"][name] for one in found])

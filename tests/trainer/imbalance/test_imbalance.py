@@ -13,7 +13,7 @@ from common.errors import ConfigError
 from tests.trainer.duplicates.test_hashes import encode, scene
 from tests.trainer.support.data_sets.image_folders import prepare
 from tests.trainer.support.scenarios import tiny_config
-from trainer.classification.task import Classification
+from trainer.classification.task import Classification, cross_entropy
 from trainer.data.data_set import load_data_set
 from trainer.data.manifest import load_manifest
 from trainer.data.order import Segment
@@ -55,6 +55,8 @@ def test_only_the_loss_of_training_is_weighted_and_its_gradient_with_it():
     factor = np.take(weights, target.numpy())
     assert np.allclose(other[0], one[0] * factor)
     assert np.array_equal(other[1], one[1])
+    # The loss that is compared with that of an evaluation has neither smoothing nor weights.
+    assert np.array_equal(other[2], cross_entropy(logits, target))
     gradients = [tape.gradient(each[0], logits) for each in (one, other)]
     assert np.allclose(gradients[1], gradients[0] * factor[:, None])
     assert np.array_equal(task.evaluated(logits, target)[0], plain.evaluated(logits, target)[0])

@@ -68,6 +68,15 @@ def test_the_options_reach_training_metrics_and_evaluation_but_not_its_loss():
         for one in (task, plain)
     ]
     assert results[0].loss == results[1].loss
+    # The same answer for every image: each class is found as often as it occurs.
+    share = true.mean(0)
+    said_all = 2 * true.sum() / (true.sum() + true.size)
+    assert results[0].baseline == pytest.approx({
+        "mean_ap": share.mean(), "mean_auc": 0.5, "micro_f1": said_all,
+        "macro_f1": (2 * share / (share + 1)).mean(),
+    })  # fmt: skip
+    plain_loss = task.training(logits, target, 0.1)[2]
+    np.testing.assert_allclose(plain_loss, loss(logits, target))
     assert results[0].metrics["mean_ap"] == results[1].metrics["mean_ap"]
     assert results[0].metrics["micro_f1"] == pytest.approx(2 * both.sum() / total.sum())
     assert list(results[0].metrics) == [metric.key for metric in MULTILABEL.evaluation]

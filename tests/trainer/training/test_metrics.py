@@ -184,6 +184,7 @@ def test_a_reset_forgets_everything():
     interval.add(report(images=4, loss=1.0), 2.0, 4)
     assert summary(interval) == {
         "loss": 1.0,
+        "training_loss": 1.0,
         "train_top1": 0.0,
         "gradient_norm": 1.0,
         "images_per_second": 2.0,

@@ -56,7 +56,8 @@ def test_scores_of_another_metric_are_forgotten_and_missing_metrics_are_computed
     best = {"step": 10, "top1": 0.5}
     validation.restore({"step": 10, "evaluation": before, "best": best, "scores": [0.4, 0.5]})
     assert validation.best is None
-    assert validation.result == {
+    assert validation.result(10) == {
+        "evaluated_step": 10,
         "top1": 0.5, "balanced_accuracy": None, "examples": 9, "validation_loss": 1.0,
         "baseline": {},
     }  # fmt: skip
@@ -147,7 +148,7 @@ def test_no_image_is_kept_if_none_is_wanted(tmp_path):
 
 def test_predictions_that_cannot_be_written_are_absent(tmp_path):
     write_predictions(tmp_path, predictions(), CLASSES, lambda _: encode((8, 8)))
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="longer than"):
         write_predictions(tmp_path, predictions(), CLASSES[:1], lambda _: encode((8, 8)))
     assert not (tmp_path / "predictions.csv").exists()
 

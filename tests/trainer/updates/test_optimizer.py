@@ -126,9 +126,9 @@ def differentiate(model, batch, accumulation=1, scale=1.0, global_batch=24):
     )
     local = local_gradients(model, NORMALIZATION, config, global_batch)
     gradients, sums = tf.function(local, autograph=False)(batch, tf.constant(scale))
-    loss, hits, weight, overflow = (float(value) for value in sums)
+    loss, hits, weight, overflow, plain = (float(value) for value in sums)
     assert overflow == 0
-    return [gradient.numpy() for gradient in gradients], np.array([loss, hits, weight])
+    return [gradient.numpy() for gradient in gradients], np.array([loss, hits, weight, plain])
 
 
 def part(batch, begin, end):
@@ -187,9 +187,12 @@ def test_the_loss_is_the_sum_over_images_divided_by_the_global_batch():
         batch["image"].numpy(),
     )
     logits = model((image - np.array(NORMALIZATION.mean)) / np.array(NORMALIZATION.std))
-    losses = cross_entropy(logits, batch["target"], 0.1).numpy()
+    smoothed, plain = (
+        cross_entropy(logits, batch["target"], one).numpy().sum() / 100 for one in (0.1, 0.0)
+    )
     hits = (logits.numpy().argmax(1) == batch["target"].numpy()).sum()
-    np.testing.assert_allclose(sums, [losses.sum() / 100, hits, 24], rtol=1e-5)
+    np.testing.assert_allclose(sums, [smoothed, hits, 24, plain], rtol=1e-5)
+    assert abs(smoothed - plain) > 1e-3
 
 
 def test_gradients_are_slopes_of_the_loss():
