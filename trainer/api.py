@@ -24,6 +24,7 @@ from trainer.diagnostics.nccl import has_gpus
 from trainer.errors import CheckpointError, DataError
 from trainer.export.layout import exported_model, levels_of
 from trainer.fitting.choice import Choice, choose
+from trainer.fitting.options import FitOptions
 from trainer.fitting.steps import preparation, run_step
 from trainer.fitting.suggestion import facts_of, stored_depth, suggest, task_of
 from trainer.presets import parse_train, to_args
@@ -176,6 +177,27 @@ def fit(
     print(f"\nthe run: --preset {config.preset}. {'; '.join(choice.reasons)}".rstrip(". ") + ".")
     run_step(4, _STEPS, ["train", *to_args(config)])
     return Run(Path(config.runs_dir) / str(config.name))
+
+
+def run(options: FitOptions) -> None:
+    """`ml-trainer fit`: train on a folder, and print what to do next; see `fit`."""
+    made = fit(
+        options.folder,
+        data=options.data,
+        name=options.name,
+        weights=options.weights,
+        mirror=options.mirror,
+        group_by=options.group_by,
+        max_rejected=options.max_rejected,
+        runs_dir=options.runs_dir,
+        options=options.trainer,
+    )
+    print(f"the report: {made.report}")
+    if options.weights is None:
+        print(
+            "most images are classified better from published weights: `ml-trainer weights` lists"
+            " files, which --weights takes"
+        )
 
 
 def choice_for(data: Path, *, weights: str | None = None, mirror: bool | None = None) -> Choice:
