@@ -195,8 +195,8 @@ def run(options: FitOptions) -> None:
     print(f"the report: {made.report}")
     if options.weights is None:
         print(
-            "most images are classified better from published weights: `ml-trainer weights` lists"
-            " files, which --weights takes"
+            "to start from published weights instead: `ml-trainer weights` lists files, which"
+            " --weights takes"
         )
 
 
