@@ -87,7 +87,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults mutations conformance diagram costs egress roles test test-platform test-trainer test-spark test-spark-short test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults frozen mutations conformance diagram costs egress roles test test-platform test-trainer test-spark test-spark-short test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -243,6 +243,9 @@ images-gpu: $(INFRA) $(SBOM) ## Build the GPU image with Debian's CUDA instead o
 
 faults: $(INFRA) $(AZURITE) ## Inject every fault into every request of the commands, and write docs/faults.md
 	@$(INFRA_PYTHON) -m tests.jobs.faults $(ARGS)
+
+frozen: $(TRAINER) $(INFRA) ## Compare bits of runs, stacks, helps and statuses with tests/frozen.json; record a change that is meant: ARGS=--write
+	@$(TRAINER_PYTHON) -m tests.frozen $(ARGS)
 
 mutations: $(INFRA) ## Mutation-test the security rules: change every input of a stack, and print which rule catches it: STACK=dev
 	@$(INFRA_PYTHON) -m tests.infra.mutations.run $(if $(filter command line,$(origin STACK)),--stack $(STACK)) $(ARGS)

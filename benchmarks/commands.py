@@ -25,6 +25,7 @@ BENCHMARKS: Final = (
         "scaling", "train", "images/s of this machine by number of ranks, as table and page",
         run="run",
     ),
+    _row("gpu", "train", "images/s of a GPU, compared with others, and the bits of pairs of runs"),
     _row("batches", "train", "epochs to an accuracy on digits, by global batch"),
     _row("digits", "train", "accuracy and time of the first run, over several seeds"),
     Command(
@@ -34,6 +35,11 @@ BENCHMARKS: Final = (
     _row("fine-tune", "train", "accuracy on few images, with weights of others", "fine_tune"),
     _row("input", "data", "CPU time of an image from shard to batch, and of decoding alone"),
     _row("prepare", "data", "CPU time of an image from file to shard, and of a plain copy"),
+    _row("growth", "data", "how CPU time and memory of a preparation grow with the images"),
+    _row(
+        "removal", "data", "CPU time of removing metadata, compared with decoding",
+        "images.removal",
+    ),
     _row("damage", "data", "damaged JPEGs that decoders notice, and their cost", "images.damage"),
     _row("treatment", "data", "CPU time of treating and of decoding an image", "images.treatment"),
     _row(

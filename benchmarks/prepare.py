@@ -39,6 +39,7 @@ TIMES = (10, 20)
 """Number of names of each photograph in the two folders."""
 OURS, ALONE = "prepare folder", "the same by 1 process"
 KEPT = "the same with --metadata keep"
+NOT_COMPARED = ("--near-duplicates", "off")
 NEAR = "the same with --near-duplicates report"
 COPY, USUAL = "copy of the bytes", "usual converter"
 FASTER, COPIES, STRIPPED = 6, 2.0, 1.05
@@ -162,9 +163,9 @@ def measure_times(photos: Path, scratch: Path, rounds: int) -> dict[str, Any]:
     # By one process, so that cores do not slow each other down.
     alone = ("--processes", "1")
     commands = {
-        OURS: prepare_command(),
-        ALONE: prepare_command(*alone),
-        KEPT: prepare_command(*alone, "--metadata", "keep"),
+        OURS: prepare_command(*NOT_COMPARED),
+        ALONE: prepare_command(*alone, *NOT_COMPARED),
+        KEPT: prepare_command(*alone, *NOT_COMPARED, "--metadata", "keep"),
         NEAR: prepare_command(*alone, "--near-duplicates", "report"),
         COPY: copy_command,
     }

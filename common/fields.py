@@ -51,6 +51,8 @@ class Leaf:
     """Value if none follows the option on a command line; None if one must follow."""
     required: Required | None = None
     """Given if a command line must have the field."""
+    pattern: Pattern | None = None
+    """Form of a text."""
 
     @property
     def flag(self) -> str:
@@ -90,6 +92,7 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
             yield from leaves(typing.cast("type", hint), key + ".")
             continue
         bounds = next((rule for rule in _rules(hint) if isinstance(rule, Bounds)), None)
+        pattern = next((rule for rule in _rules(hint) if isinstance(rule, Pattern)), None)
         former = next((note for note in _notes(hint) if isinstance(note, Formerly)), None)
         former_key = None
         if former is not None:
@@ -99,7 +102,7 @@ def leaves(cls: type, prefix: str = "") -> Iterator[Leaf]:
         if _bare(hint) is bool:
             alone = "True"
         required = next((note for note in _notes(hint) if isinstance(note, Required)), None)
-        yield Leaf(key, _bare(hint), bounds, former_key, name, alone, required)
+        yield Leaf(key, _bare(hint), bounds, former_key, name, alone, required, pattern)
 
 
 def get(instance: object, key: str) -> Any:
@@ -163,7 +166,9 @@ def accepts(hint: Any, value: object) -> bool:
 
 
 def problems(instance: object) -> list[str]:
-    """Return the problems of all leaves: a wrong type, or a number out of bounds."""
+    """Return the problems of all leaves: a wrong type, a number out of bounds, or a text of another
+    form.
+    """
     found = []
     for leaf in leaves(type(instance)):
         value = get(instance, leaf.key)
@@ -180,6 +185,9 @@ def problems(instance: object) -> list[str]:
                 for number in numbers
                 if number is not None and not leaf.bounds.allow(number)
             ]
+        elif leaf.pattern is not None and isinstance(value, str):
+            wrong = leaf.pattern.problem(value)
+            found += [f"{leaf.flag}: {value!r} {wrong}"] if wrong else []
     return found
 
 

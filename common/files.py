@@ -1,10 +1,36 @@
-"""Write files atomically: complete or absent, even if the process is killed."""
+"""Read JSON, and write files atomically: complete or absent, even if the process is killed."""
 
 import csv
 import io
+import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
+
+
+def parse_json(content: str | bytes) -> Any:
+    """Return the data of a JSON text.
+
+    Raises:
+        ValueError: It is not JSON, not UTF-8, or nested too deeply to be read.
+    """
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def parse_object(content: str | bytes) -> dict[str, Any]:
+    """Return the data of a JSON text that is an object.
+
+    Raises:
+        ValueError: It is not; see `parse_json`.
+    """
+    data = parse_json(content)
+    if not isinstance(data, dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 as for other texts
+    return data
 
 
 def write_atomically(

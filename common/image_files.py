@@ -24,16 +24,24 @@ class ImageFiles:
     paths: list[Path] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     """Number of files by suffix; without hidden files, which file managers leave behind."""
+    no_files: list[Path] = field(default_factory=list)
+    """What is called like an image in a folder and is not a file, such as a link to nothing."""
 
     @property
     def note(self) -> str:
         """What was left out, as a sentence; empty if nothing was."""
-        if not self.left_out:
-            return ""
-        common = self.left_out.most_common()
-        counts = ", ".join(f"{count:,} {suffix or 'without suffix'}" for suffix, count in common)
-        files = plural(self.left_out.total(), "file")
-        return f"left out {files} whose suffix is not that of an image: {counts}"
+        notes = []
+        if self.left_out:
+            common = self.left_out.most_common()
+            counts = ", ".join(f"{n:,} {suffix or 'without suffix'}" for suffix, n in common)
+            files = plural(self.left_out.total(), "file")
+            notes.append(f"left out {files} whose suffix is not that of an image: {counts}")
+        if self.no_files:
+            shown = ", ".join(str(path) for path in self.no_files[:3])
+            more = ", ..." * (len(self.no_files) > 3)
+            count = f"{len(self.no_files):,}"
+            notes.append(f"left out {count} broken links, pipes or devices: {shown}{more}")
+        return "; ".join(notes)
 
 
 def find_images(names: Iterable[str], error: type[UserError] = UserError) -> ImageFiles:
@@ -44,14 +52,23 @@ def find_images(names: Iterable[str], error: type[UserError] = UserError) -> Ima
         error: Error to raise.
 
     Raises:
-        UserError: A folder has no images.
+        UserError: A folder has no images, or a name is that of a pipe or a device.
     """
     found = ImageFiles()
     for path in map(Path, names):
         if not path.is_dir():
+            if path.exists() and not path.is_file():
+                # Reading it could wait for ever.
+                raise error(f"{path}: is a pipe or a device, not a file; name a file or a folder")
             found.paths.append(path)
             continue
-        files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+        everything = sorted(path.rglob("*"))
+        files = [file for file in everything if file.is_file()]
+        found.no_files += [
+            file
+            for file in everything
+            if file.suffix.lower() in SUFFIXES and not file.is_file() and not file.is_dir()
+        ]
         images = [file for file in files if file.suffix.lower() in SUFFIXES]
         if not images:
             raise error(f"{path}: has no images ({', '.join(SUFFIXES)}) in it or below")

@@ -160,7 +160,8 @@ def money(amount: float, currency: str) -> str:
 def read_vm_sizes(data: Any, date: str) -> dict[NodeKind, Price]:
     """Read the prices of Linux nodes in Azure Machine Learning's list of the VM sizes of a region.
 
-    A price of zero counts as unknown, as no VM is free.
+    A price of zero counts as unknown, as no VM is free. Some sizes have two prices of one system
+    and one tier, of which the higher one is that of Windows under a wrong name; the lowest counts.
 
     Args:
         data: Response to `locations/REGION/vmSizes`.
@@ -177,8 +178,10 @@ def read_vm_sizes(data: Any, date: str) -> dict[NodeKind, Price]:
         estimate = item.get("estimatedVMPrices") or {}
         if estimate.get("unitOfMeasure") != "OneHour" or not estimate.get("billingCurrency"):
             continue
-        for value in sorted(estimate.get("values") or [], key=_tier):
-            priority, amount = _TIERS.get(value.get("vmTier")), float(value.get("retailPrice") or 0)
+        # From the highest to the lowest of each tier, as the last one applies.
+        values = sorted(estimate.get("values") or [], key=_amount, reverse=True)
+        for value in sorted(values, key=_tier):
+            priority, amount = _TIERS.get(value.get("vmTier")), _amount(value)
             if value.get("osType") == "Linux" and priority is not None and amount > 0:
                 price = Price(amount, str(estimate["billingCurrency"]), "hour", source)
                 prices[str(item["name"]).lower(), priority] = price
@@ -249,6 +252,10 @@ def _tier(entry: Mapping[str, Any]) -> bool:
     return "Spot" in (entry.get("vmTier"), entry.get("priority"))
 
 
+def _amount(entry: Mapping[str, Any]) -> float:
+    return float(entry.get("retailPrice") or 0)
+
+
 def _priority(text: str) -> str:
     return _TIERS.get(text, text)
 
@@ -277,17 +284,19 @@ def read_retail(
         date,
     )
     prices: dict[NodeKind, Price] = {}
-    for item in (item for page in pages for item in page["Items"]):
-        size, amount = str(item.get("armSkuName") or ""), float(item.get("retailPrice") or 0)
+    items = [item for page in pages for item in page["Items"]]
+    # As above: of several meters of one kind, such as one of another product, the lowest counts.
+    for item in sorted(items, key=_amount, reverse=True):
+        size, amount = str(item.get("armSkuName") or ""), _amount(item)
         usable = (
             item.get("type") == "Consumption"
             and item.get("unitOfMeasure") == "1 Hour"
             and item.get("armRegionName") == region
-            and not str(item.get("productName", "")).endswith("Windows")
+            and not str(item.get("productName") or "").endswith("Windows")
         )
         if not usable or not size or amount <= 0:
             continue
-        meter = str(item.get("meterName", ""))
+        meter = str(item.get("meterName") or "")
         if meter.endswith(f" {_UNUSED}"):
             continue
         kind = size.lower(), "LowPriority" if meter.endswith(" Spot") else "Dedicated"

@@ -31,12 +31,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{', '.join(unknown)}: no such judge; there are {', '.join(JUDGES)}")
     try:
         # One after the other: each takes all that two cores have.
-        verdicts = {name: _ask(name) for name in options.names or JUDGES}
+        verdicts = {name: _ask(name) for name in options.names or _here()}
     except UserError as error:
         return report(error)
     if options.json:
         _write(options.json, verdicts)
     return int(any(verdict.unexplained for verdict in verdicts.values()))
+
+
+def _here() -> list[str]:
+    """Return the judges that can be asked, and say which cannot."""
+    for name, judge in JUDGES.items():
+        if not judge.is_here:
+            print(f"{name}: left out, because {judge.needs} names no folder", flush=True)
+    return [name for name, judge in JUDGES.items() if judge.is_here]
 
 
 def _ask(name: str) -> Verdict:

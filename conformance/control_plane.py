@@ -28,13 +28,14 @@ REQUESTS: Final[Mapping[str, str]] = {
     "PUT Microsoft.ContainerRegistry/registries 2023-01-01-preview: armcontainerregistry": (
         "azure-native's API version is a preview, which the module does not have."
     ),
-    "DELETE Microsoft.KeyVault/vaults/keys 2024-11-01: no module has an operation": (
+    "DELETE Microsoft.KeyVault/vaults/keys 2026-02-01: no module has an operation": (
         "Resource Manager has no operation that deletes a key, and a key that it made ends with its"
         " vault. The simulator's provider deletes it there, so that a teardown leaves nothing."
     ),
     f"DELETE {_WORKSPACE}/computes 2025-12-01: lacks the parameter underlyingResourceAction": (
-        "azure-native deletes a cluster without it. The simulator refuses that, too; a teardown "
-        "deletes the clusters itself, with the parameter, before Pulumi comes to them."
+        "azure-native deletes a cluster without it. Azure accepts that in recorded calls, and so does"
+        " the simulator; a teardown deletes the clusters itself, with the parameter, before Pulumi"
+        " comes to them."
     ),
 }
 """Why a refused request stays, by the beginning of the refusal."""

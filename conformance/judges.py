@@ -1,5 +1,6 @@
 """The judges, a row each."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,14 @@ class Judge:
     run: str
     """MODULE:FUNCTION that takes the folder in which the program is installed, and returns its
     `Verdict`."""
+    needs: str = ""
+    """Environment variable with the folder of what no registry has; the judge is asked only where
+    it is set."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the judge can be asked."""
+        return not self.needs or bool(os.environ.get(self.needs))
 
     def ask(self, workspace: Path) -> Verdict:
         """Run the judge; its program is installed in `workspace`."""
@@ -38,6 +47,12 @@ JUDGES: Final[Mapping[str, Judge]] = {
         "answers of the simulator to PUT, GET, lists and DELETE",
         Go("control_plane"),
         "conformance.control_plane:answers",
+    ),
+    "recorded-calls": Judge(
+        "answers of the simulator, against those of Azure itself",
+        Platform("rehearsal.simulator"),
+        "conformance.recordings:judge",
+        needs="RECORDINGS",
     ),
     "python-client": Judge(
         "answers of the simulator", Python("python-client"), "conformance.clients:python"

@@ -5,18 +5,25 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from conformance import recordings, sent
 from conformance.installation import ROOT
 from conformance.judges import JUDGES
 from conformance.verdict import Verdict
 
 RESULTS: Final = ROOT / "conformance" / "results.json"
 PAGE: Final = ROOT / "docs" / "conformance.md"
-TABLE: Final = re.compile(r"<!-- (conformance(?:: refused)?) -->\n.*?<!-- end -->", re.DOTALL)
+TABLE: Final = re.compile(
+    r"<!-- (conformance(?:: (?:refused|requests))?) -->\n.*?<!-- end -->", re.DOTALL
+)
 
 
 def filled(text: str, verdicts: Mapping[str, Verdict]) -> str:
     """Return the page with its tables of these verdicts."""
-    tables = {"conformance": _table(verdicts), "conformance: refused": _refused(verdicts)}
+    tables = {
+        "conformance": _table(verdicts),
+        "conformance: refused": _refused(verdicts),
+        "conformance: requests": _requests(verdicts),
+    }
     return TABLE.sub(lambda found: f"<!-- {found[1]} -->\n{tables[found[1]]}\n<!-- end -->", text)
 
 
@@ -42,6 +49,26 @@ def _refused(verdicts: Mapping[str, Verdict]) -> str:
         for refusal in one.refused
     ]
     return "\n".join(["| judge | refused | why it stays |", "|---|---|---|", *rows])
+
+
+def _requests(verdicts: Mapping[str, Verdict]) -> str:
+    """Return who has judged each kind of request that `python -m jobs` sends."""
+    servers = verdicts.get("fake-servers")
+    # Such as "1486 of 1486 requests": the servers have read all, or their verdict names none.
+    all_read = servers is not None and re.match(r"(\d+) of \1 ", servers.judged) is not None
+    calls = json.loads(recordings.KINDS.read_text())
+    lines = ["| request | recorded calls of Azure | generated servers |", "|---|--:|---|"]
+    counts = {"Azure": 0, "servers": 0, "neither": 0}
+    for one in sent.recorded():
+        recorded = recordings.is_recorded(one, calls)
+        counts["Azure" if recorded else "servers" if all_read else "neither"] += 1
+        lines.append(f"| {one.kind} | {recorded or '-'} | {'yes' if all_read else '-'} |")
+    summary = (
+        f"Of {sum(counts.values())} kinds, {counts['Azure']} are judged by recorded calls of Azure,"
+        f" {counts['servers']} by Microsoft's generated servers alone, and {counts['neither']} by"
+        " none of them."
+    )
+    return "\n".join([summary, "", *lines])
 
 
 def _cell(text: str) -> str:

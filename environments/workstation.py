@@ -18,6 +18,9 @@ OLDEST_DRIVER: Final = "525.60.13"
 OLDEST_GPU: Final = (6, 0)
 """Lowest compute capability with compiled code in TensorFlow 2.20's wheels."""
 
+TOO_NEW: Final = (10, 0)
+"""Compute capability, that of Blackwell, from which on the wheels have no compiled code."""
+
 _ASKED: Final = "--query-gpu=name,compute_cap,driver_version"
 QUERY: Final = ("nvidia-smi", _ASKED, "--format=csv,noheader")
 
@@ -32,11 +35,22 @@ class Gpu:
     driver: str
 
     @property
+    def too_new(self) -> bool:
+        """Whether TensorFlow's wheels have no compiled code for it."""
+        return self.capability >= TOO_NEW
+
+    @property
     def unfit(self) -> str | None:
         """Why TensorFlow cannot use it, or None."""
         if self.capability < OLDEST_GPU:
             have, need = (".".join(map(str, one)) for one in (self.capability, OLDEST_GPU))
             return f"{self.name} has compute capability {have}, and TensorFlow needs {need}"
+        if self.too_new:
+            return (
+                f"{self.name} has compute capability {'.'.join(map(str, self.capability))}, for"
+                " which TensorFlow 2.20's wheels have no compiled code: the first start would"
+                " compile for half an hour, or fail"
+            )
         if _numbers(self.driver) < _numbers(OLDEST_DRIVER):
             return (
                 f"the driver of {self.name} is {self.driver}, and CUDA 12 needs {OLDEST_DRIVER}"
@@ -74,9 +88,13 @@ def choose(wanted: str, listed: str) -> Choice:
         sentence = f"TensorFlow for {names}; `make setup GPU=0` installs it for CPUs"
         return Choice("workstation", sentence)
     reason = next((gpu.unfit for gpu in gpus if gpu.unfit), "nvidia-smi shows no GPU")
+    too_new = any(gpu.too_new for gpu in gpus)
+    if wanted == "1" and too_new:
+        return Choice("workstation", f"TensorFlow for GPUs, because of GPU=1, although {reason}")
     if wanted == "1":
         raise UserError(f"GPU=1: {reason}; install NVIDIA's driver, or leave GPU=1 out")
-    return Choice("trainer", f"TensorFlow for CPUs: {reason}")
+    anyway = "; `make setup GPU=1` installs it for GPUs nevertheless" * too_new
+    return Choice("trainer", f"TensorFlow for CPUs: {reason}{anyway}")
 
 
 def read_gpus(listed: str) -> list[Gpu]:

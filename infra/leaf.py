@@ -89,6 +89,9 @@ class Needed:
     """Addresses that a subnet must have room for."""
     linked_to: str | None = None
     """Id of the network that a DNS zone must be linked to."""
+    zones: tuple[str, ...] = ()
+    """Ids of private DNS zones that the stack links to a network, which may have a link to no other
+    zone of such a name."""
     either: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     """Accepted values by path, or items of a list there; one path suffices."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from common.annotations import Bounds, Formerly
-from infra.catalog.network_rules import VaultTag
+from infra.catalog.network_rules import ServiceTraffic, VaultTag
 from infra.setting_types import GroupId, NetworkId, RouteTableId, StorageId, SubnetId
 
 DnsMode = Literal["own", "hub", "policy"]
@@ -93,6 +93,17 @@ class NetworkSettings:
     vault_service_tag: Annotated[VaultTag, Formerly("vault_tag")] = "AzureKeyVault"
     """Spelling of the key vault's service tag in the rule that a high-business-impact workspace
     needs: Azure's documents use both."""
+
+    storage_over_smb: bool = False
+    """Let nodes reach the service tag of the region's storage accounts on port 445 (SMB) besides
+    443. Azure Machine Learning has refused clusters without public addresses for lack of this rule
+    ("missing the following rules"), and its documents no longer list it. The training subnet still
+    reaches the stack's own accounts and the service's only."""
+
+    @property
+    def service_traffic(self) -> ServiceTraffic:
+        """What these settings decide of the traffic with Azure's services."""
+        return ServiceTraffic(self.vault_service_tag, self.storage_over_smb)
 
     @property
     def dns_mode(self) -> DnsMode:

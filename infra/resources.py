@@ -6,7 +6,7 @@ these, whether they come from a render or from a file written by one.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,10 @@ ASSIGNMENT = "authorization:RoleAssignment"
 DEFINITION = "authorization:RoleDefinition"
 NETWORK = "network:VirtualNetwork"
 GROUP = "resources:ResourceGroup"
+PROVIDER = "pulumi:providers:azure-native"
+"""Type of the providers of a stack."""
+OWN_PROVIDER = "azure"
+"""Name of the provider that all resources have but those in a subscription of others."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,9 @@ class Resource:
 
     id: str
     """Id that Azure would assign; empty for a component."""
+
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    """What Azure adds, of what rules read; a deployed resource has it among its inputs."""
 
     @property
     def key(self) -> str:

@@ -117,6 +117,11 @@ class StorageSettings:
     data_redundancy: Literal["LRS", "ZRS"] = "LRS"
     """Redundancy of the Premium account for the training data."""
 
+    public_access: Literal["disabled", "denied"] = "disabled"
+    """What the accounts' public endpoints answer, with a profile that opens none. disabled: there
+    are none. denied: they let Azure's trusted services in and nobody else, for when Azure Machine
+    Learning cannot reach an account otherwise."""
+
     soft_delete_retention_days: Annotated[int, Bounds(1, 365), Formerly("deleted_days")] = 7
     """Days that deleted blobs and containers can be restored; they are billed meanwhile."""
 
@@ -175,6 +180,11 @@ class PeopleSettings:
     operators: Guid | None = None
     """Group that may create, start, resize, stop and delete computes."""
 
+    on_existing_accounts: bool = True
+    """Assign the groups' roles on accounts that the stack does not declare, too. false is for
+    groups that have these roles already, from their owner or from the stack that declares the
+    account: Azure refuses a role that a group has (RoleAssignmentExists)."""
+
 
 @dataclass(frozen=True)
 class MonitoringSettings:
@@ -186,9 +196,10 @@ class MonitoringSettings:
     daily_cap_gb: Annotated[float, Bounds(0.023)] = 1.0
     """Limit of log ingestion in GB a day, at least 0.023; logs beyond it are dropped."""
 
-    application_insights: Annotated[bool, Formerly("insights")] = False
-    """Declare Application Insights for the workspace. Only online endpoints report to it; training
-    and its alerts need only the log workspace."""
+    application_insights: Annotated[bool, Formerly("insights")] = True
+    """Declare Application Insights, without which Azure refuses to create a workspace ("Missing
+    dependent resources in workspace json"). It keeps its data in the log workspace and costs
+    nothing while nothing reports to it. false is for a workspace that was created without it."""
 
     storage_reads: bool = False
     """Log reads of blobs and files too. Training reads every shard in every epoch, and these logs

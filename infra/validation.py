@@ -12,7 +12,7 @@ from functools import partial
 from common import fields
 from common.fields import Reading
 from infra import naming
-from infra.catalog import vm_sizes
+from infra.catalog import resource_ids, vm_sizes
 from infra.checks import network as network_checks
 from infra.errors import SettingsError
 from infra.leaf import Check
@@ -81,6 +81,24 @@ def _names(settings: Settings) -> Iterator[str]:
         settings.name_seed,
         [name for leaf in LEAVES for name in leaf.names],
     )
+
+
+def _own_names(settings: Settings) -> Iterator[str]:
+    """Check that the settings give nothing the name of what the stack declares by itself."""
+    if any(_names(settings)):
+        return
+    group = resource_ids.group(settings.subscription.id, settings.names.resource_group)
+    own = f"{group}/providers/Microsoft.Network/virtualNetworks/{settings.names.virtual_network}"
+    if own.lower() in {peer.lower() for peer in settings.network.peer_with}:
+        yield "network.peer_with: contains the stack's own network; remove it"
+    named = {key: one.name for key, one in settings.clusters.items() if one.name is not None}
+    for key, name in named.items():
+        for other in settings.clusters.keys() - named.keys():
+            if settings.cluster_name(other).lower() == name.lower():
+                yield (
+                    f"clusters.{key}.name: {name!r} is the name that clusters.{other} gets; choose "
+                    "another"
+                )
 
 
 def _location(settings: Settings) -> Iterator[str]:
@@ -353,6 +371,13 @@ def _cluster_checks(clusters: Collection[str]) -> Iterator[Check]:
 
 CHECKS = (
     Check(("prefix", "stack", "location", "name_seed"), _names),
+    Check(
+        (
+            *("prefix", "stack", "location", "name_seed"),
+            *("subscription.id", "resource_group", "network", "clusters"),
+        ),
+        _own_names,
+    ),
     Check(("location",), _location),
     Check((), _cluster_keys),
     Check(("clusters", "profile"), _build_cluster),

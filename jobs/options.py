@@ -71,6 +71,11 @@ class ResubmitOptions:
     """Also submit a run again that was cancelled without evidence of pre-emption. Azure cancels a
     job when it pre-empts all of its nodes, which cannot be distinguished from a user's cancel."""
 
+    max_node_price: Annotated[float | None, Bounds(above=0)] = None
+    """Highest price of a Spot node for an hour at which a run is submitted again, in the currency
+    of Azure's prices for the region: a supervisor waits until the price is not above it. None is
+    any."""
+
 
 @dataclass(frozen=True)
 class ServiceOptions:

@@ -57,10 +57,11 @@ STATUSES: Final[Mapping[int, tuple[str, str]]] = {
     2: ("Invalid configuration.", "Invalid options, or a job that cannot run with them."),
     3: ("Invalid data set.", "A file that a job takes with it is missing."),
     4: ("Invalid checkpoint or run folder.", "The outputs of the stack could not be read."),
-    5: ("The loss or a gradient is not finite.", ""),
+    5: ("A loss, a gradient, a weight or an output is not finite.", ""),
     6: ("Another rank ended; its log has the cause.", ""),
     7: ("A rank made no progress, and its watchdog ended it.", ""),
     8: ("Stopped at `--max-seconds`; the state is saved.", ""),
+    9: ("Out of memory, once in a run: the same command continues in smaller micro-batches.", ""),
     20: ("", "The run was cancelled."),
     21: ("", "The run was interrupted and not submitted again."),
     22: ("", "Azure did not answer or refused a request, or a result could not be checked."),
@@ -103,6 +104,10 @@ VARIABLES: Final[Mapping[str, tuple[str, str]]] = {
     "SCORE_MAX_IMAGES": ("serving", "Most images in a request; default 64."),
     "SCORE_MAX_MB": ("serving", "Largest request in MB; default 32."),
     "SCORE_MAX_PIXELS": ("serving", "Most pixels of an image; it can only lower the limit."),
+    "SCORE_MAX_REQUEST_PIXELS": (
+        "serving",
+        "Most pixels of all images of a request together; default 200 million.",
+    ),
     "SCORE_MODEL_NAME": ("serving", "Name that answers give to the model, instead of the run."),
     "SCORE_MODEL_VERSION": ("serving", "Version that answers give to it, instead of the step."),
     "SCORE_THREADS": (
@@ -132,6 +137,11 @@ FILES: Final[Mapping[str, tuple[str, str, str]]] = {
         "Of tasks with a class for each pixel, instead of `mistakes/`.",
     ),
     "code/": ("at the start", "", "The code of an own network."),
+    "evaluations/": (
+        "by `evaluate`",
+        "",
+        "Results on the split for tests and on other data sets, each like the folder of a run.",
+    ),
     "tblogs/": ("during the run", "", "Curves for TensorBoard."),
 }
 """Files of a run: when each is written, the name of its schema, and what it contains."""

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from common.fields import read
 from common.program import Program
 from infra.catalog import network_rules
-from infra.catalog.network_rules import Rule, Surroundings
+from infra.catalog.network_rules import Rule, ServiceTraffic, Surroundings
 from infra.leaves import LEAVES, SETTINGS
 from infra.outputs import PlatformOutputs
 from jobs.cli import PROGRAM as JOBS
@@ -272,8 +272,8 @@ def _subnets() -> dict[str, tuple[Rule, ...]]:
     around = Surroundings("the subnet", ("private endpoints",), ("DNS servers",))
     nodes = ("training", "build")
     found = {
-        "training": network_rules.training("REGION", around, "AzureKeyVault"),
-        "build": network_rules.build("REGION", around, "AzureKeyVault"),
+        "training": network_rules.training("REGION", around, ServiceTraffic()),
+        "build": network_rules.build("REGION", around, ServiceTraffic()),
         "endpoints": network_rules.endpoints("the subnet", nodes, ("other networks",)),
     }
     chosen = switched_on()

@@ -1,7 +1,8 @@
 """What real Azure does not offer: failures, lost nodes and missing capacity on request."""
 
+import base64
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from rehearsal.blob_storage.azurite import Azurite
 from rehearsal.control_plane.faults import Fault, Faults
@@ -14,6 +15,9 @@ from rehearsal.machine_learning.nodes import Nodes
 from rehearsal.machine_learning.scheduler import Scheduler
 from rehearsal.options import PreemptionManner
 from rehearsal.resources.quotas import Quotas
+
+_CLAIMS: Final = '{"access_token":{"acrs":{"essential":true,"value":"p1"}}}'
+"""Claims of a second factor."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ class Admin:
         cluster: str | None = None,
         manner: PreemptionManner | None = None,
         notice_seconds: float = 0.0,
+        message: str | None = None,
     ) -> int:
         """Pre-empt the nodes of a job or of a whole cluster; return how many jobs lose theirs.
 
@@ -98,8 +103,37 @@ class Admin:
             manner: What happens to the jobs; None for the default of the options.
             notice_seconds: Time between the notice and the end of the nodes, 30 on Azure; 0 for no
                 notice.
+            message: What a job that fails says; None for Azure's words about pre-emption. Reports
+                of nodes taken while they were set up have other words.
         """
-        return self.scheduler.preempt(job, cluster, manner or self.manner, notice_seconds)
+        return self.scheduler.preempt(job, cluster, manner or self.manner, notice_seconds, message)
+
+    def take_node(self, job: str, node: int = 0) -> None:
+        """Take one node of a running job (its id): its ranks are killed, and the job stays Running
+        until the others have ended.
+        """
+        self.scheduler.take_node(job, node)
+
+    def challenge(self, client_id: str | None = None) -> None:
+        """Refuse changes through Resource Manager by a program, or by all if it is None, with a
+        claims challenge, as by a person without a second factor, until `clear_faults`. What only
+        reads is answered.
+        """
+        claims = base64.b64encode(_CLAIMS.encode()).decode()
+        self.fault(
+            "^(PUT|PATCH|DELETE|POST) /subscriptions/",
+            caller=client_id,
+            status=401,
+            code="InsufficientClaims",
+            message="The request needs another way of authentication: continuous access evaluation"
+            f" resulted in a challenge with claims: {claims}",
+            headers={
+                "WWW-Authenticate": 'Bearer realm="", authorization_uri='
+                '"https://login.microsoftonline.com/common/oauth2/authorize",'
+                f' error="insufficient_claims", claims="{claims}"'
+            },
+            times=None,
+        )
 
     def capacity(self, cluster: str, nodes: int | None) -> None:
         """Limit the machines that Azure has for a cluster (its id); None removes the limit."""

@@ -38,6 +38,15 @@ class Options:
     """Upper limit of the time that an idle node stays; None uses the cluster's own setting."""
     preparation_seconds: float = 0.0
     """Time to prepare a job on its nodes; in Azure, to pull the image."""
+    setup_seconds: float = 0.0
+    """Time from a job's nodes to the start of its program, in which its state is Preparing; in
+    Azure, to pull the image there and to mount the inputs."""
+    finalizing_seconds: float = 0.0
+    """Time from the end of a job's program to that of the job, in which its state is Finalizing and
+    it keeps its nodes."""
+    card_seconds: float = 0.0
+    """Time for which the network cards of a deleted cluster's nodes keep their subnet, minutes on
+    Azure."""
     sync_seconds: float = 0.5
     """Interval between two checks for new files of a job."""
     mount_seconds: float = 1.0
@@ -48,7 +57,10 @@ class Options:
     token_seconds: int = 3600
     """Validity of a token."""
     operation_seconds: float = 0.0
-    """Time that deletions of computes and workspaces take after they were accepted."""
+    """Time that changes and deletions take after they were answered, where they take time on Azure.
+    With 0 the answers are the same, and the first question finds the operation at its end."""
+    pause_seconds: int | None = 1
+    """Longest Retry-After of such operations, 30 on Azure; None for Azure's own."""
     preemption: PreemptionManner = "fail"
     mean_node_seconds: float | None = None
     """Mean time until a Spot node is pre-empted at random; None for nodes that stay until

@@ -17,9 +17,10 @@ from rehearsal.control_plane.faults import Faults
 from rehearsal.control_plane.gateway import ADMIN, Gateway
 from rehearsal.control_plane.https_server import make_certificate, open_server
 from rehearsal.control_plane.identity import Identity
+from rehearsal.control_plane.operations import Operations
 from rehearsal.control_plane.registrations import FEATURE, Registered, Registrations
 from rehearsal.control_plane.request_log import LoggedRequest, RequestLog
-from rehearsal.control_plane.resource_manager import Operations, ResourceManager
+from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document, Store
 from rehearsal.control_plane.throttling import Throttling
 from rehearsal.errors import RehearsalError
@@ -41,7 +42,7 @@ from rehearsal.serving.endpoints import (
     OnlineDeployment,
     OnlineEndpoint,
 )
-from rehearsal.serving.inference import Inference
+from rehearsal.serving.inference import AUDIENCE, Inference
 from rehearsal.serving.servers import Servers
 
 
@@ -107,7 +108,7 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         )
         stack.callback(self.azurite.close)
         self.blobs = Blobs(self.azurite, trusted, self._blob_server.url)
-        operations = Operations(self.url, options.operation_seconds)
+        operations = Operations(self.url, options.operation_seconds, options.pause_seconds)
         self.resources = ResourceManager(
             self.store, operations, options.tenant_id, options.subscriptions
         )
@@ -138,14 +139,28 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         self.resources.register(
             {kind: Registered(registrations, kind) for kind in (PROVIDER, FEATURE)}
         )
-        quotas = kinds.register(self.resources, self.blobs, self.nodes.show, self.url, roles)
+        quotas = kinds.register(
+            self.resources,
+            self.blobs,
+            self.nodes.show,
+            self.url,
+            roles,
+            self.identity.knows,
+            options.card_seconds,
+        )
         self.servers = Servers(
             options, self.folder / "servers", self.resources, self.blobs, self._reaper
         )
         stack.callback(self.servers.close)
         self.resources.register(
             {
-                ENDPOINT: OnlineEndpoint(self.resources, self.servers, self.url),
+                ENDPOINT: OnlineEndpoint(
+                    self.resources,
+                    self.servers,
+                    self.url,
+                    lambda client: self.identity.token(client, AUDIENCE),
+                    options.token_seconds,
+                ),
                 DEPLOYMENT: OnlineDeployment(self.resources, self.servers, quotas.shortage),
             }
         )

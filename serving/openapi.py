@@ -24,6 +24,9 @@ class Limits:
     images: int
     megabytes: int
     pixels: int
+    """Of one image."""
+    request_pixels: int
+    """Of all images together."""
 
 
 def document(
@@ -106,7 +109,8 @@ def document(
             "version": version,
             "description": (
                 f"Answers images, at most {limits.images} and {limits.megabytes} MB in a request,"
-                f" each of at most {limits.pixels:,} pixels."
+                f" each of at most {limits.pixels:,} pixels, and of"
+                f" at most {limits.request_pixels:,} together."
             ),
         },
         "paths": {

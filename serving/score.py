@@ -14,8 +14,9 @@ this for programs. The server itself answers `GET /` once `init` has returned.
 
 Environment variables: AZUREML_MODEL_DIR is the folder of the export, or one that contains it.
 SCORE_MODEL_NAME and SCORE_MODEL_VERSION replace the run and the step in the headers of an answer.
-SCORE_THREADS, SCORE_TIMEOUT, SCORE_MAX_IMAGES, SCORE_MAX_MB, SCORE_MAX_PIXELS, SCORE_WAIT_MS,
-SCORE_CALL_IMAGES, SCORE_MAX_WAITING and SCORE_DEADLINE replace the numbers below.
+SCORE_THREADS, SCORE_TIMEOUT, SCORE_MAX_IMAGES, SCORE_MAX_MB, SCORE_MAX_PIXELS,
+SCORE_MAX_REQUEST_PIXELS, SCORE_WAIT_MS, SCORE_CALL_IMAGES, SCORE_MAX_WAITING and SCORE_DEADLINE
+replace the numbers below.
 """
 
 import base64
@@ -24,8 +25,8 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +56,9 @@ MAX_PIXELS: Final = min(
     int(os.environ.get("SCORE_MAX_PIXELS", treatment.MAX_PIXELS)), treatment.MAX_PIXELS
 )
 """Largest image, in pixels; the model itself accepts no larger ones than by default."""
+MAX_REQUEST_PIXELS: Final = int(os.environ.get("SCORE_MAX_REQUEST_PIXELS", "200000000"))
+"""Most pixels of all images of a request together: small files can decode to hundreds of MB each,
+and a deadline counts only from when all of them are treated."""
 
 WAIT_MS: Final = float(os.environ.get("SCORE_WAIT_MS", "10"))
 """Longest time that a call of the model waits for other requests that are being read, in
@@ -94,8 +98,8 @@ class Model:
     """The page of `GET /score`."""
     document: openapi.Schema
     """The document of `GET /openapi.json`."""
-    levels: treatment.Levels | None = None
-    """Values that became 0 and 255 in images of more than 8 bits that the model was trained on."""
+    treatment: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of `treat` with which an image becomes what the model was trained on."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,10 @@ class RefusedError(Exception):
         self.status = status
 
 
+class NotFiniteError(RuntimeError):
+    """Outputs that would be no answer: the model is at fault, not the request."""
+
+
 _model: Model | None = None
 
 
@@ -125,7 +133,7 @@ def init() -> None:
     """Load the model and classify one image, so that no request waits for that.
 
     Raises:
-        RuntimeError: There is no exported model.
+        RuntimeError: There is no exported model, or its weights or its answers are not finite.
     """
     global _model  # noqa: PLW0603 - a process serves one
     tf.config.threading.set_intra_op_parallelism_threads(THREADS)
@@ -156,11 +164,22 @@ def init() -> None:
         {"X-Model-Name": name, "X-Model-Version": version},
         page.replace("MODEL", html.escape(f"{name}, version {version}")),
         _document(name, version, signature.structured_outputs),
-        treatment.Levels(*facts["levels"]) if facts.get("levels") else None,
+        treatment.treatment_of(facts),
     )
+    _check_finite(file.parent)
     answer(values, Question([PIXEL], ["pixel"], "image"))
     _serve_document()
     print(f"ready: {name}, version {version}, from {file.parent}")
+
+
+def _check_finite(saved_model: Path) -> None:
+    stored = tf.train.load_checkpoint(str(saved_model / "variables" / "variables"))
+    for name, kind in sorted(stored.get_variable_to_dtype_map().items()):
+        if kind.is_floating and not np.isfinite(stored.get_tensor(name)).all():
+            raise RuntimeError(
+                f"{saved_model}: values of {name} are not finite; use the export of another"
+                " checkpoint"
+            )
 
 
 def _document(name: str, version: str, outputs: Mapping[str, Any]) -> openapi.Schema:
@@ -175,7 +194,7 @@ def _document(name: str, version: str, outputs: Mapping[str, Any]) -> openapi.Sc
         version,
         next(result for output, (_, result) in ANSWERS.items() if output in outputs),
         known,
-        openapi.Limits(MAX_IMAGES, MAX_MB, MAX_PIXELS),
+        openapi.Limits(MAX_IMAGES, MAX_MB, MAX_PIXELS, MAX_REQUEST_PIXELS),
         base64.b64encode(PIXEL).decode(),
     )
 
@@ -219,6 +238,8 @@ def run(request: AMLRequest) -> AMLResponse:
             return AMLResponse(answer(values, read(request)), 200, headers, json_str=True)
     except RefusedError as error:
         status, sentence = error.status, str(error)
+    except NotFiniteError as error:
+        status, sentence = 500, str(error)
     except batching.BusyError as error:
         status, sentence = 503, f"the service is busy, {error}; send the request again later"
         headers = headers | {"Retry-After": "1"}
@@ -255,8 +276,29 @@ def read(request: AMLRequest) -> Question:
             413 if question.images else 400,
             f"the request has {len(question.images)} images; send 1 to {MAX_IMAGES}",
         )
+    _check_pixels(question.images)
     named = zip(question.names, question.images, strict=True)
     return replace(question, images=[treated(name, image) for name, image in named])
+
+
+def _check_pixels(images: Sequence[bytes]) -> None:
+    """Check the sizes of all images by their headers, before any is decoded.
+
+    Raises:
+        RefusedError: Together they have too many pixels.
+    """
+    pixels = 0
+    for image in images:
+        # One that is not an image, or is too large itself, is refused with its name.
+        with suppress(treatment.RejectedError):
+            width, height = treatment.open_image(image).size
+            pixels += width * height if width * height <= MAX_PIXELS else 0
+    if pixels > MAX_REQUEST_PIXELS:
+        raise RefusedError(
+            413,
+            f"the request has {pixels:,} pixels, more than {MAX_REQUEST_PIXELS:,}; send fewer"
+            " images at once",
+        )
 
 
 def read_json(body: bytes) -> Question:
@@ -289,8 +331,8 @@ def treated(name: str, image: bytes) -> bytes:
         RefusedError: It is empty, not an image, damaged, or too large.
     """
     try:
-        levels = _model.levels if _model else None
-        return treatment.treat(image, MAX_PIXELS, levels=levels).data
+        more = _model.treatment if _model else {}
+        return treatment.treat(image, MAX_PIXELS, **more).data
     except treatment.RejectedError as error:
         known = {treatment.UnknownFormatError: 415, treatment.TooManyPixelsError: 413}
         status = known.get(type(error), 422 if image else 400)
@@ -303,6 +345,7 @@ def answer(classify: Classify, question: Question) -> dict[str, Any]:
     Raises:
         RefusedError: An image cannot be decoded; names all of these.
         BusyError: The request waited too long, or too many wait.
+        NotFiniteError: An output is infinite or not a number, which JSON cannot hold.
     """
     try:
         values = classify(question.images)
@@ -315,6 +358,10 @@ def answer(classify: Classify, question: Question) -> dict[str, Any]:
         raise RefusedError(
             422, f"{', '.join(damaged)}: cannot be decoded; the file is damaged"
         ) from error
+    if not all(np.isfinite(each).all() for each in values.values() if each.dtype.kind == "f"):
+        raise NotFiniteError(
+            "the outputs of the model are not finite for these images; tell who deployed it"
+        )
     values["class_names"] = np.char.decode(values["class_names"].astype("S"), "utf-8")
     if question.form == "outputs":
         return {"outputs": {name: value.tolist() for name, value in values.items()}}

@@ -36,9 +36,8 @@ if can_dump:
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR2, all_threads=True)
 
-if "TRAINER_LAUNCHER_PID" in os.environ:
-    # A rank that is asked to stop during its imports has nothing to save and nothing to report.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+# A command that is asked to stop during its imports has nothing to save and nothing to report.
+interrupt = signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from trainer.distributed import signals
 
@@ -54,6 +53,9 @@ END_SECONDS = 60
 def run() -> None:
     """Run a command and exit with its status."""
     global status  # noqa: PLW0603 read at the exit of the process
+    if "TRAINER_LAUNCHER_PID" not in os.environ:
+        # The imports of a rank have only begun.
+        signal.signal(signal.SIGINT, interrupt)
     try:
         status = main()
         sys.exit(status)

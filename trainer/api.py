@@ -22,7 +22,7 @@ from trainer.data.manifest import check_trainable, load_manifest
 from trainer.diagnostics.environment import set_defaults_of_tensorflow
 from trainer.diagnostics.nccl import has_gpus
 from trainer.errors import CheckpointError, DataError
-from trainer.export.layout import exported_model, levels_of
+from trainer.export.layout import export_facts, exported_model
 from trainer.fitting.choice import Choice, choose
 from trainer.fitting.options import FitOptions
 from trainer.fitting.steps import preparation, run_step
@@ -116,7 +116,7 @@ class Model:
         contents = (_content(image) for image in images)
         return [
             _prediction(image, outcome)
-            for image, outcome in classify(signature, contents, levels_of(self._folder))
+            for image, outcome in classify(signature, contents, export_facts(self._folder))
         ]
 
 

@@ -44,6 +44,13 @@ COMMANDS: Final = (
         f"{_PREPARE}.options:PrepareFolderOptions",
     ),
     Command(
+        "prepare table",
+        _DATA,
+        "write images whose classes, and patients, are in a CSV file",
+        "trainer.data.tables.prepare:prepare_table",
+        "trainer.data.tables.options:PrepareTableOptions",
+    ),
+    Command(
         "prepare imagenet",
         _DATA,
         "write ILSVRC2012, from its archives or unpacked",
@@ -152,10 +159,11 @@ PROGRAM: Final = Program(
     """
 ml-trainer COMMAND --help lists the options of a command.
 
-exit status: 0 done; 1 failed; 2 bad configuration; 3 bad data; 4 bad checkpoint or run folder;
-5 non-finite loss; 6 another rank failed; 7 hung and ended by its watchdog; 8 stopped at its
---max-seconds, after saving the state; 130, 138 or 143 stopped by SIGINT, SIGUSR1 or SIGTERM, after
-saving the state (a second Ctrl-C ends it without saving); 141 stdout was closed
+exit status: 0 done; 1 failed; 2 bad configuration; 3 bad data; 4 bad checkpoint or run folder; 5 a
+loss, weight or output that is not finite; 6 another rank failed; 7 hung and ended by its watchdog;
+8 stopped at its --max-seconds, after saving the state; 9 out of memory, once in a run: the same
+command continues in smaller micro-batches; 130, 138 or 143 stopped by SIGINT, SIGUSR1 or SIGTERM,
+after saving the state (a second Ctrl-C ends it without saving); 141 stdout was closed
 """,
     environment=".venv-trainer",
     script="ml-trainer",

@@ -142,6 +142,11 @@ class ComputeConfig:
     threads: Annotated[int, NotNegative] = 0
     """Threads with which a rank computes; 0 is the rank's share of the cores."""
 
+    deterministic: bool = False
+    """Have TensorFlow use deterministic operations, which may be slower, and refuse those that it
+    has none for. Needed on GPUs only: on a CPU a run ends with the same bits each time without
+    it, although not with those that it ends with here."""
+
 
 @dataclass(frozen=True)
 class ExchangeConfig:

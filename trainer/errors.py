@@ -28,7 +28,7 @@ class SupersededError(CheckpointError):
 
 
 class NonFiniteError(UserError):
-    """The loss or a gradient became infinite or not a number."""
+    """A loss, a gradient, a weight or an output is infinite or not a number."""
 
     exit_code = 5
 
@@ -37,6 +37,14 @@ class PeerError(UserError):
     """Another rank ended, so this one cannot continue; the cause is in that rank's log."""
 
     exit_code = 6
+
+
+class OutOfMemoryError(UserError):
+    """A step did not fit into memory; the run continues in smaller micro-batches when it is started
+    again. A run ends with this once.
+    """
+
+    exit_code = 9
 
 
 class RunRequestError(UserError):

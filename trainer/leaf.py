@@ -182,8 +182,9 @@ class Leaf:
     None if the file is not of a kind that it knows."""
     exporter: Exporter | None = None
     """Writes a model in one more format."""
-    exported: str = ""
-    """MODULE:FUNCTION(run folder, folder of the export) called after the command `export`."""
+    rewritten: str = ""
+    """MODULE:FUNCTION(run folder, names) called after a command has written files of a finished run
+    anew: its export, or those of its result whose paths in the run folder are `names`."""
     workers: Mapping[str, str] = field(default_factory=dict)
     """By a choice of the option `--with`, MODULE:NAME of a `Workers` that does the work of a
     preparation or of scoring in place of processes of this machine."""

@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from common.program import load
@@ -123,6 +124,15 @@ def score_in(meta: Mapping[str, Any], by: str | None = None) -> float | None:
         return None
     value = evaluation.get(by or meta.get("decided_by") or metrics_in(evaluation)[0].key)
     return None if value is None else float(value)
+
+
+def tell_rewritten(run: Path, *names: str) -> None:
+    """Tell the leaves that a command has written files of a finished run anew; see
+    `Leaf.rewritten`.
+    """
+    for leaf in LEAVES:
+        if leaf.rewritten:
+            load(leaf.rewritten)(run, names)
 
 
 def with_workers(options: Any) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from common import fields
 from common.errors import ConfigError
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from trainer import __version__
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.format import Checkpoint
@@ -77,10 +77,12 @@ _RESHAPES_THE_REST = (
     "optimizer.trust",
     "optimizer.beta1",
     "optimizer.beta2",
+    "optimizer.accumulation",
     "optimizer.epsilon",
     "optimizer.label_smoothing",
     "optimizer.rates",
     "optimizer.layer_decay",
+    "compute.deterministic",
     *_keys("changes the rest"),
 )
 """Keys that may change for the rest of a run, but then change its result."""
@@ -92,6 +94,7 @@ _SHARES = "batch norm and dropout take the images of a step in other parts"
 _RESHAPED_BY = {
     "ranks": f"sums are added in another order, and {_SHARES}",
     "batch_size": _SHARES,
+    "optimizer.accumulation": _SHARES,
     "compute.threads": "a CPU adds in another order with another number of threads",
 }
 """Keys that divide a step in another way, and what that changes."""
@@ -100,6 +103,9 @@ _SAYS_WHERE = (
     *_keys("unreported"),
 )
 """Keys whose change is not reported."""
+_OUT_OF_MEMORY = ".out-of-memory.json"
+"""File of a run of which a step did not fit into memory. It is hidden, because that is often the
+first step, before which a run has no folder."""
 Which = Literal["last", "best"]
 """last: the newest valid checkpoint; best: the best one by the first metric among those kept."""
 
@@ -130,6 +136,14 @@ class RunRecord:
 
     levels: tuple[int, int] | None = None
     """Values that became 0 and 255 in images of more than 8 bits; None if there were none."""
+    reencode: tuple[int, int] | None = None
+    """Short side to which the images were shrunk, and their quality; None if they were kept."""
+
+    @property
+    def treatment(self) -> dict[str, list[int]]:
+        """Facts of the images' treatment that `treatment_of` reads; those that there are."""
+        facts = {"levels": self.levels, "reencode": self.reencode}
+        return {key: list(pair) for key, pair in facts.items() if pair}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "RunRecord":
@@ -152,12 +166,14 @@ class RunRecord:
         if model is None:
             return record
         normalization = Normalization(tuple(model["mean"]), tuple(model["deviation"]))
-        names, levels = tuple(model["classes"]), model.get("levels")
+        names = tuple(model["classes"])
+        levels, reencode = model.get("levels"), model.get("reencode")
         return replace(
             record,
             class_names=names,
             normalization=normalization,
             levels=(levels[0], levels[1]) if levels else None,
+            reencode=(reencode[0], reencode[1]) if reencode else None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -175,9 +191,9 @@ class RunRecord:
         if self.class_names is not None and self.normalization is not None:
             mean, std = self.normalization.mean, self.normalization.std
             # The key keeps the earlier name of these facts, so that existing runs can be read.
-            levels = {"levels": list(self.levels)} if self.levels else {}
             names = list(self.class_names)
-            data["meaning"] = {"classes": names, "mean": mean, "deviation": std, **levels}
+            treatment = self.treatment
+            data["meaning"] = {"classes": names, "mean": mean, "deviation": std, **treatment}
         if self.own_network is not None:
             data["own_network"] = self.own_network.to_json()
         return data
@@ -198,7 +214,7 @@ class RunFolder:
     def finished_at(self, step: int) -> bool:
         """Return whether result.json exists and is that of this step, not of a shorter run."""
         try:
-            return bool(json.loads((self.path / "result.json").read_text())["steps"] == step)
+            return bool(parse_json((self.path / "result.json").read_text())["steps"] == step)
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
@@ -210,7 +226,7 @@ class RunFolder:
                 it.
         """
         try:
-            data = json.loads((self.path / "config.json").read_text())
+            data = parse_json((self.path / "config.json").read_text())
         except (OSError, ValueError) as error:
             found = "it has no config.json" if isinstance(error, FileNotFoundError) else str(error)
             raise CheckpointError(f"{self.path}: is not a run folder; {found}") from error
@@ -222,6 +238,10 @@ class RunFolder:
             return RunRecord.from_json(data)
         except ConfigError as error:
             raise CheckpointError(f"{self.path}: config.json cannot be used: {error}") from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.path}: config.json is not that of a run ({type(error).__name__}: {error})"
+            ) from error
 
     def find_checkpoint(self, which: Which | None) -> Checkpoint:
         """Return the last or the best checkpoint; for None, the one that the result is of.
@@ -237,6 +257,20 @@ class RunFolder:
                 f"{self.path}: has no {kind}; continue its training, or choose another run"
             )
         return checkpoint
+
+    @property
+    def accumulation(self) -> int:
+        """Micro-batches of a batch since a step did not fit into memory; 1 before that."""
+        try:
+            found = parse_json((self.path / _OUT_OF_MEMORY).read_text())["accumulation"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return 1
+        return found if isinstance(found, int) and found > 0 else 1
+
+    def divide_batches(self, accumulation: int) -> None:
+        """Have the following attempts take batches in so many micro-batches; any rank may call."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write(_OUT_OF_MEMORY, {"accumulation": accumulation})
 
     def create(self, record: RunRecord) -> None:
         """Make the folder with its config.json, and point the link `latest` beside it to it."""

@@ -56,6 +56,18 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
+class ServiceTraffic:
+    """Traffic with Azure's services on which Azure's documents disagree; only a live subscription
+    can show what is needed, so both are settings.
+    """
+
+    vault_tag: VaultTag = "AzureKeyVault"
+    """Spelling of the key vault's service tag."""
+    storage_files: bool = False
+    """Whether the region's storage accounts are reached on port 445 too."""
+
+
+@dataclass(frozen=True)
 class Egress:
     """Outbound traffic to a service tag."""
 
@@ -69,26 +81,25 @@ HTTPS: Final = ("443",)
 HTTPS_AND_FILES: Final = ("443", "445")
 
 
-def training(region: str, around: Surroundings, vault_tag: VaultTag) -> tuple[Rule, ...]:
+def training(region: str, around: Surroundings, service: ServiceTraffic) -> tuple[Rule, ...]:
     """Return the rules of the subnet for training and data preparation: no internet access.
 
     Args:
         region: short name, such as `westeurope`; regional tags end in it.
         around: the subnet and the private addresses that it may reach.
-        vault_tag: spelling of the key vault's service tag. Azure's documents disagree, and only a
-            live subscription can show which one works, so it is a setting.
+        service: what the stack's settings decide of the traffic with Azure's services.
     """
     return numbered(
         [among("Inbound", around)],
         [
             among("Outbound", around),
             *private(around, HTTPS_AND_FILES),
-            *_service_egress(region, around, vault_tag),
+            *_service_egress(region, around, service),
         ],
     )
 
 
-def build(region: str, around: Surroundings, vault_tag: VaultTag) -> tuple[Rule, ...]:
+def build(region: str, around: Surroundings, service: ServiceTraffic) -> tuple[Rule, ...]:
     """Return the rules of the subnet for image builds: those of training, and access to package
     indexes.
     """
@@ -103,7 +114,7 @@ def build(region: str, around: Surroundings, vault_tag: VaultTag) -> tuple[Rule,
         [
             among("Outbound", around),
             *private(around, HTTPS_AND_FILES),
-            *_service_egress(region, around, vault_tag),
+            *_service_egress(region, around, service),
             allow(internet, around),
         ],
     )
@@ -128,19 +139,20 @@ def endpoints(own: str, nodes: tuple[str, ...], others: tuple[str, ...]) -> tupl
     return numbered(rules, [])
 
 
-def _service_egress(region: str, around: Surroundings, vault_tag: VaultTag) -> list[Rule]:
+def _service_egress(region: str, around: Surroundings, service: ServiceTraffic) -> list[Rule]:
+    files = HTTPS_AND_FILES if service.storage_files else HTTPS
     egress = [
         Egress("AzureActiveDirectory", "Tcp", ("80", "443"), "Sign-in of identities."),
         Egress("AzureMachineLearning", "Tcp", ("443", "8787", "18881"), "The service itself."),
         Egress("AzureMachineLearning", "Udp", ("5831",), "The service itself."),
         Egress(f"BatchNodeManagement.{region}", "*", HTTPS, "The service that runs the nodes."),
         Egress("AzureResourceManager", "Tcp", HTTPS, "Workspace and computes."),
-        Egress(f"Storage.{region}", "Tcp", HTTPS, "Azure Batch's own account in the region."),
+        Egress(f"Storage.{region}", "Tcp", files, "Azure Batch's own account in the region."),
         Egress("MicrosoftContainerRegistry", "Tcp", HTTPS, "Microsoft's base images."),
         Egress("AzureFrontDoor.FirstParty", "Tcp", HTTPS, "Layers of Microsoft's base images."),
         Egress("AzureMonitor", "Tcp", HTTPS, "Metrics and logs."),
         Egress(
-            f"{vault_tag}.{region}",
+            f"{service.vault_tag}.{region}",
             "Tcp",
             HTTPS,
             "Key vault of the Azure Batch behind a high-business-impact workspace.",

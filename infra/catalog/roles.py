@@ -25,7 +25,6 @@ KEY_VAULT_SECRETS_USER: Final = "4633458b-17de-408a-b874-0445c86b69e6"
 KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER: Final = "e147488a-f6f5-4113-8e2d-b22465e65bf6"
 """Wraps and unwraps a service's keys with one of a vault."""
 
-MONITORING_METRICS_PUBLISHER: Final = "3913510d-42f4-4e42-8a64-420c390055eb"
 
 AZUREML_DATA_SCIENTIST: Final = "f6c7c914-8db3-469d-8ca1-694a8f32e121"
 AZUREML_COMPUTE_OPERATOR: Final = "e503ece1-11d0-4e8e-8e2c-7a6c3bf38815"
@@ -48,7 +47,6 @@ NAMES: Final = {
     KEY_VAULT_ADMINISTRATOR: "Key Vault Administrator",
     KEY_VAULT_SECRETS_USER: "Key Vault Secrets User",
     KEY_VAULT_CRYPTO_SERVICE_ENCRYPTION_USER: "Key Vault Crypto Service Encryption User",
-    MONITORING_METRICS_PUBLISHER: "Monitoring Metrics Publisher",
     AZUREML_DATA_SCIENTIST: "AzureML Data Scientist",
     AZUREML_COMPUTE_OPERATOR: "AzureML Compute Operator",
     CONNECTION_APPROVER: "Azure AI Enterprise Network Connection Approver",

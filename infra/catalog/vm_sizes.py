@@ -187,15 +187,15 @@ CPU: Final = (
 although new subscriptions may not deploy them."""
 
 OTHER: Final = (
-    Size("Standard_FX4mds", "FX", 4, 84),
+    Size("Standard_D4as_v4", "Dasv4", 4, 16),
     Size("Standard_D2as_v5", "Dasv5", 2, 8),
     Size("Standard_D4as_v5", "Dasv5", 4, 16),
     Size("Standard_D2s_v5", "Dsv5", 2, 8),
     Size("Standard_D4s_v5", "Dsv5", 4, 16),
 )
-"""Sizes of machines that are not nodes of clusters. Of the CPU sizes that "Managed online endpoints
-SKU list" (18 October 2025) names, only those of FX, Lasv3 and Lsv3 stand neither in the list of
-restrictions nor in "Retired Azure VM size series"; FX4mds is the smallest."""
+"""Sizes of machines that are not nodes of clusters. "Managed online endpoints SKU list" names
+Standard_D4as_v4, with the quota standardDASv4Family, and "VM size series retirements and capacity
+growth restrictions" (24 September 2026) no longer restricts any series of v4."""
 
 RDMA_POOL_NODES: Final = 100
 """Maximum nodes in a cluster whose nodes communicate by RDMA (Azure Machine Learning, "Manage and

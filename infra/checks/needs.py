@@ -46,7 +46,7 @@ _SERVICES: Final[Mapping[str, tuple[str, Mapping[str, tuple[object, ...]], str]]
         "change its tier (az acr update --sku Premium): only Premium has private endpoints",
     ),
     "vault.existing": (
-        "2023-07-01",
+        "2026-02-01",
         {"properties.enableRbacAuthorization": (True,)},
         "its owner has to choose roles instead of access policies (az keyvault update"
         " --enable-rbac-authorization true)",
@@ -91,6 +91,7 @@ def _network(settings: Settings) -> Iterator[Needed]:
             here,
             "nodes and endpoints are in the region of their network; name a network there, or"
             " deploy the stack to that region",
+            zones=_own_zones(settings),
         )
         yield from _subnets(settings, network.existing)
     if network.route_table is not None:
@@ -159,6 +160,19 @@ def _zones(settings: Settings) -> Iterator[Needed]:
             " its endpoints resolves",
             linked_to=existing.virtual_network if existing is not None and linked else None,
         )
+
+
+def _own_zones(settings: Settings) -> tuple[str, ...]:
+    """Return the ids of the zones that the stack declares for an existing network."""
+    if settings.network.dns_mode != "own":
+        return ()
+    group = (
+        f"/subscriptions/{settings.subscription.id}/resourceGroups/{settings.names.resource_group}"
+    )
+    return tuple(
+        f"{group}/providers/Microsoft.Network/privateDnsZones/{zone}"
+        for zone in dns_zones.needed(settings.endpoint_kinds)
+    )
 
 
 def _services(settings: Settings) -> Iterator[Needed]:

@@ -80,12 +80,20 @@ class JobScopes:
     """Default datastore: build contexts, and outputs of jobs that name no other place."""
 
     @classmethod
-    def of(cls, default_storage: Scope, workspace: ml.Workspace, *, isolated: bool) -> "JobScopes":
+    def of(
+        cls,
+        default_storage: Scope,
+        workspace: ml.Workspace,
+        ready: Sequence[pulumi.Resource],
+        *,
+        isolated: bool,
+    ) -> "JobScopes":
         """Return the containers of a workspace.
 
         Args:
             default_storage: Default account of the workspace.
-            workspace: The workspace; the containers exist once it does.
+            workspace: The workspace; the containers exist once it does, or after its first job.
+            ready: All that a first job needs.
             isolated: Whether the workspace isolates its data from those of others in its account.
         """
         logs, outputs = (
@@ -95,8 +103,8 @@ class JobScopes:
         )
         guid = workspace.workspace_id
         return cls(
-            default_storage.container("job-logs", guid.apply(logs.format), [workspace]),
-            default_storage.container("job-outputs", guid.apply(outputs.format), [workspace]),
+            default_storage.container("job-logs", guid.apply(logs.format), ready),
+            default_storage.container("job-outputs", guid.apply(outputs.format), ready),
         )
 
 
@@ -113,7 +121,6 @@ class Grant:
 JOB_GRANTS: tuple[Grant, ...] = (
     Grant("vault", roles.KEY_VAULT_SECRETS_USER),
     Grant("registry", roles.ACR_PULL),
-    Grant("insights", roles.MONITORING_METRICS_PUBLISHER),
 )
 """Roles of every cluster's identity. A high-business-impact workspace passes credentials to its
 nodes through the vault. Whether a node reads them as its cluster's identity is not documented, so
@@ -186,7 +193,7 @@ class Access(Component):
         context: StackContext,
         identities: Identities,
         scopes: Scopes,
-        publishers: str | None,
+        people: PeopleSettings,
         of_workspace: Sequence[Grant] = (),
     ) -> None:
         super().__init__("access")
@@ -203,10 +210,10 @@ class Access(Component):
             self.assignments["workspace"] += grant(
                 context, workspace_identity, endpoint, [roles.READER], self.child_options()
             )
-        if publishers is not None:
+        if people.publishers is not None and _opened(scopes.data_storage, people):
             grant(
                 context,
-                entra_group("publishers", publishers),
+                entra_group("publishers", people.publishers),
                 scopes.data_storage,
                 [roles.BLOB_DATA_CONTRIBUTOR],
                 self.child_options(),
@@ -227,19 +234,16 @@ class JobAccess(Component):
     """Role assignments of the clusters' identities on the containers of the workspace.
 
     Azure Machine Learning creates the containers, so they are not declared: a declared resource
-    must not exist before.
+    must not exist before. They may exist only after a first job, and Azure then refuses a role on
+    them until then, so all else that this job needs comes before.
     """
 
     def __init__(self, context: StackContext, identities: Identities, scopes: JobScopes) -> None:
         super().__init__("job-access")
-        self.assignments = [
-            assignment
-            for identity_role, grants in LATE_GRANTS.items()
-            if identity_role in identities.by_role
-            for assignment in _assign(
-                context, identities.principal(identity_role), scopes, grants, self.child_options()
-            )
-        ]
+        for identity_role, grants in LATE_GRANTS.items():
+            if identity_role in identities.by_role:
+                principal = identities.principal(identity_role)
+                _assign(context, principal, scopes, grants, self.child_options())
         self.register_outputs({})
 
 
@@ -268,14 +272,13 @@ class WorkspaceAccess(Component):
             grant(
                 context, principal, workspace, [roles.AZUREML_DATA_SCIENTIST], self.child_options()
             )
-            grant(context, principal, scopes.default_storage, storage, self.child_options())
-            grant(
-                context,
-                principal,
-                scopes.data_storage,
-                [roles.BLOB_DATA_READER],
-                self.child_options(),
-            )
+            reader = [roles.BLOB_DATA_READER]
+            for account, needed in (
+                (scopes.default_storage, storage),
+                (scopes.data_storage, reader),
+            ):
+                if _opened(account, groups):
+                    grant(context, principal, account, needed, self.child_options())
         if groups.operators is not None:
             principal = entra_group("operators", groups.operators)
             grant(
@@ -286,6 +289,11 @@ class WorkspaceAccess(Component):
                 self.child_options(),
             )
         self.register_outputs({})
+
+
+def _opened(account: Scope, people: PeopleSettings) -> bool:
+    """Whether the stack gives people their roles on an account."""
+    return account.subscription is None or people.on_existing_accounts
 
 
 def _assign(

@@ -54,7 +54,8 @@ class Clusters(Component):
         depends_on: Sequence[pulumi.Resource],
     ) -> None:
         super().__init__("clusters")
-        previous: list[pulumi.Resource] = []
+        self.last: list[pulumi.Resource] = []
+        """The last cluster, which exists when all others do."""
         for args in clusters:
             cluster = ml.Compute(
                 f"cluster-{args.key.replace('_', '-')}",
@@ -75,7 +76,7 @@ class Clusters(Component):
                 tags=context.tags,
                 # One at a time: the workspace answers 409 to concurrent changes.
                 opts=self.child_options(
-                    depends_on=[*depends_on, *previous],
+                    depends_on=[*depends_on, *self.last],
                     extra=pulumi.ResourceOptions(
                         deleted_with=workspace,
                         delete_before_replace=True,
@@ -83,7 +84,7 @@ class Clusters(Component):
                     ),
                 ),
             )
-            previous = [cluster]
+            self.last = [cluster]
         self.register_outputs({"clusters": [args.name for args in clusters]})
 
 

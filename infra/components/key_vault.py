@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import pulumi
 from pulumi_azure_native import keyvault
 
 from infra.components.base import Component, StackContext
@@ -20,6 +21,37 @@ IMMUTABLE = (
 )
 
 
+class _Pinned(pulumi.CustomResource):
+    """A resource of Key Vault by API version 2026-02-01.
+
+    azure-native 3.29 declares vaults by 2024-11-01, and Azure ends all versions before this one on
+    27 February 2027 (Azure/azure-powershell 30098). The provider knows each version by a type with
+    the version in its module: of these it makes its packages of single versions. What was deployed
+    by another version stays, as an alias names it. Delete this class once azure-native declares
+    vaults by this version or a newer one.
+    """
+
+    def __init__(
+        self,
+        type_: str,
+        name: str,
+        props: pulumi.Inputs | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        older = pulumi.ResourceOptions(aliases=[pulumi.Alias(type_=type_)])
+        pinned = type_.replace(":keyvault:", ":keyvault/v20260201:")
+        super().__init__(pinned, name, props, pulumi.ResourceOptions.merge(opts, older))
+
+
+# The classes of azure-native register their type with the next class, which is `_Pinned`.
+class PinnedVault(keyvault.Vault, _Pinned):
+    """A vault."""
+
+
+class PinnedKey(keyvault.Key, _Pinned):
+    """A key in a vault."""
+
+
 @dataclass(frozen=True)
 class VaultArgs:
     """The vault of one stack."""
@@ -33,7 +65,7 @@ class Vault(Component):
 
     def __init__(self, context: StackContext, args: VaultArgs) -> None:
         super().__init__("vault")
-        self.vault = keyvault.Vault(
+        self.vault = PinnedVault(
             "vault",
             vault_name=context.names.vault,
             resource_group_name=context.group,

@@ -20,17 +20,20 @@ class MonitoringArgs:
     either case."""
     public_query: bool
     """Whether logs may be queried from outside the network, after an Entra sign-in."""
+    public_reports: bool
+    """Whether programs may report to Application Insights over Azure's public endpoints."""
     insights: bool
-    """Whether to declare Application Insights, which online endpoints report to."""
+    """Whether to declare Application Insights."""
     existing: str | None = None
     """Id of an existing log workspace to use instead."""
 
 
 class Monitoring(Component):
-    """A log workspace with a daily cap and, if requested, Application Insights.
+    """A log workspace with a daily cap, and Application Insights, which a workspace must name.
 
     Both accept Entra ID only, no keys. Application Insights stores its data in the log workspace,
-    as private link requires.
+    as private link requires. Nothing of the platform reports to it, so that it takes reports over
+    public endpoints only where the whole platform has some.
     """
 
     def __init__(self, context: StackContext, args: MonitoringArgs) -> None:
@@ -89,7 +92,7 @@ class Monitoring(Component):
             ingestion_mode=applicationinsights.IngestionMode.LOG_ANALYTICS,
             disable_local_auth=True,
             public_network_access_for_ingestion=(
-                access.ENABLED if args.public_ingestion else access.DISABLED
+                access.ENABLED if args.public_reports else access.DISABLED
             ),
             public_network_access_for_query=(
                 access.ENABLED if args.public_query else access.DISABLED

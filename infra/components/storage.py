@@ -62,7 +62,9 @@ class StorageArgs:
     encryption: Encryption
     lifecycle_rules: Sequence[LifecycleRule] = ()
     allowed: Sequence[str] = ()
-    """Public addresses or ranges that may reach it; empty disables public access."""
+    """Public addresses or ranges that may reach it."""
+    public: bool = False
+    """Whether it has a public endpoint, for Azure's trusted services and the allowed addresses."""
     files: bool = False
     """Whether it serves file shares and the studio's pages, as the workspace's default account
     does."""
@@ -100,7 +102,7 @@ class Storage(Component):
             is_sftp_enabled=False,
             public_network_access=(
                 storage.PublicNetworkAccess.ENABLED
-                if args.allowed
+                if args.public
                 else storage.PublicNetworkAccess.DISABLED
             ),
             network_rule_set=storage.NetworkRuleSetArgs(

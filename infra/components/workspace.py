@@ -133,7 +133,8 @@ class Datastores(Component):
         depends_on: Sequence[pulumi.Resource],
     ) -> None:
         super().__init__("datastores")
-        previous: list[pulumi.Resource] = []
+        self.last: list[pulumi.Resource] = []
+        """The last datastore, which exists when all others do."""
         for name, container in containers.items():
             datastore = ml.Datastore(
                 f"datastore-{name}",
@@ -155,9 +156,9 @@ class Datastores(Component):
                 ),
                 # One at a time: the workspace answers 409 to concurrent changes.
                 opts=self.child_options(
-                    depends_on=[*depends_on, *previous],
+                    depends_on=[*depends_on, *self.last],
                     extra=pulumi.ResourceOptions(deleted_with=workspace),
                 ),
             )
-            previous = [datastore]
+            self.last = [datastore]
         self.register_outputs({})

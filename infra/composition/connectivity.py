@@ -147,7 +147,7 @@ def _network_args(settings: Settings, services: Services) -> NetworkArgs:
 def _subnets(settings: Settings) -> list[SubnetArgs]:
     """Return the subnets of the declared network, with their security rules."""
     network_settings = settings.network
-    region, tag = settings.location, network_settings.vault_service_tag
+    region, service = settings.location, network_settings.service_traffic
     ranges = {role: str(subnet) for role, subnet in settings.address_plan.subnets.items()}
     own, elsewhere = ranges["endpoints"], set(network_settings.existing_endpoints.values())
     endpoints = (own, *sorted(elsewhere))
@@ -161,7 +161,11 @@ def _subnets(settings: Settings) -> list[SubnetArgs]:
     others += network_settings.peer_address_spaces
     of_nodes = {"training": network_rules.training, "build": network_rules.build}
     rules: dict[SubnetRole, Sequence[Rule]] = {
-        **{role: of_nodes[role](region, around[role], tag) for role in of_nodes if role in around},
+        **{
+            role: of_nodes[role](region, around[role], service)
+            for role in of_nodes
+            if role in around
+        },
         "endpoints": network_rules.endpoints(own, nodes, tuple(others)),
         **{role: one.rules(around[role], ranges) for role, one in more.items()},
     }

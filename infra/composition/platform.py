@@ -13,6 +13,7 @@ import pulumi
 import pulumi_azure_native as azure_native
 from pulumi_azure_native import resources
 
+from infra.catalog import resource_ids
 from infra.components.access import (
     Access,
     Identities,
@@ -40,14 +41,15 @@ from infra.naming import (
     RESULTS_CONTAINER,
     IdentityRole,
 )
+from infra.resources import OWN_PROVIDER, REGISTRY, STORAGE, VAULT
 from infra.settings import Settings
 
 KEPT: Final[Mapping[str, str]] = {
-    "azure-native:storage:StorageAccount": "accountName",
-    "azure-native:containerregistry:Registry": "registryName",
-    "azure-native:keyvault:Vault": "vaultName",
+    STORAGE: "accountName",
+    REGISTRY: "registryName",
+    VAULT: "vaultName",
 }
-"""Globally unique names by type. A resource that exists keeps its name, and so its data, however
+"""Globally unique names by kind. A resource that exists keeps its name, and so its data, however
 names are formed now; everything else refers to the name that it has."""
 
 
@@ -74,7 +76,7 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     before_roles = [] if context.assigns else ready
     scopes = _scopes(platform_services, monitoring, endpoints, before_roles)
     nodes = _nodes(settings, connected)
-    access = Access(context, identities, scopes, settings.people.publishers, nodes.grants)
+    access = Access(context, identities, scopes, settings.people, nodes.grants)
     clusters = _clusters(settings, identities, nodes)
     shared = bool(settings.storage.existing_default or settings.vault.existing)
     workspace = Workspace(
@@ -102,21 +104,19 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     before_late_roles = [] if context.assigns else list(workspace_endpoint.ready)
     workspace_scope = Scope("workspace", workspace.id, before_late_roles)
     workspace_access = WorkspaceAccess(context, principal, workspace_scope, scopes, settings.people)
-    job_access = JobAccess(
-        context,
-        identities,
-        JobScopes.of(scopes.default_storage, workspace, isolated=shared),
-    )
     usable = [*workspace_endpoint.ready, *workspace_access.assignments]
-    assigned = [*access.job_assignments, *job_access.assignments]
     opened = nodes.open(context, workspace, platform_services.data_storage, usable)
-    Clusters(context, workspace, clusters, [*usable, *assigned, *opened])
-    Datastores(
+    before_clusters = [*usable, *access.job_assignments, *opened]
+    last_cluster = Clusters(context, workspace, clusters, before_clusters).last
+    last_datastore = Datastores(
         context,
         workspace,
         stack_outputs.datastore_containers(context, platform_services),
         [*usable, *platform_services.accounts_ready],
-    )
+    ).last
+    first_job = [*last_cluster, *last_datastore]
+    containers = JobScopes.of(scopes.default_storage, workspace, first_job, isolated=shared)
+    JobAccess(context, identities, containers)
     trunk = Platform(
         settings, context, group_id, platform_services, connected, monitoring, workspace
     )
@@ -145,7 +145,7 @@ def _for_every_resource(settings: Settings) -> pulumi.ResourceTransformation:
     inputs that keep the values that they have.
     """
     provider = azure_native.Provider(
-        "azure",
+        OWN_PROVIDER,
         subscription_id=settings.subscription.id,
         tenant_id=settings.subscription.tenant,
     )
@@ -155,7 +155,8 @@ def _for_every_resource(settings: Settings) -> pulumi.ResourceTransformation:
     ) -> pulumi.ResourceTransformationResult | None:
         if not args.type_.startswith("azure-native:"):
             return None
-        kept = [KEPT[args.type_]] if args.type_ in KEPT else []
+        kind = resource_ids.kind_of(args.type_)
+        kept = [KEPT[kind]] if kind in KEPT else []
         if "tags" in args.props:
             kept += [f"tags[{json.dumps(tag)}]" for tag in settings.ignored_tags]
         # Links in a hub's zones have the provider of the hub's subscription.
@@ -214,6 +215,7 @@ def _monitoring(settings: Settings) -> MonitoringArgs:
         daily_cap_gb=monitoring.daily_cap_gb,
         public_ingestion=not hidden,
         public_query=not hidden or settings.public,
+        public_reports=settings.public and not hidden,
         insights=monitoring.application_insights,
         existing=monitoring.existing_log_workspace,
     )

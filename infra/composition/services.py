@@ -97,6 +97,7 @@ def _default_storage(settings: Settings, context: StackContext, encryption: Encr
                 ),
             ],
             allowed=settings.allowed_addresses,
+            public=settings.public or storage_settings.public_access == "denied",
             files=True,
             encryption=encryption,
         ),
@@ -117,6 +118,7 @@ def _data_storage(settings: Settings, context: StackContext, encryption: Encrypt
             containers=[RAW_CONTAINER, PREPARED_CONTAINER],
             soft_delete_retention_days=storage_settings.soft_delete_retention_days,
             allowed=settings.allowed_addresses,
+            public=settings.public or storage_settings.public_access == "denied",
             encryption=encryption,
         ),
     )

@@ -12,6 +12,7 @@ from infra.components.access import Identities
 from infra.components.base import Component, Service, StackContext
 from infra.components.encryption import Encryption, encrypted_services
 from infra.components.grants import Scope, grant
+from infra.components.key_vault import PinnedKey
 from infra.customer_keys.leaf import IDENTITY, KEY, EncryptionSettings
 from infra.settings import Settings
 
@@ -45,7 +46,7 @@ class EncryptionKey(Component):
     def __init__(self, context: StackContext, vault: pulumi.Input[str]) -> None:
         super().__init__("encryption")
         kinds = keyvault.KeyRotationPolicyActionType
-        self.key = keyvault.Key(
+        self.key = PinnedKey(
             "encryption",
             key_name=KEY(context.names),
             vault_name=vault,

@@ -15,7 +15,7 @@ KeyUri = Annotated[
 ]
 IDENTITY: Final = "encryption"
 """Role of the identity that services use the key with."""
-VAULT_VERSION: Final = "2023-07-01"
+VAULT_VERSION: Final = "2026-02-01"
 KEY: Final = Name(
     "encryption key", lambda names: f"{names.base}-cmk", Limit(r"[a-zA-Z0-9-]+", 1, 127)
 )

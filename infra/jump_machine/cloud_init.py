@@ -12,12 +12,17 @@ HOSTS: Final = (
     "deb.debian.org",
     "packages.microsoft.com",
     "get.pulumi.com",
+    "github.com",
+    "release-assets.githubusercontent.com",
     "pypi.org",
     "files.pythonhosted.org",
 )
 """Hosts that the setup fetches from, besides that of the repository, over ports 80 and 443; a
 firewall between the machine and the internet must let them through."""
 PULUMI_VERSION: Final = "3.259.0"
+MICROSOFT_KEY: Final = "2fa9c05d591a1582a9aba276272478c262e95ad00acf60eaee1644d93941e3c6"
+"""SHA-256 of the key that signs Microsoft's packages, BC528686B50D79E339D3721CEB3E94ADBE1229CF; APT
+checks the packages with it."""
 FOLDER: Final = "/opt/platform"
 """Where the machine keeps its clone of the repository."""
 
@@ -34,16 +39,26 @@ _SCRIPT: Final = """\
 #!/bin/sh
 # Installs the Azure CLI and Pulumi, and sets up the repository; safe to run again.
 set -eu
-curl --fail --silent --show-error https://packages.microsoft.com/keys/microsoft.asc |
-  gpg --batch --yes --dearmor --output /etc/apt/keyrings/microsoft.gpg
+folder=$(mktemp --directory)
+trap 'rm -r "$folder"' EXIT
+cd "$folder"
+fetch() {{ curl --fail --silent --show-error --location --remote-name "$1"; }}
+fetch https://packages.microsoft.com/keys/microsoft.asc
+echo "{key}  microsoft.asc" | sha256sum --check --quiet
+gpg --batch --yes --dearmor --output /etc/apt/keyrings/microsoft.gpg microsoft.asc
 echo "deb [arch=amd64 signed-by=/etc/apt/keyrings/microsoft.gpg] \
 https://packages.microsoft.com/repos/azure-cli/ bookworm main" \\
   > /etc/apt/sources.list.d/azure-cli.list
 apt-get update
 apt-get install --yes --no-install-recommends azure-cli
-curl --fail --silent --show-error --location \
-  https://get.pulumi.com/releases/sdk/pulumi-v{pulumi}-linux-x64.tar.gz |
-  tar --extract --gzip --strip-components 1 --directory /usr/local/bin
+fetch https://get.pulumi.com/releases/sdk/pulumi-v{pulumi}-linux-x64.tar.gz
+# The list of the release is on another host than the archive.
+fetch https://github.com/pulumi/pulumi/releases/download/v{pulumi}/pulumi-{pulumi}-checksums.txt
+grep --fixed-strings "  pulumi-v{pulumi}-linux-x64.tar.gz" pulumi-{pulumi}-checksums.txt > expected
+sha256sum --check --quiet expected
+tar --extract --gzip --strip-components 1 --directory /usr/local/bin \\
+  --file pulumi-v{pulumi}-linux-x64.tar.gz
+cd /
 {repository}echo "the jump machine is set up"
 """
 _REPOSITORY: Final = """\
@@ -63,7 +78,7 @@ def script(repository: str | None, revision: str) -> str:
     part = ""
     if repository is not None:
         part = _REPOSITORY.format(folder=FOLDER, url=repository, revision=revision)
-    return _SCRIPT.format(pulumi=PULUMI_VERSION, repository=part)
+    return _SCRIPT.format(key=MICROSOFT_KEY, pulumi=PULUMI_VERSION, repository=part)
 
 
 def configuration(repository: str | None, revision: str) -> str:

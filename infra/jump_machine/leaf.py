@@ -1,5 +1,6 @@
 """The jump machine as a leaf: its settings and their checks, its names and its subnets."""
 
+import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Final, Literal
@@ -7,7 +8,7 @@ from typing import Annotated, Final, Literal
 from common.annotations import Pattern
 from infra.catalog.network_rules import Rule, Surroundings
 from infra.checks.needs import NETWORK_VERSION, provider
-from infra.jump_machine import network_rules
+from infra.jump_machine import network_rules, time_zones
 from infra.leaf import Check, Leaf, Needed, Subnet
 from infra.naming import IN_NETWORK, Limit, Name
 from infra.setting_types import Guid, id_of
@@ -173,6 +174,12 @@ def _machine(settings: Settings) -> Iterator[str]:
         yield (
             "access.public_key: is missing; Azure demands one. `ssh-keygen -q -t ed25519 -N '' -f "
             "nobody` writes nobody.pub: paste it, and delete the file nobody"
+        )
+    if access.time_zone not in time_zones.NAMES:
+        near = difflib.get_close_matches(access.time_zone, time_zones.NAMES, 1)
+        advice = f"did you mean {near[0]!r}?" if near else "such as 'W. Europe Standard Time'"
+        yield (
+            f"access.time_zone: {access.time_zone!r} is not a time zone by Windows' name; {advice}"
         )
     if access.users is not None and access.users == access.administrators:
         yield (

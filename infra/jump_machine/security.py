@@ -9,7 +9,14 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any, Final
 
-from infra.jump_machine.leaf import BASTION, MACHINE, SCHEDULE, AccessSettings, SubnetSettings
+from infra.jump_machine.leaf import (
+    BASTION,
+    MACHINE,
+    SCHEDULE,
+    AccessSettings,
+    SubnetSettings,
+    has_bastion,
+)
 from infra.policies.expected import (
     ANYTHING,
     PRESENT,
@@ -41,8 +48,8 @@ MACHINES: Final = "Microsoft.Compute/virtualMachines"
 
 REVIEWED_SETUPS: Final = frozenset(
     {
-        "10bd40a45c55fbd4cbd084c351bc6816e347cb262091c84adb61d2baeee39dbc",
-        "263989fcb2580d463e6f65a02c390a0a18de8a09f7296b637266c3bd03d80130",
+        "bf5b2f1f932695ab85ca706447bf34d508abf47e46ff4a4e41f8d1e113fa44e9",
+        "b828325a3cd8d563ddb54d1f067f4055491ad8b22b378848e75a914d7c31173b",
     }
 )
 """SHA-256 of the cloud-init configurations that were read before they may run as root: with a
@@ -251,9 +258,12 @@ FACTS = Facts(
         "ipConfigurations[].subnet.privateEndpointNetworkPolicies "
         "ipConfigurations[].subnet.privateLinkServiceNetworkPolicies",
     },
-    counts=lambda settings: (
-        {MACHINE_KIND: 1, INTERFACE_KIND: 1} if settings.of(AccessSettings).jump_machine else {}
-    ),
+    counts=lambda settings: {
+        **dict.fromkeys(
+            (MACHINE_KIND, INTERFACE_KIND), int(settings.of(AccessSettings).jump_machine)
+        ),
+        **dict.fromkeys((BASTION_KIND, "network:PublicIPAddress"), int(has_bastion(settings))),
+    },
     tagged=frozenset({INTERFACE_KIND, MACHINE_KIND, EXTENSION_KIND, SCHEDULE_KIND, BASTION_KIND}),
     logs={
         BASTION_KIND: Logging(

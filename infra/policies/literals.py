@@ -18,7 +18,6 @@ ROLES: Final[Mapping[str, str]] = {
     "00482a5a-887f-4fb3-b363-3b7fe8e74483": "Key Vault Administrator",
     "4633458b-17de-408a-b874-0445c86b69e6": "Key Vault Secrets User",
     "e147488a-f6f5-4113-8e2d-b22465e65bf6": "Key Vault Crypto Service Encryption User",
-    "3913510d-42f4-4e42-8a64-420c390055eb": "Monitoring Metrics Publisher",
     "f6c7c914-8db3-469d-8ca1-694a8f32e121": "AzureML Data Scientist",
     "e503ece1-11d0-4e8e-8e2c-7a6c3bf38815": "AzureML Compute Operator",
     "b556d68e-0be0-4f35-a333-ad7ee1ce17ea": "Azure AI Enterprise Network Connection Approver",

@@ -39,6 +39,7 @@ from infra.policies.rules import (
     exposure,
     governance,
     network,
+    order,
     own_services,
     services,
 )
@@ -52,6 +53,7 @@ _TRUNK: tuple[Rule, ...] = (
     *endpoints.RULES,
     *own_services.RULES,
     *access.RULES,
+    *order.RULES,
     *data.RULES,
     *services.RULES,
     *governance.RULES,
@@ -181,7 +183,11 @@ def _one(
     rule: ResourceRule, settings: Callable[[str], Settings]
 ) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-        options = {"protect": args.opts.protect, "ignoreChanges": args.opts.ignore_changes}
+        options = {
+            "protect": args.opts.protect,
+            "ignoreChanges": args.opts.ignore_changes,
+            "provider": args.provider.name if args.provider else "",
+        }
         resource = Resource(args.resource_type, args.name, args.props, options, "")
         for violation in rule.check([resource], settings(_stack(args.urn))):
             report(violation.message, None)

@@ -26,10 +26,10 @@ def table(settings: Settings) -> str:
 
 
 def _rows(settings: Settings) -> Iterator[str]:
-    region, tag = settings.location, settings.network.vault_service_tag
+    region, service = settings.location, settings.network.service_traffic
     of = {
-        "training": network_rules.training(region, _PLACES, tag),
-        "build": network_rules.build(region, _PLACES, tag),
+        "training": network_rules.training(region, _PLACES, service),
+        "build": network_rules.build(region, _PLACES, service),
     }
     found: dict[tuple[str, str, str, str], list[str]] = {}
     for subnet, rules in of.items():

@@ -13,11 +13,10 @@ from pulumi.runtime import mocks
 
 from infra.catalog import resource_ids
 from infra.leaves import TYPES
-from infra.resources import Resource
+from infra.resources import OWN_PROVIDER, PROVIDER, Resource
 from infra.stack_config import PLACEHOLDERS
 
 TENANT = PLACEHOLDERS["tenant"]
-PROVIDER = "pulumi:providers:azure-native"
 
 
 UNPINNED = "99999999-9999-4999-8999-999999999999"
@@ -68,15 +67,15 @@ class Monitor(mocks.MockMonitor):
         if request.type == PROVIDER:
             given = plain(pulumi.runtime.rpc.deserialize_properties(request.object))
             self.providers[request.name] = given
-        # Neither the stack nor a provider is a resource of Azure.
-        if not request.type.startswith("pulumi:"):
+        if request.type != "pulumi:pulumi:Stack":
             inputs = plain(pulumi.runtime.rpc.deserialize_properties(request.object))
             resource = Resource(
                 request.type,
                 request.name,
                 {key: value for key, value in inputs.items() if value is not None},
                 engine_options(request),
-                response.id,
+                "" if request.type == PROVIDER else response.id,
+                _answered(response),
             )
             with self._lock:
                 self.recorded.append(resource)
@@ -85,6 +84,12 @@ class Monitor(mocks.MockMonitor):
     def register_resource_hook(self, hook: pulumi.ResourceHook) -> None:
         """Keep a hook, as the engine would until an update of its resource."""
         self.hooks[hook.name] = hook
+
+
+def _answered(response: Any) -> dict[str, Any]:
+    """Return the outputs that rules read."""
+    answer = response.object.fields
+    return {"principalId": answer["principalId"].string_value} if "principalId" in answer else {}
 
 
 def engine_options(request: Any) -> dict[str, Any]:
@@ -100,9 +105,19 @@ def engine_options(request: Any) -> dict[str, Any]:
         "ignoreChanges": list(request.ignoreChanges),
         "retainOnDelete": request.retainOnDelete,
         "import": request.importId,
+        # What the whole stack has is left out, so that a snapshot shows exceptions.
+        "provider": _other_provider(request),
         "hooks": hooks,
     }
     return {name: option for name, option in set_options.items() if option}
+
+
+def _other_provider(request: Any) -> str:
+    """Return the name of a resource's provider if it is not the stack's own."""
+    if not request.type.startswith("azure-native:"):
+        return ""
+    name = _key(request.provider.rpartition("::")[0]).rpartition("::")[2]
+    return "" if name == OWN_PROVIDER else name or "default"
 
 
 def plain(value: Any) -> Any:

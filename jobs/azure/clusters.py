@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from common.prices import NodePrices, money
 from common.text import plural
 from infra.outputs import Cluster
+from jobs.azure.costs import read_prices
 from jobs.azure.job_records import Job, parse_time
 from jobs.azure.requests import segment, well_formed
 from jobs.azure.resource_manager import ResourceManager
@@ -96,8 +98,8 @@ def read_nodes(data: Mapping[str, Any]) -> ClusterNodes:
 
     return ClusterNodes(
         cluster=data["name"],
-        size=own.get("vmSize", ""),
-        priority=own.get("vmPriority", ""),
+        size=own.get("vmSize") or "",
+        priority=own.get("vmPriority") or "",
         allocated=int(own.get("currentNodeCount") or 0),
         target=int(own.get("targetNodeCount") or 0),
         max_nodes=int(scale.get("maxNodeCount") or 0),
@@ -119,9 +121,10 @@ def problems(cluster: Cluster, nodes: int, data: Mapping[str, Any]) -> list[str]
     state = data["properties"].get("provisioningState")
     again = "deploy the stack again, or read its outputs again if it was deployed since"
     differences = []
-    if there.size.lower() != cluster.size.lower():
+    # Azure does not state all of a cluster that it is still creating.
+    if there.size and there.size.lower() != cluster.size.lower():
         differences.append(f"cluster {cluster.name}: has {there.size}, not {cluster.size}; {again}")
-    if there.priority.lower() != cluster.priority.lower():
+    if there.priority and there.priority.lower() != cluster.priority.lower():
         differences.append(
             f"cluster {cluster.name}: is {there.priority}, not {cluster.priority}; {again}"
         )
@@ -145,7 +148,28 @@ def queue_reasons(manager: ResourceManager, job: Job) -> list[str]:
         RequestError: The request for the cluster failed.
     """
     nodes = read_nodes(manager.get(f"computes/{segment(job.cluster)}"))
-    return explain_queue(job.nodes, nodes, missing_cores(manager, nodes, job.nodes) or [])
+    reasons = explain_queue(job.nodes, nodes, missing_cores(manager, nodes, job.nodes) or [])
+    if not 0 < nodes.idle < job.nodes:
+        return reasons
+    try:
+        prices = read_prices(manager)
+    except RequestError:
+        prices = NodePrices()
+    part = (
+        f"{nodes.idle} of the {job.nodes} nodes have come and wait for the others"
+        f"{idle_cost(nodes, prices)}; cancel the run to release them, or submit it on fewer nodes"
+    )
+    return [*reasons, part]
+
+
+def idle_cost(nodes: ClusterNodes, prices: NodePrices) -> str:
+    """Return what the idle nodes of a cluster cost, as a clause; empty if that is unknown."""
+    price = prices.find(nodes.size, nodes.priority)
+    if not nodes.idle or price is None:
+        return ""
+    amount = money(nodes.idle * price.amount, price.currency)
+    verb = "costs" if nodes.idle == 1 else "cost"
+    return f"; {plural(nodes.idle, 'idle node')} {verb} {amount} an hour"
 
 
 def explain_queue(needed: int, nodes: ClusterNodes, quota: Sequence[str]) -> list[str]:
@@ -229,9 +253,11 @@ def find_quota(usages: Iterable[Mapping[str, Any]], priority: str, family: str) 
         if of.startswith("workspace"):
             # The share of one workspace or cluster has the same name as the quota.
             continue
-        name = usage.get("name") or {}
+        name, used, limit = usage.get("name") or {}, usage["currentValue"], usage["limit"]
+        if used is None or limit is None:
+            continue
         value, shown = str(name.get("value") or ""), str(name.get("localizedValue") or "")
-        quota = Quota(shown or value, int(usage["currentValue"]), int(usage["limit"]))
+        quota = Quota(shown or value, int(used), int(limit))
         for text in (value, shown):
             quotas.setdefault(_plain(text), quota)
     if priority == "LowPriority":
@@ -274,5 +300,5 @@ def _plain(text: str) -> str:
 
 
 def _message(error: Any) -> str:
-    inner = error.get("error", error) if isinstance(error, Mapping) else {"message": error}
+    inner = (error.get("error") or error) if isinstance(error, Mapping) else {"message": error}
     return " ".join(str(inner.get("message") or inner.get("code") or inner).split())

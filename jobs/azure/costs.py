@@ -16,7 +16,7 @@ from common.files import write_atomically
 from common.prices import Cost, NodePrices, Price, PriceSource, Total, read_vm_sizes, total
 from common.text import duration
 from infra.outputs import Cluster
-from jobs.azure.job_records import Details, Job, Jobs, exit_status
+from jobs.azure.job_records import Details, Job, Jobs, exit_status, listed_details
 from jobs.azure.resource_manager import ResourceManager
 from jobs.errors import RequestError
 from jobs.evictions import is_evicted
@@ -116,8 +116,9 @@ class JobCosts:
             prices = read_prices(self._manager)
         except RequestError:
             prices = NodePrices()
-        now = datetime.now(UTC)
-        # The run history has no request for the times of several jobs.
+        now = self._manager.now()
+        # The run history has no request for the times of several jobs, so only those are asked for
+        # that the list of jobs does not tell.
         with ThreadPoolExecutor(_THREADS) as pool:
             found = list(pool.map(self._details, jobs))
         return {
@@ -135,7 +136,7 @@ class JobCosts:
 
     def _details(self, job: Job) -> Details | None:
         try:
-            return self._jobs.details(job.name)
+            return listed_details(job) or self._jobs.details(job.name)
         except RequestError:
             return None
 

@@ -60,6 +60,18 @@ _NO_ANSWER: Final = re.compile(
     r"|getaddrinfo failed|Connection refused|timed out"
 )
 
+_CHALLENGE: Final = re.compile(r'\bclaims="?([\w+/=-]+)')
+"""The claims that a service demands of a token, in base64, in a header WWW-Authenticate."""
+_LOGIN: Final = re.compile(r"az login\b[^\n;]*--claims-challenge[= ]+[\"']?[\w+/=-]+[\"']?")
+"""The command that the Azure CLI names for such claims."""
+SECOND_FACTOR: Final = re.compile(
+    r"claims[- ]challenge|insufficient_claims|InteractionRequired|interaction_required"
+    r"|AADSTS5007[69]|mfaforazure|multi-?factor authentication|must use MFA",
+    re.IGNORECASE,
+)
+"""Messages that demand a second factor, or another condition of the tenant, of a sign-in."""
+
+_CERTIFICATE_TIME: Final = re.compile(r"certificate (?:is not yet valid|has expired)")
 _BLOB_HOST: Final = ".blob."
 _BLOB_ROLE: Final = "AuthorizationPermissionMismatch"
 _BUSY: Final = {408, 429, 500, 502, 503, 504}
@@ -79,9 +91,18 @@ def explained(
     away = _network_away(error)
     if away is not None:
         host = _host(away)
+        wrong_clock = _CERTIFICATE_TIME.search(str(away))
         return UnreachableError(
             f"{what}: no response from {host or 'Azure'} ({_first_line(away)})\n"
-            + _network(outputs, host)
+            + ("check this machine's clock" if wrong_clock else _network(outputs, host))
+        )
+    command = _sign_in_command(error, outputs.tenant_id)
+    if command is not None:
+        return SignInError(
+            f"{what}: this sign-in does not suffice; sign in with {command}\nSince October 2025"
+            " Azure demands a second factor of people who create, change or delete, but not of"
+            " those who read (docs/deploy-the-platform.md)",
+            getattr(error, "status_code", None),
         )
     tried = _ways_tried(error)
     if _NO_ANSWER.search(tried):
@@ -97,6 +118,36 @@ def explained(
     if isinstance(error, HttpResponseError) and error.status_code is not None:
         return _of_status(error, error.status_code, what, outputs, who)
     return RequestError(f"{what}: {_first_line(error)}")
+
+
+def sign_in_command(message: str) -> str | None:
+    """Return the command with which the Azure CLI asks for another sign-in, in a message; None if
+    it has none.
+    """
+    match = _LOGIN.search(message)
+    return match[0] if match else None
+
+
+def _sign_in_command(error: AzureError, tenant: str) -> str | None:
+    """Return the command that signs in as a service demands by a claims challenge, or as the tenant
+    does for a second factor; None for any other error.
+    """
+    cause: BaseException | None = error
+    demanded, challenge = False, None
+    while cause is not None:
+        said = str(cause)
+        if command := sign_in_command(said):
+            # The SDK's own line does not name the tenant.
+            named = "" if "--tenant" in command else f" --tenant {tenant}"
+            return f"`az login{named}{command.removeprefix('az login')}`"
+        headers = getattr(getattr(cause, "response", None), "headers", None) or {}
+        match = _CHALLENGE.search(str(headers.get("WWW-Authenticate") or ""))
+        challenge = challenge or (match[1] if match else None)
+        demanded = demanded or SECOND_FACTOR.search(said) is not None
+        cause = cause.__cause__
+    if challenge is not None:
+        return f'`az login --tenant {tenant} --claims-challenge "{challenge}"`'
+    return f"your second factor: `az logout; az login --tenant {tenant}`" if demanded else None
 
 
 def _of_status(

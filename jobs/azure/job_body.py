@@ -161,7 +161,7 @@ def writable(job: Job) -> dict[str, Any]:
     services = {
         name: {key: service[key] for key in _SERVICE if service.get(key) is not None}
         for name, service in (body.get("services") or {}).items()
-        if service.get("jobServiceType") not in _OF_AZURE and name not in _OF_AZURE
+        if service and service.get("jobServiceType") not in _OF_AZURE and name not in _OF_AZURE
     }
     outputs = {
         name: output

@@ -1,9 +1,9 @@
 """Jobs of a workspace as plain data, and the requests that read and change them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from jobs.azure.requests import segment, well_formed
@@ -22,6 +22,11 @@ CANCELED_BY: Final = "canceled_by"
 RESUBMITTED: Final = "resubmitted"
 """Tag of an attempt that a supervisor, not a user, has submitted."""
 
+_UNSTARTED: Final = ("NotStarted", "Queued")
+"""States of a job that has no nodes yet."""
+_OLDER: Final = 100
+_GAP: Final = 2
+"""Numbers without a job after which a run has no further attempts."""
 _DURATION: Final = re.compile(
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
 )
@@ -117,7 +122,7 @@ class Jobs:
             attempts = self.attempts(name)
             if attempts:
                 return attempts[-1]
-        job = self.get(name)
+        job = self.get(name) or self._listed(name)
         if job is None:
             raise MissingError(
                 f"{name}: there is no job or run of this name in workspace"
@@ -137,19 +142,32 @@ class Jobs:
         return job
 
     def attempts(self, run: str) -> tuple[Job, ...]:
-        """Return all attempts of a run, oldest first; they are numbered without gaps."""
+        """Return all attempts of a run, oldest first. They are numbered without gaps, but one may
+        have been deleted in the studio.
+        """
         if key_problems(run):
             return ()
         attempt = RunAttempt(run)
         job = self.get(attempt.name)
         jobs: list[Job] = []
-        while job is not None:
-            jobs.append(job)
-            if attempt.number == MAX_ATTEMPTS:
-                break
+        missing = 0
+        while True:
+            if job is not None:
+                jobs.append(job)
+            missing = 0 if job is not None else missing + 1
+            if missing == _GAP or attempt.number == MAX_ATTEMPTS:
+                return tuple(jobs)
             attempt = attempt.following()
             job = self._get(attempt.name)
-        return tuple(jobs)
+
+    def _listed(self, run: str) -> Job | None:
+        """Look for the newest attempt of a run whose first ones were deleted; None if there is
+        none.
+        """
+        if key_problems(run):
+            return None
+        own = [one for one in self.newest_first(archived=True, tag="run") if one.run == run]
+        return max(own, key=lambda one: one.attempt.number if one.attempt else 0, default=None)
 
     def newest_first(self, *, archived: bool = False, tag: str | None = None) -> Iterator[Job]:
         """Iterate over all jobs in Azure's order: newest first, though Azure does not document it.
@@ -236,9 +254,44 @@ def read_job(data: Mapping[str, Any]) -> Job:
         nodes=int(resources.get("instanceCount") or 1),
         created=parse_time((data.get("systemData") or {}).get("createdAt")),
         timeout_seconds=None if timeout is None else duration_seconds(timeout),
-        tags={key: str(value) for key, value in (body.get("tags") or {}).items()},
+        tags={
+            key: str(value) for key, value in (body.get("tags") or {}).items() if value is not None
+        },
         body=body,
     )
+
+
+def listed_details(job: Job) -> Details | None:
+    """Return the times of a job that its resource tells, so that the run history need not be asked;
+    None if it does not tell them, or if only Azure's messages say how the job has ended.
+    """
+    own = job.body.get("properties") or {}
+    started, ended = (parse_time(own.get(f"{name}TimeUtc")) for name in ("Start", "End"))
+    if job.status in _UNSTARTED and started is None:
+        return Details(job.status)
+    explained = job.status == "Completed" or job.canceled_by_us
+    known = started is not None and (ended is not None if job.ended else job.status == "Running")
+    return Details(job.status, started, ended) if known and (explained or not job.ended) else None
+
+
+def recent(jobs: Iterable[Job], now: Callable[[], datetime], days: float) -> Iterator[Job]:
+    """Iterate over the jobs of the last days, of jobs that come newest first.
+
+    Azure does not document that order, so this reads on until `_OLDER` older jobs have come in a
+    row. A job whose time is unknown counts as new.
+
+    Args:
+        jobs: Jobs as Azure lists them.
+        now: Returns the time, asked after the first response, which has Azure's.
+        days: Number of days.
+    """
+    older = 0
+    for job in jobs:
+        if job.created is None or job.created >= now() - timedelta(days=days):
+            older = 0
+            yield job
+        elif (older := older + 1) == _OLDER:
+            return
 
 
 @well_formed("the run of a job")

@@ -10,6 +10,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import cached_property, partial
 from typing import Any, Final, NoReturn
 from urllib.parse import quote, urlsplit
@@ -21,8 +23,9 @@ from azure.core.pipeline import policies
 from azure.core.rest import HttpRequest, HttpResponse
 
 from common.errors import UserError
+from common.text import duration
 from jobs.azure.error_messages import Platform, explained
-from jobs.azure.sign_in import PRODUCT, name_in_token
+from jobs.azure.sign_in import PRODUCT, about_changes, name_in_token
 from jobs.errors import OddAnswerError, RequestError
 
 CONNECT_SECONDS: Final = 10
@@ -35,6 +38,8 @@ others by Retry-After.
 """
 LONGEST_PAUSE: Final = 60.0
 """Maximum pause in seconds, whatever Azure requests."""
+CLOCK_TOLERANCE: Final = timedelta(minutes=5)
+"""Difference between two clocks that is not corrected."""
 REPORTED_PAUSE: Final = 5.0
 """Pause in seconds above which the reason for waiting is printed."""
 
@@ -90,6 +95,7 @@ class Requests:
 
     def __init__(self, outputs: Platform, credential: TokenCredential) -> None:
         self._outputs, self._credential = outputs, credential
+        self._ahead = timedelta(0)
 
     @property
     def credential(self) -> TokenCredential:
@@ -124,9 +130,33 @@ class Requests:
         request = HttpRequest(method, url, json=body)
         with self.errors(name_of(url)):
             response = (self._signed if signed else self._anonymous).send_request(request)
+            if signed:
+                self._set_clock(response.headers.get("Date") or "")
             if response.status_code >= 400:
                 raise HttpResponseError(response=response)
             return read_json(response.content, url)
+
+    def now(self) -> datetime:
+        """Return the time by Azure's clock, as its last response tells it."""
+        return datetime.now(UTC) + self._ahead
+
+    def _set_clock(self, date: str) -> None:
+        """Note how far Azure's clock is ahead of this machine's, by the date of a response."""
+        try:
+            ahead = parsedate_to_datetime(date) - datetime.now(UTC)
+        except (ValueError, TypeError):
+            return
+        # A date has whole seconds, and a response takes some.
+        known = abs(ahead) > CLOCK_TOLERANCE
+        if known and abs(self._ahead) <= CLOCK_TOLERANCE:
+            way = "behind" if ahead > timedelta(0) else "ahead of"
+            wrong = duration(abs(ahead).total_seconds())
+            print(
+                f"this machine's clock is {wrong} {way} Azure's, whose times are shown; set it, as"
+                " Azure refuses tokens and signatures of another time",
+                file=sys.stderr,
+            )
+        self._ahead = ahead if known else timedelta(0)
 
     def get_anonymously(self, url: str, headers: Mapping[str, str]) -> HttpResponse:
         """Get a URL that needs no token, or contains a signature."""
@@ -185,14 +215,16 @@ class Requests:
         except AzureError:
             return None
 
-    def authenticate(self) -> None:
-        """Get a token for Resource Manager, to check the sign-in.
+    def user_words(self) -> str:
+        """Return who is signed in, and what that does not prove.
 
         Raises:
             SignInError: No user is signed in.
         """
         with self.errors("sign-in"):
-            self._credential.get_token(self._scope)
+            token = self._credential.get_token(self._scope).token
+        name = name_in_token(token) or "an unnamed user"
+        return f"as {name}{about_changes(token, self._outputs.tenant_id)}"
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -89,6 +90,10 @@ class ResourceManager:
             MissingError: There is no such workspace.
         """
         self.get(self.workspace_id)
+
+    def now(self) -> datetime:
+        """Return the time by Azure's clock, as of its last response."""
+        return self._requests.now()
 
     def user(self) -> str | None:
         """Return the name of the signed-in user, or None."""

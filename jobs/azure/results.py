@@ -36,9 +36,11 @@ def read_events(storage: Storage, run: str) -> list[dict[str, Any]]:
     found = []
     for line in content.decode(errors="replace").splitlines():
         try:
-            found.append(json.loads(line))
+            event = json.loads(line)
         except ValueError:
             continue
+        if isinstance(event, dict):
+            found.append(event)
     return found
 
 
@@ -71,9 +73,12 @@ def read_artifact(manager: ResourceManager, storage: Storage, job: str, name: st
     if content is None:
         raise MissingError(f"file {name} of job {job}: does not exist; check the job's log")
     try:
-        return json.loads(content)
+        value = json.loads(content)
     except ValueError as error:
         raise RequestError(f"file {name} of job {job}: is not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise RequestError(f"file {name} of job {job}: is not a JSON object")
+    return value
 
 
 def artifact_folder(job: str) -> str:

@@ -66,6 +66,29 @@ def name_in_token(token: str) -> str | None:
     return next((str(name) for name in names if name), None)
 
 
+def about_changes(token: str, tenant: str) -> str:
+    """Return what a token that reads does not prove: since October 2025 Azure demands a second
+    factor of people who create, change or delete.
+
+    Args:
+        token: Token of the sign-in.
+        tenant: Id of the tenant to sign in to.
+
+    Returns:
+        A clause; empty for a service principal or a managed identity, which need none.
+    """
+    claims = _claims(token)
+    if claims.get("idtyp") == "app" or not {"scp", "upn", "unique_name"} & claims.keys():
+        return ""
+    methods = claims.get("amr")
+    if isinstance(methods, list) and not any("mfa" in str(method) for method in methods):
+        return (
+            ", without a second factor: reading needs none, but Azure demands one of people for"
+            f" every change; sign in with it (az login --tenant {tenant})"
+        )
+    return "; that reading works does not prove that Azure accepts changes"
+
+
 def object_id(of: TokenCredential, scope: str) -> str:
     """Return the object id of the signed-in user.
 

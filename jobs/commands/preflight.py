@@ -89,7 +89,7 @@ def look(
 ) -> Iterator[Check]:
     """Run all checks, beginning with those that the others depend on."""
     manager, storage = workspace.manager, workspace.storage
-    signed_in = check("sign-in", lambda: f"as {_user(workspace)}")
+    signed_in = check("sign-in", workspace.requests.user_words)
     yield signed_in
     if not signed_in.good:
         return
@@ -127,11 +127,6 @@ def look(
     if config is not None and config.data.source == "tfrecords" and spec is not None:
         ranks = spec.ranks
         yield check("data", lambda: _data(manager, storage, options, config, ranks))
-
-
-def _user(workspace: Workspace) -> str:
-    workspace.requests.authenticate()
-    return workspace.requests.user() or "an unnamed user"
 
 
 def _subscription(manager: ResourceManager, outputs: PlatformOutputs) -> str:

@@ -136,8 +136,21 @@ def describe(
     """Describe the model to register. Pure.
 
     Raises:
-        UserError: The export is not from the run's last step, or there is no valid name.
+        UserError: The export is not from the run's last step, there is no valid name, or a file of
+            the run has another form than the trainer writes.
     """
+    try:
+        return _described(options, outputs, trained, code)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"run {options.run}: a file in its folder has another form than the trainer writes"
+            f" ({error!r}); submit the run again under the same name"
+        ) from error
+
+
+def _described(
+    options: RegisterOptions, outputs: PlatformOutputs, trained: TrainedRun, code: str | None
+) -> Model:
     run, steps, step = options.run, trained.result["steps"], trained.facts["step"]
     # The result of a run that evaluations end is that of its best weights.
     of = trained.result.get("evaluated_step", steps)

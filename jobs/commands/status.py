@@ -8,18 +8,19 @@ from typing import Annotated, Any, Final
 
 from common.annotations import Bounds
 from common.errors import ConfigError
-from common.prices import Cost, total
+from common.prices import Cost, NodePrices, total
 from common.program import load
 from infra.outputs import PlatformOutputs
 from jobs.azure import costs
-from jobs.azure.clusters import ClusterNodes, read_nodes
+from jobs.azure.clusters import ClusterNodes, idle_cost, read_nodes
 from jobs.azure.costs import JobCosts
 from jobs.azure.job_records import Job
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, table
-from jobs.errors import MissingError
+from jobs.errors import MissingError, RequestError
+from jobs.following import job_states
 from jobs.job_kinds import KINDS
 from jobs.leaf import PLACED, Found
 from jobs.leaves import LEAVES
@@ -94,12 +95,21 @@ def shown_runs(runs: Sequence[Run], limit: int) -> list[Run]:
     return [run for index, run in enumerate(runs) if index < limit or not run.last.ended]
 
 
-def cost_lines(clusters: Sequence[ClusterNodes], now: datetime) -> list[str]:
-    """Describe the nodes that cost money now, one line per cluster. Pure."""
+def cost_lines(
+    clusters: Sequence[ClusterNodes], now: datetime, prices: NodePrices | None = None
+) -> list[str]:
+    """Describe the nodes that cost money now, one line per cluster, and why Azure could not add
+    nodes, in its own words. Pure.
+    """
     costly = [nodes for nodes in clusters if nodes.allocated]
-    if not costly:
-        return ["no nodes are allocated, so no cluster costs anything now"]
-    return ["nodes that cost money now:", *(f"  {_cost(nodes, now)}" for nodes in costly)]
+    lines = ["no nodes are allocated, so no cluster costs anything now"]
+    if costly:
+        lines = ["nodes that cost money now:"]
+        lines += [f"  {_cost(nodes, now, prices or NodePrices())}" for nodes in costly]
+    errors = [
+        f"{nodes.cluster} could not grow: {one}" for nodes in clusters for one in nodes.errors
+    ]
+    return [*lines, *errors]
 
 
 def age(moment: datetime | None, now: datetime | None = None) -> str:
@@ -145,9 +155,14 @@ def _status(
     costly: list[Found] = [
         load(leaf.costs_now)(workspace, outputs) for leaf in LEAVES if leaf.costs_now
     ]
-    lines = [*cost_lines(clusters, datetime.now(UTC)), *outputs.standing_costs]
+    try:
+        prices = costs.read_prices(workspace.manager)
+    except RequestError:
+        prices = NodePrices()
+    now = workspace.manager.now()
+    lines = [*cost_lines(clusters, now, prices), *outputs.standing_costs]
     lines += [line for found in costly for line in found.lines]
-    lines += ["", *_run_lines(runs, cost)]
+    lines += ["", *_run_lines(runs, cost, now)]
     if older:
         lines.append(f"shows only runs among the newest {MAX_JOBS} jobs; there are older jobs")
     document = {
@@ -166,7 +181,7 @@ def _status(
     console.answer(document, "\n".join(lines))
 
 
-def _cost(nodes: ClusterNodes, now: datetime) -> str:
+def _cost(nodes: ClusterNodes, now: datetime, prices: NodePrices) -> str:
     states = [
         f"{count} {word}"
         for word, count in (
@@ -187,10 +202,12 @@ def _cost(nodes: ClusterNodes, now: datetime) -> str:
         text += f"; unchanged for {age(nodes.since, now)}"
     if nodes.idle and not nodes.running:
         text += "; no job is running"
-    return text
+    return text + idle_cost(nodes, prices)
 
 
-def _run_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
+def _run_lines(
+    runs: Sequence[Run], cost: Mapping[str, Cost], now: datetime | None = None
+) -> list[str]:
     if not runs:
         return ["no runs; `python -m jobs submit --help` shows how to start one"]
     rows = [
@@ -200,7 +217,7 @@ def _run_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
             f"{run.last.status}{' (cancelled by us)' if run.last.canceled_by_us else ''}",
             ", ".join(job.status for job in run.jobs[:-1]) or "-",
             f"{run.last.nodes} on {run.last.cluster}",
-            f"{age(run.last.created)} ago",
+            f"{age(run.last.created, now)} ago",
             *costs.words(cost[job.name] for job in run.jobs),
         )
         for run in runs
@@ -208,7 +225,12 @@ def _run_lines(runs: Sequence[Run], cost: Mapping[str, Cost]) -> list[str]:
     head = ("run", "kind", "newest attempt", "earlier attempts", "nodes", "submitted")
     placed = [f"{run.key}: {run.last.tags[PLACED]}" for run in runs if PLACED in run.last.tags]
     shown = table((*head, "node time", "cost"), rows).splitlines()
-    return [*shown, *placed, f"cost: {costs.LEFT_OUT}"]
+    ending = [
+        f"{run.key}: {job_states.finalizing(run.last)}"
+        for run in runs
+        if run.last.status == job_states.FINALIZING
+    ]
+    return [*shown, *placed, *ending, f"cost: {costs.LEFT_OUT}"]
 
 
 def _job_lines(jobs: Sequence[Job], cost: Mapping[str, Cost]) -> list[str]:

@@ -3,6 +3,7 @@
 import secrets
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -330,16 +331,19 @@ def hand_over(
         console.say(f"{job.name}: submitted" + (f", see {job.page}" if job.page else ""))
     except KeyboardInterrupt:
         # The request may already have been sent.
-        print("\ninterrupted; checking whether the job was submitted", file=sys.stderr)
-        if _arrived(jobs, spec.name):
-            state = f"{spec.name} was already submitted:"
-        else:
-            state = f"{spec.name} does not exist yet; if a request already sent creates it:"
+        # The commands come first, as a second Ctrl-C ends the check.
         print(
-            f"{state}\n  {next_command('follow', spec.run)}    follows it\n"
-            f"  {next_command('cancel', spec.run)}    cancels it",
+            f"\ninterrupted; if {spec.name} was submitted already:\n"
+            f"  {next_command('follow', spec.run)}    follows it\n"
+            f"  {next_command('cancel', spec.run)}    cancels it\n"
+            "checking whether it was",
             file=sys.stderr,
+            flush=True,
         )
+        with suppress(KeyboardInterrupt):
+            arrived = _arrived(jobs, spec.name)
+            state = "was already submitted" if arrived else "does not exist yet"
+            print(f"{spec.name} {state}", file=sys.stderr)
         return None
     return job
 

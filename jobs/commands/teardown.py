@@ -12,12 +12,18 @@ from common.annotations import Bounds
 from common.errors import INTERRUPTED, ConfigError, UserError
 from common.text import plural
 from infra.outputs import PlatformOutputs
-from jobs.azure.workspace import connect
+from jobs.azure.error_messages import Platform
+from jobs.azure.job_records import Jobs
+from jobs.azure.requests import Requests
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.run_history import RunHistory
+from jobs.azure.sign_in import credential
 from jobs.console import Console, confirm
 from jobs.errors import NotDeployedError
 from jobs.pulumi import cluster_teardown
 from jobs.pulumi.cli import Pulumi
-from jobs.pulumi.leftover_resources import AzureResources, Leftover
+from jobs.pulumi.leftover_resources import AzureResources, Leftover, Undeclared
+from jobs.pulumi.prerequisites import of_stack
 from jobs.pulumi.state import StackResource
 from jobs.pulumi.teardown_record import TeardownRecord
 from jobs.pulumi.teardown_steps import Teardown
@@ -40,6 +46,10 @@ class TeardownOptions:
 
     yes: bool = False
     """Do not ask for confirmation."""
+
+    also: tuple[str, ...] = ()
+    """Names of resources in the stack's own group that the stack has not declared, and that --yes
+    deletes with the group. Without --yes, the question lists them."""
 
     wait_minutes: Annotated[float, Bounds(above=0)] = 60.0
     """Longest time to wait for each of: the end of all jobs, and the deletion of clusters,
@@ -86,17 +96,17 @@ def run(
     pulumi, record = Pulumi(repository, stack or name), TeardownRecord(repository, name)
     if outputs is None and options.cluster is not None:
         raise NotDeployedError(f"stack {name}: has no outputs, so it has no cluster to delete")
-    if outputs is None and not record.is_there:
-        pulumi.check()
-        if not pulumi.resources():
-            text = f"stack {name}: nothing is left; its state is empty and no teardown is pending"
-            console.answer(_document(name, [], []), text)
-            return 0
-    known = outputs or record.read()
+    if outputs is None and not record.is_there and not pulumi.check():
+        text = f"stack {name}: nothing is left; its state is empty and no teardown is pending"
+        console.answer(_document(name, [], []), text)
+        return 0
+    # A deployment that never completed has no outputs; names follow from the settings then.
+    known: Platform = outputs or record.read() or of_stack(pulumi)
     if stack is not None and _short(stack) != known.stack:
         raise ConfigError([f"--stack: {stack!r}, but the outputs are those of {known.stack!r}"])
-    workspace = connect(known)
-    manager, jobs = workspace.manager, workspace.jobs
+    requests = Requests(known, credential(known.tenant_id))
+    manager = ResourceManager(requests, known)
+    jobs = Jobs(manager, RunHistory(requests, manager))
     in_azure = AzureResources(manager, known)
     wait, poll = options.wait_minutes * 60, options.poll_seconds
     teardown = Teardown(manager, jobs, in_azure, pulumi, console, wait, poll)
@@ -116,10 +126,13 @@ def run(
             resources,
             begun=record.has_begun(known),
         )
+        others = in_azure.undeclared(resources)
         # Without resources and group nothing can be lost; only reserved names are to be freed.
         if not options.yes and (resources or in_azure.owns_group()):
             running = jobs.running() if in_azure.has_workspace() else []
-            confirm(known.stack, _warning(known, len(resources), len(running)), console)
+            confirm(known.stack, _warning(known, len(resources), len(running), others), console)
+        elif options.yes:
+            check_named(known, others, options.also)
         record.write(known)
         teardown.run(resources)
         leftovers = [*in_azure.leftovers(), *teardown.leftovers_of_state()]
@@ -166,6 +179,22 @@ def check_protected(stack: str, resources: Sequence[StackResource]) -> None:
         )
 
 
+def check_named(outputs: Platform, others: Sequence[Undeclared], named: Sequence[str]) -> None:
+    """Check that the user knows of everything that Azure deletes with the stack's group.
+
+    Raises:
+        UserError: The group has resources that are not in Pulumi's state, and were not named.
+    """
+    unknown = [one for one in others if one.name not in named]
+    if unknown:
+        raise UserError(
+            f"stack {outputs.stack}: its group {outputs.resource_group} also has"
+            f" {', '.join(map(str, unknown))}, which the stack has not declared and Azure would"
+            " delete with the group; nothing was deleted. Move them to another group (az resource"
+            f" move), or pass --also {' '.join(one.name for one in unknown)}"
+        )
+
+
 def check_same(group: str, resources: Sequence[StackResource]) -> None:
     """Check that outputs and state belong to the same platform.
 
@@ -183,7 +212,7 @@ def check_same(group: str, resources: Sequence[StackResource]) -> None:
 def check_known(
     in_azure: AzureResources,
     group: str,
-    outputs: PlatformOutputs,
+    outputs: Platform,
     stack: str,
     resources: Sequence[StackResource],
     *,
@@ -221,12 +250,18 @@ def check_known(
     )
 
 
-def _warning(outputs: PlatformOutputs, resources: int, jobs: int) -> str:
+def _warning(outputs: Platform, resources: int, jobs: int, others: Sequence[Undeclared]) -> str:
+    more = (
+        f" So will {plural(len(others), 'resource')} in the group that the stack has not declared:"
+        f" {', '.join(map(str, others))}."
+        if others
+        else ""
+    )
     return (
         f"stack {outputs.stack} in subscription {outputs.subscription_id}:"
         f" {plural(resources, 'resource')} in group {outputs.resource_group} will be deleted, with"
         " all data, checkpoints and models in it; "
-        f"{plural(jobs, 'unfinished job')} will be cancelled. This cannot be undone."
+        f"{plural(jobs, 'unfinished job')} will be cancelled.{more} This cannot be undone."
     )
 
 

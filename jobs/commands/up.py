@@ -4,9 +4,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
 from common import text
+from common.annotations import Pattern
 from common.errors import INTERRUPTED, UserError
 from common.files import write_atomically
 from jobs.console import Console, next_command
@@ -16,6 +17,11 @@ from jobs.pulumi.cli import DeclinedError, Pulumi, UpdateFailedError
 from jobs.pulumi.stack_outputs import read_outputs
 from jobs.pulumi.state import StackResource, replaced_clusters
 from jobs.spec.from_options import REPOSITORY
+
+_Reason: TypeAlias = Annotated[
+    str | None, Pattern(r"(?s).*[^\W\d_]{2}.*", "a reason in words, such as 'an outage'")
+]
+"""Why the security rules are not checked."""
 
 _LIMIT: Final = text.duration(retry_policy.LIMIT_SECONDS)
 
@@ -30,7 +36,7 @@ class UpOptions:
     refresh: bool = False
     """First compare the state with Azure, so that resources deleted there are created again."""
 
-    without_rules: str | None = None
+    without_rules: _Reason = None
     """Deploy without checking the security rules, for this reason, which the stack's history
     keeps."""
 
@@ -43,7 +49,7 @@ class PreviewOptions:
     """File to write the changes to as Markdown, without values, for a comment on a pull request.
     Only their summary is then printed."""
 
-    without_rules: str | None = None
+    without_rules: _Reason = None
     """Do not check the security rules, for this reason."""
 
 

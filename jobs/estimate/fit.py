@@ -10,8 +10,6 @@ ring all-reduce adds, whose share of the bytes that each node sends is (n - 1) /
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations
 from math import log2
 from statistics import median
 from typing import Final
@@ -148,34 +146,6 @@ class Fit:
             )
         return self._losses[network, str(half)]
 
-    @cached_property
-    def _steps(self) -> _Samples:
-        """Seconds of a step of one GPU at a batch of 0, by two batches of one system."""
-        alike: dict[tuple[object, ...], list[Measurement]] = {}
-        for row in self.rows:
-            if row.gpus == 1 and row.batch_per_gpu and row.images_per_s and row.model in RESNETS:
-                system = row.series, row.model, row.precision, row.gpu, row.note
-                alike.setdefault(system, []).append(row)
-        found: _Samples = [
-            (high, _intercept(low, high))
-            for rows in alike.values()
-            for low, high in combinations(sorted(rows, key=lambda row: row.batch_per_gpu or 0), 2)
-            if low.batch_per_gpu != high.batch_per_gpu
-        ]
-        return found
-
-    def fixed(self, precision: str) -> Value:
-        """Return the seconds of a step of one GPU that do not grow with its batch, by systems with
-        this precision if there are any.
-
-        Raises:
-            LookupError: No system was measured with two batches.
-        """
-        half = precision in HALF
-        own = [sample for sample in self._steps if (sample[0].precision in HALF) == half]
-        name = f"pairs of batches, {'half' if half else 'full'} precision"
-        return _loss(own or self._steps, (name if own else "pairs of batches", lambda _: True))
-
     def batches(self, gpu: str, precision: str) -> tuple[int, int] | None:
         """Return the smallest and the largest batch of a GPU that were measured; None if the
         sources say nothing.
@@ -244,27 +214,6 @@ class Fit:
         except LookupError:
             return None
         return relative_time(loss, 0, row.gpus_per_node, 1)
-
-
-def at_batch(images_per_s: float, measured: float, batch: float, fixed: float) -> float:
-    """Return images/s of one GPU at another batch, by a step of fixed + batch x rest seconds.
-
-    Args:
-        images_per_s: Throughput at the measured batch.
-        measured: Images of a step at which it was measured.
-        batch: Images of a step.
-        fixed: Seconds that do not grow with the batch; at most half of the measured step counts.
-    """
-    step = measured / images_per_s
-    fixed = min(fixed, step / 2)
-    return batch / (fixed + (step - fixed) * batch / measured)
-
-
-def _intercept(low: Measurement, high: Measurement) -> float:
-    """Return the seconds of a step at a batch of 0, on the line through two batches."""
-    small, large = low.batch_per_gpu or 1, high.batch_per_gpu or 1
-    first, second = small / (low.images_per_s or 1), large / (high.images_per_s or 1)
-    return max(first - (second - first) * small / (large - small), 0.0)
 
 
 def _of_publishers(samples: _Samples) -> float:

@@ -14,7 +14,7 @@ from infra.catalog.vm_sizes import Size
 from jobs import throughput
 from jobs.estimate.assumed import assumed
 from jobs.estimate.back_test import CLASSES, Key, Range, published
-from jobs.estimate.fit import Value, at_batch, relative_time, two_point, work
+from jobs.estimate.fit import Value, relative_time, two_point, work
 from jobs.estimate.grounds import Basis, Ground, Rate, median_of, sources
 from jobs.estimate.published import Network, generation, gpu_type, link_of
 from jobs.estimate.workload import Workload
@@ -226,7 +226,6 @@ def _cold(workload: Workload, size: Size, nodes: int) -> Rate | str:
             return found
         bounds, grounds = found
     usual = median(known) if known else float(micro)
-    fixed = fit.fixed(precision)
     ones = bounds.scaled(1 / work(workload.model))
     if workload.model != "ResNet-50":
         grounds.append(
@@ -237,20 +236,10 @@ def _cold(workload: Workload, size: Size, nodes: int) -> Rate | str:
                 "chosen on measurements of 2017 to 2021; errors in docs/plan.md",
             )
         )
-    one = at_batch(ones.middle, usual, micro, fixed.amount)
-    if usual != micro:
-        grounds.append(
-            Ground(
-                f"one GPU, {micro} images at once",
-                f"{one:,.0f} images/s",
-                f"a step has {1000 * fixed.amount:.0f} ms that do not grow with its images, at most"
-                f" half of it; measured at {usual:g}",
-                f"{median_of(fixed)}; {sources(fixed.rows)}",
-            )
-        )
-    # The exchange is once in an update of all micro-batches.
-    step = usual / ones.middle / (workload.batch_per_gpu / one)
-    losses = _losses(workload, size, between=nodes > 1, scale=step)
+    one = ones.middle
+    # The exchange is once in an update of all micro-batches, and takes its time whatever the batch.
+    scale = usual / workload.batch_per_gpu
+    losses = _losses(workload, size, between=nodes > 1, scale=scale)
     time, count = losses.time(size.gpus, nodes), size.gpus * nodes
     kind = "InfiniBand" if nodes > 1 else "node" if size.gpus > 1 else "gpu"
     key, middle = _key(kind, workload, size), one * count / time

@@ -161,6 +161,8 @@ class Follower:
             self._queued_at, self._hints = time.monotonic(), 0
         if status == "Queued":
             self._hint()
+        if status == job_states.FINALIZING:
+            self._tell_finalizing()
 
     def _since(self, status: str) -> str:
         created = self._job.created
@@ -180,6 +182,12 @@ class Follower:
         self._console.say(f"{self._job.name}: still queued after {waited / 60:.0f} minutes")
         for reason in reasons:
             self._console.say(f"  {reason}")
+
+    def _tell_finalizing(self) -> None:
+        waited = time.monotonic() - self._queued_at
+        if waited >= job_states.FINALIZING_SECONDS * (self._hints + 1):
+            self._hints += 1
+            self._console.say(f"{self._job.name}: {job_states.finalizing(self._job, waited)}")
 
     def _print(self, line: LogLine) -> None:
         label = f"[{line.rank}] " if self._settings.labelled else ""

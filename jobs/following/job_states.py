@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from common.text import duration, plural
+from jobs.azure.job_records import Job
+from jobs.console import next_command
 from jobs.job_kinds import kind_of
+from jobs.spec.budget_policy import LIMIT
 
 _WORDS: Final[Mapping[str, str]] = {
     "NotStarted": "accepted",
@@ -24,6 +28,11 @@ _WORDS: Final[Mapping[str, str]] = {
 
 WAITING: Final = ("NotStarted", "Queued", "Provisioning", "Preparing", "Starting")
 """States of a job before its program runs."""
+
+FINALIZING: Final = "Finalizing"
+"""State of a job whose program has ended, while Azure uploads its outputs."""
+FINALIZING_SECONDS: Final = 3600.0
+"""Seconds after which a job that is still in that state is reported, and again after as many."""
 
 _OLD: Final = ("Running", "Finalizing")
 
@@ -53,6 +62,23 @@ def since(created: datetime, now: datetime) -> str:
         return ""
     date = "" if created.date() == now.date() else "%Y-%m-%d "
     return f" (since {created.strftime(f'{date}%H:%M')} UTC)"
+
+
+def finalizing(job: Job, waited: float | None = None) -> str:
+    """Say what a job costs whose outputs Azure still uploads.
+
+    Args:
+        job: The job.
+        waited: Seconds since its program has ended; None if unknown.
+    """
+    since = f" after {duration(waited)}" if waited is not None else ""
+    budget = ", and the time counts toward its budget" if LIMIT in job.tags else ""
+    return (
+        f"its program has ended, but its outputs are still being uploaded{since};"
+        f" {plural(job.nodes, 'node')} of {job.cluster} {'is' if job.nodes == 1 else 'are'}"
+        f" billed{budget}. `{next_command('cancel', job.run)}` ends it and keeps what the run has"
+        " saved"
+    )
 
 
 def hint_due(waited: float, given: int) -> bool:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Final
 
 from common.prices import NodePrices, Price, PriceSource, money
@@ -9,8 +10,10 @@ from infra.outputs import Cluster
 from jobs.errors import RequestError
 from jobs.spec.budget_policy import Budget
 
-ASK_SECONDS: Final = 4 * 3600.0
+ASK_SECONDS: Final = 900.0
 """Seconds after which prices are asked for again while a run continues."""
+UNWATCHED_SECONDS: Final = 3 * ASK_SECONDS
+"""Longest time between two answers after which the prices in between count as unknown."""
 MOVED: Final = 0.1
 """Change of a price, as a fraction, that is told."""
 
@@ -37,6 +40,8 @@ class Rates:
         self._asked: float | None = None
         self._told: dict[str, Price] = {}
         """By VM size, the price that was told last."""
+        self._seen: dict[str, list[tuple[float, Price]]] = {}
+        """By VM size, the prices that Azure has answered, each with its time."""
 
     def look(self, clusters: Iterable[Cluster], *, again: bool = False) -> None:
         """Tell which prices have moved, by asking every `ASK_SECONDS`.
@@ -57,7 +62,32 @@ class Rates:
         for size in sizes:
             now = self._prices.find(size, "LowPriority")
             if now is not None:
+                self._seen.setdefault(size, []).append((self._asked, now))
                 self._tell(size, now)
+
+    def now(self, cluster: Cluster) -> Price | None:
+        """Ask for the price of a cluster's nodes, and return it; None if Azure states none."""
+        self.look([cluster], again=True)
+        return self._prices.find(cluster.size, cluster.priority)
+
+    def highest(self, cluster: Cluster, seconds: float) -> Price | None:
+        """Ask for the price of a cluster's nodes, and return the highest one of a time that ends
+        now; None if it was not watched all the time.
+
+        Args:
+            cluster: A cluster of Spot nodes.
+            seconds: Length of the time.
+        """
+        self.look([cluster], again=True)
+        now = self._clock()
+        begin = now - seconds - UNWATCHED_SECONDS
+        seen = [(at, price) for at, price in self._seen.get(cluster.size, []) if at >= begin]
+        times = [at for at, _ in seen]
+        watched = bool(times) and times[0] <= now - seconds + UNWATCHED_SECONDS
+        gaps = (later - at for at, later in pairwise([*times, now]))
+        if not watched or any(gap > UNWATCHED_SECONDS for gap in gaps):
+            return None
+        return max((price for _, price in seen), key=lambda price: price.amount)
 
     def priced(self, budget: Budget | None, cluster: Cluster | None) -> Budget | None:
         """Ask for the prices of a cluster's nodes before an attempt, tell if they have moved, and

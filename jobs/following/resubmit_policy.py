@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from common.errors import ConfigError, UserError
-from common.prices import money
+from common.prices import Price, money
 from common.text import plural
 from infra.outputs import Cluster
 from jobs.errors import RequestError
@@ -27,6 +27,7 @@ from trainer.errors import (
     CheckpointError,
     DataError,
     NonFiniteError,
+    OutOfMemoryError,
     PeerError,
 )
 
@@ -44,6 +45,11 @@ that of the nodes."""
 
 _NO_ROLE: Final = re.compile(r"AuthorizationPermissionMismatch|StreamAccess\.Authentication")
 """Errors for a folder that the job may not open: the code of Storage, and that of Azure ML."""
+_UNFIT: Final = re.compile(
+    rf"{_NO_ROLE.pattern}|image.?build|build.{{0,20}}image|quota|InvalidRequest|ValidationError",
+    re.IGNORECASE,
+)
+"""Errors of a job that would occur on other nodes too, before its program starts."""
 _EXPLAINED: Final = {
     error.exit_code for error in (ConfigError, DataError, CheckpointError, NonFiniteError)
 }
@@ -91,6 +97,8 @@ class AttemptResult:
     """Exit status of the trainer, or None if unknown."""
     vanished: bool = False
     """Whether the program has begun and reported no end, and Azure's messages cannot be read."""
+    begun: bool = True
+    """Whether the program has started, as far as it or Azure tells."""
     canceled_by_us: bool = False
     """Whether a user cancelled the run with this project's `cancel`."""
     trained: bool | None = None
@@ -100,7 +108,10 @@ class AttemptResult:
     moved: str | None = None
     """Why a supervisor has ended the attempt, so that the next one runs elsewhere."""
     nodes: NodesSeen | None = None
-    """Nodes of the attempt's cluster right after a cancellation; None if they were not seen."""
+    """Nodes of the attempt's cluster right after a cancellation or a failure; None if they were not
+    seen."""
+    price: Price | None = None
+    """Highest price of a node that was seen while the attempt ran; None if none has watched it."""
     by_person: bool = False
     """Whether a user, not a supervisor, submitted the attempt; ignored for the first attempt."""
 
@@ -235,8 +246,8 @@ def _on_purpose(last: AttemptResult, budget: Budget | None) -> Stop | None:
 def _in_time(budget: Budget) -> str:
     return (
         f"saved after the time that its budget pays for at {money(budget.highest, budget.currency)}"
-        " an hour for each node, the price that Spot may reach; at the price of its start,"
-        f" {_spent(budget)}"
+        " an hour for each node, the price that Spot may reach; at the highest price that was"
+        f" seen, {_spent(budget)}"
     )
 
 
@@ -277,7 +288,9 @@ def _interruption(
     message = evidence(last.messages)
     if message is not None:
         return f"interrupted: {message}"
-    return _lost(history) if last.status == "Failed" else _ended_early(last, options, cluster)
+    if last.status == "Failed":
+        return _taken_in_setup(last, cluster) or _lost(history, cluster)
+    return _ended_early(last, options, cluster)
 
 
 def _ended_early(
@@ -297,12 +310,22 @@ def _ended_early(
     return "cancelled, but not by `cancel`" if options.canceled else None
 
 
+def _taken_in_setup(last: AttemptResult, cluster: Cluster | None) -> str | None:
+    """Return how a job has lost its nodes before its program started; None if it has not."""
+    if last.begun or any(_UNFIT.search(text) for text in last.messages):
+        return None
+    taken = _taken(last, cluster)
+    return f"interrupted: its program never started, and {taken}" if taken else None
+
+
 def _taken(last: AttemptResult, cluster: Cluster | None) -> str | None:
-    """Return what the nodes of a cluster say about a job that was cancelled without words."""
+    """Return what the nodes of a cluster say about a job that has ended without words."""
     nodes = last.nodes
     low_priority = cluster is not None and cluster.priority == "LowPriority"
-    # A job that never started had no nodes to lose.
-    if nodes is None or not low_priority or not last.seconds or nodes.seconds > SEEN_SECONDS:
+    if nodes is None or not low_priority or nodes.seconds > SEEN_SECONDS:
+        return None
+    # A job that was cancelled before it started had no nodes to lose.
+    if last.status == "Canceled" and not last.seconds:
         return None
     if nodes.present >= nodes.needed:
         # After a person's cancellation, its nodes are still there. Others may be pre-empted.
@@ -313,13 +336,18 @@ def _taken(last: AttemptResult, cluster: Cluster | None) -> str | None:
     )
 
 
-def _lost(history: Sequence[AttemptResult]) -> str | None:
+def _lost(history: Sequence[AttemptResult], cluster: Cluster | None) -> str | None:
     """Interpret the trainer's exit status for a failed job that Azure does not explain."""
     last = history[-1]
     if last.exit_code in STOP_STATUSES:
         return "interrupted: all ranks were asked to stop from outside, and saved their state"
+    if last.exit_code == OutOfMemoryError.exit_code:
+        return "out of memory: it continues with the same global batch in smaller micro-batches"
     if not last.lost:
         return None
+    taken = _taken(last, cluster)
+    if taken is not None:
+        return f"interrupted: a rank was lost, and {taken}"
     before = history[-2] if len(history) > 1 else None
     if before is not None and before.lost and evidence(before.messages) is None:
         # Nodes are lost by chance; a loss twice in a row suggests a cause in the program.

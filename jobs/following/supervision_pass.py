@@ -12,11 +12,12 @@ from typing import Any
 
 from common.errors import UserError
 from infra.outputs import Cluster
-from jobs.azure.job_records import Details, Job
+from jobs.azure.job_records import Details, Job, recent
 from jobs.azure.submission import resubmit
 from jobs.azure.workspace import Workspace
 from jobs.console import Console
 from jobs.errors import RequestError
+from jobs.following import job_states
 from jobs.following.follower import FollowSettings
 from jobs.following.notices import Notifier
 from jobs.following.rates import Rates
@@ -88,9 +89,9 @@ class SupervisionPass:
         Raises:
             RequestError: The runs cannot be listed.
         """
-        now = datetime.now(UTC)
-        jobs = self.workspace.jobs.newest_first(tag=SUPERVISE)
-        since = now - timedelta(days=self.days)
+        manager, listed = self.workspace.manager, self.workspace.jobs.newest_first(tag=SUPERVISE)
+        jobs = list(recent(listed, manager.now, self.days))
+        since = manager.now() - timedelta(days=self.days)
         return [self._try(own) for own in runs_to_supervise(jobs, since)]
 
     def _try(self, attempts: list[Job]) -> Seen:
@@ -108,6 +109,8 @@ class SupervisionPass:
         if not job.ended:
             reason = None if self.dry_run else self._supervisor(job).review(job)
             moved = f"; is ended to run elsewhere, as {reason}" if reason else ""
+            if job.status == job_states.FINALIZING:
+                moved += f": {job_states.finalizing(job)}"
             return Seen(job.run, job.name, "running", f"{job.name} {job.status}{moved}", notified)
         if self.notifier.is_told(job):
             return Seen(job.run, job.name, "concluded", f"{job.name} {job.status}", notified)
@@ -119,6 +122,9 @@ class SupervisionPass:
         if found.action == "wait" or self.dry_run:
             return Seen(job.run, job.name, "waiting", found.text, notified)
         following = job
+        dear = supervisor.too_dear(job) if isinstance(decision, Resubmit) else None
+        if dear is not None:
+            return Seen(job.run, job.name, "waiting", f"{job.name}: waits, as {dear}", notified)
         if isinstance(decision, Resubmit):
             budget = _known(supervisor.budget, job, details)
             following, by_us = resubmit(self.workspace.jobs, job, budget, supervisor.place)

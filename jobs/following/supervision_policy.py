@@ -37,7 +37,9 @@ class Look:
 
 def mark(options: ResubmitOptions) -> dict[str, str]:
     """Return the tag by which a run asks for supervision."""
-    return {SUPERVISE: json.dumps(asdict(options), sort_keys=True)}
+    # Without what is not limited, so that an earlier version reads it too.
+    given = {name: value for name, value in asdict(options).items() if value is not None}
+    return {SUPERVISE: json.dumps(given, sort_keys=True)}
 
 
 def marked_options(tags: Mapping[str, str]) -> ResubmitOptions:

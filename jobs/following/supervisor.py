@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, cast
 
+from common.prices import Price, money
 from common.waiting import wait_until
 from infra.outputs import Cluster
 from jobs import job_kinds
@@ -29,7 +30,7 @@ from jobs.following.follower import Follower, FollowSettings
 from jobs.following.log_stream import last_lines
 from jobs.following.moves import moves_of
 from jobs.following.notices import Notifier
-from jobs.following.rates import Rates
+from jobs.following.rates import ASK_SECONDS, Rates
 from jobs.following.resubmit_policy import (
     AttemptResult,
     NodesSeen,
@@ -41,7 +42,7 @@ from jobs.following.resubmit_policy import (
 from jobs.following.supervision_policy import Event, event_of
 from jobs.leaf import MOVED, Place
 from jobs.options import ResubmitOptions
-from jobs.spec.budget_policy import Budget
+from jobs.spec.budget_policy import LIMIT, Budget
 from trainer.errors import RUNNING
 
 LAST_LINES: Final = 30
@@ -49,6 +50,9 @@ REVIEW_SECONDS = 30.0
 """Seconds between two looks at whether a followed attempt is to run elsewhere."""
 LOOK_SECONDS = 5.0
 """Seconds between two checks for a cancelled run during the pause before its next attempt."""
+
+DEAR_SECONDS = ASK_SECONDS
+"""Seconds between two questions for the price while a run waits for a lower one."""
 
 
 @dataclass(frozen=True)
@@ -204,18 +208,32 @@ class Supervisor:
         nodes = self._nodes(job, details)
         if attempt is not None:
             attempts = self.retry.call(lambda: self._jobs.attempts(job.run))
-            for earlier in attempts[: attempt.number - 1]:
+            numbered = [(one.attempt.number, one) for one in attempts if one.attempt]
+            for earlier in [one for number, one in numbered if number < attempt.number]:
                 known = self.details(earlier)
                 results.append(attempt_result(earlier, known, trained=None))
         has_result = job_kinds.trains(job.kind) and attempt is not None
         job = self._fresh(job)
         trained = self._is_trained(job, details) if has_result else None
         last = attempt_result(job, details, trained=trained, trains=has_result)
-        return [*results, replace(last, nodes=nodes)]
+        return [*results, replace(last, nodes=nodes, price=self._highest_price(job, details))]
+
+    def _highest_price(self, job: Job, details: Details) -> Price | None:
+        """Return the highest price of a node of a run with a budget that was seen while a job ran;
+        None if it was not watched, or does not move.
+        """
+        cluster = next(iter(self._own(job)), None)
+        spot = cluster is not None and cluster.priority == "LowPriority"
+        if not spot or cluster is None or LIMIT not in job.tags or details.started is None:
+            return None
+        seconds = (datetime.now(UTC) - details.started).total_seconds()
+        return self._rates.highest(cluster, max(seconds, 0.0))
 
     def _nodes(self, job: Job, details: Details) -> NodesSeen | None:
-        """Look at the nodes of a cancelled job's cluster; return None if that says nothing."""
-        if details.status != "Canceled":
+        """Look at the nodes of the cluster of a cancelled or failed job; return None if that says
+        nothing.
+        """
+        if details.status not in ("Canceled", "Failed"):
             return None
         if self._alive_at is not None:
             seconds = time.monotonic() - self._alive_at
@@ -258,6 +276,18 @@ class Supervisor:
             decision = decide(history, options, own, self.budget)
         return decision
 
+    def too_dear(self, job: Job) -> str | None:
+        """Return why the next attempt waits for a lower price of Spot; None if it does not."""
+        limit = self._options.max_node_price
+        cluster = next(iter(self._named(self.place.cluster if self.place else job.cluster)), None)
+        if limit is None or cluster is None or cluster.priority != "LowPriority":
+            return None
+        price = self._rates.now(cluster)
+        if price is not None and price.amount <= limit:
+            return None
+        costs = f"costs {money(price.amount, price.currency)}" if price else "has no known price"
+        return f"a Spot node of {cluster.size} {costs}, above --resubmit.max-node-price {limit:g}"
+
     def _elsewhere(self, job: Job) -> Place | None:
         """Return where the attempt after a job runs, if the run moves."""
         moves = moves_of(job.tags)
@@ -284,6 +314,15 @@ class Supervisor:
         self.console.say(f"{job.run}: {decision.reason}, in {decision.delay:.0f} s")
         if wait_until(lambda: self._fresh(job).canceled_by_us, decision.delay, LOOK_SECONDS):
             return None
+        told = None
+        while (dear := self.too_dear(job)) is not None:
+            if dear != told:
+                self.console.say(f"{job.run}: waits, as {dear}")
+                told = dear
+            if wait_until(lambda: self._fresh(job).canceled_by_us, DEAR_SECONDS, LOOK_SECONDS):
+                return None
+        if self.budget is not None and told:
+            self.budget = self._rates.priced(self.budget, next(iter(self._own(job)), None))
         # A missing role does not appear by waiting.
         following, by_us = self.retry.call(
             lambda: resubmit(self._jobs, job, self.budget, self.place), unless=(AccessError,)
@@ -333,7 +372,7 @@ class Supervisor:
 def remaining_budget(job: Job, last: AttemptResult) -> Budget | None:
     """Return the budget of a run after an attempt; None if it has none."""
     budget = Budget.of(job.tags, job.nodes)
-    return budget.after(last.seconds) if budget else None
+    return budget.after(last.seconds, last.price) if budget else None
 
 
 def attempt_result(
@@ -351,6 +390,7 @@ def attempt_result(
         messages=details.messages,
         exit_code=exit_status(job, details),
         vanished=job.reported_status == RUNNING and not details.messages,
+        begun=job.reported_status is not None or exit_status(job, details) is not None,
         canceled_by_us=job.canceled_by_us,
         trained=trained,
         trains=trains,

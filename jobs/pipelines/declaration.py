@@ -41,7 +41,7 @@ ROLES: Final = {
 }
 """Names by the GUIDs of Azure's built-in roles."""
 
-_GROUPS, _STORAGE, _VAULTS = "2021-04-01", "2023-05-01", "2023-07-01"
+_GROUPS, _STORAGE, _VAULTS = "2021-04-01", "2023-05-01", "2026-02-01"
 _IDENTITIES, _ASSIGNMENTS = "2023-01-31", "2022-04-01"
 _NAME: Final = "pulumi"
 """Name of the container, and of the key."""

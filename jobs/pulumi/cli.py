@@ -38,6 +38,15 @@ _LOCKED: Final = ("the stack is currently locked", "another update is currently 
 _CANCELED: Final = "confirmation cancelled"
 """Pulumi's message about Ctrl-C in its question; it prints none to stderr if the answer is no."""
 
+_BROKEN: Final = ("snapshot integrity", "state repair")
+"""Pulumi's messages about a state whose resources do not fit each other, in lower case."""
+_REPAIR: Final = (
+    "the state of stack {stack} is damaged, as after an interrupted deployment or a full disk of"
+    " the backend. Keep a copy, repair it, and run the same command again:"
+    "\n  pulumi stack export --stack {stack} --file {stack}-before-repair.json"
+    "\n  pulumi state repair --stack {stack}"
+)
+
 _CAUSES: Final = (
     (
         ("no stack named", "no such stack"),
@@ -45,6 +54,11 @@ _CAUSES: Final = (
         "there is no stack {stack}; `pulumi stack ls` lists the stacks of this backend. Create it"
         " once with `pulumi stack init {stack} --secrets-provider ...`, and deploy it with `make up"
         " STACK={stack}`",
+    ),
+    (
+        _BROKEN,
+        PlatformReadError,
+        _REPAIR,
     ),
     (
         ("passphrase", "incorrect secret", "failed to decrypt"),
@@ -78,6 +92,10 @@ class UpdateFailedError(UserError):
         super().__init__(message)
         self.failed = failed
         """Errors that Pulumi reported; empty if it failed without."""
+
+
+class BrokenStateError(UserError):
+    """Pulumi refuses to work with the state of the stack."""
 
 
 class DeclinedError(UserError):
@@ -314,6 +332,8 @@ class Pulumi:
                 f" the lock with `pulumi cancel --stack {self.stack}` and run the same command"
                 " again"
             )
+        if status != 0 and any(sign in said for sign in _BROKEN):
+            raise BrokenStateError(_REPAIR.format(stack=self.stack))
         failed = failures(lines)
         declined = "error:" not in said or _CANCELED in said
         if status != 0 and asks and declined and not failed and ended_with_preview(lines):

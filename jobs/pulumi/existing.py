@@ -3,6 +3,7 @@ switches of the subscription.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import ip_network
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ from infra.prerequisites import Need
 from jobs.azure.resource_manager import ResourceManager
 from jobs.errors import AccessError, MissingError
 
+ZONES: Final = "2024-06-01"
+"""API version of private DNS zones."""
 _RESERVED: Final = 5
 """Addresses of each subnet that Azure keeps (Azure Virtual Network, "FAQ")."""
 
@@ -71,6 +74,7 @@ def _problems(manager: ResourceManager, need: Need, *, deployed: bool) -> Iterat
         yield from _room(need, body, deployed=deployed)
     if need.linked_to is not None:
         yield from _link(manager, need, need.linked_to)
+    yield from _other_zones(manager, need)
 
 
 def _room(need: Need, subnet: Mapping[str, Any], *, deployed: bool) -> Iterator[str]:
@@ -102,6 +106,28 @@ def _link(manager: ResourceManager, need: Need, network: str) -> Iterator[str]:
             " zone's owner links it (az network private-dns link vnet create), or set"
             " network.dns_links to declared"
         )
+
+
+def _other_zones(manager: ResourceManager, need: Need) -> Iterator[str]:
+    """Check that a network is linked to no other zone of the names of the stack's own, as far as
+    the user may list the zones of both subscriptions.
+    """
+    own = {_name(zone).lower(): zone.lower() for zone in need.zones}
+    scopes = {"/".join(id_.split("/")[:3]) for id_ in (need.id, *need.zones)} if own else set()
+    for scope in sorted(scopes):
+        with suppress(AccessError, MissingError):
+            listed = f"{scope}/providers/Microsoft.Network/privateDnsZones"
+            for zone in manager.items(listed, ZONES):
+                id_ = str(zone["id"])
+                if own.get(_name(id_).lower(), id_.lower()) == id_.lower():
+                    continue
+                links = manager.items(f"{id_}/virtualNetworkLinks", ZONES)
+                if any(_same(_at(one, "properties.virtualNetwork.id"), need.id) for one in links):
+                    yield (
+                        f"{need.setting}: {_name(need.id)} is linked to {id_}, and Azure links a"
+                        " network to one zone of a name; use that zone (its group in"
+                        " network.existing_dns_zones), or its owner removes the link"
+                    )
 
 
 def _at(tree: Any, path: str) -> Any:

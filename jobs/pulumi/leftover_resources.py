@@ -1,18 +1,27 @@
 """Resources of a stack in Azure, and what is left of them after a teardown."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from infra.outputs import PlatformOutputs
+from jobs.azure.error_messages import Platform
 from jobs.azure.resource_manager import ResourceManager
 from jobs.errors import AccessError, MissingError, SignInError
+from jobs.pulumi.state import StackResource
 
-VAULTS: Final = "2023-07-01"
+VAULTS: Final = "2026-02-01"
 """API version of vaults."""
 GROUPS: Final = "2021-04-01"
 """API version of resource groups."""
+_CARD: Final = "microsoft.network/networkinterfaces"
+"""Type of network cards, which Azure makes for private endpoints."""
+_SMART: Final = re.compile(
+    r"smartDetectorAlertRules|Application Insights Smart Detection", re.IGNORECASE
+)
+"""What Azure makes for Application Insights."""
 _NO_SUBSCRIPTION: Final = "SubscriptionNotFound"
 
 
@@ -24,13 +33,24 @@ class Leftover:
     why: str
 
 
+@dataclass(frozen=True)
+class Undeclared:
+    """A resource in the stack's own group that is not in its state."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
 class AzureResources:
     """The resources of one stack, as Resource Manager lists them."""
 
-    def __init__(self, manager: ResourceManager, outputs: PlatformOutputs) -> None:
+    def __init__(self, manager: ResourceManager, outputs: Platform) -> None:
         self._manager, self._outputs = manager, outputs
-        self.vault = (urlsplit(outputs.vault_uri).hostname or "").partition(".")[0]
-        """Name of the stack's vault, taken from its URI."""
+        self.vault = _vault(outputs)
+        """Name of the stack's vault; empty if the stack declares none."""
 
     def has_group(self) -> bool:
         """Whether the resource group exists."""
@@ -40,17 +60,43 @@ class AzureResources:
         """Whether the resource group exists, and the stack has declared it."""
         return self.has_group() and self._is_own(self._manager.get(self._manager.group_id, GROUPS))
 
+    def undeclared(self, declared: Sequence[StackResource]) -> list[Undeclared]:
+        """List what others have put into a group that the stack has declared, which Azure deletes
+        with the group.
+
+        Args:
+            declared: Resources in Pulumi's state.
+        """
+        group = self._manager.group_id.lower()
+        ids = {one.id.lower() for one in declared}
+        if group not in ids or not self.has_group():
+            return []
+        ids.add(self._manager.workspace_id.lower())
+        parents = tuple(f"{one}/" for one in ids if one != group)
+        own_name = f"{self._outputs.workspace.rpartition('-ml-')[0]}-nic-".lower()
+        found = []
+        for one in self._manager.items(f"{self._manager.group_id}/resources", GROUPS):
+            place, kind, name = str(one["id"]).lower(), str(one["type"]), str(one["name"])
+            card = kind.lower() == _CARD and (name.lower().startswith(own_name) or ".nic." in name)
+            managed = (one.get("managedBy") or "").lower() in ids
+            by_azure = card or managed or _SMART.search(f"{kind} {name}")
+            if not (place in ids or place.startswith(parents) or self._is_own(one) or by_azure):
+                found.append(Undeclared(kind, name))
+        return found
+
     def has_workspace(self) -> bool:
         """Whether the workspace exists."""
         return self._exists(self._manager.check_workspace)
 
     def deleted_vault(self) -> dict[str, Any] | None:
         """Return properties and id of the stack's vault if it is soft-deleted, else None."""
+        if not self.vault:
+            return None
         group = f"{self._manager.group_id}/".lower()
         vaults = f"{self._manager.subscription_id}/providers/Microsoft.KeyVault/deletedVaults"
         for vault in self._manager.items(vaults, VAULTS):
             # A vault of another group has the same name by chance, or was only lent to the stack.
-            lived = str(vault["properties"].get("vaultId", "")).lower()
+            lived = str(vault["properties"].get("vaultId") or "").lower()
             if vault["name"].lower() == self.vault.lower() and lived.startswith(group):
                 return {**vault["properties"], "id": vault["id"]}
         return None
@@ -80,6 +126,8 @@ class AzureResources:
                 "is deleted, but keeps its name for 14 days; purge it in the portal, on the page of"
                 " Azure Machine Learning",
             )
+        if not self.vault:
+            return
         purge = f"the subscription's owner purges it: az keyvault purge --name {self.vault}"
         try:
             vault = self.deleted_vault()
@@ -112,6 +160,12 @@ class AzureResources:
                 ) from error
             return False
         return True
+
+
+def _vault(outputs: Platform) -> str:
+    if isinstance(outputs, PlatformOutputs):
+        return (urlsplit(outputs.vault_uri).hostname or "").partition(".")[0]
+    return next((one.name for one in outputs.names if one.resource == "vault"), "")
 
 
 def _why(vault: dict[str, Any], purge: str) -> str:

@@ -32,7 +32,7 @@ GROUPS: Final = "2021-04-01"
 VERSIONS: Final = {
     "Microsoft.Storage/storageAccounts": "2023-05-01",
     "Microsoft.ContainerRegistry/registries": "2023-07-01",
-    "Microsoft.KeyVault/vaults": "2023-07-01",
+    "Microsoft.KeyVault/vaults": "2026-02-01",
 }
 """API version by type of the resources with globally unique names."""
 _DECLARED: Final = {
@@ -89,7 +89,10 @@ def look(needs: Prerequisites, state: Sequence[StackResource]) -> Iterator[Check
     """Check what a stack asks of Azure, beginning with what the others depend on."""
     requests = Requests(needs, credential(needs.tenant_id))
     manager = ResourceManager(requests, needs)
-    pinned = check("subscription", lambda: _subscription(manager, needs, state))
+    pinned = check(
+        "subscription",
+        lambda: f"{_subscription(manager, needs, state)}, {requests.user_words()}",
+    )
     yield pinned
     if not pinned.good:
         return
@@ -144,7 +147,7 @@ def _subscription(
             f"subscription {needs.subscription_id} is {state_}; its owner has to enable it in the"
             " portal"
         )
-    return f"{found.get('displayName') or needs.subscription_id}, as {manager.user()}"
+    return str(found.get("displayName") or needs.subscription_id)
 
 
 def _group(manager: ResourceManager, needs: Prerequisites) -> str:

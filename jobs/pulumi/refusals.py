@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from jobs.azure.error_messages import SECOND_FACTOR, sign_in_command
+
 _LATE: Final = "roles assigned by this deployment have no effect yet"
 _ML: Final = "machinelearningservices:"
 
@@ -35,10 +37,13 @@ class Refusal:
         """Return whether a message about a resource is of this kind."""
         return bool(re.match(self.kinds, kind) and re.search(self.signs, message))
 
+    def reason(self, message: str) -> str:
+        """Return what it means, with what the message says besides."""
+        return self.why + (self.find(message) if self.find is not None else "")
+
     def told(self, message: str) -> str:
         """Return the explanation with the cure."""
-        found = self.find(message) if self.find is not None else ""
-        return f"{self.why}{found}; {self.cure}"
+        return f"{self.reason(message)}; {self.cure}"
 
 
 def explain(kind: str, message: str) -> Refusal | None:
@@ -71,7 +76,30 @@ def _named(text: str) -> str:
     return str(said.get("name") or "")
 
 
+def _user(message: str) -> str:
+    """Return which resource uses the one that cannot be deleted, as far as Azure says."""
+    used = re.search(
+        r"(?:in use (?:by|with)|used by|allocated to)\D{0,40}?(/subscriptions/[^\s'\",]+)", message
+    )
+    return f": {used[1].rstrip('.')}" if used else ""
+
+
+def _login(message: str) -> str:
+    """Return the command with which the Azure CLI asks for another sign-in."""
+    command = sign_in_command(message)
+    return f": `{command}`" if command else ""
+
+
 TABLE: Final = (
+    Refusal(
+        f"(?i:{SECOND_FACTOR.pattern})",
+        "since October 2025 Azure demands a second factor of people for every change, and this"
+        " sign-in lacks it",
+        "sign in with it (`az logout`, then `az login --tenant TENANT`, with the --claims-challenge"
+        " that Azure names, if any) and run the same command again; reading needs none, so checks"
+        " before a change do not meet this",
+        find=_login,
+    ),
     Refusal(
         _words(
             "StorageAccountOperationInProgress",
@@ -79,6 +107,7 @@ TABLE: Final = (
             "AnotherOperationInProgress",
             "RetryableError",
             "ReferencedResourceNotProvisioned",
+            "StorageProvisioningStateNotSucceeded",
             "TooManyRequests",
         ),
         "another operation on it, or on what it refers to, is running",
@@ -112,12 +141,109 @@ TABLE: Final = (
     ),
     Refusal(r"\b(?:Status=|RESPONSE )429\b", "Azure received too many requests", passes=True),
     Refusal(
+        _words(
+            "InUseSubnetCannotBeDeleted",
+            "InUseNetworkSecurityGroupCannotBeDeleted",
+            "InUseRouteTableCannotBeDeleted",
+            "PublicIPAddressCannotBeDeleted",
+            "NatGatewayInUseBySubnet",
+            "NicInUse",
+        ),
+        # Azure Batch removes the network cards of a cluster after Azure Machine Learning has
+        # answered that the cluster is gone.
+        "another resource still uses it, as the network cards of deleted nodes do for some minutes",
+        kinds="network:",
+        passes=True,
+        find=_user,
+    ),
+    Refusal(
+        _words("CannotDeleteResource"),
+        "resources below it that the stack does not know hold it, such as links that others have"
+        " made to a private DNS zone",
+        "their owners delete those that Azure names (az network private-dns link vnet delete), or"
+        " delete them yourself, and run the same command again",
+    ),
+    Refusal(
+        _words("WorkspaceNotFound"),
+        "the log workspace that it refers to is not known everywhere yet",
+        kinds="monitor:|insights:",
+        passes=True,
+    ),
+    Refusal(
         r"(?i)soft-deleted workspace exists",
         "a workspace of this name was deleted and can still be recovered, which is how `pulumi"
         " destroy` leaves it",
         "purge it in the portal (Azure Machine Learning, Recently deleted), or choose other names"
         " (pulumi config set name_seed TEXT); `make teardown` purges it itself",
         kinds=_ML,
+    ),
+    # What a first deployment may meet and no simulator can know; docs/deploy-the-platform.md lists
+    # the assumptions under its open points.
+    Refusal(
+        r"(?i)missing dependent resources in workspace json",
+        "Azure demands Application Insights of each new workspace",
+        "remove `application_insights: false` of monitoring from the stack's file",
+        kinds=f"{_ML}Workspace",
+    ),
+    Refusal(
+        r"(?i)missing the following rules",
+        "the security rules of its subnet lack traffic that Azure Machine Learning demands",
+        "set network.storage_over_smb to true if Azure names port 445 of Storage; add other traffic"
+        " to infra/catalog/network_rules.py and to the rule in infra/policies/rules/network.py, or"
+        " with network.existing ask the owner of the network",
+        kinds=_ML,
+    ),
+    # The firewall of a storage account refuses with this code; a missing role has another one.
+    Refusal(
+        _words("AuthorizationFailure"),
+        "the firewall of a storage account refused Azure Machine Learning, which creates its"
+        " containers and validates its datastores from outside of the network",
+        "set storage.public_access to denied, which lets Azure's trusted services in and nobody"
+        " else, and run the same command again",
+        kinds=_ML,
+    ),
+    Refusal(
+        r"(?i)\b(?:SEM0\d+|SemanticError|failed to resolve (?:table|scalar))|query.{0,60}not valid",
+        "Azure tried the query of the alert, and its tables come with the first events",
+        "run the same command again after the first job",
+        kinds="monitor:ScheduledQueryRule",
+    ),
+    Refusal(
+        r"(?i)\bcategor(?:y|ies)\b.{0,80}\bnot supported\b",
+        "the service has no group of logs of this name",
+        "list its logs (az monitor diagnostic-settings categories list --resource ID), and name"
+        " them in infra/composition/observability.py and infra/policies/rules/governance.py",
+        kinds="monitor:DiagnosticSetting",
+    ),
+    Refusal(
+        r"(?i)cannot create already existing resource|data sinks? .{0,200}\balready used\b",
+        "a diagnostic setting of an earlier deployment is still there, as Azure keeps the settings"
+        " of deleted resources",
+        "delete the setting that the message names (az monitor diagnostic-settings delete"
+        " --resource ID --name NAME), and run the same command again",
+        kinds="monitor:DiagnosticSetting",
+    ),
+    Refusal(
+        _words("ResourceNotFound", "ParentResourceNotFound", "ResourceGroupNotFound", "NotFound"),
+        "the Network Watcher of the region does not exist yet",
+        "run the same command again, as Azure makes it with the first network; if it is still"
+        " missing: az network watcher configure --resource-group NetworkWatcherRG --locations"
+        " REGION --enabled true",
+        kinds="network:FlowLog",
+    ),
+    Refusal(
+        r"(?i)overlapping namespaces?",
+        "the network is linked to another zone of this name already, such as a hub's",
+        "set network.private_dns to hub, with network.existing_dns_zones, or to policy, so that the"
+        " stack uses those zones in place of its own",
+        kinds="privatedns:VirtualNetworkLink",
+    ),
+    Refusal(
+        r"(?i)cannot create already existing resource",
+        "Azure has created it although its answer was lost or the deployment was killed, so Pulumi"
+        " does not know it",
+        "delete it, as nothing uses it yet (az resource delete --ids ID), or take it over (pulumi"
+        " import TYPE NAME ID), and run the same command again",
     ),
     Refusal(
         _words("RequestDisallowedByPolicy"),
@@ -141,6 +267,15 @@ TABLE: Final = (
         kinds="authorization:RoleAssignment",
     ),
     Refusal(
+        _words("RoleAssignmentExists"),
+        "the same principal has this role there already, by an assignment of another name, such as"
+        " that of another stack or one by hand",
+        "delete the other one (az role assignment list --scope SCOPE, az role assignment delete"
+        " --ids ID), or leave the group or account to the stack that has it, and run the same"
+        " command again",
+        kinds="authorization:RoleAssignment",
+    ),
+    Refusal(
         _words("RoleAssignmentUpdateNotPermitted"),
         "the assignment belongs to an identity that was deleted and made again",
         "delete the assignment (az role assignment delete --ids ID) and run the same command again",
@@ -161,6 +296,30 @@ TABLE: Final = (
         "the owner of network.existing_dns_zones creates the zone that Azure names (az network"
         " private-dns zone create)",
         kinds="network:PrivateDnsZoneGroup|privatedns:",
+    ),
+    Refusal(
+        r"(?i)overlapping namespaces?|"
+        + _words("VirtualNetworkLinkConflict", "ConflictingVirtualNetworkLink"),
+        "the network is already linked to another private DNS zone of this name, such as that of a"
+        " hub, and Azure allows one",
+        "use that zone (network.private_dns: hub with network.existing_dns_zones, or policy), or"
+        " let its owner remove the link",
+        kinds="network:|privatedns:",
+    ),
+    Refusal(
+        _words("InvalidResourceReference"),
+        "a resource that it refers to does not exist",
+        "restore what Azure names, or run `up` with --refresh True if the stack has made it, so"
+        " that it is created again",
+        kinds="network:",
+    ),
+    Refusal(
+        r"\bSecurityRule(?:Parameter)?\w*(?:Invalid|Unsupported)\w*|(?i:service tag\b.{0,80}"
+        r"\b(?:invalid|not (?:valid|supported|found))|\binvalid service tag)",
+        "the region or the cloud does not know a service tag or range of its rules",
+        "set the tag that Azure names to its other spelling (network.vault_service_tag), or correct"
+        " the ranges under network and allowed_addresses",
+        kinds="network:",
     ),
     Refusal(
         _words("LinkedAuthorizationFailed"),
@@ -199,14 +358,45 @@ TABLE: Final = (
         " register --namespace NAMESPACE --wait)",
     ),
     Refusal(
-        r"\bvCPU quota\b",
+        r"(?i:\b(?:vCPU|cores?) quota\b)|"
+        + _words("ClusterCoreQuotaReached", "ClusterMinNodesExceedCoreQuota"),
         "the quota of its size is too small",
         "request quota for the size (the portal's Quotas page), or choose another size or priority"
         " for the cluster, or remove it from the settings (clusters.NAME: null)",
     ),
     Refusal(
+        _words("SkuNotAvailable", "VMSizeNotSupported", "VmSizeNotAvailable", "InvalidVmSize")
+        + r"|(?i:\bsize\b.{0,80}\bnot (?:available|offered|supported)\b)",
+        "the region does not offer its size to this subscription",
+        "choose another size (az ml compute list-sizes --location REGION), or before the first"
+        " deployment another region",
+    ),
+    Refusal(
+        _words("AllocationFailed", "ZonalAllocationFailed", "OverconstrainedAllocationRequest"),
+        "the region has no free machines of its size now",
+        "run the same command again later, or choose another size",
+    ),
+    Refusal(
+        _words("LocationNotAvailableForResourceGroup", "LocationNotAvailableForResourceType"),
+        "the region is misspelled, or does not offer this",
+        "correct location (az account list-locations -o table)",
+    ),
+    Refusal(
         _words("StorageAccountAlreadyTaken", "AlreadyInUse", "VaultAlreadyExists"),
         "another resource in Azure has this name",
         "choose other names (pulumi config set name_seed TEXT)",
+    ),
+    # Last, as a more exact row may know what a conflict or an error of the server means.
+    Refusal(
+        _words("Conflict") + r"|\b(?:Status=|RESPONSE )409\b",
+        "another operation on the workspace, or on what is in it, is running",
+        kinds=_ML,
+        passes=True,
+    ),
+    Refusal(
+        r"\b(?:Status=|RESPONSE )50[0234]\b|(?i:context deadline exceeded|\bi/o timeout\b)|"
+        + _words("InternalServerError", "ServiceUnavailable", "GatewayTimeout", "BadGateway"),
+        "Azure's service did not answer in time, or failed",
+        passes=True,
     ),
 )

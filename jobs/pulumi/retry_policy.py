@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jobs.pulumi.refusals import Refusal, explain
+from jobs.pulumi.state import unversioned
 
 LIMIT_SECONDS: Final = 900
 """Seconds from a resource's first refusal after which it is not repeated any more."""
@@ -41,7 +42,8 @@ class Failure:
     @property
     def passing(self) -> str | None:
         """Why the operation may succeed later; None if no time helps."""
-        return self._refusal.why if self._refusal is not None and self._refusal.passes else None
+        known = self._refusal
+        return known.reason(self.message) if known is not None and known.passes else None
 
     @property
     def cure(self) -> str | None:
@@ -55,7 +57,7 @@ class Failure:
 
     @property
     def _type(self) -> str:
-        return self.urn.rpartition("::")[0].rpartition("::")[2].rpartition("$")[2]
+        return unversioned(self.urn.rpartition("::")[0].rpartition("::")[2].rpartition("$")[2])
 
 
 def failures(events: Iterable[str]) -> list[Failure]:

@@ -1,5 +1,6 @@
 """Read an exported Pulumi state. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,7 @@ class StackResource:
 
     urn: str
     kind: str
+    """Type in Pulumi, without a version of Azure's API."""
     id: str
     """Azure resource id."""
     protected: bool
@@ -27,6 +29,11 @@ class StackResource:
     def name(self) -> str:
         """Name of the resource in the Pulumi program."""
         return name_of(self.urn)
+
+
+def unversioned(type_: str) -> str:
+    """Return a type such as `azure-native:keyvault/v20260201:Vault` without the version."""
+    return re.sub(r"/v\w+:", ":", type_)
 
 
 def name_of(urn: str) -> str:
@@ -40,7 +47,7 @@ def resources(state: Mapping[str, Any]) -> list[StackResource]:
     return [
         StackResource(
             urn=str(resource["urn"]),
-            kind=str(resource["type"]),
+            kind=unversioned(str(resource["type"])),
             id=str(resource.get("id") or ""),
             protected=bool(resource.get("protect")),
         )

@@ -1,5 +1,8 @@
 """The record of an unfinished teardown, kept on this machine because Pulumi deletes the outputs
 first.
+
+A deployment that never completed has no outputs. Its record is an empty object: the names of its
+resources follow from the settings, which Pulumi keeps.
 """
 
 import json
@@ -11,6 +14,7 @@ from common.errors import ProblemsError
 from common.files import write_atomically
 from infra import outputs as contract
 from infra.outputs import PlatformOutputs
+from jobs.azure.error_messages import Platform
 from jobs.errors import PlatformReadError
 
 VARIABLE: Final = "JOBS_TEARDOWN_FOLDER"
@@ -29,50 +33,52 @@ class TeardownRecord:
         # Not in build/, which `make clean` removes.
         folder = Path(os.environ.get(VARIABLE) or repository / ".teardown")
         self._path = folder / f"{stack}.json"
-        self._stack = stack
 
     @property
     def is_there(self) -> bool:
         """Whether a teardown of a stack of this name is unfinished."""
         return self._path.exists()
 
-    def read(self) -> PlatformOutputs:
-        """Read the outputs that were written when the teardown began.
+    def read(self) -> PlatformOutputs | None:
+        """Read the outputs that were written when the teardown began; None if there were none, or
+        no teardown has begun.
 
         Raises:
-            PlatformReadError: There is no record, or it cannot be read.
+            PlatformReadError: The record cannot be read.
         """
         try:
-            return contract.from_dict(json.loads(self._path.read_text()))
-        except FileNotFoundError as error:
-            raise PlatformReadError(
-                f"stack {self._stack}: its deployment never completed, so it has no outputs, and no"
-                " teardown of it was started on this machine. Deploy it again, or run `pulumi"
-                f" destroy --refresh --stack {self._stack}` and purge its workspace and vault in"
-                " the portal"
-            ) from error
+            data = json.loads(self._path.read_text())
+            return contract.from_dict(data) if data else None
+        except FileNotFoundError:
+            return None
         except (OSError, ValueError, ProblemsError) as error:
             raise PlatformReadError(f"{self._path}: cannot be read ({error})") from error
 
-    def has_begun(self, outputs: PlatformOutputs) -> bool:
+    def has_begun(self, platform: Platform) -> bool:
         """Whether a teardown of this very platform was started on this machine.
 
         Raises:
             PlatformReadError: The record cannot be read.
         """
-        return self.is_there and _platform(self.read()) == _platform(outputs)
+        if not self.is_there:
+            return False
+        written = self.read()
+        if written is None:
+            return not isinstance(platform, PlatformOutputs)
+        return _platform(written) == _platform(platform)
 
-    def write(self, outputs: PlatformOutputs) -> None:
-        """Write the outputs, to be kept until the teardown is complete."""
+    def write(self, platform: Platform) -> None:
+        """Write the outputs, if there are any, to be kept until the teardown is complete."""
+        data = contract.to_dict(platform) if isinstance(platform, PlatformOutputs) else {}
         # Atomic: a partial file would block every further teardown.
-        write_atomically(self._path, json.dumps(contract.to_dict(outputs), indent=1) + "\n")
+        write_atomically(self._path, json.dumps(data, indent=1) + "\n")
 
     def remove(self) -> None:
         """Delete the record."""
         self._path.unlink(missing_ok=True)
 
 
-def _platform(outputs: PlatformOutputs) -> tuple[str, ...]:
+def _platform(outputs: Platform) -> tuple[str, ...]:
     """Return what identifies a platform."""
     names = (outputs.subscription_id, outputs.resource_group, outputs.workspace)
     return tuple(name.lower() for name in names)

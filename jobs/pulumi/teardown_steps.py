@@ -4,11 +4,13 @@ Each step first checks what still exists. The workspace is purged before Pulumi 
 workspace that is only deleted, as by Pulumi, keeps its name for 14 days.
 """
 
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from common import text
 from common.errors import UserError
 from common.program import load
 from common.text import plural
@@ -17,11 +19,20 @@ from jobs.azure.job_records import Jobs
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
 from jobs.console import Console
-from jobs.errors import AccessError, MissingError, RequestError
+from jobs.errors import AccessError, MissingError, PlatformReadError, RequestError
 from jobs.leaves import LEAVES
-from jobs.pulumi.cli import Pulumi
+from jobs.pulumi.cli import Pulumi, UpdateFailedError
 from jobs.pulumi.leftover_resources import VAULTS, AzureResources, Leftover
+from jobs.pulumi.retry_policy import LONGEST_PAUSE, advice, waiting
 from jobs.pulumi.state import StackResource
+
+FIRST_PAUSE = 10.0
+"""Seconds before Pulumi is run again after a refusal that passes; it doubles each time."""
+DIAGNOSTICS: Final = "2021-05-01-preview"
+"""API version of diagnostic settings."""
+_DIAGNOSTICS: Final = {
+    f"azure-native:{module}:DiagnosticSetting" for module in ("monitor", "insights")
+}
 
 
 @dataclass
@@ -54,21 +65,26 @@ class Teardown:
                     self._did(f"deleted {deleted}")
             self._cancel_jobs()
             self.delete_clusters()
+        self._delete_diagnostics(stack_resources)
         self._purge_workspace()
         if stack_resources:
             self.console.note("running pulumi destroy for the rest of the stack")
-            self.pulumi.destroy()
+            self._destroy()
             self._did("destroyed the stack's resources")
         self._purge_vault()
 
     def leftovers_of_state(self) -> list[Leftover]:
-        """List the resources that are still in Pulumi's state."""
+        """List the resources that are still in Pulumi's state, or say why it cannot be read."""
+        try:
+            resources = self.pulumi.resources()
+        except PlatformReadError as error:
+            return [Leftover("Pulumi's state", f"cannot be read: {error}")]
         return [
             Leftover(
                 f"{resource.kind} {resource.name}",
                 "is in Pulumi's state" + ", protected" * resource.protected,
             )
-            for resource in self.pulumi.resources()
+            for resource in resources
         ]
 
     def delete_clusters(self, names: Collection[str] | None = None) -> None:
@@ -123,6 +139,53 @@ class Teardown:
             # Azure refuses to cancel a job that has ended since it was listed.
             if name in self.jobs.running():
                 raise
+
+    def _delete_diagnostics(self, stack_resources: Sequence[StackResource]) -> None:
+        """Delete the diagnostic settings of the workspace, which outlive it: Azure would then
+        refuse those of a new workspace of its name. Pulumi deletes all others before what they
+        belong to.
+        """
+        workspace = f"{self.manager.workspace_id}/"
+        settings = {
+            one.id
+            for one in stack_resources
+            if one.kind in _DIAGNOSTICS and one.id.lower().startswith(workspace.lower())
+        }
+        for setting in sorted(settings):
+            with suppress(MissingError):
+                self.manager.delete(setting, DIAGNOSTICS)
+        if settings:
+            self._did(f"deleted {plural(len(settings), 'diagnostic setting')} of the workspace")
+
+    def _destroy(self) -> None:
+        """Let Pulumi delete the stack's resources, and repeat it within the longest time to wait
+        while Azure refuses deletions that it accepts later.
+
+        Raises:
+            UserError: Some resources could not be deleted.
+        """
+        deadline, pause = time.monotonic() + self.wait, max(self.poll, FIRST_PAUSE)
+        while True:
+            try:
+                self.pulumi.destroy()
+            except UpdateFailedError as error:
+                reasons = waiting(error.failed)
+                refused = text.listing([f"{name}: {why}" for name, why in reasons.items()])
+                if not reasons:
+                    raise UserError(f"{error}{advice(error.failed)}") from error
+                if time.monotonic() + pause > deadline:
+                    raise UserError(
+                        f"{error}\nAzure has refused this for {self.wait / 60:g} minutes:\n"
+                        f"{refused}\nrun the same command again to continue to wait"
+                    ) from error
+                self.console.note(
+                    f"Azure refuses this for now:\n{refused}\nThe deletion continues in"
+                    f" {pause:.0f} s"
+                )
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                return
 
     def _purge_workspace(self) -> None:
         existed = self.resources.has_workspace()

@@ -17,7 +17,7 @@ from jobs.serving.traffic_policy import Traffic
 NAME: Final = r"[a-z](?:[a-z0-9-]{1,30}[a-z0-9])"
 """Names of endpoints and deployments: 3 to 32 characters ("Manage and increase quotas", limits of
 online endpoints)."""
-SIZE: Final = "Standard_FX4mds"
+SIZE: Final = "Standard_D4as_v4"
 """The smallest CPU size that Azure lists for managed online endpoints and that new subscriptions
 may deploy; `infra.catalog.vm_sizes` has the sources."""
 PORT: Final = 5001
@@ -166,14 +166,13 @@ def violations(
     outputs: PlatformOutputs, endpoint: Mapping[str, Any], deployments: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """Return how an endpoint breaks the security rules of the stack."""
-    properties, name = endpoint.get("properties", {}), endpoint.get("name", "?")
+    properties, name = endpoint.get("properties") or {}, endpoint.get("name") or "?"
     problems = []
     mode = str(properties.get("authMode"))
     if mode.lower() != "aadtoken":
         problems.append(f"endpoint {name}: accepts {mode}; only Entra tokens (AADToken) may be")
-    held = [
-        key.lower() for key in (endpoint.get("identity") or {}).get("userAssignedIdentities", {})
-    ]
+    identity = endpoint.get("identity") or {}
+    held = [key.lower() for key in identity.get("userAssignedIdentities") or {}]
     own = outputs.serving.identity.lower() if outputs.serving else None
     if own and held != [own]:
         problems.append(f"endpoint {name}: acts as {held or 'no identity'}, not as {own} alone")
@@ -182,9 +181,9 @@ def violations(
     if str(properties.get("publicNetworkAccess")).lower() != "disabled":
         problems.append(f"endpoint {name}: is public in a private stack")
     problems += [
-        f"deployment {one.get('name', '?')}: may connect to public networks in a private stack"
+        f"deployment {one.get('name') or '?'}: may connect to public networks in a private stack"
         for one in deployments
-        if str(one.get("properties", {}).get("egressPublicNetworkAccess")).lower() != "disabled"
+        if str((one.get("properties") or {}).get("egressPublicNetworkAccess")).lower() != "disabled"
     ]
     return problems
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from common.errors import UserError
 from common.text import duration, plural
 from common.waiting import wait_until
-from jobs.azure.requests import Answer, segment, well_formed
+from jobs.azure.requests import segment, well_formed
 from jobs.azure.resource_manager import ResourceManager
 from jobs.console import Console, next_command
 from jobs.errors import ConflictError, MissingError, RequestError, UnreachableError
@@ -171,8 +171,8 @@ class Endpoints:
     def _read(self, document: Mapping[str, Any]) -> EndpointState:
         name = str(document["name"])
         path = f"{_endpoint(name)}/deployments"
-        deployments = tuple(_read_deployment(one) for one in self.manager.items(path))
-        return _read_endpoint(document, deployments)
+        deployments = tuple(read_deployment(one) for one in self.manager.items(path))
+        return read_endpoint(document, deployments)
 
     def _exists(self, path: str) -> bool:
         try:
@@ -270,9 +270,10 @@ class FailedError(UserError):
     """Azure accepted a change and could not carry it out."""
 
 
-def _read_endpoint(
+def read_endpoint(
     document: Mapping[str, Any], deployments: tuple[DeploymentState, ...]
 ) -> EndpointState:
+    """Parse Resource Manager's response for an endpoint."""
     name = str(document["name"])
     with well_formed(f"endpoint {name}"):
         properties = document["properties"]
@@ -290,7 +291,8 @@ def _read_endpoint(
         )
 
 
-def _read_deployment(document: Answer) -> DeploymentState:
+def read_deployment(document: Mapping[str, Any]) -> DeploymentState:
+    """Parse Resource Manager's response for a deployment."""
     name = str(document["name"])
     with well_formed(f"deployment {name}"):
         properties = document["properties"]
@@ -312,7 +314,7 @@ def reference(asset_id: str) -> str:
 
 
 def _parts(traffic: Mapping[str, Any] | None) -> dict[str, int]:
-    return {name: int(part) for name, part in (traffic or {}).items() if int(part)}
+    return {name: int(part) for name, part in (traffic or {}).items() if part and int(part)}
 
 
 def _endpoint(name: str) -> str:

@@ -56,7 +56,7 @@ class Budget:
     nodes: int
     """Number of nodes of the attempt."""
     spent: float = 0.0
-    """Cost of the earlier attempts."""
+    """Cost of the earlier attempts, each at the highest price that was seen or possible."""
     margin_seconds: float = 300.0
     """Part of an attempt's time that is kept for its start and for saving its state."""
     at_most: float | None = None
@@ -115,9 +115,17 @@ class Budget:
         """Whether the rest is too small for an attempt that trains longer than its margin."""
         return self.seconds < self._useful_seconds
 
-    def after(self, seconds: float) -> Self:
-        """Return the budget after an attempt that has run for so many seconds at its price."""
-        return replace(self, spent=self.spent + seconds * self.price * self.nodes / 3600)
+    def after(self, seconds: float, seen: Price | None = None) -> Self:
+        """Return the budget after an attempt.
+
+        Args:
+            seconds: Running time of the attempt.
+            seen: Highest price of a node that was seen while it ran; None if the price was not
+                watched, so that the attempt may have cost the highest price all the time.
+        """
+        known = seen is not None and seen.currency == self.currency
+        price = max(self.price, seen.amount) if seen is not None and known else self.highest
+        return replace(self, spent=self.spent + seconds * price * self.nodes / 3600)
 
     def priced(self, price: Price | None, most: Price | None) -> Self:
         """Return the budget with the prices of today; those in another currency change nothing."""
@@ -149,7 +157,8 @@ class Budget:
             now = (
                 f" at the pay-as-you-go price, which Spot may reach, and for {duration(seconds)} at"
                 f" the {money(self.price, self.currency)} of now: an attempt ends at the former,"
-                " and the next one gets what is left"
+                " and the next one gets what is left at the highest price that a supervisor has"
+                " seen meanwhile, or at the pay-as-you-go price if none has watched"
             )
         return (
             f"{money(self.limit, self.currency)}{before}: pays for {self._nodes()} for"

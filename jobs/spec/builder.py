@@ -13,6 +13,7 @@ from jobs.options import JobOptions
 from jobs.spec import environment_variables
 from jobs.spec.job_spec import LIFETIME_HOURS, PLACEHOLDER, Folder, JobSpec, Services, datastore_uri
 from jobs.spec.run_key import RunAttempt
+from jobs.spec.secret_texts import options_with_secrets
 
 DATA_INPUT: Final = "data"
 
@@ -117,6 +118,11 @@ class JobBuilder:
         services = self._services()
         asked, problems = environment_variables.read(options.variables)
         self.problems += problems
+        self.problems += [
+            f"{name}: looks like a secret, but everyone with access to the job can read its command"
+            " line; let the job's identity read it from the key vault"
+            for name in options_with_secrets(words)
+        ]
         hours = options.timeout_hours
         if hours is None:
             hours = self.kind.hours or LIFETIME_HOURS[cluster.priority]

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from common import source_files
 from jobs.errors import SnapshotError
+from jobs.spec.secret_texts import public_address
 
 PACKAGES = ("common", "trainer")
 DIGEST_LENGTH = 16
@@ -85,7 +85,8 @@ def git_properties(repository: Path) -> dict[str, str]:
     ML.
 
     Returns:
-        The properties; empty outside of a work tree. A URL with a password is omitted.
+        The properties; empty outside of a work tree. The URL has no user, password or query, which
+        may be secrets.
     """
     commit = _git(repository, "rev-parse", "HEAD")
     if not commit:
@@ -95,7 +96,7 @@ def git_properties(repository: Path) -> dict[str, str]:
     known = {
         "mlflow.source.git.commit": commit,
         "mlflow.source.git.branch": _git(repository, "symbolic-ref", "--short", "HEAD"),
-        "mlflow.source.git.repoURL": None if url and urlsplit(url).password else url,
+        "mlflow.source.git.repoURL": public_address(url) if url else None,
         "azureml.git.dirty": None if changes is None else str(bool(changes)),
     }
     return {name: value for name, value in known.items() if value}

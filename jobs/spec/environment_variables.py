@@ -10,15 +10,14 @@ from collections.abc import Sequence
 
 from infra.outputs import Cluster
 from jobs.options import DataOptions
+from jobs.spec.secret_texts import is_secret
 from trainer.distributed.run_requests import DEBUG, HOLD_MINUTES
 
 _FORM = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SECRET = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|TOKEN|CREDENTIAL|CONNECTION_?STRING|AUTHORIZATION"
-    r"|(_|^)(KEY|SAS|PAT|AUTH)$"
+    r"|(_|^)(KEY|SAS|PAT|AUTH)$|(API|ACCESS|ACCOUNT|PRIVATE|SHARED|SIGNING|STORAGE|MASTER)_?KEY"
 )
-_SECRET_VALUE = re.compile(r"(?<![a-z])sig=|AccountKey=|SharedAccessSignature=", re.IGNORECASE)
-"""Matches a URL with a signature, or a connection string."""
 _OF_LAUNCHER = re.compile(
     r"(OMPI_COMM_WORLD|PMI|PMIX|AZUREML|AZ_BATCH|AZ_BATCHAI)_.*"
     r"|HOROVOD_(RANK|SIZE|LOCAL_RANK|LOCAL_SIZE|CROSS_RANK|CROSS_SIZE)"
@@ -110,7 +109,7 @@ def read(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _problem(name: str, value: str) -> str | None:
-    if _SECRET.search(name.upper()) or _SECRET_VALUE.search(value):
+    if _SECRET.search(name.upper()) or is_secret(value):
         return (
             "looks like a secret, but everyone with access to the job can read its variables; let"
             " the job's identity read it from the key vault"

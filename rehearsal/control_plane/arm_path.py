@@ -26,6 +26,8 @@ class ArmPath:
     """Id of the resource above, or of the resource group or subscription."""
     tail: str = ""
     """Name of the collection or the action; empty for a resource."""
+    version: str = ""
+    """API version of the request; empty for the newest."""
 
     @property
     def collection_kind(self) -> str:

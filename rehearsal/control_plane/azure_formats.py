@@ -8,9 +8,10 @@ from typing import Any
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
-def timestamp() -> str:
-    """Return the current time."""
-    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
+def timestamp(days: float = 0) -> str:
+    """Return the current time, or that after some days."""
+    when = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
+    return when.isoformat(timespec="microseconds")
 
 
 def new_id() -> str:

@@ -20,9 +20,12 @@ _STATELESS: Final = frozenset(
         "Microsoft.Insights/diagnosticSettings",
         "Microsoft.Insights/scheduledQueryRules",
         "Microsoft.KeyVault/vaults/keys",
+        "Microsoft.KeyVault/deletedVaults",
+        "Microsoft.MachineLearningServices/workspaces/data/versions",
         "Microsoft.MachineLearningServices/workspaces/datastores",
         "Microsoft.MachineLearningServices/workspaces/outboundRules",
         "Microsoft.ManagedIdentity/userAssignedIdentities",
+        "Microsoft.ManagedIdentity/userAssignedIdentities/federatedIdentityCredentials",
         "Microsoft.Storage/storageAccounts/blobServices",
         "Microsoft.Storage/storageAccounts/blobServices/containers",
         "Microsoft.Storage/storageAccounts/fileServices",
@@ -33,14 +36,15 @@ _STATELESS: Final = frozenset(
 _WITHOUT_AUTHOR: Final = tuple(
     start.lower()
     for start in (
-        "Microsoft.Authorization/roleAssignments",
-        "Microsoft.Authorization/roleDefinitions",
+        "Microsoft.Authorization/",
         "Microsoft.Compute/",
         "Microsoft.Consumption/",
         "Microsoft.DevTestLab/",
         "Microsoft.Insights/actionGroups",
         "Microsoft.Insights/components",
+        "Microsoft.KeyVault/deletedVaults",
         "Microsoft.KeyVault/vaults/keys",
+        "Microsoft.MachineLearningServices/workspaces/computes",
         "Microsoft.Network/",
         "Microsoft.Resources/",
         "Microsoft.Storage/",
@@ -49,11 +53,33 @@ _WITHOUT_AUTHOR: Final = tuple(
 """Beginnings of kinds without `systemData`."""
 
 
-def shown(document: Document) -> Document:
-    """Return a resource without a state or an author that its kind does not have in Azure."""
+_AUTHOR_SINCE: Final = {"microsoft.keyvault/vaults": "2021"}
+"""First API versions that show `systemData`, by kind."""
+_UNCHANGED: Final = (
+    "microsoft.machinelearningservices/workspaces/jobs",
+    "microsoft.machinelearningservices/workspaces/data/versions",
+)
+"""Kinds whose `systemData` does not say who changed them."""
+
+
+def shown(document: Document, version: str = "") -> Document:
+    """Return a resource without a state or an author that its kind does not have in Azure.
+
+    Args:
+        document: The resource.
+        version: API version of the request; empty for the newest.
+    """
     kind = str(document.get("type", "")).lower()
-    left = {"systemData"} if kind.startswith(_WITHOUT_AUTHOR) else set()
+    old = version and version < _AUTHOR_SINCE.get(kind, "")
+    left = {"systemData"} if old or kind.startswith(_WITHOUT_AUTHOR) else set()
     seen = {name: value for name, value in document.items() if name not in left}
+    if kind in _UNCHANGED:
+        seen["systemData"] = {
+            name: value
+            for name, value in seen["systemData"].items()
+            if not name.startswith("lastModifiedBy")
+            and (name != "lastModifiedAt" or kind.endswith("versions"))
+        }
     if kind in _STATELESS:
         properties = seen.get("properties") or {}
         seen["properties"] = {

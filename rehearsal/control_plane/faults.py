@@ -3,7 +3,8 @@
 import re
 import threading
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from rehearsal.control_plane.http_messages import Request, Respond, Response
 
@@ -22,6 +23,8 @@ class Fault:
     message: str = "Injected failure."
     retry_after: float | None = None
     """Value of the Retry-After header, in seconds."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Other headers of that response."""
     delay: float = 0.0
     """Seconds to wait before responding."""
     cut: bool = False
@@ -77,6 +80,7 @@ class Faults:
         if fault.status is None:
             return service(request)
         headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}
+        headers |= fault.headers
         body = {"error": {"code": fault.code, "message": fault.message}}
         return Response(fault.status, body, headers)
 

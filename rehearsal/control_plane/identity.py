@@ -68,6 +68,13 @@ class Identity:
         with self._lock:
             return frozenset(self._groups.get(member.lower(), ()))
 
+    def knows(self, object_id: str) -> bool:
+        """Whether there is a program, a person or a group with an object id."""
+        wanted = object_id.lower()
+        with self._lock:
+            members, groups = set(self._groups), set().union(*self._groups.values())
+            return wanted in {one.lower() for one in self._clients} | members | groups
+
     def managed(self, request: Request) -> Response:
         """Respond to a job's request for a token of its managed identity: its secret is a token.
 

@@ -12,12 +12,6 @@ class ResourceKind:
     """Whether a PUT is refused if the parent resource does not exist."""
     lists_without_parent = False
     """Whether a list below a missing parent is empty instead of a 404."""
-    deleted_later = False
-    """Whether a deletion continues after it was accepted, if deletions take time."""
-    created_status = 201
-    """Status of the response to a PUT that has created the resource."""
-    replaced_status = 200
-    """Status of the response to a PUT that has changed it."""
     has_own_state = False
     """Whether the kind has its own state property instead of `provisioningState`."""
 
@@ -34,9 +28,20 @@ class ResourceKind:
         """Return the document as a GET shows it."""
         return document
 
-    def delete(self, path: ArmPath, document: Document, request: Request) -> Response:  # noqa: ARG002
-        """Respond to a DELETE; the resource is removed if the status is 200."""
-        return Response(200)
+    def takes_time(self, path: ArmPath, document: Document, *, ends: bool) -> bool:  # noqa: ARG002
+        """Whether a change of a resource, or its end, goes on after the answer, where the kind's
+        does.
+        """
+        return True
+
+    def check_delete(self, path: ArmPath, document: Document, request: Request) -> None:
+        """Raise an AzureError for a DELETE that Azure would refuse."""
+
+    def purge(self, path: ArmPath, request: Request) -> bool:  # noqa: ARG002
+        """Remove what is left of a deleted resource, if a DELETE asks for it; return whether
+        something was.
+        """
+        return False
 
     def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
         """Apply the consequences of a removed document."""

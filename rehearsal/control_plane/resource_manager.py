@@ -1,16 +1,17 @@
 """Resource Manager: a store of resources that applies the rules of each kind."""
 
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
 
 from rehearsal.control_plane import arm_path
+from rehearsal.control_plane.answers import BUSY, Answer, Answers, AnswersByKind
 from rehearsal.control_plane.arm_path import ArmPath
-from rehearsal.control_plane.azure_formats import new_id, timestamp
+from rehearsal.control_plane.azure_formats import timestamp
+from rehearsal.control_plane.defaults import Defaults, filled
 from rehearsal.control_plane.envelopes import shown
 from rehearsal.control_plane.http_messages import Request, Response
+from rehearsal.control_plane.operations import Operations, State
 from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.store import Document, Store
 from rehearsal.errors import AzureError, resource_not_found
@@ -22,65 +23,10 @@ Compute: TypeAlias = Callable[[ArmPath], Document]
 """Returns a resource that is computed, not stored."""
 
 _SPACE = "resources"
-_OPERATIONS = "/providers/Microsoft.MachineLearningServices/locations/any/mfeOperationResults/"
 _NO_RULES = ResourceKind()
-
-
-@dataclass
-class _Operation:
-    due: float
-    finish: Callable[[], None]
-    done: bool = False
-
-
-@dataclass
-class Operations:
-    """Operations that continue after their request was accepted."""
-
-    url: str
-    """Address of this Azure."""
-    seconds: float
-    """Duration of each operation; 0 makes requests synchronous."""
-    clock: Callable[[], float] = time.monotonic
-    """Returns the time in seconds."""
-    _operations: dict[str, _Operation] = field(default_factory=dict, init=False)
-    _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
-
-    def accept(self, subscription: str, finish: Callable[[], None]) -> Response:
-        """Respond to a request whose work is done later.
-
-        Args:
-            subscription: Id of the operation's subscription.
-            finish: Does the work.
-        """
-        name = new_id()
-        with self._lock:
-            self._operations[name] = _Operation(self.clock() + self.seconds, finish)
-        address = f"{self.url}/subscriptions/{subscription}{_OPERATIONS}{name}"
-        return Response(202, None, {"Location": address, "Retry-After": "1"})
-
-    def finish_due(self) -> None:
-        """Finish all operations whose duration is over."""
-        with self._lock:
-            for operation in self._operations.values():
-                if not operation.done and operation.due <= self.clock():
-                    operation.done = True
-                    operation.finish()
-
-    def response(self, path: str) -> Response | None:
-        """Return the state of an operation; None if the path is not that of an operation.
-
-        Raises:
-            AzureError: there is no such operation.
-        """
-        _, marker, name = path.partition(_OPERATIONS)
-        if not marker:
-            return None
-        with self._lock:
-            operation = self._operations.get(name)
-        if operation is None:
-            raise AzureError(404, "NotFound", f"There is no operation {name}")
-        return Response(200, {"status": "Succeeded"}) if operation.done else Response(202)
+_USUAL = Answers()
+_LASTING: Final = "/providers/microsoft.insights/diagnosticsettings/"
+"""Part of the ids of resources that outlive what they belong to."""
 
 
 @dataclass
@@ -89,7 +35,7 @@ class ResourceManager:
 
     store: Store
     operations: Operations
-    """Deletions that take time."""
+    """Changes and deletions that take time."""
     tenant_id: str = ""
     """Id of the tenant of all subscriptions."""
     subscriptions: Sequence[str] | None = None
@@ -98,10 +44,15 @@ class ResourceManager:
     _kinds: dict[str, ResourceKind] = field(default_factory=dict, init=False)
     _lists: dict[str, ListResources] = field(default_factory=dict, init=False)
     _computed: dict[str, Compute] = field(default_factory=dict, init=False)
+    _answers: dict[str, Answers] = field(default_factory=dict, init=False)
+    _defaults: dict[str, Defaults] = field(default_factory=dict, init=False)
+    _spelled: dict[str, str] = field(default_factory=dict, init=False)
+    """Kinds as Azure spells them, by their names in lower case."""
 
     def register(self, kinds: Mapping[str, ResourceKind]) -> None:
         """Add rules of kinds, by names such as Microsoft.Storage/storageAccounts."""
         self._kinds |= {name.lower(): kind for name, kind in kinds.items()}
+        self._spelled |= {name.lower(): name for name in kinds}
 
     def register_lists(self, lists: Mapping[str, ListResources]) -> None:
         """Add computed collections, by the names of their kinds."""
@@ -110,6 +61,12 @@ class ResourceManager:
     def register_computed(self, kinds: Mapping[str, Compute]) -> None:
         """Add kinds whose resources are computed, by their names."""
         self._computed |= {name.lower(): function for name, function in kinds.items()}
+
+    def register_bodies(self, answers: AnswersByKind, defaults: Mapping[str, Defaults]) -> None:
+        """Add how Azure answers about kinds, and what it fills in, by their names."""
+        self._answers |= {name.lower(): row for name, row in answers.items()}
+        self._defaults |= {name.lower(): row for name, row in defaults.items()}
+        self._spelled = {name.lower(): name for name in (*answers, *defaults)} | self._spelled
 
     def get(self, identifier: str) -> Document | None:
         """Return a resource as it is stored; None if it does not exist."""
@@ -146,24 +103,43 @@ class ResourceManager:
             if document["type"].lower() == kind.lower()
         ]
 
-    def put(self, identifier: str, body: Document, caller: str = "platform") -> Document:
-        """Write a resource; return it as a GET shows it.
+    def put(
+        self, identifier: str, body: Document, caller: str = "platform", version: str = ""
+    ) -> Document:
+        """Write a resource; return it as a GET shows it when the operation has ended.
+
+        Args:
+            identifier: Id of the resource.
+            body: Body of the PUT.
+            caller: Object id of the caller.
+            version: API version of the request; empty for the newest.
 
         Raises:
             AzureError: the rules refuse it.
         """
-        path = arm_path.parse(identifier)
+        path = self._path(identifier, version)
+        return self.shown(path, self._write(path, body, caller))
+
+    def _write(self, path: ArmPath, body: Document, caller: str) -> Document:
+        """Write a resource, and return it as it is stored."""
         rules = self._rules(path.kind)
         with self.store.lock:
             before = self.get(path.id)
             if rules.needs_parent:
-                self._require_parent(path)
+                self._require_parent(path, "write")
             rules.check(path, body, before)
             document = _document(path, body, before, caller, rules)
             rules.complete(path, document, before)
             self.store.put(_SPACE, path.id, document)
         rules.after_put(path, document)
-        return shown(rules.show(path, document))
+        return document
+
+    def shown(self, path: ArmPath, document: Document) -> Document:
+        """Return a stored resource as a GET shows it, in the API version of the path."""
+        seen = {**document, "properties": dict(document.get("properties") or {})}
+        defaults = self._defaults.get(path.kind.lower(), {})
+        seen = filled(self._rules(path.kind).show(path, seen), defaults, path.version)
+        return shown(seen, path.version)
 
     def respond(self, request: Request) -> Response:
         """Respond to a request below /subscriptions.
@@ -177,10 +153,11 @@ class ResourceManager:
             used = dict.fromkeys(str(one["id"]).split("/")[2] for one in groups)
             known = used if self.subscriptions is None else self.subscriptions
             return Response(body={"value": [self._subscription(name) for name in known]})
-        return self.operations.response(request.path) or self._respond(request)
+        return self.operations.response(request) or self._respond(request)
 
     def _respond(self, request: Request) -> Response:
-        path = arm_path.parse(request.path)
+        version = request.query.get("api-version", "")
+        path = self._path(request.path, version)
         if self.subscriptions is not None and path.subscription not in self.subscriptions:
             raise AzureError(
                 404,
@@ -191,55 +168,127 @@ class ResourceManager:
             return (self._act if request.method == "POST" else self._list)(path, request)
         match request.method:
             case "PUT":
-                created = self.get(path.id) is None
-                document = self.put(path.id, request.json(), request.caller)
-                rules = self._rules(path.kind)
-                return Response(
-                    rules.created_status if created else rules.replaced_status, document
-                )
+                return self._change(path, request.json(), request.caller)
             case "PATCH":
                 patched = merged(self._existing(path), request.json())
-                return Response(200, self.put(path.id, patched, request.caller))
+                return self._change(path, patched, request.caller)
             case "DELETE":
                 return self._delete(path, request)
             case "HEAD":
                 return Response(204 if self._get(path) is not None else 404)
             case _:
-                found = self._rules(path.kind).show(path, self._existing(path))
-                return Response(body=shown(found))
+                return Response(body=self.shown(path, self._existing(path)))
+
+    def _change(self, path: ArmPath, body: Document, caller: str) -> Response:
+        """Respond to a PUT or a PATCH, whose operation may go on."""
+        is_new = self.get(path.id) is None
+        document = self._write(path, body, caller)
+        answers = self._answers.get(path.kind.lower(), _USUAL)
+        answer = answers.created if is_new else answers.replaced
+        if answer.continues and not self._rules(path.kind).takes_time(path, document, ends=False):
+            answer = Answer(200)
+        seen = {**document, "properties": dict(document["properties"])}
+        if answer.state:
+            seen["properties"]["provisioningState"] = answer.state
+            if self.operations.seconds:
+                self.update(path.id, {"provisioningState": answer.state})
+        headers: Mapping[str, str] = {}
+        if answer.continues or answer.location:
+            headers = self.operations.accept(
+                path,
+                answers,
+                answer,
+                self._location(path),
+                lambda: self._settle(path, answer.state),
+                lambda: self._state(path),
+                lambda: self._result(path, answers),
+            )
+        if answer.body != "resource":
+            return Response(answer.status, {} if answer.body else None, headers)
+        result = self.shown(path, seen)
+        for name in answer.hidden:
+            result["properties"].pop(name, None)
+        return Response(answer.status, result, headers)
+
+    def _settle(self, path: ArmPath, state: str) -> None:
+        """End the operation on a resource that still is in its state."""
+        with self.store.lock:
+            document = self.get(path.id)
+            if state and document and document["properties"].get("provisioningState") == state:
+                self.update(path.id, {"provisioningState": "Succeeded"})
+
+    def _state(self, path: ArmPath) -> State:
+        """Return how the operation on a resource has ended, if it has."""
+        document = self.get(path.id)
+        properties = self.shown(path, document)["properties"] if document else {}
+        known = str(properties.get("provisioningState", ""))
+        return "InProgress" if known in BUSY else "Failed" if known == "Failed" else "Succeeded"
+
+    def _result(self, path: ArmPath, answers: Answers) -> Document | None:
+        document = self.get(path.id)
+        return self.shown(path, document) if document and answers.result_has_body else None
+
+    def _location(self, path: ArmPath) -> str:
+        """Return the region of a resource, or of what is above it."""
+        while path.id.count("/") > 2:
+            location = (self.get(path.id) or {}).get("location")
+            if location:
+                return str(location)
+            path = self._path(path.parent)
+        return ""
 
     def _delete(self, path: ArmPath, request: Request) -> Response:
         rules = self._rules(path.kind)
         with self.store.lock:
-            document = self.get(path.id)
-            if document is None and rules is _NO_RULES:
-                return Response(204)
-            response = rules.delete(path, document or {}, request)
-            if document is None:
-                return Response(204) if response.status == 200 else response
-            if response.status != 200:
-                return response
-            if rules.deleted_later and self.operations.seconds:
-                self.update(path.id, {"provisioningState": "Deleting"})
-                return self.operations.accept(
-                    path.subscription, lambda: self._remove(path, request)
-                )
+            document = self.get(path.id) if self._get(path) is not None else None
+            if document is not None:
+                rules.check_delete(path, document, request)
+                return self.end(path, document, request)
+        if rules.purge(path, request):
+            return Response(200)
+        if path.kind == "Microsoft.Resources/resourceGroups":
+            raise self._missing(path)
+        if not path.kind.lower().startswith("microsoft.authorization/"):
+            self._require_parent(path, "delete")
+        return Response(204)
+
+    def end(self, path: ArmPath, document: Document, request: Request) -> Response:
+        """Delete a resource, or begin to, without asking its rules; respond as Azure does."""
+        answers = self._answers.get(path.kind.lower(), _USUAL)
+        answer = answers.deleted
+        if answer.continues and not self._rules(path.kind).takes_time(path, document, ends=True):
+            answer = Answer(200, body="")
+        seen = {**document, "properties": dict(document["properties"])}
+        if answer.state:
+            seen["properties"]["provisioningState"] = answer.state
+        body = self.shown(path, seen) if answer.body else None
+        if not answer.continues:
             self._remove(path, request)
-            return response
+            return Response(answer.status, body)
+        location = self._location(path)
+        if self.operations.seconds:
+            self.update(path.id, {"provisioningState": "Deleting"})
+        headers = self.operations.accept(
+            path, answers, answer, location, lambda: self._remove(path, request)
+        )
+        return Response(answer.status, body, headers)
 
     def _remove(self, path: ArmPath, request: Request) -> None:
         """Remove a resource and everything below it, as if each was deleted by itself, like Azure
-        does.
+        does. Diagnostic settings of other resources stay.
         """
         with self.store.lock:
             document = self.get(path.id)
             if document is None:
                 return
-            removed = [*self.below(path.id), document]
+            below = self.below(path.id)
+            lasting = [one for one in below if _LASTING in one["id"][len(path.id) :].lower()]
             self.discard(path.id)
-        for resource in removed:
+            for one in lasting:
+                self.store.put(_SPACE, one["id"], one)
+        for resource in [*(one for one in below if one not in lasting), document]:
             rules = self._rules(resource["type"])
-            rules.after_delete(arm_path.parse(resource["id"]), resource, request)
+            rules.after_delete(self._path(resource["id"]), resource, request)
 
     def _act(self, path: ArmPath, request: Request) -> Response:
         rules = self._rules(path.kind)
@@ -270,7 +319,7 @@ class ResourceManager:
         if path.name and not rules.lists_without_parent and self._rules(path.kind).needs_parent:
             self._existing(path)
         documents = [
-            shown(rules.show(arm_path.parse(document["id"]), document))
+            self.shown(self._path(document["id"], path.version), document)
             for document in self.of_kind(kind, path.id)
         ]
         return Response(body={"value": rules.select(path, documents, request)})
@@ -289,11 +338,20 @@ class ResourceManager:
             if document["type"].count("/") == 1
         ]
 
+    def _path(self, text: str, version: str = "") -> ArmPath:
+        """Parse a path; its kind is spelled as Azure does, whatever the letter case."""
+        path = arm_path.parse(text)
+        return replace(path, kind=self._spelled.get(path.kind.lower(), path.kind), version=version)
+
     def _rules(self, kind: str) -> ResourceKind:
         return self._kinds.get(kind.lower(), _NO_RULES)
 
     def _get(self, path: ArmPath) -> Document | None:
-        """Return a stored resource, or a subscription."""
+        """Return a stored resource, or a subscription. What belongs to a missing resource is not
+        shown.
+        """
+        if _LASTING in path.id.lower() and self.get(path.parent) is None:
+            return None
         document = self.get(path.id)
         if document is None and path.kind == "Microsoft.Resources/subscriptions":
             return self._subscription(path.name)
@@ -323,19 +381,34 @@ class ResourceManager:
                 "ResourceGroupNotFound",
                 f"Resource group '{path.group}' could not be found.",
             )
+        code, message = self._answers.get(path.kind.lower(), _USUAL).missing
+        if code:
+            above = path.parent.rpartition("/")[2]
+            return AzureError(404, code, message.format(id=path.id, name=path.name, above=above))
         return resource_not_found(path.kind, path.name, path.group)
 
-    def _require_parent(self, path: ArmPath) -> None:
+    def _require_parent(self, path: ArmPath, verb: str) -> None:
+        """Raise the 404 of a resource whose group, or parent, does not exist."""
         if path.parent.count("/") == 2 or self.get(path.parent) is not None:
             return
-        above = arm_path.parse(path.parent)
-        if above.kind == "Microsoft.Resources/resourceGroups":
+        above = self._path(path.parent)
+        if not self._rules(path.kind).needs_parent and above.kind.lower() not in self._kinds:
+            # A region, or the name of versions, is no resource; its group may be missing.
+            above = replace(above, name="", kind="Microsoft.Resources/resourceGroups")
+        group = f"/subscriptions/{path.subscription}/resourceGroups/{path.group}"
+        if path.group and self.get(group) is None:
             raise self._missing(above)
+        if above.kind == "Microsoft.Resources/resourceGroups":
+            return
+        of_provider = path.id.lower().count("/providers/") > 1
+        if verb == "delete" and (of_provider or self._answers.get(path.kind.lower(), _USUAL).bare):
+            raise resource_not_found(above.kind, above.name, above.group)
         raise AzureError(
             404,
             "ParentResourceNotFound",
-            f"Failed to perform 'write' on resource(s) of type '{path.kind}', because the parent"
-            f" resource '{above.kind}/{above.name}' could not be found.",
+            f"Failed to perform '{verb}' on resource(s) of type"
+            f" '{path.kind.partition('/')[2]}', because the parent"
+            f" resource '{above.id}' could not be found.",
         )
 
 

@@ -109,6 +109,8 @@ def _rehearse(
         max_processes_per_node=1,
         allocation_seconds=1.0,
         max_idle_seconds=5.0,
+        operation_seconds=0.3,
+        card_seconds=5.0,
         sync_seconds=0.3,
         roles=True,
     )

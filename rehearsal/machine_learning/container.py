@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 from common.containers import Container, ContainerEngine, Docker, Mount, find_engine
 from common.errors import UserError
 from common.waiting import wait_until
-from rehearsal.errors import RehearsalError
+from rehearsal.errors import RehearsalError, user_error
 from rehearsal.lifetime import CONTAINER_ENGINES, Reaper, container_name
 from rehearsal.machine_learning.job_spec import JobSpec
 from rehearsal.machine_learning.processes import ExitStatus, RankProgram
@@ -172,6 +172,14 @@ class ContainerProcesses:
 
         wait_until(ended, grace_seconds)
         self.kill()
+
+    def lose(self, ranks: Collection[int]) -> None:  # noqa: ARG002
+        """Refuse: one container holds all nodes.
+
+        Raises:
+            AzureError: always.
+        """
+        raise user_error("A single node cannot be taken from a job in an image.")
 
     def kill(self) -> None:
         """Kill all processes immediately."""

@@ -9,7 +9,7 @@ from azure.core.exceptions import AzureError as StorageError
 
 from rehearsal.blob_storage.folder_sync import MirrorThread
 from rehearsal.control_plane.azure_formats import run_error
-from rehearsal.errors import AzureError
+from rehearsal.errors import AzureError, user_error
 from rehearsal.machine_learning import job_spec
 from rehearsal.machine_learning.job_access import AccessDeniedError
 from rehearsal.machine_learning.job_spec import JobSpec
@@ -37,6 +37,10 @@ class JobExecution:
     """Seconds between two checks for new files of the job."""
     grace_seconds: float
     """Seconds from SIGTERM to SIGKILL when the job is ended."""
+    setup_seconds: float
+    """Seconds from the nodes to the start of the program."""
+    finalizing_seconds: float
+    """Seconds from the end of the program to that of the job."""
     announce: Callable[[float], None]
     """Announces to its nodes that they will be pre-empted after so many seconds."""
     _processes: JobProcesses | None = field(default=None, init=False)
@@ -44,6 +48,8 @@ class JobExecution:
     _ended_by: Literal["canceled", "timeout"] | None = field(default=None, init=False)
     _loss: Loss | None = field(default=None, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _over: threading.Event = field(default_factory=threading.Event, init=False)
+    """Set once the end was requested."""
 
     @property
     def ending(self) -> bool:
@@ -81,6 +87,7 @@ class JobExecution:
                 return
             self._ended_by = reason
             processes = self._processes
+        self._over.set()
         if processes is not None:
             processes.end(self.grace_seconds)
 
@@ -88,10 +95,25 @@ class JobExecution:
         """Kill the processes immediately; nothing more is written back."""
         with self._lock:
             self._loss = reason
+        self._over.set()
         self._kill()
+
+    def lose(self, node: int) -> None:
+        """Take a node away from the running program; its other nodes are not told.
+
+        Raises:
+            AzureError: the program does not run, or has no such node.
+        """
+        each = self.spec.processes
+        if self._processes is None or self.ending or not 0 <= node < self.spec.nodes:
+            raise user_error(f"Job {self.spec.name} has no running node {node}.")
+        self._processes.lose(range(node * each, (node + 1) * each))
 
     def _run(self) -> ExitStatus:
         disks = self.disks
+        if self.setup_seconds:
+            self._change(status="Preparing")
+            self._over.wait(self.setup_seconds)
         disks.fill()
         logs = disks.logs()
         # Logs go last, so that whoever reads about a file in them finds it.
@@ -113,6 +135,7 @@ class JobExecution:
             return exit_status
         if not self.ending:
             self._change(status="Finalizing")
+            self._over.wait(self.finalizing_seconds)
         mirror_thread.finish()
         return exit_status
 

@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from rehearsal.control_plane.arm_path import ArmPath
 from rehearsal.control_plane.azure_formats import duration_seconds
+from rehearsal.control_plane.defaults import filled
 from rehearsal.control_plane.http_messages import Request, Response
 from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
@@ -15,6 +16,7 @@ from rehearsal.errors import AzureError, user_error
 from rehearsal.machine_learning.run_history import ENDED, Runs
 from rehearsal.machine_learning.scheduler import Scheduler
 from rehearsal.resources import assets
+from rehearsal.resources.defaults import JOB
 from rehearsal.resources.workspaces import ARTIFACTS, workspace_of
 
 CHANGEABLE = ("description", "tags", "displayName", "properties", "isArchived")
@@ -82,11 +84,32 @@ class CommandJob(ResourceKind):
         services = document["properties"].get("services") or {}
         for service in services.values():
             service.setdefault("status", None)
+        workspace = workspace_of(path.id)
+        tracking = (self.resources.get(workspace) or {}).get("location")
+        services["Tracking"] = {
+            "jobServiceType": "Tracking",
+            "endpoint": f"azureml://{tracking}.api.azureml.ms/mlflow/v1.0{workspace}?",
+        }
         services["Studio"] = {
             "jobServiceType": "Studio",
-            "endpoint": f"https://ml.azure.com/runs/{path.name}?wsid={workspace_of(path.id)}",
+            "endpoint": f"https://ml.azure.com/runs/{path.name}?wsid={workspace}",
         }
-        document["properties"]["services"] = services
+        properties = document["properties"]
+        properties["services"] = services
+        run = self.runs.get(path.id)
+        cluster = str(properties.get("computeId")).rpartition("/")[2]
+        properties["properties"] = {
+            **(properties.get("properties") or {}),
+            "_azureml.ComputeTargetType": "amlctrain",
+            "_azureml.ClusterName": cluster,
+            "ProcessInfoFile": "azureml-logs/process_info.json",
+            "ProcessStatusFile": "azureml-logs/process_status.json",
+            **{
+                name: run[key]
+                for name, key in (("StartTimeUtc", "startTimeUtc"), ("EndTimeUtc", "endTimeUtc"))
+                if run.get(key)
+            },
+        }
         return document
 
     @override
@@ -102,13 +125,15 @@ class CommandJob(ResourceKind):
         ]
 
     @override
-    def delete(self, path: ArmPath, document: Document, request: Request) -> Response:
-        if document and self.runs.get(path.id)["status"] not in ENDED:
+    def check_delete(self, path: ArmPath, document: Document, request: Request) -> None:
+        if self.runs.get(path.id)["status"] not in ENDED:
             raise AzureError(
                 409, "Conflict", f"Job {path.name} has not ended, so it cannot be deleted."
             )
+
+    @override
+    def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
         self.runs.forget(path.id)
-        return Response(200)
 
     @override
     def act(
@@ -171,6 +196,7 @@ def _check_numbers(properties: dict[str, Any]) -> None:
 
 def _refuse_change(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:
     """Raise Azure's error for a different job under an existing name."""
+    before, after = (filled(one, JOB, "") for one in (before, after))
     fixed = {*before, *after} - {*CHANGEABLE, *_COMPUTED, "outputs"}
     changed = sorted(
         key

@@ -122,6 +122,13 @@ class Nodes:
                 if job is None or node.job == job:
                     node.become("preempted", node.job)
 
+    def preempt_one(self, cluster: str, job: str, number: int) -> None:
+        """Pre-empt one of the nodes that run a job, by its number in the job."""
+        with self._lock:
+            nodes = self._nodes.get(cluster.lower(), [])
+            running = [one for one in nodes if one.job == job and one.state == "running"]
+            running[min(number, len(running) - 1)].become("preempted", job)
+
     def forget(self, cluster: str) -> None:
         """Remove a cluster."""
         with self._lock:

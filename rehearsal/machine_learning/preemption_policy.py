@@ -30,12 +30,17 @@ def seconds_until_preemption(
     return random.Random(f"{seed}/{job}/{start}").expovariate(nodes / mean_node_seconds)
 
 
-def run_after_preemption(manner: PreemptionManner) -> dict[str, Any]:
-    """Return the changes to the run of a pre-empted job; a job that is queued again restarts."""
+def run_after_preemption(manner: PreemptionManner, message: str | None = None) -> dict[str, Any]:
+    """Return the changes to the run of a pre-empted job; a job that is queued again restarts.
+
+    Args:
+        manner: What happens to the job.
+        message: Message of a job that fails; None for Azure's usual one.
+    """
     match manner:
         case "restart":
             return {"status": "Queued"}
         case "cancel":
             return {"status": "Canceled"}
         case "fail":
-            return {"status": "Failed", "error": run_error("UserError", PREEMPTED)}
+            return {"status": "Failed", "error": run_error("UserError", message or PREEMPTED)}

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +15,8 @@ from rehearsal.lifetime import Reaper, pids_marked, signal_marked
 
 _POLL_SECONDS = 0.05
 _MPIRUN_SECONDS = 5.0
+_KILLED = 137
+"""Exit status of a process that SIGKILL has ended."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,13 @@ class JobProcesses(Protocol):
     def kill(self) -> None:
         """Kill all immediately, with their child processes."""
 
+    def lose(self, ranks: Collection[int]) -> None:
+        """Kill some ranks, as if their node was gone; the others are not told.
+
+        Raises:
+            AzureError: the processes cannot be told apart.
+        """
+
 
 class LocalProcesses:
     """Processes of this machine, one per rank."""
@@ -65,6 +74,8 @@ class LocalProcesses:
         self._part = part
         self._mark = f"{reaper.mark}/{part}"
         self._ending = threading.Event()
+        self._lost: set[int] = set()
+        """Ranks whose node is gone."""
         self._processes: list[subprocess.Popen[bytes]] = []
         for program in programs:
             program.log.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +96,11 @@ class LocalProcesses:
         first: ExitStatus | None = None
         while True:
             codes = [process.poll() for process in self._processes]
-            failed = [rank for rank, code in enumerate(codes) if code not in {None, 0}]
+            failed = [
+                rank
+                for rank, code in enumerate(codes)
+                if code not in {None, 0} and rank not in self._lost
+            ]
             if failed and first is None:
                 code = codes[failed[0]] or 1
                 first = ExitStatus(code if code > 0 else 128 - code, failed[0])
@@ -94,7 +109,8 @@ class LocalProcesses:
             elif None not in codes:
                 # Child processes that a rank has left end with it, as its container would.
                 self.kill()
-                return first or ExitStatus(0)
+                gone = min(self._lost, default=None)
+                return first or (ExitStatus(0) if gone is None else ExitStatus(_KILLED, gone))
             else:
                 time.sleep(_POLL_SECONDS)
 
@@ -116,3 +132,10 @@ class LocalProcesses:
         self._reaper.kill(self._part)
         for process in self._processes:
             process.wait()
+
+    def lose(self, ranks: Collection[int]) -> None:
+        """Kill some ranks, as if their node was gone; the others are not told."""
+        self._lost |= set(ranks)
+        for rank in ranks:
+            if self._processes[rank].poll() is None:
+                os.killpg(self._processes[rank].pid, signal.SIGKILL)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from rehearsal.control_plane.azure_formats import duration_seconds, run_error
 from rehearsal.control_plane.resource_manager import ResourceManager
 from rehearsal.control_plane.store import Document
+from rehearsal.errors import user_error
 from rehearsal.machine_learning import job_spec
 from rehearsal.machine_learning.execution import JobExecution
 from rehearsal.machine_learning.job_spec import JOB, JobSpec
@@ -42,8 +43,8 @@ class Scheduler:
     def __post_init__(self) -> None:
         self._queue: list[str] = []
         self._executions: dict[str, JobExecution] = {}
-        self._preempted: dict[str, PreemptionManner] = {}
-        """Jobs that were pre-empted, until their execution has ended."""
+        self._preempted: dict[str, tuple[PreemptionManner, str | None]] = {}
+        """Jobs that were pre-empted, until their execution has ended, and what to say of it."""
         self._preemption_times: dict[str, float] = {}
         """Times of the random pre-emptions, by job."""
         self._starts: Counter[str] = Counter()
@@ -86,10 +87,11 @@ class Scheduler:
         cluster: str | None,
         manner: PreemptionManner,
         notice_seconds: float = 0.0,
+        message: str | None = None,
     ) -> int:
         """Pre-empt the nodes of a job or of a cluster, perhaps after a notice to the nodes of jobs;
         return how many jobs lose theirs. The processes that are then left get no signal but
-        SIGKILL.
+        SIGKILL. A job that fails says `message` instead of Azure's usual words.
         """
         with self._lock:
             executions = [
@@ -102,17 +104,21 @@ class Scheduler:
                 for execution in executions:
                     self.nodes.condemn(execution.spec.cluster, execution.spec.id)
         if not notice_seconds:
-            self._take(executions, cluster, manner)
+            self._take(executions, cluster, manner, message)
             return len(executions)
         for execution in executions:
             execution.announce(notice_seconds)
-        timer = threading.Timer(notice_seconds, self._take, (executions, cluster, manner))
+        timer = threading.Timer(notice_seconds, self._take, (executions, cluster, manner, message))
         timer.daemon = True
         timer.start()
         return len(executions)
 
     def _take(
-        self, executions: Sequence[JobExecution], cluster: str | None, manner: PreemptionManner
+        self,
+        executions: Sequence[JobExecution],
+        cluster: str | None,
+        manner: PreemptionManner,
+        message: str | None,
     ) -> None:
         """Take the nodes of executions that have not ended, and all of a cluster."""
         with self._lock:
@@ -124,8 +130,21 @@ class Scheduler:
             if cluster is not None:
                 self.nodes.preempt(cluster)
         for execution in executions:
-            self._preempted[execution.spec.id] = manner
+            self._preempted[execution.spec.id] = (manner, message)
             execution.abandon("preempted")
+
+    def take_node(self, job: str, node: int) -> None:
+        """Take one node of a running job, which stays Running: only its own ranks are killed.
+
+        Raises:
+            AzureError: the job does not run, or has no such node.
+        """
+        with self._lock:
+            execution = self._executions.get(job.lower())
+        if execution is None:
+            raise user_error(f"Job {job.rpartition('/')[2]} has no running node {node}.")
+        execution.lose(node)
+        self.nodes.preempt_one(execution.spec.cluster, execution.spec.id, node)
 
     def close(self) -> None:
         """Kill all jobs, and wait until they have ended."""
@@ -235,8 +254,8 @@ class Scheduler:
                 error = run_error("SystemError", "The execution stopped unexpectedly.")
                 self.runs.change(spec.id, status="Failed", error=error)
         if lost_by == "preempted":
-            manner = self._preempted.pop(spec.id)
-            self.runs.change(spec.id, **run_after_preemption(manner))
+            manner, message = self._preempted.pop(spec.id)
+            self.runs.change(spec.id, **run_after_preemption(manner, message))
             if manner == "restart":
                 self._enqueue(spec.id)
 

@@ -92,6 +92,8 @@ class MachineLearning:
             self.runs,
             sync_seconds=self.options.sync_seconds,
             grace_seconds=self.options.grace_seconds,
+            setup_seconds=self.options.setup_seconds,
+            finalizing_seconds=self.options.finalizing_seconds,
             announce=partial(
                 self.metadata.announce, execution_id, "Preempt", nodes=range(spec.nodes)
             ),

@@ -88,6 +88,15 @@ class AssetVersion(ResourceKind):
         properties["isArchived"] = bool(properties.get("isArchived"))
 
     @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        if self._family == "environments":
+            known = self._resources.get(path.parent) or {"properties": {}}
+            if known["properties"].get("latestVersion") == path.name:
+                own = document["properties"].get("properties") or {}
+                document["properties"]["properties"] = {**own, "azureml.labels": "latest"}
+        return document
+
+    @override
     def after_put(self, path: ArmPath, document: Document) -> None:
         known = self._resources.get(path.parent) or {"properties": {}}
         latest = max(_number(path.name), _number(known["properties"].get("latestVersion", "0")))

@@ -21,11 +21,17 @@ COMPUTE = f"{WORKSPACE}/computes"
 _NAME = re.compile(r"[a-zA-Z](?:[a-zA-Z0-9-]{1,22}[a-zA-Z0-9])")
 
 
+_OF_NODES = (
+    "currentNodeCount",
+    "targetNodeCount",
+    "nodeStateCounts",
+    "allocationState",
+)
+
+
 @dataclass(frozen=True)
 class ComputeCluster(ResourceKind):
     """A cluster whose nodes are allocated when jobs need them."""
-
-    deleted_later = True
 
     nodes: Callable[[str], list[dict[str, Any]]]
     """Returns the nodes of a cluster by its id, as `listNodes` shows them."""
@@ -33,6 +39,8 @@ class ComputeCluster(ResourceKind):
     """Returns the workspace of a cluster by its id."""
     refusal: Callable[[Document], str | None]
     """Returns why there is no quota for a node of a cluster; None if there is."""
+    leave: Callable[[str], None]
+    """Lets the network cards of a deleted cluster stay in its subnet for a while."""
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -89,23 +97,38 @@ class ComputeCluster(ResourceKind):
             ),
             "errors": None,
         }
-        document["properties"] = {**properties, "properties": shown}
+        if properties.get("provisioningState") == "Creating":
+            # Nothing is known about its nodes yet.
+            shown |= dict.fromkeys(("vmPriority", *_OF_NODES))
+            shown.pop("allocationStateTransitionTime")
+        else:
+            properties["computeLocation"] = document.get("location")
+            shown |= {"propertyBag": {}}
+            if shown.get("remoteLoginPortPublicAccess", "NotSpecified") == "NotSpecified":
+                # Once it exists, the cluster has one of the two.
+                port = "Disabled" if shown.get("subnet") else "Enabled"
+                shown["remoteLoginPortPublicAccess"] = port
+        times = document["systemData"]
+        document["properties"] = {
+            **properties,
+            "createdOn": times["createdAt"],
+            "modifiedOn": times["lastModifiedAt"],
+            "properties": shown,
+        }
         return document
 
     @override
-    def delete(self, path: ArmPath, document: Document, request: Request) -> Response:
-        action = request.query.get("underlyingResourceAction", "")
-        if action.lower() not in {"delete", "detach"}:
-            raise AzureError(
-                400,
-                "ValidationError",
-                "The query parameter 'underlyingResourceAction' is required: Delete or Detach.",
-            )
+    def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
+        subnet = (document["properties"]["properties"].get("subnet") or {}).get("id")
+        if subnet:
+            self.leave(str(subnet))
+
+    @override
+    def check_delete(self, path: ArmPath, document: Document, request: Request) -> None:
         if any(node["nodeState"] == "running" for node in self.nodes(path.id)):
             raise AzureError(
                 409, "Conflict", f"Compute {path.name} runs jobs; cancel them before it is deleted."
             )
-        return Response(200)
 
     @override
     def act(

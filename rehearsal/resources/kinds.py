@@ -20,6 +20,8 @@ from rehearsal.resources import (
     vaults,
     workspaces,
 )
+from rehearsal.resources.answers import ANSWERS
+from rehearsal.resources.defaults import DEFAULTS
 from rehearsal.resources.quotas import Quotas
 from rehearsal.resources.roles import ASSIGNMENT, DEFINITION, RoleAssignment, RoleDefinition, Roles
 
@@ -40,6 +42,8 @@ def register(
     nodes: Callable[[str], list[dict[str, Any]]],
     url: str,
     roles: Roles,
+    knows: Callable[[str], bool],
+    card_seconds: float,
 ) -> Quotas:
     """Register the rules of all kinds; return the quotas, whose limits can be changed.
 
@@ -49,15 +53,22 @@ def register(
         nodes: Returns the nodes of a cluster by its id, as `listNodes` shows them.
         url: Address of this Azure.
         roles: Decides who may do what.
+        knows: Whether the directory has a principal, by its object id.
+        card_seconds: Time for which a deleted cluster's network cards keep its subnet.
     """
     quotas = Quotas(resources, nodes)
+    cards = networks.NetworkCards(resources.store, card_seconds)
     for kinds in (
         assets.kinds(resources, blobs),
-        {computes.COMPUTE: computes.ComputeCluster(nodes, resources.get, quotas.refusal)},
+        {
+            computes.COMPUTE: computes.ComputeCluster(
+                nodes, resources.get, quotas.refusal, cards.leave
+            )
+        },
         machines.kinds(resources),
         managed_networks.kinds(resources, roles),
-        networks.kinds(resources),
-        {ASSIGNMENT: RoleAssignment(), DEFINITION: RoleDefinition()},
+        networks.kinds(resources, cards),
+        {ASSIGNMENT: RoleAssignment(resources, knows), DEFINITION: RoleDefinition()},
         global_names.kinds(resources),
         simple_kinds.kinds(resources),
         storage.kinds(resources, blobs),
@@ -65,6 +76,7 @@ def register(
         workspaces.kinds(resources, blobs, url, roles),
     ):
         resources.register(kinds)
+    resources.register_bodies(ANSWERS, DEFAULTS)
     resources.register_lists(quotas.lists)
     resources.register_lists(vaults.lists(resources))
     resources.register_lists({"Microsoft.Resources/subscriptions/locations": _regions})

@@ -24,8 +24,8 @@ class VirtualMachine(ResourceKind):
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
-        properties = body["properties"]
-        for interface in properties["networkProfile"].get("networkInterfaces") or []:
+        properties = body.get("properties") or {}
+        for interface in (properties.get("networkProfile") or {}).get("networkInterfaces") or []:
             _must_exist(self._resources, str(interface["id"]), path)
         profile = properties.get("osProfile") or {}
         linux = profile.get("linuxConfiguration") or {}
@@ -63,7 +63,7 @@ class Schedule(ResourceKind):
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
-        target = str(body["properties"].get("targetResourceId"))
+        target = str((body.get("properties") or {}).get("targetResourceId"))
         _must_exist(self._resources, target, path)
         expected = f"shutdown-computevm-{target.rpartition('/')[2]}"
         if path.name != expected:

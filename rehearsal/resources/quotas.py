@@ -19,14 +19,24 @@ _SPACE = "quotas"
 _SPOT = "spot"
 """Key of the price of Spot."""
 _DEFAULT = 1_000
-_SIZE = re.compile(r"Standard_([A-Z]+)(\d+)([a-z]*)(?:_([vV]\d+))?")
+_SIZE = re.compile(r"Standard_([A-Z]+)(\d+)([a-z]*)(?:_(A100))?(?:_([vV]\d+))?")
 _SIZES = ("Standard_ND40rs_v2", "Standard_NC24ads_A100_v4", "Standard_ND96amsr_A100_v4",
           "Standard_D4ads_v5", "Standard_D8ads_v5", "Standard_D16ads_v5", "Standard_D32ads_v5",
-          "Standard_DS3_v2", "Standard_FX4mds")  # fmt: skip
+          "Standard_DS3_v2", "Standard_D4as_v4", "Standard_FX4mds", "Standard_A1_v2",
+          "Standard_D1")  # fmt: skip
 _CORE_PRICE = {"Spot": 0.01, "LowPriority": 0.01, "Standard": 0.05}
 """Price of a core for an hour by tier. Made up: only the form of the answer is Azure's. That of
 Spot moves by `Quotas.price_spot`."""
 _WINDOWS_FACTOR = 2
+_UNPRICED = frozenset({"Standard_A1_v2", "Standard_D1"})
+"""Sizes without prices, as many of Azure's."""
+_TOTALS = {
+    "totalClusters": "Total Clusters",
+    "totalDedicatedCores": "Total Cluster Dedicated Regional vCPUs",
+    LOW_PRIORITY: "Total Cluster Low Priority Regional vCPUs",
+}
+_DEDICATED = "vmFamily/dedicatedCores"
+_SPOT_FAMILY = "vmFamily/lowPriorityCores"
 
 
 def cores(size: str) -> int:
@@ -40,8 +50,8 @@ def family(size: str) -> str:
     match = _SIZE.match(size)
     if match is None:
         return "standardOtherFamily"
-    letters = match[1] + ("S" if "s" in match[3] else "")
-    return f"standard{letters}{(match[4] or '').lower()}Family"
+    letters = match[1] + match[3].replace("r", "").upper() + (match[4] or "")
+    return f"standard{letters}{(match[5] or '').lower()}Family"
 
 
 @dataclass(frozen=True)
@@ -116,33 +126,45 @@ class Quotas:
                 for owner in (workspace_of(cluster["id"]), cluster["id"]):
                     share = shares.setdefault(owner, {})
                     share[name] = share.get(name, 0) + count
+        clusters = len(self.resources.of_kind(COMPUTE, subscription))
+        spot = used.pop(LOW_PRIORITY)
         # Azure documents no order; those of workspaces come first here.
-        listed = [
-            self._usage(path.name, name, count, owner, _kind(owner))
-            for owner, share in shares.items()
-            for name, count in share.items()
-        ]
-        return listed + [
+        return [
+            *(
+                self._usage(path.name, name, count, f"{owner}/usages/{name}", _kind(owner))
+                for owner, share in shares.items()
+                for name, count in share.items()
+            ),
+            self._usage(path.name, "totalClusters", clusters, subscription, "totalClusters"),
             self._usage(
-                path.name,
-                name,
-                count,
-                subscription,
-                "lowPriorityCores" if name == LOW_PRIORITY else "vmFamily",
-            )
-            for name, count in used.items()
-        ]
+                path.name, "totalDedicatedCores", sum(used.values()), subscription,
+                "totalDedicatedCores",
+            ),
+            *(
+                self._usage(path.name, name, count, f"{subscription}/usages/{name}", _DEDICATED)
+                for name, count in used.items()
+            ),
+            self._usage(path.name, LOW_PRIORITY, spot, subscription, LOW_PRIORITY),
+            # Each family a second time, with the same name: Spot has no limit by family.
+            *(
+                self._usage(path.name, name, 0, f"{subscription}/usages/{name}", _SPOT_FAMILY)
+                | {"limit": -1}
+                for name in used
+            ),
+        ]  # fmt: skip
 
-    def _usage(self, location: str, name: str, used: int, owner: str, kind: str) -> Document:
-        """Return a usage as in the REST definitions' example Usage/list."""
-        shown = _shown(name)
+    def _usage(self, location: str, name: str, used: int, identifier: str, kind: str) -> Document:
+        """Return a usage in the form of recorded ones."""
         return {
-            "id": f"{owner}/usages/{shown.replace(' ', '_')}",
+            "id": identifier,
             "type": f"Microsoft.MachineLearningServices/{kind}/usages",
             "unit": "Count",
             "currentValue": used,
             "limit": self._limit(location, name),
-            "name": {"value": shown, "localizedValue": shown},
+            "name": {
+                "value": f"T{name[1:]}" if name.startswith("total") else name,
+                "localizedValue": _shown(name),
+            },
         }
 
     def quotas(self, path: ArmPath, request: Request) -> list[Document]:
@@ -168,10 +190,15 @@ class Quotas:
                 "family": family(size),
                 "vCPUs": cores(size),
                 "gpus": 8 if size.startswith("Standard_ND") else 0,
+                "osVhdSizeMB": 1047552,
+                "maxResourceVolumeMB": 38_400 * cores(size),
+                "memoryGB": 4.0 * cores(size),
                 "lowPriorityCapable": True,
                 "premiumIO": True,
-                "estimatedVMPrices": _prices(size, core),
-                "supportedComputeTypes": ["AmlCompute"],
+                **({} if size in _UNPRICED else {"estimatedVMPrices": _prices(size, core)}),
+                "supportedComputeTypes": ["AmlCompute", "ComputeInstance", "MIR"],
+                "generation": "gen1",
+                "supportsIB": size.startswith("Standard_ND"),
             }
             for size in sorted({*_SIZES, *known})
         ]
@@ -196,16 +223,19 @@ def _prices(size: str, core: Mapping[str, float]) -> dict[str, Any]:
                 "osType": system,
                 "vmTier": tier,
             }
-            for system, factor in (("Windows", _WINDOWS_FACTOR), ("Linux", 1))
+            # Those of Windows come a second time, as if they were of Linux.
+            for system, factor in (
+                ("Linux", 1),
+                ("Linux", _WINDOWS_FACTOR),
+                ("Windows", _WINDOWS_FACTOR),
+            )
             for tier, price in core.items()
         ],
     }
 
 
 def _shown(name: str) -> str:
-    if name == LOW_PRIORITY:
-        return "Total Cluster LowPriority Regional vCPUs"
+    if name in _TOTALS:
+        return _TOTALS[name]
     inner = name.removeprefix("standard").removesuffix("Family")
-    # Quotas of GPUs are spelled without the S of their sizes.
-    inner = re.sub(r"^(N[A-Z])S(v\d+)$", r"\1\2", inner)
     return f"Standard {inner} Family Cluster Dedicated vCPUs"

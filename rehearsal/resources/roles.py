@@ -1,9 +1,9 @@
 """Role assignments: decide who may access blobs, and who may work in a workspace."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
@@ -39,31 +39,88 @@ _WORK: Final = re.compile(
 """Paths of a workspace's jobs and assets."""
 
 
+def _check_condition(properties: Document) -> None:
+    """Raise an AzureError for a condition that cannot be read."""
+    condition, version = properties.get("condition"), properties.get("conditionVersion")
+    if not condition:
+        return
+    try:
+        role_condition.parse(condition)
+    except ValueError as error:
+        raise AzureError(400, "RoleAssignmentConditionNotValid", f"{error}.") from error
+    if version != "2.0":
+        raise AzureError(
+            400, "RoleAssignmentConditionNotValid", f"The condition's version is {version}."
+        )
+
+
+@dataclass(frozen=True)
 class RoleAssignment(ResourceKind):
-    """A role assignment, whose condition must be valid."""
+    """A role assignment: of a principal that exists, once, and with a condition that is valid."""
+
+    resources: ResourceManager
+    knows: Callable[[str], bool]
+    """Whether the directory has a principal, by its object id."""
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
         properties = body.get("properties") or {}
-        condition, version = properties.get("condition"), properties.get("conditionVersion")
-        if not condition:
-            return
-        try:
-            role_condition.parse(condition)
-        except ValueError as error:
-            raise AzureError(400, "RoleAssignmentConditionNotValid", f"{error}.") from error
-        if version != "2.0":
+        _check_condition(properties)
+        principal = str(properties.get("principalId"))
+        if not properties.get("principalType") and not self._exists(principal):
             raise AzureError(
-                400, "RoleAssignmentConditionNotValid", f"The condition's version is {version}."
+                400,
+                "PrincipalNotFound",
+                f"Principal {principal.replace('-', '')} does not exist in the directory"
+                f" {self.resources.tenant_id}. Check that you have the correct principal ID. If you"
+                " are creating this principal and then immediately assigning a role, this error"
+                " might be related to a replication delay. In this case, set the role assignment"
+                " principalType property to a value, such as ServicePrincipal, User, or Group.",
             )
+        new = replace(_assignment({"id": path.id, "properties": properties}), condition="")
+        if any(
+            replace(_assignment(one), condition="") == new
+            for one in self.resources.of_kind(ASSIGNMENT)
+            if one["id"].lower() != path.id.lower()
+        ):
+            raise AzureError(409, "RoleAssignmentExists", "The role assignment already exists.")
+
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        author = document["systemData"]
+        document["properties"] = {
+            "principalType": "ServicePrincipal",
+            "scope": path.id.rpartition("/providers/")[0],
+            "createdOn": author["createdAt"],
+            "createdBy": author["createdBy"],
+            "updatedOn": author["lastModifiedAt"],
+            "updatedBy": author["lastModifiedBy"],
+            **document["properties"],
+        }
+
+    def _exists(self, principal: str) -> bool:
+        """Whether a principal is in the directory, or is the identity of a resource."""
+        return self.knows(principal) or any(
+            principal.lower() in str(one.get(part)).lower()
+            for one in self.resources.below()
+            for part in ("identity", "properties")
+            if part == "identity" or one["type"] == IDENTITY
+        )
 
 
 class RoleDefinition(ResourceKind):
-    """A role that users have defined. A PUT answers 201 whether it is new or not; Microsoft's
-    generated clients refuse any other status.
-    """
+    """A role that users have defined."""
 
-    replaced_status = 201
+    @override
+    def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
+        author = document["systemData"]
+        document["properties"] |= {
+            "type": "CustomRole",
+            "createdOn": author["createdAt"],
+            "createdBy": author["createdBy"],
+            "updatedOn": author["lastModifiedAt"],
+            "updatedBy": author["lastModifiedBy"],
+        }
 
 
 @dataclass(frozen=True)

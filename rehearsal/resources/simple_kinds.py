@@ -15,12 +15,6 @@ from rehearsal.resources import global_names
 REPLICATION: Final = f"{global_names.REGISTRY}/replications"
 
 
-class ResourceGroup(ResourceKind):
-    """A resource group; deleting it deletes everything in it."""
-
-    deleted_later = True
-
-
 class UserAssignedIdentity(ResourceKind):
     """An identity with the ids for role assignments and authentication."""
 
@@ -45,6 +39,14 @@ class ContainerRegistry(ResourceKind):
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         document["properties"]["loginServer"] = f"{path.name.lower()}.azurecr.io"
+
+    @override
+    def takes_time(self, path: ArmPath, document: Document, *, ends: bool) -> bool:
+        # Recorded: at once, unless the content is encrypted; deletions take time since 2022.
+        encryption = document["properties"].get("encryption") or {}
+        if ends:
+            return not path.version or path.version >= "2022"
+        return str(encryption.get("status")).lower() == "enabled"
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
@@ -88,7 +90,6 @@ class LogWorkspace(ResourceKind):
 def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
     """Return the rules of all kinds of this module."""
     return {
-        "Microsoft.Resources/resourceGroups": ResourceGroup(),
         "Microsoft.ManagedIdentity/userAssignedIdentities": UserAssignedIdentity(),
         global_names.REGISTRY: ContainerRegistry(resources),
         REPLICATION: Replication(resources),

@@ -24,8 +24,6 @@ _CONTAINER_NAME = re.compile(r"[a-z0-9](?:-?[a-z0-9]){2,62}")
 class StorageAccount(ResourceKind):
     """A storage account, served by the blob server."""
 
-    created_status = 200
-
     def __init__(self, resources: ResourceManager, blobs: Blobs) -> None:
         """Apply the rules to these resources."""
         self._resources = resources
@@ -112,7 +110,7 @@ class BlobContainer(ResourceKind):
 def account_of(identifier: str) -> str:
     """Return the name of the storage account that an id belongs to."""
     parts = identifier.split("/")
-    return parts[[part.lower() for part in parts].index("storageaccounts") + 1]
+    return parts[[part.lower() for part in parts].index("storageaccounts") + 1].lower()
 
 
 def restore(resources: ResourceManager, blobs: Blobs) -> None:

@@ -2,8 +2,10 @@
 
 import base64
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from cryptography.exceptions import InvalidSignature
@@ -11,7 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 from typing_extensions import override
 
-from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.arm_path import ArmPath, parse
 from rehearsal.control_plane.azure_formats import new_id, timestamp
 from rehearsal.control_plane.http_messages import Request, Response
 from rehearsal.control_plane.identity import Identity
@@ -28,6 +30,10 @@ CRYPTO_USER: Final = "12338af0-0e69-4776-bea7-57ae8d297424"
 """Key Vault Crypto User, which may read keys and sign with them."""
 _USERS: Final = frozenset({CRYPTO_USER, "14b46e9e-c2b7-41b4-b07b-48a6ebf60603"})
 """That, and Key Vault Crypto Officer."""
+
+
+_RETENTION_DAYS: Final = 90
+"""Days that a deleted vault is kept, unless it was given others."""
 
 
 class Vault(ResourceKind):
@@ -54,21 +60,43 @@ class Vault(ResourceKind):
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         properties = document["properties"]
-        properties.setdefault("enableSoftDelete", True)
+        if "enableSoftDelete" not in properties:
+            properties.setdefault("softDeleteRetentionInDays", _RETENTION_DAYS)
+        properties["enableSoftDelete"] = True
         properties["vaultUri"] = f"https://{path.name}.vault.azure.net/"
         if before is None:
             location = str(document.get("location"))
             self._resources.discard(_deleted_id(path.id, location))
 
     @override
+    def takes_time(self, path: ArmPath, document: Document, *, ends: bool) -> bool:
+        return not ends and document["properties"].get("createMode") != "recover"
+
+    @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        properties = document["properties"]
+        properties.pop("createMode", None)
+        rules = properties.get("networkAcls") or {}
+        if rules.get("defaultAction") == "Allow" and not (
+            rules.get("ipRules") or rules.get("virtualNetworkRules")
+        ):
+            # Without a rule, everything is open: Azure shows none then.
+            properties.pop("networkAcls")
+        return document
+
+    @override
     def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
-        location = str(document.get("location"))
+        location, known = str(document.get("location")), document["properties"]
+        days = int(known.get("softDeleteRetentionInDays") or _RETENTION_DAYS)
         properties = {
             "vaultId": path.id,
             "location": location,
             "deletionDate": timestamp(),
-            "purgeProtectionEnabled": document["properties"].get("enablePurgeProtection"),
+            "scheduledPurgeDate": timestamp(days),
+            "tags": document.get("tags") or {},
         }
+        if known.get("enablePurgeProtection"):
+            properties["purgeProtectionEnabled"] = True
         self._resources.put(_deleted_id(path.id, location), {"properties": properties})
 
 
@@ -82,19 +110,22 @@ class DeletedVault(ResourceKind):
         self._resources = resources
 
     @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        return {**document, "type": "Microsoft.KeyVault/deletedVaults"}
+
+    @override
     def act(
         self, path: ArmPath, document: Document, action: str, request: Request
     ) -> Response | None:
         if action.lower() != "purge":
             return None
-        if document["properties"]["purgeProtectionEnabled"]:
+        if document["properties"].get("purgeProtectionEnabled"):
             raise AzureError(
                 409,
                 "MethodNotAllowed",
                 f'Operation "DeletedVaultPurge" is not allowed: {path.name} has purge protection.',
             )
-        self._resources.discard(path.id)
-        return Response(200)
+        return self._resources.end(path, document, request)
 
 
 @dataclass(frozen=True)
@@ -203,9 +234,21 @@ class Keys:
 class VaultKey(ResourceKind):
     """A key in a vault; `Keys` uses it."""
 
+    def __init__(self, resources: ResourceManager) -> None:
+        """Apply the rules to these resources."""
+        self._resources = resources
+
     @override
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         vault = path.parent.rpartition("/")[2]
+        document["location"] = (self._resources.get(path.parent) or {}).get("location")
+        made = datetime.fromisoformat(document["systemData"]["createdAt"]).timestamp()
+        attributes = document["properties"].get("attributes") or {}
+        document["properties"]["attributes"] = {
+            "created": int(made),
+            "updated": int(time.time()),
+            **attributes,
+        }
         known = {} if before is None else before["properties"]
         address = f"https://{vault}.vault.azure.net/keys/{path.name}"
         document["properties"]["keyUri"] = address
@@ -219,7 +262,7 @@ def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
     return {
         VAULT: Vault(resources),
         DELETED_KIND: DeletedVault(resources),
-        KEYS: VaultKey(),
+        KEYS: VaultKey(resources),
     }
 
 
@@ -228,7 +271,7 @@ def lists(resources: ResourceManager) -> dict[str, ListResources]:
 
     def deleted_vaults(path: ArmPath, request: Request) -> list[Document]:  # noqa: ARG001
         return [
-            document
+            resources.shown(parse(document["id"]), document)
             for document in resources.of_kind(DELETED_KIND)
             if document["id"].startswith(f"/subscriptions/{path.subscription}/")
         ]

@@ -1,6 +1,7 @@
 """Azure Machine Learning workspaces and their datastores."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from typing_extensions import override
 
@@ -17,17 +18,29 @@ from rehearsal.resources.roles import Roles
 from rehearsal.resources.storage import account_of
 
 WORKSPACE = managed_networks.WORKSPACE
-WORKSPACE = managed_networks.WORKSPACE
 DATASTORE = f"{WORKSPACE}/datastores"
 ARTIFACTS = "workspaceartifactstore"
 DELETED = "deleted_workspaces"
 
 
+_SHARES: Final = {
+    "workspaceworkingdirectory": "code-{}",
+    "workspacefilestore": "azureml-filestore-{}",
+}
+"""The datastores that are file shares, which nothing serves here."""
+_SIGNED_IN: Final = {
+    "endpoint": "localhost",
+    "protocol": "https",
+    "credentials": {"credentialsType": "None"},
+}
+_REFUSED_SINCE: Final = "2025"
+"""First API versions with which a workspace without Application Insights is refused. Azure refuses
+it with every version since 2026; calls of older versions were recorded before."""
+
+
 @dataclass(frozen=True)
 class Workspace(ResourceKind):
     """A workspace; a deletion soft-deletes it unless it is purged at once."""
-
-    deleted_later = True
 
     resources: ResourceManager
     blobs: Blobs
@@ -45,7 +58,10 @@ class Workspace(ResourceKind):
                 f"Soft-deleted workspace exists. Please purge or recover it. {path.name}",
             )
         managed_networks.check_workspace(self.resources, path, body, before)
-        account = (body.get("properties") or {}).get("storageAccount")
+        properties = body.get("properties") or {}
+        account = properties.get("storageAccount")
+        if before is None:
+            _check_insights(path, body)
         if account is None or self.resources.get(account) is None:
             raise AzureError(
                 400,
@@ -67,9 +83,21 @@ class Workspace(ResourceKind):
         if "SystemAssigned" in identity.get("type", ""):
             identity |= {"principalId": identity.get("principalId") or new_id()}
         document["identity"] = identity
+        document["sku"] = {"name": "Basic", "tier": "Basic"}
+        identity["tenantId"] = self.resources.tenant_id
+        guid = known.get("workspaceId") or new_id()
         document["properties"] |= {
-            "workspaceId": known.get("workspaceId") or new_id(),
+            "workspaceId": guid,
             "friendlyName": document["properties"].get("friendlyName") or path.name,
+            "tenantId": self.resources.tenant_id,
+            "creationTime": document["systemData"]["createdAt"],
+            "sdkTelemetryAppInsightsKey": known.get("sdkTelemetryAppInsightsKey") or new_id(),
+            "notebookInfo": {
+                "resourceId": guid.replace("-", ""),
+                "fqdn": f"ml-{path.name}-{document.get('location')}-{guid}.notebooks.azure.net",
+                "isPrivateLinkEnabled": False,
+                "notebookPreparationError": None,
+            },
         }
         managed_networks.complete_workspace(path, document)
 
@@ -89,7 +117,16 @@ class Workspace(ResourceKind):
             if self.resources.get(identifier) is None:
                 below = f"{properties['storageAccount']}/blobServices/default/containers"
                 self.resources.put(f"{below}/{container}", {})
-                self.resources.put(identifier, {"properties": _blob_datastore(account, container)})
+                self.resources.put(
+                    identifier, {"properties": _blob_datastore(path, account, container)}
+                )
+        for name, share in _SHARES.items():
+            identifier = f"{path.id}/datastores/{name}"
+            if self.resources.get(identifier) is None:
+                body = {"datastoreType": "AzureFile", "accountName": account} | _SIGNED_IN
+                self.resources.put(
+                    identifier, {"properties": {**body, "fileShareName": share.format(guid)}}
+                )
 
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
@@ -101,10 +138,8 @@ class Workspace(ResourceKind):
         return document
 
     @override
-    def delete(self, path: ArmPath, document: Document, request: Request) -> Response:
-        if document or not _purges(request):
-            return Response(200)
-        return Response(200 if self.resources.store.delete(DELETED, path.id) else 204)
+    def purge(self, path: ArmPath, request: Request) -> bool:
+        return _purges(request) and self.resources.store.delete(DELETED, path.id)
 
     @override
     def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:
@@ -140,6 +175,18 @@ class Datastore(ResourceKind):
         return None
 
 
+def _check_insights(path: ArmPath, body: Document) -> None:
+    """Raise an AzureError for a new workspace of the kind Default without Application Insights."""
+    kind = body.get("kind")
+    is_default = kind == "Default" or (not kind and path.version >= _REFUSED_SINCE)
+    if is_default and not (body.get("properties") or {}).get("applicationInsights"):
+        raise AzureError(
+            400,
+            "ValidationError",
+            "Missing dependent resources in workspace json: applicationInsights",
+        )
+
+
 def _purges(request: Request) -> bool:
     return request.query.get("forceToPurge", "").lower() == "true"
 
@@ -158,16 +205,21 @@ def default_account(resources: ResourceManager, workspace: str) -> str:
     return account_of(document["properties"]["storageAccount"])
 
 
-def _blob_datastore(account: str, container: str) -> Document:
+def _blob_datastore(path: ArmPath, account: str, container: str) -> Document:
+    own = {}
+    if "blobstore" in container:
+        own = {
+            "subscriptionId": path.subscription,
+            "resourceGroup": path.group,
+            "serviceDataAccessAuthIdentity": "WorkspaceSystemAssignedIdentity",
+        }
     return {
         "datastoreType": "AzureBlob",
         "accountName": account,
         "containerName": container,
-        "endpoint": "localhost",
-        "protocol": "https",
-        "serviceDataAccessAuthIdentity": "WorkspaceSystemAssignedIdentity",
-        "credentials": {"credentialsType": "None"},
+        **_SIGNED_IN,
         "isDefault": "blobstore" in container,
+        **own,
     }
 
 

@@ -1,6 +1,7 @@
 """Online endpoints and deployments in Resource Manager."""
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,6 +9,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from rehearsal.control_plane.arm_path import ArmPath
+from rehearsal.control_plane.azure_formats import new_id
 from rehearsal.control_plane.http_messages import Request, Response
 from rehearsal.control_plane.resource_kind import ResourceKind
 from rehearsal.control_plane.resource_manager import ResourceManager
@@ -32,13 +34,16 @@ _BUSY: Final = ("Creating", "Updating", "Deleting")
 class OnlineEndpoint(ResourceKind):
     """An address, whose requests are divided between deployments."""
 
-    deleted_later = True
     has_own_state = True
 
     resources: ResourceManager
     servers: Servers
     url: str
     """Address of this Azure."""
+    new_token: Callable[[str], str]
+    """Returns a token for the addresses of endpoints, by the client's id."""
+    token_seconds: int
+    """Validity of such a token."""
 
     @override
     def check(self, path: ArmPath, body: Document, before: Document | None) -> None:
@@ -83,14 +88,53 @@ class OnlineEndpoint(ResourceKind):
         properties["provisioningState"] = "Succeeded"
         properties["scoringUri"] = f"{self.url}{ADDRESS}{workspace}/{path.name}/score"
         properties["traffic"] = properties.get("traffic") or {}
+        properties["swaggerUri"] = properties["scoringUri"].replace("/score", "/swagger.json")
         properties["mirrorTraffic"] = properties.get("mirrorTraffic") or {}
+        known = (before or {}).get("identity") or {}
+        identity = document.get("identity") or {}
+        if "SystemAssigned" in identity.get("type", ""):
+            identity |= {
+                "principalId": known.get("principalId") or new_id(),
+                "tenantId": self.resources.tenant_id,
+            }
+
+    @override
+    def show(self, path: ArmPath, document: Document) -> Document:
+        properties = document["properties"]
+        place = f"/subscriptions/{path.subscription}/providers/Microsoft.MachineLearningServices"
+        properties["properties"] = {
+            "AzureAsyncOperationUri": f"{self.url}{place}/locations/{document.get('location')}"
+            f"/mfeOperationsStatus/oeidp:{new_id()}",
+            **(properties.get("properties") or {}),
+        }
+        if properties["provisioningState"] == "Creating":
+            # Recorded so; a GET has them when the endpoint is ready.
+            properties |= {"scoringUri": None, "swaggerUri": None}
+            document = {k: v for k, v in document.items() if k not in ("identity", "location")}
+            document["systemData"] = {}
+        return document
+
+    @override
+    def act(
+        self, path: ArmPath, document: Document, action: str, request: Request
+    ) -> Response | None:
+        if action.lower() != "token":
+            return None
+        now, seconds = int(time.time()), self.token_seconds
+        return Response(
+            body={
+                "accessToken": self.new_token(request.caller),
+                "tokenType": "Bearer",
+                "expiryTimeUtc": now + seconds,
+                "refreshAfterTimeUtc": now + seconds // 2,
+            }
+        )
 
 
 @dataclass(frozen=True)
 class OnlineDeployment(ResourceKind):
     """A model and an image, which a server process stands for."""
 
-    deleted_later = True
     has_own_state = True
 
     resources: ResourceManager
@@ -144,11 +188,10 @@ class OnlineDeployment(ResourceKind):
         return document
 
     @override
-    def delete(self, path: ArmPath, document: Document, request: Request) -> Response:
+    def check_delete(self, path: ArmPath, document: Document, request: Request) -> None:
         endpoint = self.resources.get(path.parent) or {"properties": {}}
         if (endpoint["properties"].get("traffic") or {}).get(path.name):
             raise user_error(f"Deployment {path.name} has traffic and cannot be deleted.")
-        return Response(200)
 
     @override
     def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:

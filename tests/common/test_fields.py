@@ -84,6 +84,16 @@ def test_a_problem_names_the_key_the_value_and_what_is_allowed(key, value, probl
     assert caught.value.problems == (problem,)
 
 
+def test_a_text_of_an_option_has_the_form_that_its_field_wants():
+    @dataclass(frozen=True)
+    class Options:
+        name: Annotated[str | None, Pattern("[a-z]+", "lower-case letters")] = None
+
+    assert fields.problems(Options()) == []
+    assert fields.problems(Options("box")) == []
+    assert fields.problems(Options("")) == ["--name: '' must be lower-case letters"]
+
+
 @pytest.mark.parametrize("null", [None, "null"])
 def test_a_named_group_completes_that_of_the_default_and_null_removes_it(null):
     given = {"two": {"kind": "hdd"}, "one": null, "three": {"size_gb": 3}}

@@ -42,6 +42,16 @@ def test_low_priority_has_the_price_of_the_spot_meter(order):
     assert prices.find("Standard_DS3_v2", "Dedicated") is None
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_lower_of_two_prices_of_one_tier_counts(order):
+    values = [(0.82, "Linux", "Standard"), (1.56, "Linux", "Standard"),
+              (0.16, "Linux", "LowPriority"), (0.62, "Linux", "LowPriority"),
+              (0.2, "Linux", "Spot"), (0.3, "Linux", "Spot")][::order]  # fmt: skip
+    prices = NodePrices((read_vm_sizes(listed(*values), TODAY),))
+    assert prices.find("Standard_DS3_v2", "Dedicated").amount == 0.82
+    assert prices.find("Standard_DS3_v2", "LowPriority").amount == 0.2
+
+
 def test_spot_reaches_the_pay_as_you_go_price_whether_or_not_its_own_is_known():
     dedicated = (0.29, "Linux", "Standard")
     for known in ([dedicated], [dedicated, (0.03, "Linux", "Spot")]):

@@ -10,6 +10,7 @@ from tests import ROOT, makefile
 
 LAPTOP = "NVIDIA RTX 4060 Laptop GPU, 8.9, 550.54.14\n"
 OLD_GPU = "Tesla K80, 3.7, 535.104.05\n"
+BLACKWELL = "NVIDIA GeForce RTX 5090, 12.0, 575.57.08\n"
 OLD_DRIVER = "Tesla T4, 7.5, 470.82.01\n"
 
 
@@ -23,6 +24,10 @@ OLD_DRIVER = "Tesla T4, 7.5, 470.82.01\n"
         ("", "NVIDIA-SMI has failed: no driver\n", "trainer", "nvidia-smi shows no GPU"),
         ("", OLD_GPU, "trainer", "Tesla K80 has compute capability 3.7, and TensorFlow needs 6.0"),
         ("", OLD_DRIVER, "trainer", "is 470.82.01, and CUDA 12 needs 525.60.13 or newer"),
+        ("", BLACKWELL, "trainer", "RTX 5090 has compute capability 12.0, for which TensorFlow"),
+        ("", BLACKWELL, "trainer", "`make setup GPU=1` installs it for GPUs nevertheless"),
+        ("1", BLACKWELL, "workstation", "because of GPU=1, although NVIDIA GeForce RTX 5090 has"),
+        ("", f"{BLACKWELL}{LAPTOP}", "workstation", "for NVIDIA RTX 4060 Laptop GPU;"),
         ("", f"{OLD_GPU}{LAPTOP}", "workstation", "for NVIDIA RTX 4060 Laptop GPU;"),
     ],
 )  # fmt: skip

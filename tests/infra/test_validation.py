@@ -61,6 +61,20 @@ def test_all_low_priority_clusters_share_one_quota():
     )
 
 
+def test_a_cluster_may_not_have_the_name_that_another_one_gets():
+    generated = load(configured()).cluster_name("build")
+    found = problem(("clusters.gpu.name", generated.upper()))
+    assert found.startswith(f"clusters.gpu.name: '{generated.upper()}' is the name that clusters.")
+
+
+def test_a_network_is_not_peered_with_itself():
+    settings = load(configured())
+    group = f"/subscriptions/{settings.subscription.id}/resourceGroups/{settings.names.base}-rg"
+    own = f"{group}/providers/Microsoft.Network/virtualNetworks/{settings.names.virtual_network}"
+    found = problem(("network.peer_with", [own]), ("network.peer_address_spaces", ["10.1.0.0/16"]))
+    assert found == "network.peer_with: contains the stack's own network; remove it"
+
+
 def test_two_clusters_of_one_name_are_refused():
     found = problem(("clusters.gpu.name", "nodes"), ("clusters.build.name", "Nodes"))
     assert found.startswith("clusters.build.name: 'Nodes' is also the name of clusters.gpu")

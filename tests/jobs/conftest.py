@@ -5,12 +5,13 @@ import os
 from tests.cases import load_profile
 from tests.jobs.support.live import azure, live, outputs, simulated_platform
 from tests.jobs.support.pulumi import pulumi
-from tests.jobs.support.torn_down import stack
+from tests.jobs.support.torn_down import half, stack
 from tests.jobs.support.webhook import receiver
 from tests.requests_sent import judged_requests, noted_requests
 
 __all__ = [
     "azure",
+    "half",
     "judged_requests",
     "live",
     "noted_requests",

@@ -246,7 +246,7 @@ LEAVES = {
         ("trainer/leaves.py", "jobs/commission/steps.py"),
     ),
     "evidence": Leaf(
-        r"(trainer|jobs)[./]evidence|Evidence[A-Z]|evidence_observer|state_export|in-toto|\bDSSE\b"
+        r"(trainer|jobs)[./]evidence|Evidence[A-Z]|evidence_observer|state_rewritten|in-toto|\bDSSE\b"
         r"|(verify|describe)[-_]model",
         ("trainer/evidence", "jobs/evidence", "benchmarks/training/evidence.py"),
         ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/commands.py"),

@@ -64,6 +64,7 @@ def server(run, tmp_path_factory):
         "SCORE_MAX_IMAGES": str(MOST_IMAGES),
         "SCORE_MAX_MB": "2",
         "SCORE_MAX_PIXELS": "10000",
+        "SCORE_MAX_REQUEST_PIXELS": "40000",
     }
     process = start_trainer(
         *("serve", "--run", str(run), "--port", str(port), "--workers", "2", "--timeout", "3"),

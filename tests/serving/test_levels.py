@@ -12,7 +12,7 @@ from tests import ROOT
 from tests.trainer.data.intake.test_levels import folder
 from tests.trainer.support.data_sets.image_folders import prepare, records
 from tests.trainer.support.made_run import make_exported_run
-from trainer.export.layout import levels_of
+from trainer.export.layout import export_facts
 from trainer.export.predict import classify_files
 from trainer.scoring.server import PYTHON
 
@@ -40,7 +40,8 @@ def test_predict_and_serve_see_a_deep_image_as_prepare_stored_it(tmp_path):
     levels = manifest.origin.intake.levels
     assert levels == (0, 4095)
     run = make_exported_run(tmp_path / "run", tmp_path / "data")
-    assert levels_of(run / "export" / "saved_model") == levels
+    facts = export_facts(run / "export" / "saved_model")
+    assert tuple(facts["levels"]) == levels
     stored = {
         record.filename: record.encoded
         for split in ("train", "validation")
@@ -51,11 +52,12 @@ def test_predict_and_serve_see_a_deep_image_as_prepare_stored_it(tmp_path):
     signature = model.signatures["serving_default"]
     wanted = signature(images=tf.constant(list(stored.values())))["probabilities"].numpy()
 
-    found = classify_files(signature, files, levels)
+    found = classify_files(signature, files, facts)
     probabilities = [[one["probability"] for one in classes] for _, classes in found]
     np.testing.assert_allclose(probabilities, wanted, atol=1e-5)
     full = [
-        [one["probability"] for one in classes] for _, classes in classify_files(signature, files)
+        [one["probability"] for one in classes]
+        for _, classes in classify_files(signature, files, {})
     ]
     assert not np.allclose(full, wanted, atol=1e-4)
 

@@ -165,6 +165,11 @@ BAD = {
     "only a beginning": (picture("PNG")[:10], "image/png", 422, "damaged"),
     "damaged pixels": (lying_png(), "image/png", 422, "damaged"),
     "too many pixels": (huge_png(), "image/png", 413, "200 x 200 pixels"),
+    "too many pixels together": (
+        *multipart({f"{n}": picture("PNG", (100, 100)) for n in range(5)}),
+        413,
+        "50,000 pixels, more than 40,000",
+    ),
     "too large": (bytes(2_000_001), None, 413, "more than 2 MB"),
     "too large form": (*multipart({"a": bytes(2_000_001)}), 413, "more than 2 MB"),
     "too many": (*multipart({f"{n}": b"" for n in range(MOST_IMAGES + 1)}), 413, "401 images"),

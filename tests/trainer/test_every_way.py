@@ -46,6 +46,7 @@ WAYS = {
     "virtual ranks": ["--virtual-ranks.count", "2"],
     "class weights": ["--imbalance.by", "weights", "--virtual-ranks.count", "2"],
     "class sampling": ["--imbalance.by", "sampling"],
+    "deterministic": ["--compute.deterministic", "True"],
 }
 OF_PAIRS = {
     # AdamW is refused there: ranks would leave out different steps whose gradients overflowed.

@@ -10,6 +10,7 @@ from trainer.data.manifest import Normalization
 from trainer.errors import CheckpointError
 from trainer.presets import PRESETS
 from trainer.run_folder import RunFolder, RunRecord, check_continues, config_hash, new_name, without
+from trainer.training.setup import smaller_micro_batches
 
 DIGITS = PRESETS["digits"]
 RECORD = RunRecord(DIGITS, ranks=2, global_batch=64, data_version="abc")
@@ -129,6 +130,22 @@ def test_what_divides_a_step_in_another_way_is_said_to_change_the_result(run):
     assert ranks.startswith(f"--ranks: was 2, is now 4 {means}sums are added in another order, and")
     assert batch.startswith(f"--batch-size: was {DIGITS.batch_size}, is now 16 {means}batch norm")
     assert threads.startswith(f"--compute.threads: was 1, is now 2 {means}a CPU adds")
+    pieces = replace(RECORD, config=with_group("optimizer", accumulation=2), threads=1)
+    (accumulation,) = check_continues(run, pieces)
+    assert accumulation.startswith(f"--optimizer.accumulation: was 1, is now 2 {means}batch norm")
+
+
+def test_micro_batches_stay_smaller_once_a_step_did_not_fit_into_memory(tmp_path):
+    run = RunFolder(tmp_path / "runs" / "new")
+    assert run.accumulation == 1
+    run.divide_batches(4)
+    assert run.accumulation == 4
+    assert not run.exists
+    assert check_continues(run, RECORD) == []
+    assert smaller_micro_batches(DIGITS, 4).optimizer.accumulation == 4
+    assert smaller_micro_batches(with_group("optimizer", accumulation=8), 4) is None
+    (run.path / ".out-of-memory.json").write_text("[" * 100_000)
+    assert run.accumulation == 1
 
 
 def test_threads_make_no_difference_on_a_gpu_or_if_they_were_not_stored(run):
@@ -159,9 +176,8 @@ def test_the_hash_of_a_configuration_is_of_what_decides_the_result():
         with_group("data", shuffle_window=9),
         with_group("model", depth=18),
         with_group("compute", precision="mixed_float16"),
-        with_group("optimizer", accumulation=2),
     ],
-    ids=["streams", "window", "model", "precision", "accumulation"],
+    ids=["streams", "window", "model", "precision"],
 )
 def test_what_decides_the_result_may_not_change(run, changed):
     assert refusal(run, config=changed).count(": was ") == 1

@@ -7,21 +7,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from common.errors import UserError
+from common.errors import ConfigError
 from trainer.calibration.options import CalibrateOptions
 from trainer.calibration.record import FILE, Calibration, Reliability
 from trainer.calibration.temperature import fit, largest, sums
 from trainer.classification.leaf import CLASSIFICATION
 from trainer.classification.trust import BINS, Bin, bin_of
 from trainer.distributed.communicator import Alone, Communicator
-from trainer.report.write import write_report
+from trainer.leaves import tell_rewritten
+from trainer.report.write import PAGE, write_report
 from trainer.run_folder import RunFolder
 from trainer.training.evaluator import open_checkpoint
 from trainer.training.predicted import Predicted
 
 Array = np.ndarray[Any, Any]
 
-PAGE: Final = "report.html"
 EXPORT: Final = "to export the model with it, run: ml-trainer export"
 
 
@@ -39,17 +39,18 @@ def calibrate(options: CalibrateOptions) -> None:
     """`ml-trainer calibrate`: fit the temperature of a checkpoint, and print what it does.
 
     Raises:
-        UserError: The run's task has not one class per image.
+        ConfigError: The run's task has not one class per image.
     """
     run = RunFolder(Path(options.run))
     if run.read().config.task != CLASSIFICATION.name:
-        raise UserError(f"{run.path}: a temperature is fitted on one class per image")
+        raise ConfigError([f"{run.path}: a temperature is fitted on one class per image"])
     opened = open_checkpoint(options)
     outputs = opened.evaluator.outputs(opened.data.validation())
     found = calibration(outputs, 0, opened.checkpoint.step, Alone())
     found.save(run.path)
     if (run.path / PAGE).exists():
         write_report([run.path])
+    tell_rewritten(run.path, FILE, PAGE)
     use = "" if found.used is None else f"; {EXPORT} --run {run.path}"
     print(f"{run.path / FILE}: {words(found)}{use}")
 

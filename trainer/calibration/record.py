@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from trainer.classification.trust import Bin, calibration_error
 
 FILE: Final = "calibration.json"
@@ -60,7 +60,7 @@ class Calibration:
 def read_calibration(run: Path) -> Calibration | None:
     """Return the calibration of a run; None if there is none that can be read."""
     try:
-        data = json.loads((run / FILE).read_text(encoding="utf-8"))
+        data = parse_json((run / FILE).read_text(encoding="utf-8"))
         before, after = (_reliability(data[name]) for name in ("before", "after"))
         return Calibration(data["step"], data["temperature"], before, after)
     except (OSError, ValueError, KeyError, TypeError):

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
+from common.files import parse_json
 from trainer.checkpoints.filesystem import CHUNK, Chunk, Files, Fingerprint, fingerprint
 from trainer.checkpoints.names import Key, key_of
 from trainer.checkpoints.retention_policy import Entry
@@ -112,6 +113,17 @@ def write_data(
     return Checkpoint(path, key, json.loads(json.dumps(content)), total), done
 
 
+def not_finite(tensors: Mapping[str, Array]) -> str | None:
+    """Return which tensor has values that are infinite or not a number, and how many; None without
+    one.
+    """
+    for name, value in tensors.items():
+        count = 0 if np.isfinite(value).all() else int((~np.isfinite(value)).sum())
+        if count:
+            return f"{count:,} of {value.size:,} values of {name} are not finite"
+    return None
+
+
 def to_chunks(tensors: Mapping[str, Array]) -> Iterator[Chunk]:
     """Yield the bytes of a safetensors file: views of the tensors, not copies.
 
@@ -153,7 +165,7 @@ def read_checkpoint(files: Files, path: Path) -> Checkpoint:
     if key is None:
         raise CheckpointError(f"{path}: is not named like a checkpoint")
     try:
-        done = json.loads(b"".join(files.read(path / DONE)))
+        done = parse_json(b"".join(files.read(path / DONE)))
     except (FileNotFoundError, ValueError) as error:
         raise IncompleteError(f"{path}: incomplete ({DONE} is missing or truncated)") from error
     except OSError as error:
@@ -178,7 +190,7 @@ def read_checkpoint(files: Files, path: Path) -> Checkpoint:
         }
         if done != expected:
             raise CheckpointError(f"{path / DONE}: belongs to another checkpoint")
-        meta = json.loads(text)
+        meta = parse_json(text)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: damaged ({error})") from error
     return Checkpoint(path, key, meta, sum(int(facts["bytes"]) for facts in fingerprints.values()))

@@ -3,22 +3,31 @@
 Imports no TensorFlow, except once to write an embedded data set.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from common.program import load
 from trainer.config import TrainConfig
+from trainer.data.intake.record import Intake
 from trainer.data.manifest import (
     FILE_NAME,
     Manifest,
     Normalization,
     check_trainable,
+    joined,
     load_manifest,
 )
 from trainer.errors import DataError
 from trainer.leaves import EMBEDDED
 
+if TYPE_CHECKING:
+    from trainer.run_folder import RunRecord
+
 SYNTHETIC_CLASSES = 1000
+_NAMED = 5
+"""Most names of classes in an error."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +67,63 @@ class DataSet:
     @property
     def levels(self) -> tuple[int, int] | None:
         """Values that became 0 and 255 in images of more than 8 bits; None if there are none."""
-        intake = self.manifest.origin.intake if self.manifest else None
-        return intake.levels if intake else None
+        return self._intake.levels if self._intake else None
+
+    @property
+    def reencode(self) -> tuple[int, int] | None:
+        """Short side to which images were shrunk, and quality; None if images were kept."""
+        return self._intake.reencode if self._intake else None
+
+    @property
+    def _intake(self) -> Intake | None:
+        return self.manifest.origin.intake if self.manifest else None
+
+    def evaluating(self, split: str) -> Self:
+        """Return this data set with the images of a split in the place of the held-out ones.
+
+        Args:
+            split: Name of the split; all is all of them together.
+
+        Raises:
+            DataError: There is no such split.
+        """
+        if self.manifest is None or split == "validation":
+            return self
+        splits = self.manifest.splits
+        if split != "all" and split not in splits:
+            raise DataError(
+                f"{self.folder}: has no split {split!r}, only {', '.join(splits)}; prepare it with"
+                " --test, or with a folder test beside train and validation"
+            )
+        chosen = joined(list(splits.values())) if split == "all" else splits[split]
+        manifest = replace(self.manifest, splits={**splits, "validation": chosen})
+        return replace(self, manifest=manifest)
+
+    def check_same_meaning(self, record: "RunRecord", run: Path) -> None:
+        """Check that a run can be evaluated on this data set, which is not its own.
+
+        Raises:
+            DataError: Its classes are others, or its images were treated otherwise.
+        """
+        if record.class_names is None or record.normalization is None:
+            raise DataError(
+                f"{run}: was trained by a version that did not store the names of its classes, so"
+                f" it can only be evaluated on its own data set, not on {self.folder}"
+            )
+        if self.class_names != record.class_names:
+            raise DataError(
+                f"{self.folder}: has the classes {_named(self.class_names)}, but {run} was trained"
+                f" on {_named(record.class_names)}; prepare images with folders, or values, of the"
+                " same names"
+            )
+        if self.levels and self.levels != record.levels:
+            own, other = self.levels, record.levels
+            remedy = "--levels full" if other is None else f"--levels {other[0]}:{other[1]}"
+            remedy = "--levels bits" if other and other[0] == other[1] else remedy
+            raise DataError(
+                f"{self.folder}: the values {own[0]} to {own[1]} of its images became 0 to 255, but"
+                f" {run} was trained with others; prepare it again with {remedy}"
+            )
 
     def check_version(self, version: str, run: Path) -> None:
         """Check that a run was trained on this version.
@@ -109,6 +173,11 @@ def load_data_set(config: TrainConfig) -> DataSet:
     check_trainable(manifest, config.model.classes, str(folder), config.described_task)
     examples = manifest.splits["train"].examples
     return DataSet(manifest.folder(folder), manifest, len(manifest.classes), examples)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def manifest_folder(config: TrainConfig) -> Path | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from trainer.data.manifest import Normalization
-from trainer.data.pixels import graph
+from trainer.data.pixels import encoded_image, graph
 from trainer.data.source import Source
 
 ASPECT_RANGE = (3 / 4, 4 / 3)
@@ -66,7 +66,11 @@ def evaluation_image(encoded: tf.Tensor, source: Source) -> tf.Tensor:
 
 def as_used(encoded: tf.Tensor, source: Source) -> tf.Tensor:
     """Return an encoded image upright, opaque and in 8 bits, if some of its split are not."""
-    return graph.treated(encoded) if source.split.treated else encoded
+    return (
+        graph.treated(encoded, lambda data: encoded_image.as_used(data, source.levels))
+        if source.split.treated
+        else encoded
+    )
 
 
 def central_image(

@@ -4,13 +4,13 @@ import hashlib
 import json
 import sys
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from common.errors import ConfigError
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from common.text import listing, plural
 from trainer.data.intake.record import Intake
 from trainer.errors import DataError
@@ -167,6 +167,9 @@ class Manifest:
     """Where a format of tables finds an image and its label."""
     files: str = ""
     """Absolute path of the folder that the files are in; empty if they are beside the manifest."""
+    levels: tuple[int, int] | None = None
+    """Values that become 0 and 255 whenever a deep image is read from files that are not changed;
+    None if there are none, or if all values of 16 bits do. In shards, images have 8 bits."""
 
     def folder(self, beside: Path) -> Path:
         """Return the folder of the files, given that of the manifest."""
@@ -208,6 +211,7 @@ class Manifest:
             "first_label": self.first_label,
             **({"format": self.format, "columns": self.columns} if self.format else {}),
             **({"files": self.files} if self.files else {}),
+            **({"levels": self.levels} if self.levels else {}),
         }
 
 
@@ -251,7 +255,7 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
         DataError: The content is not a manifest, has another schema, or was edited.
     """
     try:
-        data = json.loads(content)
+        data = parse_json(content)
         if data["schema"] not in (SCHEMA, FORMAT_SCHEMA):
             raise DataError(
                 f"{source}: schema {data['schema']} is not supported, only {SCHEMA} and"
@@ -285,6 +289,7 @@ def _from_json(data: dict[str, Any]) -> Manifest:
         format=data["format"] if data["schema"] == FORMAT_SCHEMA else "",
         columns=data.get("columns", {}),
         files=data.get("files", ""),
+        levels=tuple(data["levels"]) if "levels" in data else None,
     )
 
 
@@ -306,6 +311,16 @@ def _check(manifest: Manifest, folder: Path) -> None:
             f"{folder}: the manifest does not match its shards; copy or prepare them again:\n"
             f"{listing(faults)}"
         )
+
+
+def joined(splits: Sequence[Split]) -> Split:
+    """Return several splits as one, in their order; the sizes of images are not known of it."""
+    return Split(
+        tuple(shard for split in splits for shard in split.shards),
+        tuple(map(sum, zip(*(split.class_counts for split in splits), strict=True))),
+        tuple(sorted({name for split in splits for name in split.encodings})),
+        treated=sum(split.treated for split in splits),
+    )
 
 
 def check_trainable(

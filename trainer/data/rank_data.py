@@ -16,6 +16,7 @@ from trainer.data.formats.record_format import record_format
 from trainer.data.intake.groups import read_groups
 from trainer.data.order import Begun
 from trainer.data.pipeline import Batch, evaluation_batches, make_order, training_batches
+from trainer.data.pixels.encoded_image import as_used
 from trainer.data.reader import locator, unreadable
 from trainer.data.source import CHUNK, Source, decoded_at_once
 from trainer.data.targets import target_decoder
@@ -130,12 +131,15 @@ class RankData:
         return self._source("validation").share(self._world.rank, self._world.size)
 
     def validation_image(self, example: int) -> bytes:
-        """Return the encoded image of an example of the validation split.
+        """Return the encoded image of an example of the validation split, as it is used.
 
         Raises:
             DataError: The example cannot be read.
+            RejectedError: The image cannot be decoded.
         """
-        return read_image(self._source("validation"), example)
+        source = self._source("validation")
+        encoded = read_image(source, example)
+        return as_used(encoded, source.levels) if source.split.treated else encoded
 
     @property
     def validation_groups(self) -> Array | None:
@@ -234,11 +238,10 @@ class RankData:
         # Assumes that launchers fill one node after the other; otherwise only the order is worse.
         ranks = range(world.rank, world.rank + world.local_size)
         ahead = make_order(source, world.size).blocks_ahead(ranks, position)
-        others = [split for name, split in manifest.splits.items() if name != "train"]
         self._cache.fill(
             [
                 *dict.fromkeys(source.shard(block) for block in ahead),
-                *(shard for split in others for shard in split.shards),
+                *manifest.splits["validation"].shards,
             ]
         )
 
@@ -258,6 +261,7 @@ class RankData:
             self._config.task,
             record_format(manifest),
             self._begun,
+            manifest.levels,
             config,
         )
 

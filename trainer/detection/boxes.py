@@ -7,7 +7,7 @@ counts it (of the object's outline, where that is known).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, Final
 
@@ -46,6 +46,31 @@ class UnfitBoxError(RejectedError):
     """A box that cannot be used; the message names it."""
 
 
+def turned(box: Box, orientation: int, width: int, height: int) -> Box:
+    """Return a box of an image as it is stored, as one of the image that is turned upright.
+
+    Args:
+        box: The box.
+        orientation: EXIF orientation of the image.
+        width: Width of the image as it is stored, in pixels.
+        height: Height of the image as it is stored, in pixels.
+    """
+    left, top, right, bottom = box.left, box.top, box.right, box.bottom
+    if orientation in (2, 3, 7, 8):
+        left, right = width - right, width - left
+    if orientation in (3, 4, 6, 7):
+        top, bottom = height - bottom, height - top
+    if orientation >= 5:
+        left, top, right, bottom = top, left, bottom, right
+    return replace(box, left=left, top=top, right=right, bottom=bottom)
+
+
+def with_advice(error: UnfitBoxError, advice: str) -> RejectedError:
+    """Return the same error, with what to do about it."""
+    *details, last = error.args
+    return RejectedError(*details, f"{last} {advice}")
+
+
 def fitted(box: Box, width: int, height: int, classes: int) -> Box:
     """Return a box whose corners are inside its image.
 
@@ -56,20 +81,24 @@ def fitted(box: Box, width: int, height: int, classes: int) -> Box:
     corners = (box.left, box.top, box.right, box.bottom)
     shown = f"{box.where} ({', '.join(f'{corner:g}' for corner in corners)})"
     if not all(map(isfinite, corners)):
-        raise UnfitBoxError(f"has {shown}, whose corners are not all numbers")
+        raise UnfitBoxError("has ", shown, ", whose corners are not all numbers")
     if not 0 <= box.label < classes:
-        raise UnfitBoxError(f"has {shown} of class {box.label}; classes are 0 to {classes - 1}")
+        raise UnfitBoxError("has ", shown, f" of class {box.label}; classes are 0 to {classes - 1}")
     if box.right <= box.left or box.bottom <= box.top:
-        raise UnfitBoxError(f"has {shown}, which has no area")
+        raise UnfitBoxError("has ", shown, ", which has no area")
     over = max(-box.left, -box.top, box.right - width, box.bottom - height)
     if over > TOLERANCE:
         raise UnfitBoxError(
-            f"has {shown}, which reaches {over:g} pixels out of the image of {width} x {height}"
+            "has ", shown, f", which reaches {over:g} pixels out of the image of {width} x {height}"
         )
     left, right = max(box.left, 0.0), min(box.right, float(width))
     top, bottom = max(box.top, 0.0), min(box.bottom, float(height))
     if right <= left or bottom <= top:
-        raise UnfitBoxError(f"has {shown}, which is outside of the image of {width} x {height}")
+        raise UnfitBoxError("has ", shown, f", which is outside of the image of {width} x {height}")
+    if np.float32(left / width) >= np.float32(right / width) or (
+        np.float32(top / height) >= np.float32(bottom / height)
+    ):
+        raise UnfitBoxError("has ", shown, ", which has no area")
     area = box.area if box.area and isfinite(box.area) and box.area > 0 else None
     return Box(left, top, right, bottom, box.label, box.crowd, area, box.where)
 

@@ -1,9 +1,10 @@
 """The device and the cores that a rank computes with."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import tensorflow as tf
 
@@ -13,15 +14,36 @@ from trainer.config import TrainConfig
 from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Communicator
 
-PEAK_FLOPS: dict[str, dict[str, float]] = {
-    "V100": {"mixed_float16": 125e12, "float32": 15.7e12},
-    "A100": {"mixed_float16": 312e12, "mixed_bfloat16": 312e12, "float32": 156e12},
-    "H100": {"mixed_float16": 989e12, "mixed_bfloat16": 989e12, "float32": 494e12},
-    "T4": {"mixed_float16": 65e12, "float32": 8.1e12},
-}
-"""Peak FLOP/s by device and precision, without sparsity, from NVIDIA's data sheets (SXM).
+PEAK_FLOPS: Final = (
+    # NVIDIA's data sheets of the cards.
+    ("V100-PCIE", 112, None, 14.0),
+    ("V100", 125, None, 15.7),
+    ("T4", 65, None, 8.1),
+    ("A10", 125, 125, 62.5),
+    ("A100", 312, 312, 156),
+    ("L4", 121, 121, 60),
+    ("L40S", 362, 362, 183),
+    ("H100 PCIe", 756, 756, 378),
+    ("H100 NVL", 835, 835, 417),
+    ("H100", 989, 989, 494),
+    ("H200 NVL", 835, 835, 417),
+    ("H200", 989, 989, 494),
+    # NVIDIA's white papers of GA102, AD102 and RTX Blackwell: 16 bits added up in float32.
+    ("RTX 3070", 40.6, 40.6, 20.3),
+    ("RTX 3080", 59.5, 59.5, 29.8),
+    ("RTX 3090", 71.2, 71.2, 35.6),
+    ("RTX 4080", 97.5, 97.5, 48.7),
+    ("RTX 4090", 165.2, 165.2, 82.6),
+    ("RTX 5080", 112.6, 112.6, 56.3),
+    ("RTX 5090", 209.5, 209.5, 104.8),
+)
+"""Peak TFLOP/s of GPUs in mixed_float16, mixed_bfloat16 and float32, without sparsity; the first
+row that a device's name contains as whole words is its own. None if it lacks the precision.
 
 For float32 the peak of TF32 where the device has it, because TensorFlow uses TF32 by default."""
+
+_OTHER_GPU: Final = r"(?! (Ti|SUPER|D|Laptop|Max-Q))"
+"""Words that make a name that of another GPU, with another peak."""
 
 
 def set_up_device(config: TrainConfig, communicator: Communicator, devices: int = 1) -> None:
@@ -37,6 +59,8 @@ def set_up_device(config: TrainConfig, communicator: Communicator, devices: int 
             precision.
     """
     gpus, ranks = tf.config.list_physical_devices("GPU"), communicator.local_size
+    if config.compute.deterministic:
+        tf.config.experimental.enable_op_determinism()
     if gpus:
         # Some launchers make only its own GPUs visible to each rank.
         isolated = len(gpus) == devices and "CUDA_VISIBLE_DEVICES" in os.environ
@@ -136,9 +160,26 @@ def device_name() -> str:
     return str(tf.config.experimental.get_device_details(gpus[0]).get("device_name", ""))
 
 
-def device_count() -> int:
-    """Return the number of this rank's GPUs; 1 on a CPU."""
-    return max(len(tf.config.get_visible_devices("GPU")), 1)
+def device_places() -> list[str]:
+    """Return what tells this rank's GPUs apart from the others of its node; empty on a CPU."""
+    # A launcher that shows a rank only its own GPUs makes each the first one.
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return [f"{shown}{gpu.name}" for gpu in tf.config.get_visible_devices("GPU")]
+
+
+def peak_memory() -> int | None:
+    """Return the most bytes of its first GPU that this rank has used at once; None on a CPU."""
+    if not device_name():
+        return None
+    return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+
+
+def gpu_share(communicator: Communicator) -> float:
+    """Return the part of its GPU that this rank has, which is less than 1 if ranks share it."""
+    alone = len(tf.config.list_physical_devices("GPU")) == 1
+    shown = "CUDA_VISIBLE_DEVICES" in os.environ
+    shared = bool(device_name()) and alone and not shown
+    return 1.0 / communicator.local_size if shared else 1.0
 
 
 def cuda_build() -> dict[str, str] | None:
@@ -152,4 +193,9 @@ def cuda_build() -> dict[str, str] | None:
 
 def peak_flops(name: str, precision: str) -> float | None:
     """Return the peak FLOP/s of a device, or None if it is not known."""
-    return next((peaks.get(precision) for key, peaks in PEAK_FLOPS.items() if key in name), None)
+    for key, float16, bfloat16, float32 in PEAK_FLOPS:
+        if re.search(rf"\b{key}\b{_OTHER_GPU}", name):
+            peaks = {"mixed_float16": float16, "mixed_bfloat16": bfloat16, "float32": float32}
+            peak = peaks[precision]
+            return peak and peak * 1e12
+    return None

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from common.text import plural, size
+from trainer.config import ComputeConfig
 from trainer.diagnostics import infiniband, machine
-from trainer.diagnostics.device import cuda_build, device_count, device_name
+from trainer.diagnostics.device import cuda_build, device_name, device_places
 from trainer.diagnostics.environment import cores, environment
 from trainer.diagnostics.nccl import Transport
 from trainer.distributed.communicator import Backend, Communicator
@@ -40,7 +41,7 @@ def look(
     run: Path,
     env: Mapping[str, str],
     root: Path = Path("/"),
-    gpus: int = 1,
+    places: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Inspect the node of this rank and return plain data; sizes are in bytes.
 
@@ -50,13 +51,13 @@ def look(
         run: Folder of the run, which need not exist yet.
         env: Environment variables that NCCL reads.
         root: Root of the file system with /proc, /sys and /dev.
-        gpus: GPUs of this rank, if it has any.
+        places: Names of this rank's GPUs that tell them apart on its node.
     """
     total, free = machine.memory(root)
     fabric = infiniband.look(env, root)
     return {
         "gpu": gpu,
-        "gpus": gpus if gpu else 0,
+        "places": list(places),
         "local_rank": local_rank,
         "driver": machine.driver(root),
         "cores": cores(),
@@ -91,14 +92,21 @@ class StartupReport:
             world: World of ranks.
             run: Folder of the run, which need not exist yet.
         """
-        mine = look(device_name(), world.local_rank, run, os.environ, gpus=device_count())
+        mine = look(device_name(), world.local_rank, run, os.environ, places=device_places())
         ranks = world.gather(mine)
         return cls(ranks, world.backend, cuda_build())
 
     @property
     def gpus(self) -> list[str]:
-        """Name of each GPU, in the order of ranks."""
-        return [rank["gpu"] for rank in self.ranks if rank["gpu"] for _ in range(rank["gpus"])]
+        """Name of each GPU, in the order of ranks; one that ranks share counts once."""
+        names: dict[tuple[int, str], str] = {}
+        node = 0
+        for rank in self.ranks:
+            # Launchers fill one node after the other.
+            node += rank["local_rank"] == 0
+            if rank["gpu"]:
+                names |= {(node, place): rank["gpu"] for place in rank["places"]}
+        return list(names.values())
 
     @property
     def nodes(self) -> list[Mapping[str, Any]]:
@@ -108,6 +116,35 @@ class StartupReport:
     def lines(self) -> list[str]:
         """Return the lines to print at the start of a run."""
         return [*self._devices(), self._machine(), self._disk(), *self._exchange(), *self._fabric()]
+
+    def notes(self, compute: ComputeConfig, before: Mapping[str, Any] | None) -> list[str]:
+        """Return lines to print if the run may end with other last bits than another one, or is
+        slower than it need be.
+
+        Args:
+            compute: How a step is computed.
+            before: Environment of the run's previous attempt, as `record` returned it; None if it
+                has none.
+        """
+        speed = []
+        if self.gpus and compute.precision == "mixed_float16" and not compute.xla:
+            # docs/benchmarks.md, "On a GPU".
+            speed = ["speed: without --compute.xla True, an H200 trained at 0.39 of its speed"]
+        return [*speed, *self._bits(before, deterministic=compute.deterministic)]
+
+    def _bits(self, before: Mapping[str, Any] | None, *, deterministic: bool) -> list[str]:
+        if self.gpus and not deterministic:
+            return [
+                "bits: on a GPU, the same run may end with other last bits each time; see"
+                " --compute.deterministic"
+            ]
+        now, last = (_processors(facts) for facts in (environment(self.gpus), before or {}))
+        if last and last != now:
+            return [
+                f"bits: this attempt computes on {now}, the previous one on {last}, so the run may"
+                " end with other last bits than without the interruption"
+            ]
+        return []
 
     def record(self, transport: Transport | None = None) -> dict[str, Any]:
         """Return the environment to record for an attempt; nothing that identifies its owner."""
@@ -215,6 +252,11 @@ class StartupReport:
 
     def _drivers(self) -> list[str]:
         return list(dict.fromkeys(node["driver"] for node in self.nodes if node["driver"]))
+
+
+def _processors(facts: Mapping[str, Any]) -> str:
+    """Return the models that an environment computes on: its GPUs, or else its CPU."""
+    return " and ".join(dict.fromkeys(facts.get("gpus", ()))) or str(facts.get("processor", ""))
 
 
 def _by_node(texts: Iterable[str]) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from trainer.errors import (
     CheckpointError,
     DataError,
     NonFiniteError,
+    OutOfMemoryError,
     PeerError,
 )
 
@@ -78,9 +79,11 @@ def decide_restart(history: Sequence[AttemptResult], restarts: int) -> RestartDe
         restarts: Most restarts in a row without a newer checkpoint.
     """
     last = history[-1]
-    if not any(last.statuses) or _STOPPED & set(last.statuses):
-        return _no_restart("")
-    if _EXPLAINED & set(last.statuses) or any(failure.explained for failure in last.failures):
+    if last.status == OutOfMemoryError.exit_code:
+        # A run ends so only once, and continues with other micro-batches.
+        return RestartDecision(True, 0.0, "starting again with smaller micro-batches")
+    ended = not any(last.statuses) or (_STOPPED | _EXPLAINED) & set(last.statuses)
+    if ended or any(failure.explained for failure in last.failures):
         return _no_restart("")
     repeated = _errors(last) & _errors(history[-2]) if len(history) > 1 else set()
     if repeated:

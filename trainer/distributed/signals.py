@@ -61,7 +61,10 @@ class StopRequest:
             self._tell()
         # The terminal may be gone, or the handler may have interrupted another print.
         with suppress(OSError, RuntimeError):
-            print("stopping after this step; press Ctrl-C again to stop now", file=sys.stderr)
+            print(
+                "stopping as soon as nothing is lost; press Ctrl-C again to stop now",
+                file=sys.stderr,
+            )
 
 
 def started_by_mpirun(env: Mapping[str, str]) -> bool:

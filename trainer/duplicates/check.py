@@ -1,6 +1,8 @@
 """Looks for near-duplicates in a data set, in parallel, and lists them."""
 
 import csv
+import shlex
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +12,12 @@ import numpy as np
 
 from common.errors import ConfigError
 from common.files import write_table
-from common.text import plural
+from common.text import duration, plural
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import RecordFormat, record_format
 from trainer.data.manifest import Manifest, Shard, load_manifest
+from trainer.data.pixels.encoded_image import as_used
+from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.duplicates.hashes import Array, find_matches, perceptual_hash
 from trainer.duplicates.leaf import DuplicateOptions
@@ -22,6 +26,8 @@ from trainer.errors import DataError
 
 FILE: Final = "near-duplicates.csv"
 COLUMNS: Final = ("held_out", "class", "training", "training_class", "different_bits")
+MOST_UNASKED: Final = 20_000
+"""Most images of a data set in which near-duplicates are looked for by default."""
 _TOLD_EVERY: Final = 64
 _SHOWN: Final = 5
 
@@ -36,6 +42,10 @@ class _Part:
     number: int
     """Number of the shard in its split."""
     split: str
+    treated: bool
+    """Whether images are treated whenever they are read."""
+    levels: tuple[int, int] | None
+    """See `Manifest.levels`."""
 
     def records(self) -> Iterator[Record]:
         """Yield the records in their order.
@@ -78,17 +88,28 @@ def check_prepared(
     Raises:
         DataError: There are some, and they are refused.
     """
-    if options.near_duplicates == "off":
+    images, wanted = sum(split.examples for split in manifest.splits.values()), True
+    if options.near_duplicates == "auto" and images > MOST_UNASKED:
+        wanted = False
+        print(
+            f"near-duplicates: not looked for in more than {MOST_UNASKED:,} images; `ml-trainer"
+            f" near-duplicates {shlex.quote(str(folder))}` looks for them"
+        )
+    if options.near_duplicates == "off" or not wanted:
         (folder / FILE).unlink(missing_ok=True)
         return
-    processes = getattr(options, "processes", 0)
+    processes, begun = getattr(options, "processes", 0), time.monotonic()
     rows = find(folder, manifest, options.near_distance, processes, work)
     tell(folder, manifest, rows)
+    if (seconds := time.monotonic() - begun) >= 1:
+        print(
+            f"near-duplicates: looked for in {duration(seconds)} (--near-duplicates off does not)"
+        )
     if rows and options.near_duplicates == "refuse":
         shown = "".join(f"\n  - {own} is nearly {other}" for own, _, other, *_ in rows[:_SHOWN])
         raise DataError(
             f"{folder}: {plural(len(rows), 'held-out image')} of"
-            f" {manifest.splits['validation'].examples:,} have near-duplicates in the training"
+            f" {held_out_images(manifest):,} have near-duplicates in the training"
             f" split, and --near-duplicates refuse accepts none; {folder / FILE} lists them:{shown}"
             "\nWith --near-duplicates report the same command continues; or split by what the"
             " images are of (--group-by), or remove one of each pair, and start again with an empty"
@@ -110,30 +131,40 @@ def find(
     """
     form = record_format(manifest)
     parts = [
-        _Part(folder, shard, form, number, name)
-        for name in ("train", "validation")
-        for number, shard in enumerate(manifest.splits[name].shards)
+        _Part(folder, shard, form, number, name, bool(split.treated), manifest.levels)
+        for name, split in manifest.splits.items()
+        for number, shard in enumerate(split.shards)
     ]
-    images = sum(manifest.splits[name].examples for name in ("train", "validation"))
+    images = sum(split.examples for split in manifest.splits.values())
     hashed: dict[tuple[str, int], tuple[Array, Array]] = {}
     with work(_hash, parts, images, "looking for near-duplicates", processes) as results:
         for split, number, places, hashes in results:
             hashed[split, number] = places, hashes
-    train, held_out = (_joined(manifest, hashed, name) for name in ("train", "validation"))
-    matches = find_matches(train[1], held_out[1], distance)
-    own, other = held_out[0][matches.held_out], train[0][matches.training]
-    of_train = _titles(parts, "train", other)
-    of_held_out = _titles(parts, "validation", own)
-    return [
-        (*of_held_out[a], *of_train[b], bits)
-        for a, b, bits in zip(own.tolist(), other.tolist(), matches.distance.tolist(), strict=True)
-    ]
+    train, rows = _joined(manifest, hashed, "train"), []
+    for split in _held_out(manifest):
+        held_out = _joined(manifest, hashed, split)
+        matches = find_matches(train[1], held_out[1], distance)
+        own, other = held_out[0][matches.held_out], train[0][matches.training]
+        of_train = _titles(parts, "train", other)
+        of_held_out = _titles(parts, split, own)
+        pairs = zip(own.tolist(), other.tolist(), matches.distance.tolist(), strict=True)
+        rows += [(*of_held_out[a], *of_train[b], bits) for a, b, bits in pairs]
+    return rows
+
+
+def _held_out(manifest: Manifest) -> list[str]:
+    return [name for name in manifest.splits if name != "train"]
+
+
+def held_out_images(manifest: Manifest) -> int:
+    """Return the number of images that are held out, for evaluation or for tests."""
+    return sum(manifest.splits[name].examples for name in _held_out(manifest))
 
 
 def tell(folder: Path, manifest: Manifest, rows: Sequence[tuple[str, str, str, str, int]]) -> None:
     """Write near-duplicates.csv, also without any, and print how many there are."""
     write_table(folder / FILE, COLUMNS, rows, errors="surrogateescape")
-    held_out = manifest.splits["validation"].examples
+    held_out = held_out_images(manifest)
     if not rows:
         print(f"near-duplicates: none of {plural(held_out, 'held-out image')}")
         return
@@ -151,7 +182,7 @@ def _hash(part: _Part, advance: Advance) -> tuple[str, int, Array, Array]:
     found: list[tuple[int, int]] = []
     place = -1
     for place, record in enumerate(part.records()):
-        value = perceptual_hash(record.encoded)
+        value = _hash_of(part, record.encoded)
         if value is not None:
             found.append((place, value))
         if (place + 1) % _TOLD_EVERY == 0:
@@ -159,6 +190,13 @@ def _hash(part: _Part, advance: Advance) -> tuple[str, int, Array, Array]:
     advance((place + 1) % _TOLD_EVERY)
     places, values = zip(*found, strict=True) if found else ((), ())
     return part.split, part.number, np.array(places, np.int64), np.array(values, np.uint64)
+
+
+def _hash_of(part: _Part, encoded: bytes) -> int | None:
+    try:
+        return perceptual_hash(as_used(encoded, part.levels) if part.treated else encoded)
+    except RejectedError:
+        return None
 
 
 def _joined(
@@ -180,11 +218,11 @@ def _titles(parts: Sequence[_Part], split: str, places: Array) -> dict[int, tupl
     """Return name and class of some records of a split, by place. Only shards with one of them are
     read.
     """
-    wanted, begin = set(places.tolist()), 0
+    wanted, begin, ordered = set(places.tolist()), 0, np.sort(places)
     found: dict[int, tuple[str, str]] = {}
     for part in (one for one in parts if one.split == split):
         end = begin + part.shard.examples
-        if any(begin <= place < end for place in wanted):
+        if np.searchsorted(ordered, begin) < np.searchsorted(ordered, end):
             for place, record in enumerate(part.records(), begin):
                 if place in wanted:
                     name = record.filename or f"{part.shard.file}, record {place - begin}"

@@ -8,7 +8,7 @@ median. Scaling, another encoding and small changes of brightness leave nearly a
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -45,6 +45,10 @@ def perceptual_hash(encoded: bytes) -> int | None:
     return int.from_bytes(np.packbits(waves > np.median(waves)).tobytes())
 
 
+_MOST_EQUAL: Final = 3
+"""Most bands that must be equal: with more, their choices are too many."""
+
+
 @dataclass(frozen=True)
 class Matches:
     """The held-out images that have near-duplicates, in their order."""
@@ -60,22 +64,24 @@ class Matches:
 def find_matches(training: Array, held_out: Array, distance: int) -> Matches:
     """Find the nearest training image of each held-out one, among those that are near.
 
-    Two hashes that differ in at most d bits are equal in at least one of d + 1 bands of bits, so
-    only those that share a band are compared. Memory is linear in the images.
+    Two hashes that differ in at most d bits are equal in at least k of d + k bands of bits, so only
+    those that share k bands are compared. The more hashes there are, the larger k, so that few
+    others share the same bands: time and memory are linear in the images, up to sorting. Equal
+    hashes are compared once.
 
     Args:
         training: Hashes, uint64 [n].
         held_out: Hashes, uint64 [m].
         distance: Most bits in which near-duplicates differ.
     """
+    training, firsts = np.unique(training, return_index=True)
+    held_out, same = np.unique(held_out, return_inverse=True)
     best: Array = np.full(len(held_out), BITS + 1, np.int64)
     nearest: Array = np.full(len(held_out), -1, np.int64)
-    bounds = [BITS * number // (distance + 1) for number in range(distance + 2)]
-    for low, high in pairwise(bounds):
-        ones = np.uint64((1 << (high - low)) - 1)
-        keys: Array = (training >> np.uint64(low)) & ones
+    for mask in _masks(len(training), distance):
+        keys: Array = training & mask
         order = np.argsort(keys, kind="stable")
-        wanted: Array = (held_out >> np.uint64(low)) & ones
+        wanted: Array = held_out & mask
         ordered = keys[order]
         begins = np.asarray(np.searchsorted(ordered, wanted, "left"))
         ends = np.asarray(np.searchsorted(ordered, wanted, "right"))
@@ -84,14 +90,30 @@ def find_matches(training: Array, held_out: Array, distance: int) -> Matches:
             differ = np.bitwise_count(training[others] ^ held_out[rows]).astype(np.int64)
             near = differ <= distance
             # The nearest, and the first of these.
-            ranked = np.lexsort((others[near], differ[near], rows[near]))
-            own, other, bits = (column[near][ranked] for column in (rows, others, differ))
+            originals = firsts[others]
+            ranked = np.lexsort((originals[near], differ[near], rows[near]))
+            own, other, bits = (column[near][ranked] for column in (rows, originals, differ))
             first = np.flatnonzero(np.diff(own, prepend=-1))
             own, other, bits = own[first], other[first], bits[first]
             better = (bits < best[own]) | ((bits == best[own]) & (other < nearest[own]))
             best[own[better]], nearest[own[better]] = bits[better], other[better]
+    best, nearest = best[same], nearest[same]
     found = np.flatnonzero(nearest >= 0)
     return Matches(found, nearest[found], best[found])
+
+
+def _masks(count: int, distance: int) -> Iterator[np.uint64]:
+    """Yield the bits of each choice of k bands of d + k, for the smallest k of at most 3 with which
+    the hashes are no more than the values of these bits.
+    """
+    equal = 1
+    while equal < _MOST_EQUAL and count > 1 << BITS * equal // (distance + equal):
+        equal += 1
+    bands = distance + equal
+    bounds = [BITS * number // bands for number in range(bands + 1)]
+    whole = [(1 << high) - (1 << low) for low, high in pairwise(bounds)]
+    for chosen in combinations(whole, equal):
+        yield np.uint64(sum(chosen))
 
 
 def _candidates(begins: Array, ends: Array) -> Iterator[tuple[Array, Array]]:

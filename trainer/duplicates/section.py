@@ -7,7 +7,7 @@ from typing import Final
 from common.page.parts import Section, Table, Text
 from common.text import plural
 from trainer.data.manifest import Manifest
-from trainer.duplicates.check import COLUMNS, FILE, read_rows
+from trainer.duplicates.check import COLUMNS, FILE, held_out_images, read_rows
 
 ROWS: Final = 20
 """Most pairs that are shown."""
@@ -23,7 +23,7 @@ def sections(folder: Path, manifest: Manifest) -> list[Section]:
         return [Section("near-duplicates", title, [Text(problem)])]
     if rows is None:
         return []
-    held_out = manifest.splits["validation"].examples
+    held_out = held_out_images(manifest)
     if not rows:
         none = f"The training split has none of {plural(held_out, 'held-out image')}."
         return [Section("near-duplicates", title, [Text(none)])]

@@ -43,7 +43,7 @@ LEAF: Final = Leaf(
     on_resume="unreported",
     problems=_problems,
     observer="trainer.evidence.observer:evidence_observer",
-    exported="trainer.evidence.observer:state_export",
+    rewritten="trainer.evidence.observer:state_rewritten",
     commands=(
         Command(
             "verify-model",

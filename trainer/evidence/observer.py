@@ -1,19 +1,26 @@
 """Writes the statements of a run while it runs: rank 0, on a thread of its own."""
 
-import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from common.files import parse_json
 from trainer.checkpoints.format import DONE, META, STATE
 from trainer.checkpoints.names import Key, checkpoint_name, highest_attempt, key_of
 from trainer.data.data_set import manifest_folder
 from trainer.evidence import materials
 from trainer.evidence.leaf import EvidenceOptions
-from trainer.evidence.statements import CHECKPOINTS, Chain, Statement, digest_file, export_digests
+from trainer.evidence.statements import (
+    CHECKPOINTS,
+    Chain,
+    Statement,
+    digest_file,
+    export_digests,
+    result_digests,
+)
 from trainer.export.layout import FACTS, FOLDER
 from trainer.leaves import score_in
 from trainer.loggers.metrics_file import MetricsFile
@@ -22,9 +29,6 @@ from trainer.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from trainer.checkpoints.writer import Saved
-
-_RESULTS: Final = ("result.json", "metrics.jsonl", "predictions.csv", "classes.csv")
-"""Files with the results of a run, of which a task writes some."""
 
 
 def evidence_observer(observed: Observed) -> Observer:
@@ -131,7 +135,7 @@ class EvidenceObserver(Observer):
                 "step": step,
                 "time": _now(),
                 "continues": self._last,
-                "configuration": json.loads((self._run / "config.json").read_text()),
+                "configuration": parse_json((self._run / "config.json").read_text()),
                 "data": data,
                 **made,
                 "environment": started["environment"],
@@ -150,7 +154,7 @@ class EvidenceObserver(Observer):
             subjects = {
                 f"{CHECKPOINTS}/{name}/{file}": digest_file(folder / file) for file in (STATE, META)
             }
-            meta = json.loads((folder / META).read_text())
+            meta = parse_json((folder / META).read_text())
         except FileNotFoundError:
             # Deleted, because newer ones were written meanwhile.
             self._missed.append(name)
@@ -204,11 +208,10 @@ class EvidenceObserver(Observer):
         }
 
     def _state_result(self) -> None:
-        paths = [self._run / name for name in _RESULTS]
-        subjects = {path.name: digest_file(path) for path in paths if path.is_file()}
+        subjects = result_digests(self._run)
         if _newest(self._chain, "result") == subjects or "result.json" not in subjects:
             return
-        result = json.loads((self._run / "result.json").read_text())
+        result = parse_json((self._run / "result.json").read_text())
         stated = list(self._stated().values())
         last = self._last or (stated[-1] if stated else None)
         self._chain.append(
@@ -218,17 +221,27 @@ class EvidenceObserver(Observer):
         )
 
 
-def state_export(run: Path, export: Path) -> None:
-    """State an export that a command has written, if the run has statements and it is the run's
-    own.
+def state_rewritten(run: Path, names: Sequence[str]) -> None:
+    """State an export, and those files of the result, that a command has written anew, if the run
+    has statements. Other files keep what was stated of them.
 
     Raises:
         ConfigError: The key of the run cannot be used.
     """
-    if export != run / FOLDER or not (run / "evidence").is_dir():
+    if not (run / "evidence").is_dir():
         return
     options = RunFolder(run).read().config.of(EvidenceOptions)
-    _state_export(Chain(run, _signer(options)), run)
+    chain = Chain(run, _signer(options))
+    _state_export(chain, run)
+    results = [one for one in chain.statements if one.kind == "result"]
+    if not results:
+        return
+    stated = results[-1]
+    now = {name: digest_file(run / name) for name in names if (run / name).is_file()}
+    if now.items() <= stated.subjects.items():
+        return
+    facts = {key: stated.predicate[key] for key in ("step", "checkpoint", "result")}
+    chain.append("result", {**stated.subjects, **now}, {**facts, "time": _now()})
 
 
 def _state_export(chain: Chain, run: Path) -> None:
@@ -238,7 +251,7 @@ def _state_export(chain: Chain, run: Path) -> None:
     subjects = export_digests(run)
     if _newest(chain, "export") == subjects:
         return
-    facts = json.loads((folder / FACTS).read_text())
+    facts = parse_json((folder / FACTS).read_text())
     chain.append("export", subjects, {"step": facts["step"], "time": _now(), "facts": facts})
 
 

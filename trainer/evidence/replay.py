@@ -19,6 +19,7 @@ import numpy as np
 import safetensors.numpy
 
 from common.errors import ConfigError, UserError
+from common.files import parse_json
 from common.text import plural
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.format import STATE
@@ -357,7 +358,7 @@ class Replay:
         if not results or results[-1].predicate["step"] != step:
             return []
         stated = results[-1].predicate["result"]
-        now = json.loads((run / "result.json").read_text())
+        now = parse_json((run / "result.json").read_text())
         changed = [
             f"{metric.key} is {now.get(metric.key)}, not {stated.get(metric.key)}"
             for metric in metrics_in(stated)

@@ -18,17 +18,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
+from common.files import parse_json
 from trainer.export.layout import FOLDER as EXPORT
 
 FOLDER: Final = "evidence"
 """Name of the folder of statements in a run folder."""
 CHECKPOINTS, STATE = "checkpoints", "state.safetensors"
 """Names of the folder of checkpoints, and of the file of each that has the tensors."""
+CODE: Final = "code"
+"""Name of the folder of an own network's code in a run folder, and of this project's code among
+the subjects of a start."""
+_NO_RESULTS: Final = {
+    *("config.json", FOLDER, CHECKPOINTS, EXPORT, CODE),
+    # Logs that another thread, or the next attempt, may still write to.
+    *("tblogs", "profile", "mlperf", "scheduled-events.json"),
+}
+"""Files and folders of a run that a statement about a result leaves out."""
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PAYLOAD: Final = "application/vnd.in-toto+json"
 PREDICATE: Final = "urn:ml-azure-horovod:evidence:{kind}:v1"
 Kind = Literal["start", "checkpoint", "result", "export"]
 KINDS: Final[tuple[Kind, ...]] = ("start", "checkpoint", "result", "export")
+_STATED: Final[Mapping[str, frozenset[str]]] = {
+    "start": frozenset({"attempt", "step", "configuration", "data", "code", "packages"}),
+    "checkpoint": frozenset({"name", "attempt", "step", "start", "missed", "score"}),
+    "result": frozenset({"step", "result"}),
+    "export": frozenset({"step", "facts"}),
+}
+"""What every statement of a kind says."""
 _FILE: Final = re.compile(rf"(\d{{6,}})-({'|'.join(KINDS)})\.json")
 
 
@@ -101,6 +118,23 @@ def export_digests(run: Path) -> dict[str, str]:
     return {path.relative_to(run).as_posix(): digest_file(path) for path in paths}
 
 
+def result_digests(run: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file that a run writes about its result, by its path in the run
+    folder: figures, predictions, pages and images.
+    """
+    parts = [
+        path
+        for part in run.iterdir()
+        if part.name not in _NO_RESULTS and not part.name.startswith(".")
+        for path in (part.rglob("*") if part.is_dir() else [part])
+    ]
+    return {
+        path.relative_to(run).as_posix(): digest_file(path)
+        for path in sorted(parts)
+        if path.is_file()
+    }
+
+
 def canonical(data: Any) -> bytes:
     """Return plain data as the one JSON text that digests of them are taken of."""
     return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
@@ -139,9 +173,9 @@ def read_statement(name: str, content: bytes) -> Statement:
     """
     match = _FILE.fullmatch(name)
     try:
-        envelope = json.loads(content)
+        envelope = parse_json(content)
         payload = base64.b64decode(envelope["payload"], validate=True)
-        data = json.loads(payload)
+        data = parse_json(payload)
         predicate = dict(data["predicate"])
         chain = predicate.pop("chain")
         previous = chain["previous"]
@@ -159,6 +193,9 @@ def read_statement(name: str, content: bytes) -> Statement:
         )
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
         raise BadStatementError(f"{name}: is truncated, or not a statement") from error
+    missing = _STATED[kind] - predicate.keys()
+    if missing:
+        raise BadStatementError(f"{name}: is no statement about this; it lacks {min(missing)}")
     if envelope.get("payloadType") != PAYLOAD or data.get("_type") != STATEMENT or match is None:
         raise BadStatementError(f"{name}: is not an in-toto statement")
     return statement

@@ -1,12 +1,15 @@
 """Whether the files of a run are what its statements say."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import xxhash
 
+from common.files import parse_json
+from common.text import plural
 from trainer.checkpoints.filesystem import CHUNK
 from trainer.checkpoints.format import DONE, META, STATE
 from trainer.checkpoints.names import key_of
@@ -14,10 +17,13 @@ from trainer.checkpoints.retention_policy import Entry, to_delete
 from trainer.evidence.chain import Verified, Verifier, check_chain
 from trainer.evidence.statements import (
     CHECKPOINTS,
+    CODE,
+    FOLDER,
     Statement,
     digest_file,
     export_digests,
 )
+from trainer.own_code.code import OwnCode
 
 
 def verify(run: Path, key: Verifier | None = None) -> Verified:
@@ -31,9 +37,11 @@ def verify(run: Path, key: Verifier | None = None) -> Verified:
     check_chain(found, key)
     if found.statements:
         _check_configuration(found)
+        _check_code(found)
         _check_checkpoints(found)
         _check_result(found)
         _check_export(found)
+        _note_uncovered(found)
     return found
 
 
@@ -45,7 +53,7 @@ def _check_configuration(found: Verified) -> None:
     try:
         if digest_file(path) == stated.subjects["config.json"]:
             return
-        now = json.loads(path.read_text())
+        now = parse_json(path.read_text())
     except FileNotFoundError:
         found.add("broken", "config.json", "is missing")
         return
@@ -55,6 +63,41 @@ def _check_configuration(found: Verified) -> None:
     changes = list(differences(stated.predicate["configuration"], now))
     listed = "; ".join(changes[:5]) or "the same options in other bytes"
     found.add("broken", "config.json", f"was changed since {stated}: {listed}")
+
+
+def _check_code(found: Verified) -> None:
+    """Compare the kept code of an own network with the digests in the configurations."""
+    for link, (digest, stated) in _code_of(found).items():
+        _check_file(found, link, digest, stated, None)
+
+
+def _code_of(found: Verified) -> dict[str, tuple[str, Statement]]:
+    """Return the SHA-256 of each kept file of an own network's code, by its path in the run folder,
+    and the start that has stated it in its configuration.
+    """
+    codes = (
+        (OwnCode.from_json(one.predicate["configuration"].get("own_network")), one)
+        for one in found.of("start")
+    )
+    return {
+        f"{CODE}/{code.digest}/{name}": (digest, one)
+        for code, one in codes
+        if code
+        for name, digest in code.files.items()
+    }
+
+
+def _note_uncovered(found: Verified) -> None:
+    """Note the files that no statement is about, by the folder or file of the run."""
+    covered = {name for one in found.statements for name in one.subjects}
+    covered |= {f"{FOLDER}/{one.file}" for one in found.statements} | _code_of(found).keys()
+    counts = Counter(
+        path.relative_to(found.run).parts[0]
+        for path in found.run.rglob("*")
+        if path.is_file() and path.relative_to(found.run).as_posix() not in covered
+    )
+    for name, count in sorted(counts.items()):
+        found.add("note", name, f"no statement covers {plural(count, 'file')} of it")
 
 
 def differences(before: Any, now: Any, key: str = "") -> Iterator[str]:
@@ -195,7 +238,7 @@ def _check_file(found: Verified, name: str, digest: str, stated: Statement, fact
     text = f"has other bytes than in {stated}"
     if path.name in ("result.json", "export.json"):
         try:
-            changes = list(differences(facts, json.loads(path.read_text())))
+            changes = list(differences(facts, parse_json(path.read_text())))
         except ValueError:
             changes = ["it is truncated, or not JSON"]
         text += f": {'; '.join(changes[:5])}" if changes else ""

@@ -25,7 +25,7 @@ def describe_model(options: DescribeModelOptions) -> None:
     """Write both views, and print their paths.
 
     Raises:
-        CheckpointError: The run has no statement about a start.
+        CheckpointError: The run has no statement about a start, or one is not complete.
     """
     run = Path(options.run).resolve()
     statements = list(read_statements(run / FOLDER))
@@ -35,8 +35,15 @@ def describe_model(options: DescribeModelOptions) -> None:
             " --evidence.chain True"
         )
     folder = Path(options.output) if options.output else run / FOLDER / "views"
-    bom = json.dumps(bill_of_materials(run.name, statements), indent=1) + "\n"
-    for name, text in ((BOM, bom), (CARD, model_card(run.name, statements))):
+    try:
+        bom = json.dumps(bill_of_materials(run.name, statements), indent=1) + "\n"
+        card = model_card(run.name, statements)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{options.run}: a statement in {FOLDER}/ does not say what a view needs"
+            f" ({type(error).__name__}: {error}); check them with verify-model"
+        ) from error
+    for name, text in ((BOM, bom), (CARD, card)):
         write_atomically(folder / name, text)
         print(folder / name)
 

@@ -17,6 +17,7 @@ from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
 from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Alone
+from trainer.errors import NonFiniteError
 from trainer.export.layout import SAVED_MODEL
 from trainer.run_folder import RunRecord
 from trainer.tasks.task import Array, Serving, make_task
@@ -54,11 +55,21 @@ class Validation:
             yield batch["image"].numpy()
 
     def score(self, probabilities: Probabilities) -> float:
-        """Return the first metric of the task over all images, each of which counts once."""
+        """Return the first metric of the task over all images, each of which counts once.
+
+        Raises:
+            NonFiniteError: An output is infinite or not a number.
+        """
         counts = []
         for batch in self._data.validation():
             # The logarithm of probabilities is the logits, but for a constant.
-            logits = tf.math.log(tf.constant(probabilities(batch["image"].numpy())))
+            found = probabilities(batch["image"].numpy())
+            if not np.isfinite(found).all():
+                raise NonFiniteError(
+                    "a model of less precision has outputs that are not finite, because weights or"
+                    " activations are too large for it; export without this model"
+                )
+            logits = tf.math.log(tf.constant(found))
             per_example, _ = self._task.evaluated(logits, batch["target"])
             counts.append(per_example.numpy()[batch["weight"].numpy() > 0])
         return float(self._task.evaluation(np.concatenate(counts)).metrics[self.metric.key])

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from common.errors import UserError
+from common.files import parse_json
 from common.program import load
 from trainer import __version__
 from trainer.checkpoints.format import Array, Tensors
@@ -25,7 +26,7 @@ from trainer.export.exported import Exported
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 from trainer.export.options import EXPORTERS, SavedModelOptions
 from trainer.export.saved_model import save_model
-from trainer.leaves import LEAVES
+from trainer.leaves import LEAVES, tell_rewritten
 from trainer.model.description import facts as network_facts
 from trainer.model.weights import load_model
 from trainer.own_code.code import CodeChoice, code_of_checkpoint
@@ -110,9 +111,7 @@ def export_run(options: SavedModelOptions) -> Path:
     except (OSError, tf.errors.OpError) as error:
         raise UserError(f"{folder}: the export cannot be written: {error}") from error
     print(f"{folder}: SavedModel of {checkpoint.path}{''.join(notes)}")
-    for leaf in LEAVES:
-        if leaf.exported:
-            load(leaf.exported)(run_folder.path, folder)
+    tell_rewritten(run_folder.path)
     return folder
 
 
@@ -170,7 +169,7 @@ def export_model(
 def exported_step(run: Path) -> int | None:
     """Return the step whose weights a run's export contains; None without a complete export."""
     try:
-        return int(json.loads((run / FOLDER / FACTS).read_text(encoding="utf-8"))["step"])
+        return int(parse_json((run / FOLDER / FACTS).read_text(encoding="utf-8"))["step"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -265,7 +264,7 @@ def _facts(weights: TrainedWeights, top: int, *, same: bool) -> dict[str, Any]:
         "eval_crop": record.config.data.eval_crop,
         "mean": list(record.normalization.mean),
         "deviation": list(record.normalization.std),
-        **({"levels": list(record.levels)} if record.levels else {}),
+        **record.treatment,
         "task": record.config.task,
         "model": network_facts(model),
         # Nothing was measured on the network of other code.

@@ -1,10 +1,10 @@
 """The layout of an export folder. Standard library only."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from common.files import parse_object
 from trainer.errors import CheckpointError
 
 FOLDER = "export"
@@ -20,15 +20,25 @@ def find_saved_model(folder: Path) -> Path | None:
     )
 
 
-def levels_of(saved_model: Path) -> tuple[int, int] | None:
-    """Return the values that became 0 and 255 in deep images that a model was trained on; None if
-    there were none, or if the export does not say.
+def export_facts(saved_model: Path) -> dict[str, Any]:
+    """Return the content of the export.json beside a SavedModel; nothing if there is none.
+
+    Raises:
+        CheckpointError: It is damaged.
     """
+    path = saved_model.parent / FACTS
     try:
-        levels = json.loads((saved_model.parent / FACTS).read_text()).get("levels")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return (int(levels[0]), int(levels[1])) if levels else None
+        facts = parse_object(path.read_text(encoding="utf-8"))
+        levels = facts.get("levels")
+        # (0, 0) stands for the highest bit that each image uses.
+        damaged = levels and not 0 <= int(levels[0]) <= int(levels[1])
+    except FileNotFoundError:
+        return {}
+    except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be used ({error}); export the run again") from error
+    if damaged:
+        raise CheckpointError(f"{path}: has the levels {levels}; export the run again")
+    return facts
 
 
 def exported_model(run: str, model: str | None) -> Path:
@@ -41,7 +51,7 @@ def exported_model(run: str, model: str | None) -> Path:
         model: Folder of an export to use instead.
 
     Raises:
-        CheckpointError: There is no export.
+        CheckpointError: There is no export, or its export.json is damaged.
     """
     folder = Path(model) if model else Path(run) / FOLDER
     saved_model = find_saved_model(folder)
@@ -55,7 +65,7 @@ def exported_model(run: str, model: str | None) -> Path:
                 f"{run}: is not a run folder; it has no config.json; train first (`make train`)"
             )
         raise CheckpointError(f"{folder}: there is no exported model; {remedy}")
-    if _facts(folder).get("changed_code"):
+    if export_facts(saved_model).get("changed_code"):
         print(
             f"warning: {folder}: was exported with --accept-changed-code: its network is not the"
             " one that the run trained and evaluated",
@@ -63,12 +73,3 @@ def exported_model(run: str, model: str | None) -> Path:
             flush=True,
         )
     return saved_model
-
-
-def _facts(folder: Path) -> dict[str, Any]:
-    """Return the content of export.json; nothing if it is missing or cannot be read."""
-    try:
-        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return facts if isinstance(facts, dict) else {}

@@ -2,13 +2,14 @@
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import tensorflow as tf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -17,9 +18,10 @@ from common.errors import ConfigError
 from common.image_files import find_images
 from common.program import load
 from common.text import plural
-from trainer.data.pixels.treatment import Levels, RejectedError, treat
-from trainer.errors import CheckpointError, DataError
-from trainer.export.layout import exported_model, levels_of
+from trainer.checkpoints.format import not_finite
+from trainer.data.pixels.treatment import RejectedError, treat, treatment_of
+from trainer.errors import CheckpointError, DataError, NonFiniteError
+from trainer.export.layout import export_facts, exported_model
 from trainer.export.options import PredictOptions
 from trainer.leaves import TASKS
 from trainer.task_descriptions import Answers
@@ -70,8 +72,8 @@ def predict(options: PredictOptions) -> None:
     unreadable = 0
     with _progress(len(paths)) as progress:
         task = progress.add_task("predicting", total=len(paths))
-        levels = levels_of(saved_model)
-        for number, (path, outcome) in enumerate(classify_files(signature, paths, levels), 1):
+        facts = export_facts(saved_model)
+        for number, (path, outcome) in enumerate(classify_files(signature, paths, facts), 1):
             progress.advance(task)
             if isinstance(outcome, str):
                 unreadable += 1
@@ -79,7 +81,7 @@ def predict(options: PredictOptions) -> None:
                 continue
             shown = outcome[:top]
             if options.draw:
-                data = load(answers.draw)(_read(path, Levels(*levels) if levels else None), shown)
+                data = load(answers.draw)(_read(path, treatment_of(facts)), shown)
                 _write(Path(options.draw) / f"{number}-{path.stem}.jpg", data)
             if options.json:
                 line = {"image": str(path), "classes": shown}
@@ -113,6 +115,7 @@ def load_exported(saved_model: Path) -> Any:
 
     Raises:
         CheckpointError: It cannot be loaded, or is no export.
+        NonFiniteError: A weight is not finite; names it.
     """
     try:
         exported = tf.saved_model.load(str(saved_model))
@@ -122,6 +125,14 @@ def load_exported(saved_model: Path) -> Any:
     outputs = signature.structured_outputs.keys() if signature else set()
     if answers_of(outputs) is None:
         raise CheckpointError(f"{saved_model}: is not a model that `ml-trainer export` wrote")
+    try:
+        stored = tf.train.load_checkpoint(str(saved_model / "variables" / "variables"))
+    except (ValueError, tf.errors.OpError) as error:
+        raise CheckpointError(f"{saved_model}: has no weights that can be read: {error}") from error
+    for name, kind in sorted(stored.get_variable_to_dtype_map().items()):
+        problem = not_finite({name: stored.get_tensor(name)}) if kind.is_floating else None
+        if problem is not None:
+            raise NonFiniteError(f"{saved_model}: {problem}; use the export of another checkpoint")
     return exported
 
 
@@ -132,16 +143,16 @@ def answers_of(outputs: Collection[str]) -> Answers | None:
 
 
 def classify_files(
-    signature: Any, paths: Iterable[Image], levels: tuple[int, int] | None = None
+    signature: Any, paths: Iterable[Image], facts: Mapping[str, Any]
 ) -> Iterator[tuple[Image, Prediction | str]]:
     """Yield each image's classes, or what is wrong with it.
 
     Args:
         signature: Signature of the model.
         paths: Files of the images, or their contents.
-        levels: See `trainer.export.layout.levels_of`.
+        facts: Content of the model's export.json.
     """
-    read = partial(_read, levels=Levels(*levels) if levels else None)
+    read = partial(_read, treatment=treatment_of(facts))
     for batch, encoded in _read_ahead(paths, read):
         outcomes = iter(_classify(signature, [e for e in encoded if isinstance(e, bytes)]))
         for path, content in zip(batch, encoded, strict=True):
@@ -168,10 +179,10 @@ def _read_ahead(
             yield batch, list(contents)
 
 
-def _read(image: Image, levels: Levels | None) -> bytes | str:
+def _read(image: Image, treatment: Mapping[str, Any]) -> bytes | str:
     try:
         data = image if isinstance(image, bytes) else image.read_bytes()
-        return treat(data, levels=levels).data
+        return treat(data, **treatment).data
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     except RejectedError as error:
@@ -188,8 +199,15 @@ def _classify(signature: Any, encoded: Sequence[bytes]) -> list[Prediction | str
         return [outcome for image in encoded for outcome in _classify(signature, [image])]
     answers = answers_of(output)
     assert answers is not None
+    floats = [value.numpy() for value in output.values() if value.dtype.is_floating]
+    finite = np.all(
+        [np.isfinite(value).all(axis=tuple(range(1, value.ndim))) for value in floats], axis=0
+    )
     read: list[Prediction | str] = load(answers.read)(output)
-    return read
+    return [
+        outcome if fine else "the outputs of the model are not finite"
+        for outcome, fine in zip(read, finite, strict=True)
+    ]
 
 
 def _reason(error: tf.errors.OpError) -> str:

@@ -35,6 +35,7 @@ _UNITS = {
     "gradient_norm": ("grad norm", "{:.3g}"),
     "loss_scale": ("loss scale", "{:g}"),
     "mfu_percent": ("MFU", "{:.1f} %"),
+    "gpu_memory_gb": ("GPU memory", "{:.1f} GB"),
     "skipped_steps": ("skipped steps", "{:.0f}"),
     "images_left_out": ("images left out", "{:.0f}"),
 }

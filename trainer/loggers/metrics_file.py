@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 
 
 class MetricsFile:
@@ -20,6 +20,11 @@ class MetricsFile:
         """Return how many times the run was started."""
         return sum(line["event"] == "start" for line in self.lines())
 
+    def environment(self) -> dict[str, Any] | None:
+        """Return the machine and versions of the newest attempt, or None before the first."""
+        starts = [line for line in self.lines() if line["event"] == "start"]
+        return starts[-1].get("environment") if starts else None
+
     def lines(self) -> list[dict[str, Any]]:
         """Return all complete lines; a killed writer may leave half a line at the end."""
         if not self.path.exists():
@@ -27,7 +32,7 @@ class MetricsFile:
         lines = []
         for text in self.path.read_text().splitlines():
             try:
-                lines.append(json.loads(text))
+                lines.append(parse_json(text))
             except ValueError:
                 continue
         return lines

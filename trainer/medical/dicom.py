@@ -17,7 +17,14 @@ import numpy as np
 from PIL import Image
 
 from common.errors import UserError
-from trainer.data.pixels.treatment import Levels, RejectedError, damage
+from trainer.data.pixels.treatment import (
+    OWN_LEVELS,
+    Levels,
+    NoImageError,
+    RejectedError,
+    damage,
+    own_levels,
+)
 
 _GREY = ("MONOCHROME1", "MONOCHROME2")
 
@@ -40,16 +47,18 @@ class Dicom:
 
     def values(self, data: bytes, page: int, max_pixels: int) -> np.ndarray[Any, Any] | None:
         """See `PagedFormat.values`."""
-        header = _checked(data, max_pixels)
+        header = _of_frame(_checked(data, max_pixels), page)
         if int(header.BitsAllocated) <= 8 and "RescaleSlope" not in header:
             return None
-        return _values(header, page)
+        values = _values(header, page)
+        # Colours have a range of their own, see `_to_8_bits`.
+        return values if values.ndim == 2 else None
 
     def single(
         self, data: bytes, page: int, max_pixels: int, levels: Levels | None, *, window: bool
     ) -> bytes:
         """See `PagedFormat.single`: a PNG."""
-        header = _checked(data, max_pixels)
+        header = _of_frame(_checked(data, max_pixels), page)
         values = _values(header, page)
         with damage("cannot be converted"):
             plain = _to_8_bits(header, values, levels, window=window)
@@ -93,6 +102,8 @@ def _read(data: bytes) -> Any:
 def _checked(data: bytes, max_pixels: int) -> Any:
     with damage("has a damaged header"):
         header = _read(data)
+        if "DirectoryRecordSequence" in header:
+            raise NoImageError("is a directory of DICOM files, not an image")
         if "PixelData" not in header:
             raise RejectedError("has no pixels")
         width, height = int(header.Columns), int(header.Rows)
@@ -101,6 +112,38 @@ def _checked(data: bytes, max_pixels: int) -> Any:
                 f"has {width} x {height} pixels; at most {max_pixels:,} are accepted"
             )
         return header
+
+
+def _of_frame(header: Any, page: int) -> Any:
+    """Return a header whose rescaling and window are those of a frame.
+
+    Files of several frames, such as Enhanced CT and MR, have them in functional groups: a group of
+    the frame, or one that all frames share (PS3.3, C.7.6.16.2.9 and C.7.6.16.2.10).
+
+    Raises:
+        RejectedError: A group is damaged, or has a transformation that is not supported.
+    """
+    with damage("has damaged functional groups"):
+        frames = header.get("PerFrameFunctionalGroupsSequence") or ()
+        shared = header.get("SharedFunctionalGroupsSequence") or ()
+        groups = [*shared[:1], *frames[page : page + 1]]
+        found = {
+            element.keyword: element
+            for group in groups
+            for name in ("PixelValueTransformationSequence", "FrameVOILUTSequence")
+            for item in (group.get(name) or ())[:1]
+            for element in item
+        }
+        if not found:
+            return header
+        if "ModalityLUTSequence" in header and "RescaleSlope" in found:
+            raise RejectedError("has both a table and a slope for the values of a frame")
+        own = _pydicom().Dataset()
+        own.update(header)
+        own.file_meta = header.file_meta
+        for element in found.values():
+            own[element.tag] = element
+        return own
 
 
 def _values(header: Any, page: int) -> np.ndarray[Any, Any]:
@@ -157,6 +200,9 @@ def _to_8_bits(
         # In units of the output, which spans the range that the stored bits allow.
         values = np.asarray(_pydicom().pixels.apply_voi_lut(values, header, index=0))
         low, high = _range(header) if "VOILUTSequence" not in header else _extent(values)
+    elif levels == OWN_LEVELS:
+        whole = bool(values.min() >= 0 and (values == np.rint(values)).all())
+        low, high = own_levels(float(values.min()), float(values.max()), whole=whole)
     elif levels is not None:
         low, high = levels
     else:

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from common.program import load
-from trainer.checkpoints.format import Array, Tensors
+from trainer.checkpoints.format import Array, Tensors, not_finite
 from trainer.checkpoints.snapshot import stored_name
 from trainer.errors import CheckpointError
 from trainer.leaves import LEAVES
@@ -67,6 +67,7 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
         if arrays is None:
             source = _read_h5(file) if file.suffix in (".h5", ".hdf5") else _read_state(file)
             arrays = _by_name(model, source, head)
+        _check_finite(arrays)
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"--model.weights: {file} cannot be loaded: {error}") from error
     layers = [model.get_layer(name) for name in getattr(model, "heads", ())] or [head]
@@ -108,6 +109,12 @@ def _of_another_project(model: keras.Model, file: Path) -> Mapping[str, Array] |
     if arrays is None and file.suffix == ".keras":
         raise ValueError("it is no file of a Keras that can be read here; give its .weights.h5")
     return arrays
+
+
+def _check_finite(arrays: Mapping[str, Array]) -> None:
+    problem = not_finite(arrays)
+    if problem is not None:
+        raise ValueError(problem)
 
 
 def _read_state(file: Path) -> _Source:

@@ -50,3 +50,28 @@ def moving_statistics(model: keras.Model) -> list[tf.Variable]:
         for variable in layer.variables
     }
     return [variable for variable in model.non_trainable_variables if id(variable) not in still]
+
+
+def single_value_problem(model: keras.Model, images: int, pieces: int) -> str | None:
+    """Return which batch norm would see a single value per channel in training, which it turns into
+    its offset whatever the value is; None without one.
+
+    Args:
+        model: Network that has been built.
+        images: Images of a batch.
+        pieces: Micro-batches of a batch, each of which is normalised by itself.
+    """
+    if images > pieces:
+        return None
+    for layer in all_layers(model):
+        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
+            # Not public, but the only shape that layers inside of other layers have.
+            places = tf.TensorShape(layer._build_input_shape)[1:-1]  # noqa: SLF001
+            if places.num_elements() == 1:
+                return (
+                    f"--batch-size: {images} in {pieces} part{'s' * (pieces > 1)} of 1 image gives"
+                    f" the batch norm {layer.name} one value per channel, so its output would be"
+                    f" constant and nothing before it would learn; take at least {2 * pieces}, or a"
+                    " larger --model.image-size"
+                )
+    return None

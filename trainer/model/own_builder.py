@@ -13,6 +13,7 @@ import tf_keras as keras
 
 from trainer.checkpoints.snapshot import stored_name
 from trainer.config import ModelConfig
+from trainer.model.layers import all_layers
 from trainer.model.own_graph import graph_digest
 from trainer.model.own_trial import attempt, refusal, trial_problem
 from trainer.model.randomness import use_keys
@@ -39,7 +40,7 @@ def build_own(
         logits_shape: Shape of the logits of an image.
         precision: Dtype policy, as in `ComputeConfig`; weights are float32.
         seed: Seed of the initial weights.
-        trial: Whether to take a training step and evaluate two images, as for a run that begins.
+        trial: Whether to take a training step and evaluate three images, as for a run that begins.
 
     Returns:
         The network, with its `graph_digest` as an attribute of that name.
@@ -63,6 +64,7 @@ def build_own(
         what = f"returned a model that does not accept images [b, {size}, {size}, 3]"
         # A model without declared inputs makes its variables here.
         logits = attempt(name, what, lambda: model(images, training=False))
+    _name_apart(model)
     problem = _output_problem(logits, logits_shape) or _variables_problem(model)
     if problem is not None:
         raise refusal(name, problem)
@@ -99,6 +101,21 @@ def _output_problem(logits: Any, wanted: list[int]) -> str | None:
     if logits.dtype != tf.float32:
         return f"the logits are {logits.dtype.name}; give the last layer dtype='float32'"
     return None
+
+
+def _name_apart(model: keras.Model) -> None:
+    """Put the name of the layer before variables of equal names: those that a layer makes in its
+    `__init__` have no name but their own.
+    """
+    names = Counter(stored_name(variable) for variable in model.variables)
+    # A layer comes before those inside of it, which are closer to their variables.
+    for layer in reversed([*all_layers(model)]):
+        for variable in layer.variables:
+            name = stored_name(variable)
+            if names[name] > 1 and "/" not in name:
+                # Keras has no setter. In mixed precision, the variable is in a wrapper.
+                inner = getattr(variable, "_variable", variable)
+                inner._handle_name = f"{layer.name}/{name}:0"  # noqa: SLF001
 
 
 def _variables_problem(model: keras.Model) -> str | None:

@@ -1,11 +1,11 @@
-"""The trial of an own network: an evaluation and a training step of two images, compiled as in a
+"""The trial of an own network: an evaluation and a training step of three images, compiled as in a
 run, so that what would fail in the first evaluation, or change when a run is resumed, shows before
 the first step.
 """
 
 import random
+import re
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -80,8 +80,7 @@ def _remedy(error: Exception) -> str:
         return (
             "; Python's `if` and `while` over tensors are not converted (AutoGraph is off): use"
             " tf.where, tf.cond or tf.while_loop, or decorate the `call` of your layer with"
-            " @tf.function, which converts them in it, but not in layers of tf_keras such as"
-            " SpectralNormalization"
+            " @tf.function, which converts them in it"
         )
     if "Fusion is not implemented" in str(error):
         return (
@@ -93,7 +92,7 @@ def _remedy(error: Exception) -> str:
 
 
 def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
-    """Take a training step and evaluate two images, compiled; the variables keep their values.
+    """Take a training step and evaluate three images, compiled; the variables keep their values.
 
     Args:
         name: The builder, for errors.
@@ -107,7 +106,12 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
         ConfigError: The network fails.
     """
     step, failed = _TrainingStep(model), "cannot be trained"
+    # An evaluation must draw nothing.
+    evaluation = _compiled(lambda images: model(images, training=False), size)
     with _restored(model):
+        # A Sequential without an input shape calls its layers once more, and so draws more numbers,
+        # when it first gets a batch of any size.
+        attempt(name, "cannot be evaluated", evaluation.get_concrete_function)
         graph, again = (
             attempt(name, failed, partial(_traced, step, size, seed)).graph for seed in (0, 1)
         )
@@ -119,10 +123,11 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
             or _weights_problem(step)
         )
         if problem is None:
-            images = tf.random.stateless_normal([2, size, size, 3], [0, 0])
-            # An evaluation must draw nothing.
-            evaluation = _compiled(lambda images: model(images, training=False), size)
-            attempt(name, "cannot be evaluated", lambda: evaluation(images))
+            # Another number than the two with which the network was built.
+            images = tf.random.stateless_normal([3, size, size, 3], [0, 0])
+            before = [variable.numpy() for variable in model.variables]
+            logits = attempt(name, "cannot be evaluated", lambda: evaluation(images))
+            problem = _evaluation_problem(model, before) or _logits_problem(logits)
             attempt(name, failed, lambda: _compiled(step, size)(images))
     return problem
 
@@ -189,6 +194,27 @@ def _loss_problem(step: _TrainingStep) -> str | None:
     return None
 
 
+def _evaluation_problem(model: keras.Model, before: list[Any]) -> str | None:
+    for variable, value in zip(model.variables, before, strict=True):
+        if not np.array_equal(variable.numpy(), value):
+            return (
+                f"an evaluation changes the variable {stored_name(variable)}, so that a run that is"
+                " resumed, or evaluated at other times, would differ; change it only with"
+                " training=True"
+            )
+    return None
+
+
+def _logits_problem(logits: tf.Tensor) -> str | None:
+    outputs = logits.numpy()
+    if outputs.shape[-1] > 1 and outputs.min() >= 0 and np.allclose(outputs.sum(-1), 1, atol=1e-4):
+        return (
+            "the outputs of each image are probabilities that add up to 1; leave out the softmax,"
+            " because the loss and the exported model apply it to the logits"
+        )
+    return None
+
+
 def _operations_problem(graph: tf.Graph) -> str | None:
     draws = stateful_draws(graph)
     if draws:
@@ -213,11 +239,11 @@ def _untracked_problem(model: keras.Model, graph: Any) -> str | None:
     return None
 
 
-def _constants_problem(one: tf.Graph, other: tf.Graph) -> str | None:
+def _constants_problem(graph: tf.Graph, again: tf.Graph) -> str | None:
     """Compare the constants of two traces with other states of Python's and NumPy's generators."""
-    differing = _constants(one) - _constants(other)
-    if differing:
-        name, _ = next(iter(differing))
+    names, others = _constants(graph), _constants(again)
+    name = next((name for key, name in names.items() if key not in others), None)
+    if name is not None:
         return (
             f"{name} is another constant each time that the network is traced, such as from"
             " numpy.random, random or time; each rank and each attempt of a run would have its own:"
@@ -226,9 +252,12 @@ def _constants_problem(one: tf.Graph, other: tf.Graph) -> str | None:
     return None
 
 
-def _constants(graph: tf.Graph) -> Counter[tuple[str, bytes]]:
-    return Counter(
-        (str(node.name), node.attr["value"].SerializeToString())
+def _constants(graph: tf.Graph) -> dict[tuple[str, bytes], str]:
+    """Return the names of constants by value and by their name without numbers, as Keras counts
+    some constants over all traces of a process.
+    """
+    return {
+        (re.sub(r"\d+", "", node.name), node.attr["value"].SerializeToString()): str(node.name)
         for node in operations(graph)
         if node.op == "Const"
-    )
+    }

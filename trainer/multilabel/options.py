@@ -3,10 +3,13 @@ only.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from common.annotations import Bounds
 from trainer.data.prepare.options import NAME_FILES, WriteOptions
+
+Marked = Literal["error", "ignore", "positive", "negative"]
+"""Meaning of a mark that is neither 1 nor 0."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class PrepareMultilabelOptions(WriteOptions):
     """Folder of the images; may have folders train and validation (val, valid, test)."""
 
     table: str | None = None
-    """CSV file with a row of names of columns, and a row for each image. Its classes are texts in
+    """CSV file with a row of names of columns, and a row for each image; its separator and its
+    encoding are found. Its classes are texts in
     one column, or are columns of their own with 1 or 0. A column `split` says train or validation
     (val, valid, test). None: classes are folders."""
 
@@ -43,8 +47,18 @@ class PrepareMultilabelOptions(WriteOptions):
     """Column with the names of an image's classes. None is the one called classes, class, labels,
     label or tags or, if there is none, each column but those of file and split is a class."""
 
+    group_column: str | None = None
+    """Column with the groups, such as patients: images of one group are never in two splits."""
+
     separator: str = "|"
     """Text between the names of two classes in their column."""
+
+    uncertain: Marked = "error"
+    """Meaning of -1, an uncertain class, in columns of classes: positive, negative, or ignore,
+    which leaves the image out. By default, it is an error."""
+
+    blank: Marked = "error"
+    """Meaning of an empty field in columns of classes, as for `uncertain`."""
 
     classes: tuple[str, ...] = ()
     """Names of the classes in the order of labels. If they are columns, others are then left out.

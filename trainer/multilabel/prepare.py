@@ -1,7 +1,7 @@
 """`ml-trainer prepare multilabel`: images of a table, or of folders of classes."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -12,7 +12,14 @@ from common.text import plural
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import Encoded
 from trainer.data.prepare.folder import folder_inputs
-from trainer.data.prepare.input_files import ImageFile, Inputs, folder_problems, in_folder
+from trainer.data.prepare.input_files import (
+    ImageFile,
+    Inputs,
+    folder_problems,
+    in_folder,
+    is_image,
+    same_name,
+)
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
@@ -28,16 +35,14 @@ Listed = ImageFile | RejectedFile
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of the images; see `TargetFiles`."""
+    """The classes of the images, which the listing has; see `TargetFiles`."""
 
-    of_images: Mapping[str, bytes]
-    """Classes as they are stored, by the path of the image in its folder."""
-
-    def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[dict[str, bytes], int]:
+    def read(
+        self, file: ImageFile, image: Encoded, *, resize: bool
+    ) -> tuple[dict[str, bytes], int]:
         """See `TargetFiles.read`: the classes, and the first one of them."""
         del image, resize
-        stored = self.of_images[name]
-        return {MULTI_HOT: stored}, main_class(stored)
+        return {MULTI_HOT: file.target}, main_class(file.target)
 
 
 def prepare_multilabel(
@@ -54,7 +59,15 @@ def prepare_multilabel(
     if options.table is None:
         problems += [
             f"--{name.replace('_', '-')}: is about a table; add --table FILE, or leave it out"
-            for name in ("file_column", "class_column", "separator", "classes")
+            for name in (
+                "file_column",
+                "class_column",
+                "group_column",
+                "separator",
+                "uncertain",
+                "blank",
+                "classes",
+            )
             if getattr(options, name) != getattr(PrepareMultilabelOptions(), name)
         ]
     elif not Path(options.table).is_file():
@@ -63,6 +76,8 @@ def prepare_multilabel(
         problems.append("--pages: classes are of the first image of a file; set it to first")
     if not options.separator:
         problems.append("--separator: is empty; give the text between two classes")
+    if options.group_by is not None and options.group_column is not None:
+        problems.append("--group-by: groups are those of --group-column; give one of both")
     if len(set(options.classes)) < len(options.classes):
         problems.append("--classes: a name is given twice")
     if problems:
@@ -81,6 +96,7 @@ def of_table(root: Path, options: PrepareMultilabelOptions) -> Inputs:
     path = Path(options.table or "")
     table = read_table(path, options)
     files = {file.path: file for file in in_folder(root, root)}
+    find = same_name(files)
     labels = {name: label for label, name in enumerate(table.classes)}
     stored = {
         row.file: pack((labels[name] for name in row.classes), len(labels)) for row in table.rows
@@ -89,20 +105,36 @@ def of_table(root: Path, options: PrepareMultilabelOptions) -> Inputs:
 
     def listed() -> Iterator[Listed]:
         for row in table.rows:
-            split, file = splits.get(row.file), files.get(row.file)
+            split, file = splits.get(row.file), files.get(find(row.file))
             if split is None:
                 continue
             if file is None or file.fault:
-                absent = f"is named by line {row.line} of {path.name}, but is not in the folder"
-                yield RejectedFile(split, row.file, file.fault if file else absent)
+                line = f"line {row.line} of {path.name}"
+                absent = ("is named by ", line, ", but is not in the folder")
+                yield RejectedFile.of(split, row.file, *((file.fault,) if file else absent))
             else:
                 changed = file.changed + crc32(stored[row.file])
-                yield ImageFile(split, row.file, 0, file.container, 0, file.size, changed)
+                target = stored[row.file]
+                yield ImageFile(
+                    split, row.file, 0, file.container, 0, file.size, changed, target=target
+                )
 
     unused = len(table.rows) - len(splits)
-    left = f"left out, because they are for tests, or for no split: {plural(unused, 'row')}"
-    notes = (*table.notes, *([left] if unused else []))
-    return Inputs(table.classes, listed, notes=notes, targets=Classes(stored))
+    left = f"left out, because they are of no split: {plural(unused, 'row')}"
+    named = {find(row.file) for row in table.rows}
+    images = sum(is_image(path) and not files[path].fault for path in files if path not in named)
+    alone = f"left out, because the table does not name them: {plural(images, 'image')}"
+    notes = (*table.notes, *([left] if unused else []), *([alone] if images else []))
+    groups = {row.file: row.group for row in table.rows}
+    grouped = options.group_column is not None
+    return Inputs(
+        table.classes,
+        listed,
+        notes=notes,
+        targets=Classes(),
+        above=0,
+        group=(lambda file: groups[file.name]) if grouped else None,
+    )
 
 
 def _splits(rows: Sequence[Row], path: Path) -> dict[str, str]:
@@ -148,9 +180,9 @@ def of_folders(root: Path) -> Inputs:
         yield from rejected
         for file, _ in merged:
             changed = file.changed + crc32(stored[file.name])
-            yield replace(file, label=0, changed=changed)
+            yield replace(file, label=0, changed=changed, target=stored[file.name])
 
-    return Inputs(inputs.classes, files, notes=tuple(notes), targets=Classes(stored))
+    return Inputs(inputs.classes, files, notes=tuple(notes), targets=Classes(), above=1)
 
 
 def _merged(images: Iterable[ImageFile]) -> Iterator[tuple[ImageFile, set[int]]]:

@@ -19,6 +19,7 @@ from trainer.data.prepare.foreign.in_place import (
     existing_manifest,
     intake_of,
     labels_by_split,
+    levels_of,
     save_described,
     scan_all,
 )
@@ -39,7 +40,7 @@ from trainer.parquet.options import PrepareParquetOptions
 _SUFFIX: Final = ".parquet"
 _OF_COPIES = (
     *("reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out", "with_"),
-    *("metadata", "names", "name_key", "name_table", "group_by"),
+    *("metadata", "names", "name_key", "name_table", "group_by", "pages", "test"),
 )
 """Options that a description in place has no use for."""
 _LARGE_ROW_GROUP = 32_000_000
@@ -87,15 +88,21 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
     scanned = scan_all(shards, rows, options.processes)
     labels = labels_by_split(folder, scanned)
     known = range(len(names) or max(map(max, labels.values())) + 1)
-    normalization, splits = describe(folder, files, scanned, labels, known)
+    levels = levels_of(folder, scanned, options.levels)
+    normalization, splits = describe(folder, files, scanned, labels, known, levels)
     manifest = Manifest(
         classes=names or tuple(f"class {label}" for label in known),
         normalization=normalization,
         splits=splits,
-        origin=Origin(line, treatment={"left as they are": rows}, intake=intake_of(scanned)),
+        origin=Origin(
+            line,
+            treatment={"left as they are": rows},
+            intake=replace(intake_of(scanned), levels=levels),
+        ),
         format=FORMAT,
         columns=columns.kept,
         files="" if output.resolve() == folder.resolve() else str(folder.resolve()),
+        levels=levels,
     )
     described = save_described(output, manifest, existing)
     _note_row_groups(described)

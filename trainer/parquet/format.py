@@ -233,7 +233,9 @@ class ParquetFormat:
         numbers = [self._numbers.get((text or "").strip()) for text in row]
         if None in numbers:
             text = row[numbers.index(None)]
-            raise RejectedError(f"has {text!r} in its list, which is not the name of a class")
+            raise RejectedError(
+                "has ", repr(text), " in its list, which is not the name of a class"
+            )
         return numbers
 
 

@@ -84,7 +84,7 @@ def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
             reason = f"label {record.label} is not a class, {first} to {last}"
             raise _damaged(folder, where, reason)
         if len(taken[label]) < needed[label]:
-            taken[label].append(Sample(record.filename, where, *_shown(record.encoded)))
+            taken[label].append(Sample(record.filename, where, *_shown(record.encoded, manifest)))
             left -= 1
     return Samples(tuple(map(tuple, taken)), looked_at)
 
@@ -123,16 +123,16 @@ def _damaged(folder: Path, where: str, reason: str) -> DataError:
     )
 
 
-def _shown(encoded: bytes) -> tuple[tuple[int, int], bytes | None]:
+def _shown(encoded: bytes, manifest: Manifest) -> tuple[tuple[int, int], bytes | None]:
     try:
-        return _thumbnail(encoded)
+        return _thumbnail(encoded, manifest)
     except RejectedError:
         return (0, 0), None
 
 
-def _thumbnail(encoded: bytes) -> tuple[tuple[int, int], bytes]:
+def _thumbnail(encoded: bytes, manifest: Manifest) -> tuple[tuple[int, int], bytes]:
     """Return width and height of an image, in pixels, and its thumbnail as JPEG."""
-    size, image = shrink(encoded, THUMBNAIL_SIDE)
+    size, image = shrink(encoded, THUMBNAIL_SIDE, manifest.levels)
     longest = max(size)
     if longest <= ENLARGED_SIDE:
         # By an integer factor, so that every pixel becomes a square of the same colour.

@@ -17,7 +17,7 @@ IMBALANCE = 10
 """Ratio of the largest to the smallest class from which the page remarks on it."""
 
 _NAMED = 10
-_TITLES = {"train": "training", "validation": "held-out"}
+_TITLES = {"train": "training", "validation": "held-out", "test": "test"}
 
 
 def split_title(name: str) -> str:

@@ -2,7 +2,13 @@
 
 from common.page.parts import Block, Table, Tables, Text
 from common.text import plural
-from trainer.data.intake.record import IN_PLACE, KEPT, Intake
+from trainer.data.intake.record import (
+    IN_PLACE,
+    KEPT,
+    Intake,
+    groups_in_words,
+    levels_in_words,
+)
 
 _METADATA = {
     KEPT: "kept, in every record, and not counted (--metadata keep)",
@@ -31,11 +37,15 @@ def intake_blocks(intake: Intake | None) -> list[Block]:
         ("names of classes", "in every record and in the manifest, and in exported models"),
     ]
     if intake.grouped:
-        facts.append(("groups", "no group of images is in two splits"))
+        known = groups_in_words(intake.groups) if intake.groups else ""
+        facts.append(("groups", known or "no group of images is in two splits"))
     if intake.levels:
-        low, high = intake.levels
         narrow = f"; {plural(intake.narrow, 'image')} use few of them" if intake.narrow else ""
-        facts.append(("levels", f"the values {low:,} to {high:,} became 0 to 255{narrow}"))
+        facts.append(("levels", f"{levels_in_words(intake.levels)}{narrow}"))
+    if intake.reencode:
+        short, quality = intake.reencode
+        shrunk = f"encoded again, with a short side of at most {short:,} pixels, quality {quality}"
+        facts.append(("sizes", shrunk))
     tables = [Table("What is in the data set", ("what", "where it is"), facts, "facts")]
     if intake.found:
         rows = [[kind, f"{count:,}"] for kind, count in intake.found.items()]

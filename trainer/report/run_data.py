@@ -5,7 +5,6 @@ files. So missing data are absent here, and each file that cannot be used is a s
 `Run.problems`.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import Any, Literal
 
 from common import fields
 from common.errors import ConfigError
+from common.files import parse_json
 from trainer.config import TrainConfig
 from trainer.errors import CheckpointError
 from trainer.leaves import TASKS
@@ -278,7 +278,7 @@ def _usable(lines: Iterable[object]) -> Iterable[MetricsLine]:
 
 def _json(path: Path, problems: list[str]) -> object:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         problems.append(f"{path.name} cannot be read: {reason}")

@@ -25,7 +25,7 @@ from trainer.data.intake.names import Naming, make_naming
 from trainer.data.prepare.output import interruptible
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.errors import CheckpointError, DataError
-from trainer.export.layout import FACTS, exported_model
+from trainer.export.layout import FACTS, export_facts, exported_model
 from trainer.leaves import TASKS, with_workers
 from trainer.scoring.listing import (
     Machine,
@@ -65,7 +65,8 @@ def score(options: ScoreOptions, work_through: WorkThrough = work_through) -> No
     Raises:
         ConfigError: An option is missing or invalid.
         CheckpointError: There is no exported model, or it is not for classes.
-        DataError: There are no images, or the output folder has other scores or something else.
+        DataError: There are no images, or the output folder has other scores or something else; or
+            everything is written, and no image could be scored.
         UserError: The command was interrupted; says what is done and how to continue.
     """
     naming = _check(options)
@@ -120,17 +121,16 @@ def _check(options: ScoreOptions) -> Naming:
 
 
 def _read_facts(saved_model: Path) -> dict[str, Any]:
-    path = saved_model.parent / FACTS
-    try:
-        facts: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    facts, path = export_facts(saved_model), saved_model.parent / FACTS
+    task, top = facts.get("task", "classification"), facts.get("top")
+    if not isinstance(top, int) or not isinstance(task, str):
         raise CheckpointError(
-            f"{path}: cannot be read ({error}); name the folder of an export"
-        ) from error
-    if facts.get("task", "classification") not in TASKS:
+            f"{path}: is missing, or has no number of classes `top`; name the folder of an export"
+        )
+    if task not in TASKS:
         raise CheckpointError(
-            f"{saved_model.parent}: is a model for {facts['task']}, which this version does not"
-            " know; use the version that exported it"
+            f"{saved_model.parent}: is a model for {task}, which this version does not know; use"
+            " the version that exported it"
         )
     return facts
 
@@ -216,8 +216,22 @@ def _finish(
     remove_partials(output / SUMMARY, machine)
     write_atomically(output / SUMMARY, json.dumps(summary, indent=1) + "\n")
     print(f"{output}: {plural(summary['images'], 'image')} in {plural(len(units), 'file')}")
+    if unreadable == summary["images"]:
+        raise DataError(
+            f"{output}: none of {plural(unreadable, 'image')} could be scored, the first because:"
+            f" {_first_error(units[0].path)}; the files of scores have the others in their column"
+            " error"
+        )
     if unreadable:
         print(
             f"warning: {plural(unreadable, 'image')} could not be read; see the column error",
             file=sys.stderr,
         )
+
+
+def _first_error(scores: Path) -> str:
+    import pyarrow.csv  # noqa: PLC0415 only the processes that score need it otherwise
+    import pyarrow.parquet  # noqa: PLC0415
+
+    read = pyarrow.csv.read_csv if scores.suffix == ".csv" else pyarrow.parquet.read_table
+    return str(read(scores)["error"][0])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError
-from common.files import write_atomically
+from common.files import parse_object, write_atomically
 from common.image_files import find_images
 from trainer.data.intake.names import Naming
 from trainer.distributed.rank import launched_as
@@ -124,7 +124,7 @@ def begun_otherwise(output: Path) -> DataError:
 
 def _read(path: Path) -> dict[str, int]:
     try:
-        images: dict[str, int] = json.loads(path.read_text())
+        images: dict[str, int] = parse_object(path.read_text())
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read ({error}); remove it to list again") from error
     return images

@@ -20,9 +20,9 @@ import pyarrow.parquet
 import xxhash
 
 from common.errors import UserError
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from trainer.data.prepare.pool import Advance
-from trainer.export.layout import levels_of
+from trainer.export.layout import export_facts
 
 _TOLD_EVERY = 32
 """Images between two updates of the counter that all processes share."""
@@ -64,10 +64,12 @@ def description_of(unit: Unit) -> Path:
 def read_description(unit: Unit) -> dict[str, Any] | None:
     """Read the description of a unit; None if there is none."""
     try:
-        description: dict[str, Any] = json.loads(description_of(unit).read_text())
-    except (OSError, ValueError):
+        description: dict[str, Any] = parse_json(description_of(unit).read_text())
+        counts = [description[key] for key in ("images", "unreadable", "bytes")]
+    except (OSError, ValueError, LookupError, TypeError):
         return None
-    return description
+    whole = all(isinstance(count, int) for count in counts) and "identity" in description
+    return description if whole else None
 
 
 def score_unit(unit: Unit, advance: Advance) -> None:
@@ -108,7 +110,7 @@ def _rows(unit: Unit, advance: Advance) -> Iterator[tuple[str, Any]]:
 
     signature = _load(unit.saved_model).signatures["serving_default"]
     paths = (unit.source / name for name in unit.images)
-    outcomes = classify_files(signature, paths, levels_of(unit.saved_model))
+    outcomes = classify_files(signature, paths, export_facts(unit.saved_model))
     names = unit.shown or unit.images
     for number, (name, (_, outcome)) in enumerate(zip(names, outcomes, strict=True), 1):
         yield name, outcome

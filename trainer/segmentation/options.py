@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Bounds
-from trainer.data.prepare.options import NAME_FILES, WriteOptions
+from trainer.data.prepare.options import NAME_FILES, Turned, WriteOptions
 
 
 @dataclass(frozen=True)
@@ -42,4 +42,8 @@ class PrepareSegmentationOptions(WriteOptions):
     held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
     """Fraction of the images to hold out for evaluation, if IMAGES is not split already."""
 
+    turned_images: Turned = "reject"
+    """Which way up the masks are of photographs that EXIF turns upright: upright as people see the
+    photograph, or stored as its pixels are in the file. By default such an image is rejected
+    unless the sizes tell."""
     paths = ("images", "masks", "output", *NAME_FILES)

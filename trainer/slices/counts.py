@@ -4,7 +4,7 @@ only.
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
@@ -12,12 +12,16 @@ from typing import Final
 
 from common.files import write_table
 from trainer.classification.trust import Bin, bin_of, calibration_error, wilson
+from trainer.data.tables.file_names import ByName
+from trainer.data.tables.kept_columns import FILE as KEPT
+from trainer.data.tables.reader import open_table
 from trainer.errors import DataError
 from trainer.slices.leaf import SlicesOptions
 
 FILE: Final = "slices.csv"
 REST: Final = "(none)"
 """Slice of the images that no value is known of."""
+_NAMES: Final = ("name", "file", "filename", "file_name", "path", "image", "datei", "dateiname")
 COLUMNS: Final = ("slice", "images", "right", "accuracy", "low", "high", "calibration_error")
 
 
@@ -57,14 +61,24 @@ class Row:
         return wilson(self.right, self.images)
 
 
-def slicer(options: SlicesOptions) -> Callable[[str], str]:
+def slicer(options: SlicesOptions, folder: Path | None = None) -> Callable[[str], str]:
     """Return the function from the name of a record to its slice.
+
+    Args:
+        options: What the slices are.
+        folder: Folder of the data set, with the columns that it keeps.
 
     Raises:
         DataError: The table cannot be used.
     """
-    if options.table is not None and options.column is not None:
-        values = _column(Path(options.table), options.column)
+    if options.column is not None:
+        path = Path(options.table) if options.table else (folder or Path()) / KEPT
+        if not options.table and not path.is_file():
+            raise DataError(
+                f"{path}: does not exist, as the data set was not made of a table whose columns are"
+                " kept; name a table with --table"
+            )
+        values = _column(path, options.column)
         return lambda name: values.get(name) or REST
     compiled = re.compile(options.pattern or "")
 
@@ -75,23 +89,21 @@ def slicer(options: SlicesOptions) -> Callable[[str], str]:
     return of_name
 
 
-def _column(path: Path, column: str) -> Mapping[str, str]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file)
-            missing = [name for name in ("name", column) if name not in (rows.fieldnames or ())]
-            if missing:
-                raise DataError(f"{path}: has no column {missing[0]!r} in its first line")
-            values: dict[str, str] = {}
-            for row in rows:
-                if values.setdefault(row["name"], row[column] or "") != (row[column] or ""):
-                    raise DataError(
-                        f"{path}: line {rows.line_num}: {row['name']!r} has a second value of"
-                        f" {column!r}"
-                    )
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
-    return values
+def _column(path: Path, column: str) -> ByName[str]:
+    """Return the values of a column by the names of files."""
+    table = open_table(path)
+    table.column(column, (), "--column")
+    names = table.column("name" if "name" in table.columns else None, _NAMES, "")
+    if not names:
+        raise DataError(f"{path}: has no column 'name' with the names of records; {table.listed}")
+    values: dict[str, str] = {}
+    for row in table.rows():
+        if row.fault:
+            raise DataError(f"{path}: line {row.line}: {row.fault}")
+        name, value = row.values[names], row.values[column]
+        if values.setdefault(name, value) != value:
+            raise DataError(f"{path}: line {row.line}: {name!r} has a second value of {column!r}")
+    return ByName(values)
 
 
 def count(slices: Iterable[str], predictions: Iterable[tuple[bool, float]]) -> list[Row]:

@@ -18,10 +18,11 @@ class SlicesOptions:
     nothing to find; use `table`."""
 
     table: str | None = None
-    """CSV file with a column `name`, the names of records, and `column`."""
+    """CSV file with a column `name`, the names of records or of their files, and `column`; its
+    separator and its encoding are found. By default the columns that `prepare table` has kept."""
 
     column: str | None = None
-    """Column of `table` whose values are the slices."""
+    """Column whose values are the slices."""
 
     @property
     def asked(self) -> bool:
@@ -39,9 +40,9 @@ class SlicesOptions:
             re.compile(self.pattern or "")
         except re.error as error:
             problems.append(f"{prefix}pattern: is not a regular expression ({error})")
-        if (self.table is None) != (self.column is None):
-            problems.append(f"{prefix}table and {prefix}column: give both, or neither")
-        if self.pattern is not None and self.table is not None:
+        if self.table is not None and self.column is None:
+            problems.append(f"{prefix}table: add {prefix}column, whose values are the slices")
+        if self.pattern is not None and (self.table or self.column) is not None:
             problems.append(f"{prefix}pattern: slices are of names or of a table, not of both")
         return problems
 

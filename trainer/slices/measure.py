@@ -7,11 +7,12 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from common.text import plural
-from trainer.data.data_set import load_data_set
+from trainer.data.data_set import load_data_set, manifest_folder
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
-from trainer.report.write import write_report
+from trainer.leaves import tell_rewritten
+from trainer.report.write import PAGE, write_report
 from trainer.run_folder import RunFolder
 from trainer.slices.counts import FILE, count, save, slicer
 from trainer.slices.leaf import SlicesOptions
@@ -19,7 +20,6 @@ from trainer.slices.options import SlicesCommandOptions
 from trainer.training.predicted import Predicted
 
 PREDICTIONS = "predictions.csv"
-PAGE = "report.html"
 
 
 def measure_run(predicted: Predicted) -> None:
@@ -30,7 +30,8 @@ def measure_run(predicted: Predicted) -> None:
     """
     if predicted.world.rank:
         return
-    of_name = slicer(predicted.config.of(SlicesOptions))
+    config = predicted.config
+    of_name = slicer(config.of(SlicesOptions), manifest_folder(config))
     found = predicted.predictions
     # Examples that cannot be decoded have no prediction.
     places = set(found.index.tolist())
@@ -51,17 +52,20 @@ def run(options: SlicesCommandOptions) -> None:
     """
     problems = options.problems("--")
     if not options.asked:
-        problems.append("--pattern, or --table and --column: say what the slices are")
+        problems.append("--pattern, or --column: say what the slices are")
     if problems:
         raise ConfigError(problems)
     folder = RunFolder(Path(options.run))
-    record, of_name = folder.read(), slicer(options)
+    record = folder.read()
     config = record.config
     if options.data_dir is not None:
         config = replace(config, data=replace(config.data, dir=options.data_dir))
+    of_name = slicer(options, manifest_folder(config))
     data_set = load_data_set(config)
     data_set.check_version(record.data_version, folder.path)
     predictions = list(_predictions(folder.path))
+    if not predictions:
+        raise DataError(f"{folder.path / PREDICTIONS}: has no line of a prediction")
     places = {place for place, _, _ in predictions}
     names = RankData(config, data_set, Alone(), 1).validation_names()
     slices = (of_name(name) for place, name in enumerate(names) if place in places)
@@ -69,6 +73,7 @@ def run(options: SlicesCommandOptions) -> None:
     save(folder.path, rows)
     if (folder.path / PAGE).exists():
         write_report([folder.path])
+    tell_rewritten(folder.path, FILE, PAGE)
     for row in rows[:10]:
         low, high = row.interval
         print(

@@ -5,8 +5,9 @@ The images of a DataFrame are written as Parquet, described in place, and traine
 HorovodEstimator, which took a `model_fn` of TensorFlow 1.
 """
 
+import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
@@ -26,8 +27,8 @@ from pyspark.ml.util import (
 )
 
 from common.errors import ConfigError
-from trainer.data.pixels.treatment import RejectedError, treat
-from trainer.export.layout import FOLDER, SAVED_MODEL
+from trainer.data.pixels.treatment import RejectedError, treat, treatment_of
+from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 from trainer.parquet.describe import prepare_parquet
 from trainer.parquet.options import PrepareParquetOptions
 from trainer.spark.driver import run
@@ -128,6 +129,7 @@ class ImageClassifier(
             for path in sorted(exported.rglob("*"))
             if path.is_file()
         }
+        files[FACTS] = (exported.parent / FACTS).read_bytes()
         return self._copyValues(ImageClassifierModel(files, str(folder)))
 
 
@@ -178,7 +180,7 @@ class ImageClassifierModel(Model, _ImageColumn, MLReadable[Any], MLWritable):
         super().__init__()
         self._setDefault(image_col="image")
         self.files = files or {}
-        """Files of the SavedModel by their names."""
+        """Files of the SavedModel by their names, and export.json."""
         self.run_folder = run_folder
         """Folder of the run, with its report; empty if the model was loaded."""
 
@@ -186,13 +188,15 @@ class ImageClassifierModel(Model, _ImageColumn, MLReadable[Any], MLWritable):
         import pandas as pd
         from pyspark.sql.functions import pandas_udf
 
+        # A model that an earlier version saved has none.
+        facts = json.loads(self.files.get(FACTS, b"{}"))
         files, key = dataset.sparkSession.sparkContext.broadcast(self.files), self.uid
 
         @pandas_udf(_PREDICTION)
         def predict(batches: Iterator[pd.Series]) -> Iterator[pd.DataFrame]:
             signature = _load(key, files)
             for batch in batches:
-                yield _predict(signature, batch)
+                yield _predict(signature, batch, facts)
 
         predicted = dataset.withColumn("_predicted", predict(self.getOrDefault(self.image_col)))
         return predicted.select(*dataset.columns, "_predicted.*")
@@ -253,22 +257,23 @@ def _load(key: str, files: Any) -> Any:
     return _loaded[key].signatures["serving_default"]
 
 
-def _predict(signature: Any, images: Any) -> Any:
+def _predict(signature: Any, images: Any, facts: Mapping[str, Any]) -> Any:
     """Return a table with a row for each image of a batch."""
     import pandas as pd
 
-    rows = []
+    rows, treatment = [], treatment_of(facts)
     for begin in range(0, len(images), _BATCH):
-        treated = [_treated(bytes(image or b"")) for image in images.iloc[begin : begin + _BATCH]]
+        part = images.iloc[begin : begin + _BATCH]
+        treated = [_treated(bytes(image or b""), treatment) for image in part]
         classes = iter(_classify(signature, [image for image in treated if image]))
         rows += [next(classes) if image else _NONE for image in treated]
     return pd.DataFrame(rows, columns=["prediction", "class_name", "confidence"])
 
 
-def _treated(image: bytes) -> bytes | None:
+def _treated(image: bytes, treatment: Mapping[str, Any]) -> bytes | None:
     """Return an image as the evaluation saw it; None for what is no image."""
     try:
-        return treat(image).data
+        return treat(image, **treatment).data
     except RejectedError:
         return None
 

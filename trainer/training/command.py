@@ -5,6 +5,7 @@ TensorFlow is not imported before the configuration has been validated.
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 from common.program import load
@@ -50,6 +51,8 @@ def run(args: list[str]) -> int:
         named = ["train", *args, "--name", str(setup.config.name)]
         newest_step = setup.folder.checkpoints.newest_step
         return launch_with_restarts(named, config.ranks, newest_step, restarts)
+    # An interrupted import may raise any error; the run installs its own handlers.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     train = load("trainer.training.run:train")
     # TensorFlow stays: garbage is looked for among what the run makes itself.
     gc.freeze()

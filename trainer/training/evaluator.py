@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from common.errors import UserError
 from trainer.checkpoints.format import Checkpoint
-from trainer.config import TrainConfig
 from trainer.data.data_set import load_data_set
 from trainer.data.images import flip_and_normalize
 from trainer.data.manifest import Normalization
@@ -21,12 +21,13 @@ from trainer.data.rank_data import RankData
 from trainer.diagnostics.device import set_up_device
 from trainer.diagnostics.environment import cores
 from trainer.distributed.communicator import Alone, Communicator
-from trainer.errors import DataError
+from trainer.errors import DataError, NonFiniteError
 from trainer.model.weights import load_model
 from trainer.own_code.code import code_of_checkpoint
-from trainer.run_folder import RunFolder
+from trainer.report.evaluated import write_evaluation
+from trainer.run_folder import RunFolder, RunRecord
 from trainer.tasks.shortcomings import shortcomings
-from trainer.tasks.task import Array, Evaluation, Predictions, Task, make_task
+from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Task, make_task
 from trainer.training.options import CheckpointOptions, EvaluateOptions
 
 
@@ -59,7 +60,7 @@ class Evaluator:
         *,
         xla: bool,
     ) -> None:
-        self._task, self._model = task, model
+        self._task, self.model = task, model
         self._communicator, self._normalization = communicator, normalization
         self._graph = tf.function(self._counts, autograph=False, jit_compile=xla)
         self._outputs = tf.function(self._forward, autograph=False, jit_compile=xla)
@@ -73,6 +74,9 @@ class Evaluator:
 
         Args:
             batches: Batches of this rank's share. Examples of weight 0 are padding and not counted.
+
+        Raises:
+            NonFiniteError: The outputs for an image are not finite.
         """
         counts: list[Array] = []
         parts: list[tuple[Array, dict[str, Array]]] = []
@@ -89,8 +93,15 @@ class Evaluator:
             },
         )
         mine = np.concatenate(counts)[counted]
-        everything = chain(*self._communicator.gather(mine.tolist()))
-        return self._task.evaluation(np.asarray(list(everything)))
+        everything = np.asarray(list(chain(*self._communicator.gather(mine.tolist()))))
+        bad = np.flatnonzero(~np.isfinite(everything).all(axis=1))
+        if len(bad):
+            raise NonFiniteError(
+                f"the outputs of the network for {len(bad):,} of {len(everything):,} held-out"
+                f" images are not finite, such as for the image {bad[0]}, counted from 0; use"
+                " --compute.precision float32 or a lower --optimizer.learning-rate"
+            )
+        return self._task.evaluation(everything)
 
     def outputs(self, batches: Iterable[dict[str, Any]]) -> Iterator[tuple[Array, Array]]:
         """Yield the logits, float32, and the targets of the examples of each batch that count."""
@@ -103,7 +114,7 @@ class Evaluator:
         """Apply the network to images, uint8 [b, size, size, 3]."""
         flip = tf.zeros([len(images)], tf.bool)
         inputs = flip_and_normalize(tf.constant(images), flip, self._normalization)
-        result: Array = self._model(inputs, training=False).numpy()
+        result: Array = self.model(inputs, training=False).numpy()
         return result
 
     def _counts(
@@ -116,7 +127,7 @@ class Evaluator:
     def _forward(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the logits and the targets of a batch."""
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
-        return self._model(image, training=False), batch["target"]
+        return self.model(image, training=False), batch["target"]
 
 
 @dataclass(frozen=True)
@@ -127,17 +138,27 @@ class OpenCheckpoint:
     task: Task
     evaluator: Evaluator
     data: RankData
-    config: TrainConfig
-    class_names: tuple[str, ...]
+    record: RunRecord
+    """Record of the run, with the data set that is evaluated."""
+    own: bool
+    """Whether the data set is the run's own."""
 
 
-def open_checkpoint(options: CheckpointOptions) -> OpenCheckpoint:
+def open_checkpoint(
+    options: CheckpointOptions, split: str = "validation", *, others: bool = False
+) -> OpenCheckpoint:
     """Load a checkpoint and its data set, for this process alone.
+
+    Args:
+        options: Run, checkpoint and data set.
+        split: See `EvaluateOptions.split`.
+        others: Whether another data set than the run's own may be evaluated.
 
     Raises:
         CheckpointError: The folder is not a run folder, has no valid checkpoint, or does not have
             the code of its own network.
-        DataError: The data set is missing, or another version than the run was trained on.
+        DataError: The data set is missing, or another version than the run was trained on; or,
+            where others are allowed, has other classes or levels, or no such split.
     """
     run_folder, world = RunFolder(Path(options.run)), Alone()
     record = run_folder.read()
@@ -150,7 +171,27 @@ def open_checkpoint(options: CheckpointOptions) -> OpenCheckpoint:
         raise DataError(
             f"{run_folder.path}: was trained on synthetic data, so there is nothing to evaluate"
         )
-    data_set.check_version(record.data_version, run_folder.path)
+    own = data_set.version == record.data_version
+    if own or not others or options.data_dir is None:
+        data_set.check_version(record.data_version, run_folder.path)
+    else:
+        data_set.check_same_meaning(record, run_folder.path)
+        if data_set.reencode != record.reencode:
+            print(
+                f"warning: {data_set.folder}: its images were not shrunk like those of the run, so"
+                " a network sees them a little differently; see --reencode of prepare",
+                file=sys.stderr,
+                flush=True,
+            )
+    if own and split == "all":
+        raise DataError(
+            f"{data_set.folder}: is the data set of the run, so most of all its images were trained"
+            " on; evaluate the split validation or test, or another data set (--data-dir)"
+        )
+    normalization = data_set.normalization
+    if not own and record.normalization is not None:
+        normalization = record.normalization
+    data_set = data_set.evaluating(split)
     set_up_device(config, world)
     task = make_task(config, data_set.classes)
     threads = config.data.decode_threads or cores()
@@ -163,8 +204,17 @@ def open_checkpoint(options: CheckpointOptions) -> OpenCheckpoint:
         accept=options.accept_changed_code,
     )
     model = load_model(config, data_set.classes, precision, tensors, checkpoint.path, code)
-    evaluator = Evaluator(task, model, world, data_set.normalization, xla=config.compute.xla)
-    return OpenCheckpoint(checkpoint, task, evaluator, rank_data, config, data_set.class_names)
+    evaluator = Evaluator(task, model, world, normalization, xla=config.compute.xla)
+    evaluated = replace(record, config=config, data_version=data_set.version)
+    return OpenCheckpoint(checkpoint, task, evaluator, rank_data, evaluated, own)
+
+
+_IMAGES: Final = {
+    "validation": "held-out images",
+    "test": "images of the split for tests",
+    "all": "images",
+}
+"""What the images of a split are called."""
 
 
 def evaluate_run(options: EvaluateOptions) -> Evaluation:
@@ -174,15 +224,47 @@ def evaluate_run(options: EvaluateOptions) -> Evaluation:
         CheckpointError: See `open_checkpoint`.
         DataError: See `open_checkpoint`.
     """
-    opened = open_checkpoint(options)
+    opened = open_checkpoint(options, options.split, others=True)
     result = opened.evaluator.run(opened.data.validation())
     task = opened.task.description
     words = ", ".join(task.words({**result.metrics, "baseline": result.baseline}))
     sentence = (
-        f"{opened.checkpoint.path}: {words}, loss {result.loss:.4f} on {result.examples:,} held-out"
-        " images"
+        f"{opened.checkpoint.path}: {words}, loss {result.loss:.4f} on {result.examples:,}"
+        f" {_IMAGES[options.split]}{'' if opened.own else f' of {options.data_dir}'}"
     )
     print(json.dumps(result.to_json()) if options.json else sentence)
-    for doubt in shortcomings(task, opened.config.metric, result, opened.class_names):
+    record = opened.record
+    for doubt in shortcomings(task, record.config.metric, result, record.class_names or ()):
         print(f"warning: {doubt}", file=sys.stderr)
+    if options.split != "validation" or not opened.own:
+        page = _write_evaluation(opened, options, result)
+        print(f"report: {page}", file=sys.stderr)
     return result
+
+
+def _write_evaluation(opened: OpenCheckpoint, options: EvaluateOptions, result: Evaluation) -> Path:
+    """Write the folder of an evaluation on other images than those that the run holds out.
+
+    Raises:
+        UserError: It cannot be written.
+    """
+    record, data, evaluator = opened.record, opened.data, opened.evaluator
+    folder = Path(options.data_dir or "").resolve().name
+    name = options.split if opened.own else f"{folder}-{record.data_version[:8]}-{options.split}"
+    assert record.class_names is not None
+    predictions = evaluator.predictions
+    assert predictions is not None
+
+    def predict(example: int) -> tuple[Array, Array, Array]:
+        image, target = data.validation_example(example)
+        return image, target, evaluator.logits(image[None])[0]
+
+    shown = record.config.log.images == "thumbnails"
+    held_out = HeldOut(record.class_names, data.validation_image, predict, shown=shown)
+    try:
+        return write_evaluation(
+            Path(options.run), name, record, opened.checkpoint.step, result.to_json(),
+            lambda path: opened.task.write_predictions(path, predictions, held_out),
+        )  # fmt: skip
+    except OSError as error:
+        raise UserError(f"{options.run}: cannot be written ({error.strerror})") from error

@@ -11,6 +11,7 @@ The state that Python watches while the graph runs (step, requests to leave) liv
 every step reads and writes, so neither a request nor the heartbeat waits for the end of a call.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
@@ -93,6 +94,9 @@ class Loop:
         self._rule, self._loss_scale, self._communicator = rule, loss_scale, communicator
         self._global_batch = config.batch_size * config.batches(communicator.size)
         self._next_batch = next_batch
+        self._deterministic = config.compute.deterministic
+        self._on_gpu = bool(tf.config.get_visible_devices("GPU"))
+        self._weights = division.model.trainable_variables
         self._moving = moving_statistics(division.model)
         self._random = is_random(division.model)
         with tf.device("CPU:0"):
@@ -108,7 +112,7 @@ class Loop:
             self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
         rates = tf.TensorSpec([None], tf.float32)
         self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)
-        self._local_bad = False
+        self._local_bad = self._stop_requested = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="loop")
 
     @property
@@ -125,14 +129,13 @@ class Loop:
 
     def request_stop(self) -> None:
         """Ask all ranks to leave the loop after the current step; safe in a signal handler."""
-        # A handler may run while Python traces a graph; the trace must not record the assignment.
-        with tf.init_scope():
-            self._stop.assign(1.0)
+        # A handler may run while Python builds a graph, where no variable can be assigned: `run`
+        # passes the request on.
+        self._stop_requested = True
 
     def request_pause(self) -> None:
-        """Have the current call return on all ranks after the current step."""
-        with tf.init_scope():
-            self._pause.assign(1.0)
+        """Have the current call return on all ranks after the current step; not for handlers."""
+        self._pause.assign(1.0)
 
     def rewind(self, step: int) -> None:
         """Continue counting from another step, whose variables have been restored."""
@@ -157,6 +160,7 @@ class Loop:
             tensorflow.errors.OpError: A rank is gone, or the data cannot be read.
         """
         rates = tf.constant(learning_rates, tf.float32)
+        self._stop.assign(float(self._stop_requested))
         future: Future[Any] = self._worker.submit(self._call, rates, around or nullcontext())
         while True:
             try:
@@ -164,6 +168,7 @@ class Loop:
                 break
             except NotDone:
                 tick(int(self.step.numpy()))
+                self._stop.assign(float(self._stop_requested))
         self._pause.assign(0.0)
         values = dict(zip(_TOTALS, totals.numpy().tolist(), strict=True))
         weight = values["weight"]
@@ -241,9 +246,29 @@ class Loop:
         return tf.cast(tf.stack(row), tf.float64), result.norm, result.go
 
     def _timed_batch(self) -> tuple[dict[str, Any], tf.Tensor]:
-        """Return the next batch, and the seconds spent waiting for it."""
-        start = tf.timestamp()
+        """Return the next batch, and the seconds spent waiting for it, with its copy to a GPU.
+
+        Operations on a GPU return before they are done, but to read a number from it waits for
+        those before: for the previous update at the start, for the copied batch at the end.
+        """
+        weights = self._weights[-1:] if self._on_gpu else []
+        with tf.control_dependencies([_first_number(weight) for weight in weights]):
+            start = self._clock()
         with tf.control_dependencies([start]):
             batch = self._next_batch()
-        with tf.control_dependencies([batch["target"]]):
-            return batch, tf.cast(tf.timestamp() - start, tf.float32)
+        with tf.control_dependencies([_first_number(value) for value in batch.values()]):
+            return batch, tf.cast(self._clock() - start, tf.float32)
+
+    def _clock(self) -> tf.Tensor:
+        """Return seconds of a clock when the graph gets here, float64 scalar."""
+        if not self._deterministic:
+            return tf.timestamp()
+        # TensorFlow refuses its own clock among deterministic operations.
+        return tf.ensure_shape(tf.numpy_function(time.monotonic, [], tf.float64), [])
+
+
+def _first_number(tensor: tf.Tensor) -> tf.Tensor:
+    """Return the first number of a tensor on the CPU."""
+    first = tf.reshape(tensor, [-1])[:1]
+    with tf.device("CPU:0"):
+        return tf.identity(first)

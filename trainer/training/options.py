@@ -25,7 +25,17 @@ class CheckpointOptions:
 
 @dataclass(frozen=True)
 class EvaluateOptions(CheckpointOptions):
-    """Evaluate a checkpoint of a run."""
+    """Evaluate a checkpoint of a run, on its held-out images or on others. The result on others,
+    with a page, is in RUN/evaluations.
+    """
+
+    data_dir: str | None = None
+    """Folder of the data set, if it has moved since the training; or of another one with the same
+    classes, such as that of another hospital."""
+
+    split: Literal["validation", "test", "all"] = "validation"
+    """Images to evaluate: those held out for evaluation, which chose the weights if the best ones
+    are kept; those of the split for tests; or all of a data set of which none was trained on."""
 
     json: bool = False
     """Print one JSON object: the loss, the metrics and the number of images."""

@@ -207,7 +207,9 @@ class Attempt:
         self._rank_data.open(self._totals.position(step))
         stop.attach(self._stepper.loop.request_stop)
         with reporter.console:
-            reporter.headline(step, self._startup.lines())
+            before = self._folder.metrics.environment() if self._chief else None
+            notes = self._startup.notes(self._config.compute, before)
+            reporter.headline(step, [*self._startup.lines(), *notes])
             self._warn(self._startup.warning())
             wait_for_debugger(self._world, os.environ, self._watchdog.alive, stop)
             of = step = self._take_all(step)
@@ -215,6 +217,8 @@ class Attempt:
             if not self._stopped:
                 self._validation.evaluate(step)
                 self._save_now(step)
+                self._stopped = any(self._world.gather(stop.signal is not None))
+            if not self._stopped:
                 of = self._restore_result(step)
                 self._validation.write_predictions(of)
         for part in (self._saver, self._stepper.loop, self._rank_data, reporter):
@@ -313,8 +317,7 @@ class Attempt:
 
     def _restore_result(self, step: int) -> int:
         """Restore the weights that the result is of; return their step. All ranks call it."""
-        best = self._config.result_of == "best"
-        meta = self._saver.restore("best") if best else None
+        meta = self._saver.restore("best") if self._config.result_of == "best" else None
         if meta is not None:
             self._validation.restore(meta)
         return int(meta["step"]) if meta else step
@@ -336,9 +339,8 @@ class Attempt:
             print(text, file=sys.stderr, flush=True)
 
     def _compile(self, step: int) -> LoopReport:
-        report, seconds = self._stepper.take(
-            step, 1, "compile", self._tick, around(self._observers, step)
-        )
+        context = around(self._observers, step)
+        report, seconds = self._stepper.take(step, 1, "compile", self._tick, context)
         first = "step" if report.steps == 1 else plural(report.steps, "step")
         self._reporter.console.say(f"compiled and took the first {first} in {seconds:.1f} s")
         return report

@@ -83,7 +83,16 @@ def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = Non
     if config.name != name:
         config = replace(config, name=name)
     folder = RunFolder(Path(config.runs_dir) / name)
+    divided = smaller_micro_batches(config, folder.accumulation)
+    note = ""
+    if divided is not None:
+        config = divided
+        note = (
+            f"out of memory in an earlier attempt: --optimizer.accumulation {folder.accumulation}"
+            " for the rest of the run, in place of that of the command"
+        )
     check_model_files(config.model, resumes=folder.exists)
+    check_folders(config, folder.path)
     data_set = load_data_set(config)
     plan = make_plan(config, ranks, data_set.training_examples, data_set.classes)
     record = RunRecord(
@@ -94,9 +103,11 @@ def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = Non
         data_set.class_names,
         data_set.normalization,
         levels=data_set.levels,
+        reencode=data_set.reencode,
         threads=threads,
     )
     changes, code = check_continues(folder, record), None
+    changes += [note] if note else []
     if config.model.builder is not None:
         before = folder.read().own_network if folder.exists else None
         accept = config.accept_changed_code
@@ -106,18 +117,51 @@ def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = Non
     return RunSetup(config, data_set, plan, folder, record, changes, code)
 
 
+def check_folders(config: TrainConfig, run: Path) -> None:
+    """Check that the folders that a run writes to exist or can be made.
+
+    Raises:
+        ConfigError: One cannot; names the option.
+    """
+    curves, cache = config.log.tensorboard_dir, config.data.cache_dir
+    folders = {
+        "--runs-dir": run,
+        "--log.tensorboard-dir": Path(curves) if curves else None,
+        "--data.cache-dir": Path(cache) if cache else None,
+    }
+    problems = []
+    for option, path in folders.items():
+        if path is None:
+            continue
+        existing = next(each for each in (path, *path.absolute().parents) if each.exists())
+        # Root may write anywhere, but not into what the kernel shows.
+        kernel = any(existing.resolve().is_relative_to(root) for root in ("/proc", "/sys"))
+        if not existing.is_dir():
+            problems.append(f"{option}: {existing} is not a folder; choose another folder")
+        elif kernel or not os.access(existing, os.W_OK):
+            problems.append(f"{option}: {existing} is not writable; choose another folder")
+    if problems:
+        raise ConfigError(problems)
+
+
+def smaller_micro_batches(config: TrainConfig, accumulation: int) -> TrainConfig | None:
+    """Return the configuration with more micro-batches; None if it has as many already, or cannot
+    have them.
+    """
+    if config.optimizer.accumulation >= accumulation:
+        return None
+    try:
+        return replace(config, optimizer=replace(config.optimizer, accumulation=accumulation))
+    except ConfigError:
+        return None
+
+
 def set_up_for_launch(config: TrainConfig) -> RunSetup:
     """Call `set_up` before the ranks of this machine start, so that an error that every rank would
     have is raised only once.
     """
     write_embedded_if_missing(config)
-    setup = set_up(config, config.ranks, run_name(config))
-    path = setup.folder.path
-    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        fault = "is not writable" if existing.is_dir() else "is not a folder"
-        raise ConfigError([f"--runs-dir: {existing} {fault}; choose another folder"])
-    return setup
+    return set_up(config, config.ranks, run_name(config))
 
 
 def set_up_ranks(config: TrainConfig, communicator: Communicator, threads: int | None) -> RunSetup:

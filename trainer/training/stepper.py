@@ -11,23 +11,26 @@ from typing import Any
 
 import tensorflow as tf
 
+from common.errors import ConfigError, UserError
 from common.program import load
 from trainer.checkpoints.divided import DividedState
 from trainer.checkpoints.format import Array
 from trainer.config import TrainConfig
 from trainer.data.rank_data import DATA_ERRORS, RankData
-from trainer.diagnostics.device import device_name, peak_flops
+from trainer.diagnostics.device import device_name, gpu_share, peak_flops, peak_memory
 from trainer.diagnostics.killed_rank import KilledRank
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.watchdog import Watchdog
+from trainer.errors import OutOfMemoryError
 from trainer.leaves import in_use
 from trainer.model.flops import training_flops_per_image
 from trainer.model.initial_weights import load_initial_weights
+from trainer.model.layers import single_value_problem
 from trainer.model.weights import variables_by_name
 from trainer.tasks.task import Task, training_task
 from trainer.training.loop import Loop, LoopReport
 from trainer.training.metrics import Interval, Phase, Totals
-from trainer.training.setup import RunSetup
+from trainer.training.setup import RunSetup, smaller_micro_batches
 from trainer.updates.division import Division
 from trainer.updates.loss_scale import LossScale
 from trainer.updates.step_rule import StepContext, StepRule, Summed
@@ -69,12 +72,16 @@ class Stepper:
         watchdog: Watchdog,
     ) -> None:
         config = setup.config
-        self._plan, self._rank_data, self._world = setup.plan, rank_data, communicator
+        self._config, self._plan, self._rank_data = config, setup.plan, rank_data
+        self._world = communicator
         self._result_of = config.result_of
         self._totals, self._watchdog, self._folder = totals, watchdog, setup.folder
         self._killed = KilledRank(os.environ, communicator.rank)
         division = divide(config, setup.data_set.classes, communicator)
         self.model = division.model
+        problem = single_value_problem(self.model, config.batch_size, config.optimizer.accumulation)
+        if problem is not None:
+            raise ConfigError([problem])
         self.task = training_task(division.task(task), config, setup.data_set)
         """What is trained, by this network."""
         # Rank 0's variables are sent to the others in any case.
@@ -106,7 +113,7 @@ class Stepper:
         self._interval = Interval(communicator.size, task.description.training.key)
         self._flops = training_flops_per_image(self.model) + division.more_flops
         peak = peak_flops(device_name(), config.compute.precision)
-        self._peak = peak and peak * config.devices
+        self._peak = peak and peak * config.devices * gpu_share(communicator)
 
     @property
     def weights(self) -> Mapping[str, tf.Variable | Array]:
@@ -140,6 +147,8 @@ class Stepper:
 
         Raises:
             DataError: An image cannot be read; names the image.
+            OutOfMemoryError: A step does not fit into memory, for the first time in this run.
+            UserError: It does not fit although the micro-batches are smaller.
         """
         self._killed.at(step)
         schedule, timer = self._plan.schedule, self._totals.timer
@@ -149,6 +158,8 @@ class Stepper:
         try:
             with timer.phase(phase):
                 report = self.loop.run(rates, tick, around)
+        except tf.errors.ResourceExhaustedError as error:
+            raise self._out_of_memory(error) from error
         except DATA_ERRORS as error:
             position = self._totals.position(int(self.loop.step.numpy()))
             self._rank_data.explain_training(error, position)
@@ -162,12 +173,35 @@ class Stepper:
         self._interval.add(report, seconds if phase == "train" else None, images)
         return report, seconds
 
+    def _out_of_memory(self, error: tf.errors.ResourceExhaustedError) -> UserError:
+        """Have the next attempt take smaller micro-batches, once, and return the error of this."""
+        config = self._config
+        first = str(error.message).partition("\n")[0]
+        images, now = config.batch_size, config.optimizer.accumulation
+        smaller = (n for n in range(2 * now, images + 1) if not images % n)
+        number = next((n for n in smaller if smaller_micro_batches(config, n)), None)
+        if number is None or self._folder.accumulation > 1:
+            again = ", again," if self._folder.accumulation > 1 else ""
+            return UserError(
+                f"out of memory{again} with micro-batches of {images // now} images ({first});"
+                " lower --batch-size, --model.image-size or the size of the network, or take"
+                " --compute.precision mixed_float16 or mixed_bfloat16"
+            )
+        self._folder.divide_batches(number)
+        return OutOfMemoryError(
+            f"out of memory with micro-batches of {images // now} images ({first}). The run"
+            " continues with the same global batch when it is started again, in micro-batches of"
+            f" {images // number} (--optimizer.accumulation {number}); its result differs slightly"
+        )
+
     def summary(self, step: int) -> dict[str, float]:
         """Return the metrics of the steps since the last summary; all ranks must call it."""
         plain = fsum(self._world.gather(self._interval.plain_loss))
         values = self._interval.summary(plain, self._flops, self._peak)
         self._interval.reset()
         values["learning_rate"] = self._plan.schedule.learning_rate(step - 1)
+        if (memory := peak_memory()) is not None:
+            values["gpu_memory_gb"] = memory / 1e9
         if self._loss_scale.dynamic:
             values["loss_scale"] = float(self._loss_scale.now().numpy())
         return values

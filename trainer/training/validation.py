@@ -10,6 +10,7 @@ from common.program import load
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Communicator
 from trainer.leaves import in_use
+from trainer.model.weights import check_statistics
 from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Task
 from trainer.training.evaluator import Evaluator, gather
 from trainer.training.metrics import PhaseTimer
@@ -76,7 +77,11 @@ class Validation:
     def to_meta(self, step: int) -> dict[str, Any]:
         """Return data for the checkpoint of a step: the evaluation of these weights, if there was
         one, and the best evaluation of the run.
+
+        Raises:
+            NonFiniteError: A moving statistic is not finite, so the state must not be saved.
         """
+        check_statistics(self._evaluator.model, step)
         evaluation = self.latest if self._step == step else None
         scores = {"scores": list(self._scores)} if self._setup.config.result_of == "best" else {}
         evaluated = evaluation.to_json() if evaluation else None
@@ -130,6 +135,7 @@ class Validation:
         if not self._rank_data.has_validation or self._step == step:
             return
         with self._timer.phase("evaluation"):
+            check_statistics(self._evaluator.model, step)
             self.latest = self._evaluator.run(self._batches())
         self._step, self.seconds = step, self._timer.total
         score = self.latest.metrics[self._key]

@@ -180,7 +180,8 @@ class AdamW:
         self._config = config
         self._means = _zeros(parameters, "adam_m")
         self._squares = _zeros(parameters, "adam_v")
-        with tf.device("CPU:0"):
+        # With the weights, because XLA compiles an update for one device.
+        with tf.device(parameters[0].variable.device if parameters else "CPU:0"):
             self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="adam_step")
 
     @property
@@ -221,6 +222,20 @@ class AdamW:
                     epsilon=epsilon,
                     grad=gradient,
                 )
+
+
+class Compiled:
+    """An optimizer whose update XLA compiles as one function. A GPU otherwise starts two or three
+    kernels for each variable, and a ResNet50 has 161.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.groups, self.state = optimizer.groups, optimizer.state
+        self._apply = tf.function(optimizer.apply, autograph=False, jit_compile=True)
+
+    def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
+        """Update all variables; see `Optimizer.apply`."""
+        self._apply(gradients, learning_rate)
 
 
 OPTIMIZERS: Mapping[str, type[Momentum | Lars | AdamW]] = {

@@ -16,7 +16,7 @@ from trainer.model.layers import moving_statistics
 from trainer.networks import layer_factor
 from trainer.updates.division import Division
 from trainer.updates.loss_scale import LossScale
-from trainer.updates.optimizer import Optimizer, build_optimizer, parameters
+from trainer.updates.optimizer import Compiled, Optimizer, build_optimizer, parameters
 
 SUMS: Final = ("loss", "score", "weight", "overflow", "stop", "pause")
 """Scalars that are summed over ranks with every exchange; the last two are requests to leave."""
@@ -138,13 +138,17 @@ class Summed:
         self._loss_scale = context.loss_scale
         model = context.division.model
         self._moving = moving_statistics(model)
+        self._assign_moving = self._assign
+        if context.config.compute.xla:
+            self._assign_moving = tf.function(self._assign, autograph=False, jit_compile=True)
         self.optimizer = self._optimizer(context, model.trainable_variables)
         """Updates the weights by what `_exchange` returns."""
 
     def _optimizer(self, context: StepContext, variables: Sequence[tf.Variable]) -> Optimizer:
         config = context.config.optimizer
         updated = parameters(variables, config.rates, layer_factor(context.config))
-        return build_optimizer(updated, config, self._division.total)
+        optimizer = build_optimizer(updated, config, self._division.total)
+        return Compiled(optimizer) if context.config.compute.xla else optimizer
 
     @property
     def state(self) -> dict[str, tf.Variable]:
@@ -213,7 +217,7 @@ class Summed:
         gradients, extras = self._division.summed(gradients, extras)
         return gradients, extras, None
 
-    def _assign_moving(self, values: Sequence[tf.Tensor]) -> None:
+    def _assign(self, values: Sequence[tf.Tensor]) -> None:
         """Assign batch norm's moving statistics, if there are any."""
         if values:
             for variable, value in zip(self._moving, values, strict=True):

@@ -95,7 +95,6 @@ TLS = table_rule(
 JOB_GRANTS: Final[Grants] = {
     ("vault", "Key Vault Secrets User"): None,
     ("registry", "AcrPull"): None,
-    ("insights", "Monitoring Metrics Publisher"): None,
     ("default/job-logs", "Storage Blob Data Contributor"): None,
 }
 NO_RESULTS: Final[Grants] = {("default", "Storage Blob Data Reader"): READS_NO_RESULTS}
@@ -206,7 +205,7 @@ def _assignments(
     resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
     holders = _holders(resources, settings)
-    principals, services = _principals(resources, holders), targets(resources, settings)
+    principals, services = _principals(resources, settings, holders), targets(resources, settings)
     granted, names = grants(), roles(settings)
     groups = {label: group(settings) for label, group in people().items()}
     duties = {cluster.duty for cluster in settings.clusters.values()}
@@ -243,6 +242,20 @@ def _assignments(
             yield assignment, f"{gives} on {scope} with the condition {condition!r}"
 
 
+def assigned(
+    resources: Sequence[Resource], settings: Settings
+) -> Iterator[tuple[Resource, str | None, str]]:
+    """Yield each role assignment with its holder and its target, such as `data/raw` or `vault`; the
+    target is empty if it is no service of the stack.
+    """
+    holders, services = _holders(resources, settings), targets(resources, settings)
+    for one in of_kind(resources, ASSIGNMENT):
+        scope = str(input_at(one, "scope"))
+        target = next((label for label, id_ in services if named(scope, *id_)), "")
+        inside = target and "/containers/" in scope
+        yield one, holders[one.key], _container(target, scope) if inside else target
+
+
 def _container(target: str, scope: str) -> str:
     """Return the target of a role on a container, such as `data/raw`."""
     name = scope.rpartition("/containers/")[2]
@@ -263,8 +276,7 @@ LEAST_PRIVILEGE = StackRule(
 def _holders(resources: Sequence[Resource], settings: Settings) -> dict[str, str | None]:
     """Return the duty of the identity, or the group of people, that each assignment is for."""
     groups = {group(settings): label for label, group in reversed(people().items())}
-    more = [role for leaf in settings.leaves for role in leaf.identities(settings)]
-    duties = {settings.names.identity(duty): duty for duty in (*IDENTITIES, *more)}
+    duties = _duties_by_name(settings)
     identities = {
         identity.key: duties.get(str(input_at(identity, "resourceName")))
         for identity in of_kind(resources, IDENTITY)
@@ -286,14 +298,36 @@ def _duties(holder: str, principal: str, groups: Mapping[str, str | None]) -> li
     return held if holder in groups else [holder]
 
 
-def _principals(resources: Sequence[Resource], holders: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the principal id of each holder: the one that most of its assignments name."""
+def _principals(
+    resources: Sequence[Resource], settings: Settings, holders: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Return the principal id of each holder: that of its identity, or else the one that most of
+    its assignments name.
+    """
     named_by: dict[str, Counter[str]] = defaultdict(Counter)
     for assignment in of_kind(resources, ASSIGNMENT):
         holder = holders[assignment.key]
         if holder is not None:
             named_by[holder][str(input_at(assignment, "principalId"))] += 1
-    return {holder: counted.most_common(1)[0][0] for holder, counted in named_by.items()}
+    most = {holder: counted.most_common(1)[0][0] for holder, counted in named_by.items()}
+    return most | _of_identities(resources, settings)
+
+
+def _of_identities(resources: Sequence[Resource], settings: Settings) -> dict[str, str]:
+    """Return the principal ids that Azure has given to the identities, as far as they are known."""
+    duties = _duties_by_name(settings)
+    found = {}
+    for identity in of_kind(resources, IDENTITY):
+        id_ = input_at(identity, "principalId") or identity.outputs.get("principalId")
+        duty = duties.get(str(input_at(identity, "resourceName")))
+        if id_ and duty:
+            found[duty] = str(id_)
+    return found
+
+
+def _duties_by_name(settings: Settings) -> dict[str, str]:
+    more = [role for leaf in settings.leaves for role in leaf.identities(settings)]
+    return {settings.names.identity(duty): duty for duty in (*IDENTITIES, *more)}
 
 
 def _computes(

@@ -21,6 +21,7 @@ from infra.resources import (
     INSIGHTS,
     LOGS,
     NETWORK,
+    PROVIDER,
     REGISTRY,
     STORAGE,
     VAULT,
@@ -30,6 +31,9 @@ from infra.resources import (
     of_kind,
 )
 from infra.settings import Settings
+
+OWN_TYPES = ("pulumi:pulumi:Stack", PROVIDER)
+"""Types of the stack itself and of its providers for Azure."""
 
 
 def only_reviewed(rules: Sequence[Rule]) -> ResourceRule:
@@ -41,22 +45,13 @@ def only_reviewed(rules: Sequence[Rule]) -> ResourceRule:
 
     @cache
     def known() -> Mapping[str, frozenset[str]]:
-        paths: dict[str, set[str]] = {}
-        for rule in rules:
-            for kind, inputs in rule.inputs.items():
-                decided = dict.fromkeys(inputs) | (
-                    dict(inputs) if isinstance(inputs, Mapping) else {}
-                )
-                paths.setdefault(kind, set()).update(
-                    path for path, expected in decided.items() if expected is not PRESENT
-                )
-        for kind, more in ((k, v) for one in of_leaves() for k, v in one.reviewed.items()):
-            paths.setdefault(kind, set()).update(more.split())
-        shared = {"location", "resourceGroupName", "tags"}
-        return {kind: frozenset(inputs | shared) for kind, inputs in paths.items()}
+        return _reviewed(rules)
 
     def faults(resource: Resource, _settings: Settings) -> Iterator[str]:
+        if resource.type in OWN_TYPES or resource.type.startswith("platform:index:"):
+            return
         if not resource.type.startswith("azure-native:"):
+            yield f"{resource.type} is a type of another provider, which no rule knows"
             return
         if resource.kind not in known():
             yield f"{resource.kind} is a type that the platform does not declare"
@@ -73,6 +68,21 @@ def only_reviewed(rules: Sequence[Rule]) -> ResourceRule:
         "Remove it; or decide in a rule's table what it may be.",
         faults,
     )
+
+
+def _reviewed(rules: Sequence[Rule]) -> Mapping[str, frozenset[str]]:
+    """Return the paths of the inputs that rules and leaves know, by kind of resource."""
+    paths: dict[str, set[str]] = {}
+    for rule in rules:
+        for kind, inputs in rule.inputs.items():
+            decided = dict.fromkeys(inputs) | (dict(inputs) if isinstance(inputs, Mapping) else {})
+            paths.setdefault(kind, set()).update(
+                path for path, expected in decided.items() if expected is not PRESENT
+            )
+    for kind, more in ((k, v) for one in of_leaves() for k, v in one.reviewed.items()):
+        paths.setdefault(kind, set()).update(more.split())
+    shared = {"location", "resourceGroupName", "tags"}
+    return {kind: frozenset(inputs | shared) for kind, inputs in paths.items()}
 
 
 def _paths(tree: Any, at: str = "") -> Iterator[str]:
@@ -97,6 +107,8 @@ def _counts(settings: Settings) -> dict[str, int]:
     storage, network = settings.storage, settings.network
     default, data = storage.existing_default is None, storage.existing_data is None
     own_network = network.existing is None
+    leaving = settings.nodes is None or any(one.leaves for one in settings.leaf_subnets.values())
+    gateway = int(own_network and network.route_table is None and leaving)
     zones = _zone_count(settings)
     skipped = {"default_storage": 2, "data_storage": 1, "vault": 1, "registry": 1}
     endpoints = sum(skipped.values()) + 1 - sum(skipped[k] for k in network.existing_endpoints)
@@ -126,6 +138,8 @@ def _counts(settings: Settings) -> dict[str, int]:
         "network:NetworkSecurityGroup": len(settings.subnet_names) if own_network else 0,
         "network:ServiceEndpointPolicy": int(own_network and settings.nodes is None),
         "network:FlowLog": int(own_network and network.flow_logs_to is not None),
+        "network:NatGateway": gateway,
+        "network:PublicIPAddress": gateway,
         "network:PrivateEndpoint": endpoints,
         "network:PrivateDnsZoneGroup": 0 if network.dns_mode == "policy" else endpoints,
         "privatedns:PrivateZone": zones if network.dns_mode == "own" else 0,
@@ -137,9 +151,9 @@ def _complete(
     resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
     declared = Counter(one.kind for one in resources)
-    wanted = dict(_counts(settings))
+    wanted = Counter(_counts(settings))
     for one in of_leaves():
-        wanted |= one.counts(settings)
+        wanted.update(one.counts(settings))
     for kind, number in wanted.items():
         if declared[kind] != number:
             yield None, f"declares {declared[kind]} of {kind}, and its settings ask for {number}"
@@ -152,7 +166,7 @@ COMPLETE = StackRule(
     "complete",
     "Nothing that guards the stack is missing, and nothing is there that its settings do not ask "
     "for: accounts with soft delete and ageing, vault, endpoints with their zones and links, "
-    "security groups, logs.",
+    "security groups, gateways and public addresses, logs.",
     "Restore the resource; to do without it, change the stack's settings.",
     _complete,
 )

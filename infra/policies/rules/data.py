@@ -9,6 +9,7 @@ from infra.policies.expected import (
     as_set,
     exactly,
     one_of,
+    only_if,
     optional,
     same,
     table_rule,
@@ -181,7 +182,9 @@ NO_COPIES = table_rule(
             "workspaceId": by_name(log_workspace),
         },
         WORKSPACE: {
-            "applicationInsights": optional(by_name(lambda s: s.names.insights)),
+            "applicationInsights": only_if(
+                lambda s: s.monitoring.application_insights, by_name(lambda s: s.names.insights)
+            ),
         },
         FLOW_LOG: {
             "storageId": as_set(lambda s: s.network.flow_logs_to or ""),

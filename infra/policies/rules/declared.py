@@ -32,6 +32,8 @@ from infra.resources import (
     INSIGHTS,
     LOGS,
     NETWORK,
+    OWN_PROVIDER,
+    PROVIDER,
     REGISTRY,
     STORAGE,
     VAULT,
@@ -61,6 +63,7 @@ TABLE: Final[Table] = {
         "properties.properties.isolatedNetwork": exactly(value=False),
         "properties.properties.osType": exactly("Linux"),
         "properties.properties.scaleSettings.maxNodeCount": DECIDED_ELSEWHERE,
+        "properties.properties.scaleSettings.nodeIdleTimeBeforeScaleDown": DECIDED_ELSEWHERE,
         "properties.properties.subnet.id": only_if(lambda s: s.nodes is None, DECIDED_ELSEWHERE),
         "properties.properties.vmPriority": DECIDED_ELSEWHERE,
         "properties.properties.vmSize": DECIDED_ELSEWHERE,
@@ -100,6 +103,8 @@ TABLE: Final[Table] = {
         "virtualNetworkPeerings[].allowForwardedTraffic": exactly(value=True),
         "virtualNetworkPeerings[].allowVirtualNetworkAccess": exactly(value=True),
         "virtualNetworkPeerings[].name": ANYTHING,
+        "virtualNetworkPeerings[].remoteVirtualNetwork.id": DECIDED_ELSEWHERE,
+        "virtualNetworkPeerings[].useRemoteGateways": DECIDED_ELSEWHERE,
         **dict.fromkeys(
             (
                 "subnets[].addressPrefix",
@@ -108,6 +113,7 @@ TABLE: Final[Table] = {
                 "subnets[].natGateway.id",
                 "subnets[].networkSecurityGroup.id",
                 "subnets[].privateEndpointNetworkPolicies",
+                "subnets[].routeTable.id",
                 "subnets[].serviceEndpointPolicies",
                 "subnets[].serviceEndpoints",
             ),
@@ -360,4 +366,29 @@ def _texts(tree: Any, at: str = "") -> Iterator[tuple[str, str]]:
         yield at, tree
 
 
-RULES: Final = (AS_DECLARED, IN_PLACE, NOTHING_IGNORED, OWN_IDS)
+def _providers(resource: Resource, settings: Settings) -> Iterator[str]:
+    zones, tenant = settings.network.existing_dns_zones, settings.subscription.tenant
+    hub = {"hub": zones.split("/")[2]} if zones and settings.network.dns_links == "declared" else {}
+    subscriptions = {OWN_PROVIDER: settings.subscription.id, **hub}
+    if resource.type == PROVIDER:
+        wanted = {"subscriptionId": subscriptions.get(resource.name), "tenantId": tenant}
+        for key, value in wanted.items():
+            given = input_at(resource, key)
+            if value is None or not same(given, value):
+                yield f"{key} is {shown(given)} and must be {shown(value)}"
+        return
+    name = resource.options.get("provider") or OWN_PROVIDER
+    linked = resource.kind == "privatedns:VirtualNetworkLink" and "hub" in hub
+    if resource.type.startswith("azure-native:") and name != ("hub" if linked else OWN_PROVIDER):
+        yield f"has the provider {name}, which is not that of its subscription"
+
+
+OWN_SUBSCRIPTION = ResourceRule(
+    "own-subscription",
+    "Every resource is deployed to the subscription and with the tenant of the stack's settings; "
+    "only links in a hub's zones are in the hub's subscription.",
+    "Restore the provider's subscriptionId and tenantId, and the resource's provider.",
+    _providers,
+)
+
+RULES: Final = (AS_DECLARED, IN_PLACE, NOTHING_IGNORED, OWN_IDS, OWN_SUBSCRIPTION)

@@ -1,10 +1,19 @@
 """Rules on private endpoints and the zones in which their names are recorded."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from infra.catalog import resource_ids
-from infra.policies.expected import UNSET, Expected, among, as_set, exactly, optional, table_rule
+from infra.policies.expected import (
+    UNSET,
+    Expected,
+    among,
+    as_set,
+    exactly,
+    only_if,
+    shown,
+    table_rule,
+)
 from infra.policies.facts import of_leaves
 from infra.policies.literals import ZONES
 from infra.policies.rule import StackRule, named
@@ -134,27 +143,37 @@ RESOLVED = StackRule(
     _resolved,
 )
 
+
+def _peers(settings: Settings) -> dict[str, bool]:
+    """Return whether the gateway of each peer is used, by the peer's id in lower case."""
+    gateway = (settings.network.remote_gateway or "").lower()
+    return {id_.lower(): id_.lower() == gateway for id_ in settings.network.peer_with}
+
+
+def _peered(given: Sequence[Mapping[str, Any]], settings: Settings) -> bool:
+    found = [
+        (str((one.get("remoteVirtualNetwork") or {}).get("id")).lower(), one["useRemoteGateways"])
+        for one in given
+        if isinstance(one.get("useRemoteGateways"), bool)
+    ]
+    return len(found) == len(given) and sorted(found) == sorted(_peers(settings).items())
+
+
 OWN_NETWORK = table_rule(
     "own-network",
-    "The network has the address range, the peers, the DNS servers and the route table of the "
+    "The network has the address range, the peers, their gateway and the DNS servers of the "
     "stack's settings, and private DNS zones serve this network and its peers only.",
     "Remove it; to connect another network, name it in the stack's settings.",
     {
         NETWORK: {
             "addressSpace.addressPrefixes[]": as_set(lambda s: s.network.address_space),
-            "virtualNetworkPeerings[].remoteVirtualNetwork.id": optional(
-                among(lambda s: s.network.peer_with, "a network of network.peer_with")
+            "virtualNetworkPeerings": only_if(
+                lambda s: bool(s.network.peer_with),
+                Expected(lambda s: f"those with {shown(_peers(s))}", _peered),
             ),
             "virtualNetworkPeerings[].allowGatewayTransit": exactly(value=False),
-            "virtualNetworkPeerings[].useRemoteGateways": Expected(
-                lambda _: "true only for network.remote_gateway",
-                lambda given, s: given is False or s.network.remote_gateway is not None,
-            ),
-            "dhcpOptions.dnsServers[]": optional(
-                among(lambda s: s.network.dns_servers, "an address of network.dns_servers")
-            ),
-            "subnets[].routeTable.id": optional(
-                as_set(lambda s: s.network.route_table or "left out")
+            "dhcpOptions.dnsServers": only_if(
+                lambda s: bool(s.network.dns_servers), as_set(lambda s: list(s.network.dns_servers))
             ),
             "subnets[].delegations": UNSET,
         },

@@ -40,6 +40,11 @@ def _listed(settings: Settings) -> Sequence[str]:
     return settings.allowed_addresses if _public(settings) else ()
 
 
+def _answers(settings: Settings) -> bool:
+    """Whether the accounts have public endpoints, which their rules close to all but the listed."""
+    return _public(settings) or settings.storage.public_access == "denied"
+
+
 def _queried(settings: Settings) -> str:
     return "Disabled" if _hidden(settings) and not _public(settings) else "Enabled"
 
@@ -49,12 +54,11 @@ def _hidden(settings: Settings) -> bool:
     return "monitor" in settings.endpoint_kinds
 
 
-MONITORED = {
-    "publicNetworkAccessForIngestion": as_set(lambda s: "Disabled" if _hidden(s) else "Enabled"),
-    "publicNetworkAccessForQuery": as_set(_queried),
-}
-"""Logs and metrics are sent and read over public endpoints, with an Entra sign-in, unless they have
-a private endpoint."""
+LOGGED = as_set(lambda s: "Disabled" if _hidden(s) else "Enabled")
+REPORTED = as_set(lambda s: "Enabled" if _public(s) and not _hidden(s) else "Disabled")
+QUERIED = {"publicNetworkAccessForQuery": as_set(_queried)}
+"""Logs are sent and read over public endpoints, with an Entra sign-in, unless they have a private
+endpoint. Nothing reports to Application Insights, so only an open platform lets reports in."""
 
 NO_PUBLIC_ENDPOINT = table_rule(
     "no-public-endpoint",
@@ -82,8 +86,8 @@ NO_PUBLIC_ENDPOINT = table_rule(
         },
         STORAGE: {
             "publicNetworkAccess": Expected(
-                lambda s: "one of the profile's" if _public(s) else shown("Disabled"),
-                lambda given, s: _public(s) or given == "Disabled",
+                lambda s: "as set" if _answers(s) else shown("Disabled"),
+                lambda given, s: _answers(s) or given == "Disabled",
             ),
             "networkRuleSet.defaultAction": exactly("Deny"),
             "networkRuleSet.bypass": one_of("AzureServices", "None"),
@@ -93,8 +97,8 @@ NO_PUBLIC_ENDPOINT = table_rule(
             "networkRuleSet.virtualNetworkRules": UNSET,
             "networkRuleSet.resourceAccessRules": UNSET,
         },
-        LOGS: MONITORED,
-        INSIGHTS: MONITORED,
+        LOGS: {"publicNetworkAccessForIngestion": LOGGED, **QUERIED},
+        INSIGHTS: {"publicNetworkAccessForIngestion": REPORTED, **QUERIED},
     },
 )
 

@@ -54,6 +54,7 @@ def tagged() -> frozenset[str]:
 
 ALL_LOGS = frozenset({"allLogs"})
 WRITES = frozenset({"StorageWrite", "StorageDelete"})
+READS = frozenset({"StorageRead"})
 _LOGGING: Mapping[str, Logging] = {
     WORKSPACE: Logging(
         "Microsoft.MachineLearningServices/workspaces", "workspaceName", "", ALL_LOGS
@@ -119,7 +120,7 @@ REQUIRED_TAGS = ResourceRule(
 
 
 def _diagnostics(
-    resources: Sequence[Resource], _settings: Settings
+    resources: Sequence[Resource], settings: Settings
 ) -> Iterator[tuple[Resource | None, str]]:
     logs: dict[str, set[str]] = {}
     for setting in of_kind(resources, DIAGNOSTIC):
@@ -136,8 +137,10 @@ def _diagnostics(
         its = logging[service.kind]
         name = f"{input_at(service, its.name)}{its.part}"
         sent = [enabled for uri, enabled in logs.items() if named(uri, its.provider, name)]
-        if not any(its.wanted <= enabled for enabled in sent):
-            yield service, f"no diagnostic setting sends its {' and '.join(sorted(its.wanted))}"
+        reads = its.wanted == WRITES and settings.monitoring.storage_reads
+        wanted = its.wanted | READS if reads else its.wanted
+        if not any(wanted <= enabled for enabled in sent):
+            yield service, f"no diagnostic setting sends its {' and '.join(sorted(wanted))}"
 
 
 DIAGNOSTICS = StackRule(

@@ -87,9 +87,14 @@ def _subnet(subnet: Mapping[str, Any], role: SubnetRole, settings: Settings) -> 
     own = [_refers(policy, names.service_endpoint_policy) for policy in policies]
     if (services or policies) and own != [True]:
         yield "reaches storage accounts that are not the stack's"
-    gateway = subnet.get("natGateway")
-    if gateway and (stays or not _refers(gateway, names.nat_gateway)):
+    gateway, routes = subnet.get("natGateway"), str((subnet.get("routeTable") or {}).get("id"))
+    firewall = None if stays else settings.network.route_table
+    if routes.lower() != str(firewall).lower():
+        yield f"has the route table {routes} and must have {firewall}"
+    if gateway and (stays or firewall or not _refers(gateway, names.nat_gateway)):
         yield "reaches the internet through another gateway than planned"
+    elif not (gateway or stays or firewall):
+        yield f"is not associated with {names.nat_gateway}"
     wanted = "NetworkSecurityGroupEnabled" if endpoints else "Disabled"
     if subnet.get("privateEndpointNetworkPolicies") != wanted:
         yield f"must have privateEndpointNetworkPolicies {wanted}"
@@ -97,8 +102,8 @@ def _subnet(subnet: Mapping[str, Any], role: SubnetRole, settings: Settings) -> 
 
 CLOSED_SUBNETS = ResourceRule(
     "closed-subnets",
-    "Every subnet has the range and the security group that are planned for it, no default "
-    "outbound access, and reaches only the stack's own accounts through service endpoints.",
+    "Every subnet has the range, the security group and the way out that are planned for it, no "
+    "default outbound access, and reaches only the stack's own accounts through service endpoints.",
     "Restore the subnet; set defaultOutboundAccess to false when a subnet is created.",
     _subnets,
 )
@@ -199,6 +204,7 @@ def _outbound(role: SubnetRole, settings: Settings) -> Allowed:
             (other, ENDPOINT_PORTS)
             for other in (settings.address_plan.subnets["endpoints"], *elsewhere)
         ),
+        *([("Storage.{region}", ENDPOINT_PORTS)] if network.storage_over_smb else []),
         *SERVICES.items(),
         ("Internet", INTERNET.get(role, _traffic(role).internet)),
     ]

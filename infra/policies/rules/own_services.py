@@ -120,6 +120,33 @@ def _references(
                     yield resource, f"{exact} is {shown(value)}, not the stack's {wanted}"
 
 
+HOLDERS: Final = {"raw": "data", "prepared": "data", "results": "default"}
+"""Account of each container."""
+
+
+def _containers(
+    resources: Sequence[Resource], settings: Settings
+) -> Iterator[tuple[Resource | None, str]]:
+    accounts = {label: name for label, (_, name) in targets(resources, settings)}
+    for resource in of_kind(resources, CONTAINER, DATASTORE):
+        inputs = resource.inputs if resource.kind == CONTAINER else resource.inputs["properties"]
+        container, account = str(inputs.get("containerName")), inputs.get("accountName")
+        if not same(account, accounts.get(HOLDERS.get(container, ""), "")):
+            yield resource, f"the container {container} is in the account {account}"
+        name = input_at(resource, "name")
+        if resource.kind == DATASTORE and name != f"training_data_{container}":
+            yield resource, f"leads to the container {container}"
+
+
+OWN_CONTAINERS = StackRule(
+    "own-containers",
+    "Every container is in its account, and every datastore leads to the container that it is "
+    "named after: results never lie among training data, which training may only read.",
+    "Restore container, account and name.",
+    _containers,
+)
+
+
 def _name(value: object) -> str:
     """Return the name in an id, an address or a name."""
     text = str(value)
@@ -138,4 +165,4 @@ OWN_SERVICES = StackRule(
     references(),
 )
 
-RULES = (OWN_SERVICES,)
+RULES = (OWN_SERVICES, OWN_CONTAINERS)

@@ -1,13 +1,14 @@
 """The option `--budget` of `submit`: the limits of an attempt within the budget of its run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 from common.annotations import Bounds
-from common.prices import total
+from common.prices import Cost, NodePrices, Price, Total, total
 from infra.outputs import Cluster
 from jobs.azure.costs import JobCosts, read_prices
+from jobs.azure.job_records import Job
 from jobs.azure.workspace import Workspace
 from jobs.errors import SpecError
 from jobs.job_kinds import trains
@@ -65,16 +66,42 @@ def within_budget(
                 f" this region, so how long it lasts is unknown; {instead}"
             ]
         )
-    earlier = total(JobCosts(jobs, workspace.manager, clusters).of(attempts).values())
-    if not earlier.complete or set(earlier.amounts) - {price.currency}:
+    costs = JobCosts(jobs, workspace.manager, clusters).of(attempts)
+    earlier, spent, currency = _earlier(attempts, costs, prices, clusters)
+    if not earlier.complete or {*earlier.amounts, currency or price.currency} != {price.currency}:
         raise SpecError(
             [
                 f"--budget: what earlier attempts of {spec.run} have cost is not known in"
                 f" {price.currency} ({earlier}), so what is left is unknown; {instead}"
             ]
         )
-    spent = earlier.amounts.get(price.currency, 0.0)
+    spent += earlier.amounts.get(price.currency, 0.0)
     margin = float(round(options.budget_margin_minutes * 60))
     budget = Budget(options.budget, price.currency, price.amount, spec.nodes, spent, margin)
     most = prices.highest(cluster.size, cluster.priority)
     return limited(spec, budget.priced(price, most))
+
+
+def _earlier(
+    attempts: Sequence[Job],
+    costs: Mapping[str, Cost],
+    prices: NodePrices,
+    clusters: Mapping[str, Cluster],
+) -> tuple[Total, float, str | None]:
+    """Return what the attempts of a run have cost at most: those since the newest one with a
+    budget, and the amount and currency that its tags have for those before it.
+    """
+    known = [Budget.of(job.tags, job.nodes) for job in attempts]
+    since = max((index for index, one in enumerate(known) if one is not None), default=0)
+    before = known[since] if known else None
+    by_name = {one.name.lower(): one for one in clusters.values()}
+    dearest = []
+    for job, budget in zip(attempts[since:], known[since:], strict=True):
+        cost, cluster = costs[job.name], by_name.get(job.cluster.lower())
+        if budget is not None and cost.price is not None:
+            price: Price | None = replace(cost.price, amount=budget.highest)
+        else:
+            most = prices.highest(cluster.size, cluster.priority) if cluster else None
+            price = most or cost.price
+        dearest.append(Cost(cost.node_seconds, price))
+    return total(dearest), before.spent if before else 0.0, before.currency if before else None

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import takewhile
 from typing import Annotated, Final
 
 from common.annotations import Bounds
@@ -13,7 +11,7 @@ from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.azure import costs
 from jobs.azure.costs import JobCost, JobCosts
-from jobs.azure.job_records import Job
+from jobs.azure.job_records import Job, recent
 from jobs.azure.workspace import Workspace, connect
 from jobs.commands.runs.compare import ComparedRun, read_files, told_by_leaves
 from jobs.console import Console, table
@@ -46,9 +44,8 @@ class CostOptions:
 def run(options: CostOptions, outputs: PlatformOutputs, *, as_json: bool) -> int:
     """Print the costs of the newest jobs, archived ones included, and their sum."""
     console, workspace = Console(as_json=as_json), connect(outputs)
-    since = datetime.now(UTC) - timedelta(days=options.days)
     newest = workspace.jobs.newest_first(archived=True)
-    jobs = list(takewhile(lambda job: job.created is None or job.created >= since, newest))
+    jobs = list(recent(newest, workspace.manager.now, options.days))
     console.note(f"looking up the times of {plural(len(jobs), 'job')}")
     found = JobCosts(workspace.jobs, workspace.manager, outputs.clusters).of(jobs)
     groups = group(jobs, options.by)

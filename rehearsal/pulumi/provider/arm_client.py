@@ -19,7 +19,10 @@ from azure.identity import ClientSecretCredential
 
 USER_AGENT: Final = "simulated-pulumi-azure-native"
 """Name of the provider in the log of requests."""
-_DELETION_SECONDS: Final = 600
+_OPERATION_SECONDS: Final = 600
+_POLL_SECONDS: Final = 0.1
+_BUSY: Final = frozenset({"Creating", "Updating", "RegisteringDns"})
+_FAILED: Final = frozenset({"Failed", "Canceled"})
 _ERROR: Final = 400
 _ACCEPTED: Final = 202
 _MISSING: Final = 404
@@ -76,13 +79,30 @@ class ArmClient:
         return resource
 
     def put(self, identifier: str, version: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Create or update a resource; return it as it is afterwards.
+        """Create or update a resource; return it as it is when the operation has ended.
 
         Raises:
-            RefusedError: the request failed.
+            RefusedError: the request failed, or its operation failed or does not end.
         """
-        resource: dict[str, Any] = _checked(self._send("PUT", identifier, version, body)).json()
-        return resource
+        response = _checked(self._send("PUT", identifier, version, body))
+        state = (_content(response).get("properties") or {}).get("provisioningState", "")
+        if response.status_code != _ACCEPTED and state not in _BUSY:
+            resource: dict[str, Any] = response.json()
+            return resource
+        self._wait(f"PUT {identifier}", response)
+        deadline = time.monotonic() + _OPERATION_SECONDS
+        while True:
+            found = self.get(identifier, version)
+            if found is None:
+                raise RefusedError(f"PUT {identifier} has ended, but there is no such resource")
+            state = str((found.get("properties") or {}).get("provisioningState", ""))
+            if state == "Failed":
+                raise RefusedError(f"PUT {identifier} has ended in the state {state}")
+            if state not in _BUSY:
+                return found
+            if time.monotonic() > deadline:
+                raise RefusedError(f"PUT {identifier} does not end: its state is {state}")
+            time.sleep(_POLL_SECONDS)
 
     def delete(self, identifier: str, version: str) -> None:
         """Delete a resource with no query parameter but the version, as azure-native does.
@@ -95,13 +115,34 @@ class ArmClient:
         response = self._send("DELETE", identifier, version)
         if response.status_code == _MISSING:
             return
-        deadline = time.monotonic() + _DELETION_SECONDS
-        address = _checked(response).headers.get("Location", "")
-        while response.status_code == _ACCEPTED:
-            if not address or time.monotonic() > deadline:
-                raise RefusedError(f"DELETE {identifier} was accepted, but does not finish")
-            time.sleep(float(response.headers.get("Retry-After", "1")))
-            response = _checked(self._request(HttpRequest("GET", address)))
+        if _checked(response).status_code == _ACCEPTED:
+            self._wait(f"DELETE {identifier}", response)
+
+    def _wait(self, request: str, response: HttpResponse) -> None:
+        """Wait for the end of an operation where its answer says that it can be read.
+
+        Raises:
+            RefusedError: the operation failed, or does not end.
+        """
+        address = response.headers.get("Azure-AsyncOperation", "")
+        result = response.headers.get("Location", "")
+        if not address and response.status_code != _ACCEPTED:
+            return
+        deadline = time.monotonic() + _OPERATION_SECONDS
+        while address or result:
+            answer = _checked(self._request(HttpRequest("GET", address or result)))
+            state = _content(answer).get("status", "") if address else ""
+            if state in _FAILED:
+                error = _content(answer).get("error") or {}
+                details = f'Code="{error.get("code")}" Message="{error.get("message")}"'
+                raise RefusedError(f"{request}: {state} {details}")
+            if state == "Succeeded" or (not address and answer.status_code != _ACCEPTED):
+                return
+            if time.monotonic() > deadline:
+                break
+            # Shorter than Retry-After asks: the operations here are.
+            time.sleep(_POLL_SECONDS)
+        raise RefusedError(f"{request} was accepted, but does not end")
 
     def _send(
         self, method: str, identifier: str, version: str, body: Mapping[str, Any] | None = None
@@ -120,6 +161,12 @@ class ArmClient:
             return self._client.send_request(request)
         except ClientError as error:
             raise RefusedError(f"{request.method} {request.url}: {error}") from error
+
+
+def _content(response: HttpResponse) -> dict[str, Any]:
+    """Return the JSON object of a response; an empty one if it has none."""
+    content = response.json() if response.content else None
+    return content if isinstance(content, dict) else {}
 
 
 def _checked(response: HttpResponse) -> HttpResponse:

@@ -58,6 +58,9 @@ class ResourceType:
     comes_with_parent: bool = False
     """Whether it exists as soon as its parent does, and cannot be deleted alone."""
 
+    version: str = ""
+    """Version of Azure's API in the program's token; empty for the one of the SDK."""
+
     @cached_property
     def arguments(self) -> type:
         """Its argument class in the SDK."""
@@ -66,7 +69,7 @@ class ResourceType:
     @cached_property
     def api_version(self) -> str:
         """Version of Azure's API that azure-native uses for it."""
-        return schema.api_version(*self.token.split(":"))
+        return self.version or schema.api_version(*self.token.split(":"))
 
     @cached_property
     def known(self) -> frozenset[str]:

@@ -2,7 +2,10 @@
 only Azure Resource Manager knows.
 """
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from rehearsal.pulumi.provider.resource_type import ENVELOPE, ResourceType
@@ -304,10 +307,18 @@ TYPES: Final[Mapping[str, ResourceType]] = {row.token: row for row in _ROWS}
 """Types by `module:Kind`."""
 
 
+@cache
 def find(token: str) -> ResourceType | None:
-    """Return a type by its token, such as `azure-native:network/v20240501:NatGateway`."""
+    """Return a type by its token, such as `azure-native:network/v20240501:NatGateway`. The version
+    of Azure's API in a token replaces that of the SDK.
+    """
     package, _, rest = token.partition(":")
     module, _, kind = rest.partition(":")
-    if package != PACKAGE:
+    module, _, version = module.partition("/")
+    row = TYPES.get(f"{module}:{kind}")
+    if package != PACKAGE or row is None:
         return None
-    return TYPES.get(f"{module.split('/')[0]}:{kind}")
+    if not version:
+        return row
+    year, month, day, preview = re.findall(r"v(\d{4})(\d\d)(\d\d)(\w*)", version)[0]
+    return replace(row, version=f"{year}-{month}-{day}" + (preview and f"-{preview}"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.catalog import dns_zones, network_rules, roles, vm_sizes
-from infra.catalog.network_rules import Rule, Surroundings
+from infra.catalog.network_rules import Rule, ServiceTraffic, Surroundings
 from infra.jump_machine.network_rules import jump
 from tests import ROOT
 from tests.infra.support.stacks import settings_of
@@ -25,13 +25,13 @@ SERVERS = ("10.1.0.4", "10.1.0.5")
 BUILD, JUMP = "10.0.2.0/28", "10.0.3.0/28"
 
 
-def groups(region="westeurope", vault_tag="AzureKeyVault", *, connected=False):
-    servers = SERVERS if connected else ()
+def groups(region="westeurope", vault_tag="AzureKeyVault", *, connected=False, files=False):
+    servers, service = SERVERS if connected else (), ServiceTraffic(vault_tag, files)
     subnets = {"training": OWN, "build": BUILD, "jump": JUMP}
     around = {role: Surroundings(own, (ENDPOINTS,), servers) for role, own in subnets.items()}
     return {
-        "training": network_rules.training(region, around["training"], vault_tag),
-        "build": network_rules.build(region, around["build"], vault_tag),
+        "training": network_rules.training(region, around["training"], service),
+        "build": network_rules.build(region, around["build"], service),
         "endpoints": network_rules.endpoints(
             ENDPOINTS, (OWN, BUILD), (JUMP, PEERS) if connected else ()
         ),
@@ -88,7 +88,7 @@ def test_no_default_and_no_example_is_a_size_that_new_subscriptions_cannot_deplo
             if path.suffix in {".py", ".md", ".yaml"} and path != Path(vm_sizes.__file__):
                 for name in re.findall(r"Standard_[A-Z]+\d+\w+", path.read_text()):
                     named.setdefault(name, set()).add(path.relative_to(ROOT).as_posix())
-    assert "jobs/serving/bodies.py" in named["Standard_FX4mds"]
+    assert "jobs/serving/bodies.py" in named["Standard_D4as_v4"]
     assert {name: places for name, places in named.items() if name not in usable} == {}
 
 
@@ -179,6 +179,12 @@ def test_training_reaches_its_subnet_the_endpoints_and_what_the_service_needs(va
         (ENDPOINTS, "Tcp"): ("443", "445"),
         (f"{vault_tag}.westeurope", "Tcp"): ("443",),
     }
+
+
+def test_nodes_reach_the_regions_storage_over_smb_only_where_the_settings_say_so():
+    for files, ports in ((False, ("443",)), (True, ("443", "445"))):
+        for role in ("training", "build"):
+            assert egress(groups(files=files)[role])["Storage.westeurope", "Tcp"] == ports
 
 
 def test_only_the_builder_and_the_jump_subnet_reach_the_internet():

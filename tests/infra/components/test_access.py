@@ -32,6 +32,22 @@ def holders(resources):
     return found
 
 
+def test_people_who_have_their_roles_on_an_account_of_others_get_none_there():
+    theirs = {SERVICES["storage.existing_default"], SERVICES["storage.existing_data"]}
+
+    def given(**more):
+        resources = rendered("dev", **SERVICES, **PEOPLE, **more)
+        return {
+            one.inputs["scope"]
+            for one in assignments(resources)
+            if one.inputs["principalType"] == "Group"
+        }
+
+    assert theirs <= given()
+    assert given(people__on_existing_accounts=False) == given() - theirs
+    assert given(people__on_existing_accounts=False)
+
+
 def test_a_role_on_a_resource_of_another_subscription_is_defined_there():
     resources = rendered("dev", **OPTIONS["their services"])
     elsewhere = 0

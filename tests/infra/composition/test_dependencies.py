@@ -8,6 +8,7 @@ import pytest
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
+    DATASTORE,
     IDENTITY,
     WORKSPACE,
     Resource,
@@ -129,8 +130,21 @@ def test_a_cluster_waits_for_the_roles_of_its_jobs(cluster, identity):
     roles = {
         one.key for one in of_kind(resources, ASSIGNMENT) if one.name.startswith(f"{identity}-")
     }
-    assert roles
-    assert roles <= before
+    late = {one for one in roles if f"{identity}-job-" in one}
+    assert late
+    assert roles - late <= before
+
+
+@pytest.mark.parametrize("option", ASSIGNING)
+def test_roles_that_azure_may_refuse_until_a_first_job_come_after_all_that_it_needs(option):
+    resources = rendered("dev", **OPTIONS[option])
+    needed = requirements(resources)
+    late = {one.key for one in of_kind(resources, ASSIGNMENT) if "-job-" in one.name}
+    first_job = {one.key for one in of_kind(resources, COMPUTE, DATASTORE)}
+    assert late
+    for one in late:
+        assert first_job <= needed[one]
+    assert not [one for one, before in needed.items() if late & before]
 
 
 def test_a_zone_group_waits_for_the_links_of_its_zones():

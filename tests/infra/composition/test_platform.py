@@ -20,6 +20,7 @@ from infra.stack_config import PLACEHOLDERS
 from tests.infra.support.stacks import key, only, ran, rendered, settings_of
 from tests.infra.support.variants import (
     KEYS,
+    LOGS,
     OPTIONS,
     SERVICES,
     SIZES,
@@ -46,6 +47,16 @@ def test_the_stack_that_prepares_data_is_declared_once_it_has_an_account_for_the
 def test_every_size_that_can_be_deployed_makes_a_cluster_of_it(size):
     cluster = only(rendered("dev", **SIZES[size]), COMPUTE, "cluster-gpu")
     assert cluster.inputs["properties"]["properties"]["vmSize"] == size
+
+
+def test_accounts_can_keep_public_endpoints_for_trusted_services_alone():
+    accounts = of_kind(rendered("dev", **OPTIONS["what azure may demand"]), STORAGE)
+    assert len(accounts) == 2
+    for account in accounts:
+        assert account.inputs["publicNetworkAccess"] == "Enabled"
+        rules = account.inputs["networkRuleSet"]
+        assert (rules["defaultAction"], rules["bypass"]) == ("Deny", "AzureServices")
+        assert not rules.get("ipRules")
 
 
 def test_images_are_built_by_a_declared_cpu_cluster_that_is_not_taken_back():
@@ -116,12 +127,38 @@ def test_an_identity_for_endpoints_reads_models_and_pulls_images():
     assert assigned == {"serving-registry-acrpull", "serving-results-storage-blob-data-reader"}
 
 
-def test_application_insights_is_declared_when_asked_for():
-    assert not of_kind(rendered("dev"), "applicationinsights:Component")
-    resources = rendered("dev", monitoring__application_insights=True)
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_workspace_names_application_insights_without_which_azure_refuses_it(option):
+    resources = rendered("dev", **OPTIONS[option])
     insights = only(resources, "applicationinsights:Component")
-    assert insights.inputs["disableLocalAuth"] is True
     assert only(resources, WORKSPACE).inputs["applicationInsights"] == insights.id
+    # Without keys, and with its data in the log workspace of the stack or of the settings.
+    logs = [one.id for one in of_kind(resources, "operationalinsights:Workspace")]
+    assert insights.inputs["disableLocalAuth"] is True
+    assert insights.inputs["ingestionMode"] == "LogAnalytics"
+    assert insights.inputs["workspaceResourceId"] == (logs or [LOGS])[0]
+    assert not [one for one in of_kind(resources, ASSIGNMENT) if "metrics" in one.name]
+
+
+def test_a_workspace_that_was_created_without_application_insights_can_stay_so():
+    resources = rendered("dev", monitoring__application_insights=False)
+    assert not of_kind(resources, "applicationinsights:Component")
+    assert "applicationInsights" not in only(resources, WORKSPACE).inputs
+
+
+@pytest.mark.parametrize(
+    ("option", "access"),
+    [
+        ("as it is", "Disabled"),
+        ("managed network", "Disabled"),
+        ("monitor private link", "Disabled"),
+        ("everything on", "Disabled"),
+        ("allowlisted", "Enabled"),
+    ],
+)
+def test_only_an_open_platform_lets_programs_report_to_application_insights(option, access):
+    insights = only(rendered("dev", **OPTIONS[option]), "applicationinsights:Component")
+    assert insights.inputs["publicNetworkAccessForIngestion"] == access
 
 
 @pytest.mark.parametrize("option", OPTIONS)

@@ -53,8 +53,8 @@ PROTECTED = {
 
 
 def test_production_protects_what_holds_data_or_cannot_be_made_again():
-    protected = {one.type for one in rendered("prod") if one.options.get("protect")}
-    assert protected == {f"azure-native:{kind}" for kind in PROTECTED}
+    protected = {one.kind for one in rendered("prod") if one.options.get("protect")}
+    assert protected == PROTECTED
 
 
 def test_production_protects_all_of_them():
@@ -64,7 +64,7 @@ def test_production_protects_all_of_them():
 
 
 URNS = {
-    "platform:index:EncryptionKey$azure-native:keyvault:Key::encryption",
+    "platform:index:EncryptionKey$azure-native:keyvault/v20260201:Key::encryption",
     "platform:index:Monitoring$azure-native:operationalinsights:Workspace::logs",
     "platform:index:Registry$azure-native:containerregistry:Registry::registry",
     "platform:index:Storage$azure-native:storage:BlobContainer::data-prepared",
@@ -72,7 +72,7 @@ URNS = {
     "platform:index:Storage$azure-native:storage:BlobContainer::default-results",
     "platform:index:Storage$azure-native:storage:StorageAccount::storage-data",
     "platform:index:Storage$azure-native:storage:StorageAccount::storage-default",
-    "platform:index:Vault$azure-native:keyvault:Vault::vault",
+    "platform:index:Vault$azure-native:keyvault/v20260201:Vault::vault",
     "platform:index:Workspace$azure-native:machinelearningservices:Workspace::workspace",
 }
 """Types and names by which deployed stacks know the resources that hold data."""
@@ -102,5 +102,5 @@ def test_what_holds_a_globally_unique_name_keeps_it():
         "azure-native:storage:StorageAccount::storage-default": "accountName",
         "azure-native:storage:StorageAccount::storage-data": "accountName",
         "azure-native:containerregistry:Registry::registry": "registryName",
-        "azure-native:keyvault:Vault::vault": "vaultName",
+        "azure-native:keyvault/v20260201:Vault::vault": "vaultName",
     }

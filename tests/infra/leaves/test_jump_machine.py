@@ -1,9 +1,12 @@
 """The jump machine: closed, set up by cloud-init, off at night."""
 
 import base64
+import hashlib
 import json
 import re
 import subprocess
+
+import pytest
 
 from infra.catalog import roles
 from infra.catalog.network_rules import Surroundings
@@ -103,9 +106,67 @@ def test_the_setup_is_a_shell_script_that_fetches_from_the_listed_hosts_only(tmp
     script.write_text(text)
     subprocess.run(["sh", "-n", str(script)], check=True)
     hosts = set(re.findall(r"https?://([^/\s\"]+)", text))
-    assert hosts - {"github.com"} <= set(cloud_init.HOSTS)
+    assert hosts <= set(cloud_init.HOSTS)
     assert f"git clone --quiet {url} /opt/platform" in text
     assert "make -C /opt/platform setup-platform" in text
+
+
+FAKES = {
+    # The file that an address ends in, from the folder of downloads.
+    "curl": 'for address; do :; done; cp "$DOWNLOADS/${address##*/}" .',
+    "tar": 'echo "tar $*" >> "$CALLS"',
+    "gpg": 'echo "gpg $*" >> "$CALLS"',
+    "apt-get": 'echo "apt-get $*" >> "$CALLS"',
+}
+
+
+@pytest.fixture
+def set_up(tmp_path, monkeypatch):
+    """A function that runs the setup on downloads, and returns its status and what it called."""
+    archive = f"pulumi-v{cloud_init.PULUMI_VERSION}-linux-x64.tar.gz"
+    downloads, calls, programs = (tmp_path / name for name in ("downloads", "calls", "bin"))
+    downloads.mkdir()
+    programs.mkdir()
+    for name, lines in FAKES.items():
+        (programs / name).write_text(f"#!/bin/sh\n{lines}\n")
+        (programs / name).chmod(0o755)
+    good = {"microsoft.asc": b"the key", archive: b"the archive"}
+    listed = f"{hashlib.sha256(good[archive]).hexdigest()}  {archive}\n0000  another.tar.gz\n"
+    good[f"pulumi-{cloud_init.PULUMI_VERSION}-checksums.txt"] = listed.encode()
+    monkeypatch.setattr(cloud_init, "MICROSOFT_KEY", hashlib.sha256(b"the key").hexdigest())
+
+    def run(**tampered):
+        for name, content in (
+            good | {good_name(name): new for name, new in tampered.items()}
+        ).items():
+            (downloads / name).write_bytes(content)
+        calls.write_text("")
+        text = cloud_init.script(None, "main").replace("/etc/apt", str(tmp_path))
+        (tmp_path / "sources.list.d").mkdir(exist_ok=True)
+        environment = {"PATH": f"{programs}:/usr/bin:/bin", "DOWNLOADS": str(downloads),
+                       "CALLS": str(calls)}  # fmt: skip
+        ended = subprocess.run(["sh", "-c", text], env=environment, check=False)
+        return ended.returncode, calls.read_text()
+
+    def good_name(word):
+        return next(name for name in good if word in name)
+
+    return run
+
+
+def test_the_setup_installs_what_has_the_expected_sha_256(set_up):
+    status, calls = set_up()
+    assert status == 0
+    assert [line.split()[0] for line in calls.splitlines()] == ["gpg", "apt-get", "apt-get", "tar"]
+
+
+def test_a_download_with_another_sha_256_ends_the_setup_before_it_is_used(set_up):
+    status, calls = set_up(microsoft=b"another key")
+    assert (status != 0, calls) == (True, "")
+    for tampered in ({"tar": b"another archive"}, {"checksums": b"0000  another.tar.gz\n"}):
+        status, calls = set_up(**tampered)
+        assert status != 0
+        assert "tar" not in calls
 
 
 def test_the_machine_has_what_the_setup_of_the_repository_asks_for():
@@ -116,7 +177,7 @@ def test_the_machine_has_what_the_setup_of_the_repository_asks_for():
 
 def test_without_a_repository_it_installs_the_tools_alone():
     text = cloud_init.script(None, "main")
-    assert "git" not in text
+    assert "git clone" not in text
     assert "azure-cli" in text
     assert "pulumi" in text
 

@@ -52,6 +52,11 @@ def test_it_needs_people_and_a_key():
         ((*ON, ("access.size", "Standard_ND40rs_v2")), "access.size"),
         ((*ON, ("access.off_at", "7 pm")), "access.off_at"),
         ((*ON, ("access.public_key", "AAAA")), "access.public_key"),
+        ((*ON, ("access.time_zone", "CEST")), "access.time_zone: 'CEST' is not a time zone by"),
+        (
+            (*ON, ("access.time_zone", "W Europe Standard Time")),
+            "did you mean 'W. Europe Standard Time'?",
+        ),
         ((*ON, ("access.repository", "https://me:secret@example.com/x")), "access.repository"),
         (
             (*ON, ("access.bastion_allowed_addresses", ["10.0.0.0/8"])),

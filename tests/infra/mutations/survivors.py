@@ -29,7 +29,6 @@ HARMLESS: Final[Mapping[str, str]] = {
         "Azure refuses a client that is not one of the registry's identities, which are held"
     ),
     r"devtestlab:GlobalSchedule notificationSettings.*": "a mail before the machine is turned off",
-    r"machinelearningservices:Workspace applicationInsights: .* removed": LOUD,
     r"monitor:ActionGroup emailReceivers\[\].useCommonAlertSchema: .*": "the format of a mail",
     r"monitor:DiagnosticSetting metrics.*": "logs are what a review needs; metrics are kept anyway",
     r"monitor:ScheduledQueryRule criteria.allOf\[\].dimensions: .* removed": (
@@ -63,10 +62,7 @@ HARMLESS: Final[Mapping[str, str]] = {
     r"network:NetworkSecurityGroup securityRules\[\].destinationPortRanges?(\[\])?: .*": (
         "on a subnet of the platform's own machines, a port that another rule allows as well"
     ),
-    r"network:PublicIPAddress: .* removed": "what has it refers to its id, so the engine refuses",
     r"network:ServiceEndpointPolicy serviceEndpointPolicyDefinitions\[\].*: .* removed": CLOSES,
-    r"network:VirtualNetwork subnets\[\].natGateway(.id)?: .* removed": LOUD,
-    r"network:VirtualNetwork virtualNetworkPeerings.*: .* removed": LOUD,
     r"storage:BlobServiceProperties cors(.corsRules)?: .* removed": CLOSES,
     r"storage:StorageAccount accessTier: .* removed": "Azure's default is the same tier",
     r"storage:StorageAccount encryption.services.file.*: .* removed": "Azure always encrypts files",

@@ -8,8 +8,6 @@ import dataclasses
 import typing
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from common.annotations import Bounds
 from infra.catalog import roles
@@ -17,7 +15,6 @@ from infra.leaves import SETTINGS as SETTINGS_CLASS
 from infra.policies import pack
 from infra.policies.rule import ResourceRule, StackRule
 from infra.policies.rules.governance import tagged
-from infra.policies.rules.services import idle_minutes
 from infra.resources import Resource
 from tests.infra.support.production import (
     DATA,
@@ -244,8 +241,9 @@ def test_a_lock_that_can_only_hold_a_group_is_refused_whatever_it_says():
     assert ("no-group-lock", "lock") in found(added(lock(None, token)))
 
 
-def test_resources_of_other_providers_are_nobodys_business():
-    assert found(added(Resource("random:index:RandomString", "r", {"x": 1}, {}, "r"))) == []
+def test_components_and_the_stack_itself_are_no_types_of_other_providers():
+    for type_ in ("platform:index:Part", "pulumi:pulumi:Stack"):
+        assert found(added(Resource(type_, "r", {"x": 1}, {}, ""))) == []
 
 
 def test_rules_about_one_resource_are_checked_before_it_is_created():
@@ -253,7 +251,9 @@ def test_rules_about_one_resource_are_checked_before_it_is_created():
         "no-public-address",
         "least-privilege",
         "identity-of-duty",
+        "order",
         "own-services",
+        "own-containers",
         "private-endpoints",
         "endpoints-approved",
         "approved-outbound",
@@ -264,18 +264,6 @@ def test_rules_about_one_resource_are_checked_before_it_is_created():
         "complete",
         "private-names",
     }
-
-
-@given(st.integers(0, 3), st.integers(0, 40), st.integers(0, 90), st.integers(1, 90))
-def test_idle_times_are_read_as_iso_8601(days, hours, minutes, seconds):
-    text = f"P{days}DT{hours}H{minutes}M{seconds}S"
-    assert idle_minutes(text) == pytest.approx(days * 1440 + hours * 60 + minutes + seconds / 60)
-
-
-@given(st.text(max_size=8))
-def test_what_is_no_duration_is_not_taken_for_one(text):
-    minutes = idle_minutes(text)
-    assert minutes is None or text.startswith("P")
 
 
 def test_every_resource_rule_is_about_something_that_is_declared():
@@ -292,6 +280,7 @@ def test_every_resource_rule_is_about_something_that_is_declared():
         "own-network",
         "in-place",
         "own-ids",
+        "own-subscription",
         "jump-machine-entra-only",
         "jump-machine-hardened",
         "nothing-ignored",

@@ -122,6 +122,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "monitoring.storage_reads": True,
         "network.flow_logs_to": f"{THEIRS}/Microsoft.Storage/storageAccounts/theirlogs",
     },
+    "what azure may demand": {
+        "network.storage_over_smb": True,
+        "network.vault_service_tag": "Keyvault",
+        "storage.public_access": "denied",
+    },
     "peered": HUB,
     "peered with two": {
         "network.peer_with": [VNET, f"{VNET}-2"],

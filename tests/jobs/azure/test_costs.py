@@ -9,8 +9,8 @@ import pytest
 
 from common.prices import NodePrices, Price, PriceSource
 from jobs.azure import costs
-from jobs.azure.costs import estimate, job_price
-from jobs.azure.job_records import Details, read_job
+from jobs.azure.costs import JobCosts, estimate, job_price
+from jobs.azure.job_records import Details, Jobs, listed_details, read_job, recent
 from jobs.cli import main
 from jobs.commands.runs.cost import CostOptions, group
 from rehearsal.resources.quotas import cores
@@ -76,6 +76,74 @@ def test_node_starts_and_evicted_nodes_are_counted(ended, messages, evicted):
 def test_a_job_that_lost_its_nodes_before_its_program_started_counts_them():
     lost = replace(details(None, 10), messages=("PreemptionError",))
     assert costs.starts([estimate(job("Failed"), lost, None, NOW)])["evicted_nodes"] == 2
+
+
+def listed(status, start=None, end=None, **tags):
+    """A job as Azure lists it, with the times of its program among its properties."""
+    times = {"StartTimeUtc": start, "EndTimeUtc": end}
+    known = {key: text for key, text in times.items() if text}
+    return replace(
+        read_job({"name": "a-r1", "properties": {"status": status, "tags": tags,
+                                                 "properties": known}}),
+        created=NOW,
+    )  # fmt: skip
+
+
+START, END = "2026-11-22 10:00:00", "2026-11-22T11:00:00.5Z"
+
+
+@pytest.mark.parametrize(
+    ("known", "seconds"),
+    [
+        (listed("Completed", START, END), 3600.5),
+        (listed("Canceled", START, END, canceled_by="a"), 3600.5),
+        (listed("Running", START), 7200),
+        (listed("Queued"), 0),
+        # How it has ended is in Azure's messages only.
+        (listed("Failed", START, END), None),
+        (listed("Canceled", START, END), None),
+        (listed("Completed", START), None),
+        (listed("Running"), None),
+    ],
+)
+def test_times_that_the_list_of_jobs_tells_need_no_request_of_their_own(known, seconds):
+    told = listed_details(known)
+    assert (None if told is None else estimate(known, told, usd(1), NOW).node_seconds) == seconds
+
+
+def test_the_cost_of_1000_jobs_takes_a_request_for_each_that_has_failed_only():
+    class History:
+        asked = 0
+
+        def details(self, _):
+            self.asked += 1
+            return {"status": "Failed", "startTimeUtc": START, "endTimeUtc": END}
+
+    class Manager:
+        asked, location_id = 0, "/locations/x"
+
+        def now(self):
+            return NOW
+
+        def get(self, _):
+            self.asked += 1
+            return {"value": []}
+
+    history, manager = History(), Manager()
+    jobs = [
+        replace(listed("Failed" if index % 50 == 0 else "Completed", START, END), name=f"j{index}")
+        for index in range(1000)
+    ]
+    found = JobCosts(Jobs(manager, history), manager, {}).of(jobs)
+    assert (history.asked, manager.asked) == (20, 1)
+    assert {cost.node_seconds for cost in found.values()} == {3600.5}
+
+
+def test_older_jobs_are_not_read_to_the_last_one():
+    made = [NOW, NOW - timedelta(days=40), NOW, *[NOW - timedelta(days=40)] * 500]
+    source = iter([replace(listed("Completed"), created=time) for time in made])
+    assert len(list(recent(source, lambda: NOW, 30))) == 2
+    assert len(list(source)) == 400
 
 
 def test_times_that_nobody_knows_make_an_unknown_cost():

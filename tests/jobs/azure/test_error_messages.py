@@ -171,3 +171,59 @@ def test_the_way_to_sign_in_that_was_tried_says_why_it_failed():
     assert "not signed in to Azure: AADSTS7000215: Invalid client secret\n" in str(told(error))
     away = "HTTPSConnection(host='login', port=443): Failed to establish a new connection"
     assert isinstance(told(ClientAuthenticationError(message=TRIED % away)), UnreachableError)
+
+
+CLAIMS = "eyJhY2Nlc3NfdG9rZW4iOnsiYWNycyI6eyJlc3NlbnRpYWwiOnRydWUsInZhbHVlIjoicDEifX19"
+LOGIN = f'az login --tenant "t" --scope "https://a//.default" --claims-challenge "{CLAIMS}"'
+
+
+def challenged(header=f'Bearer realm="", error="insufficient_claims", claims="{CLAIMS}"'):
+    """The refusal of a change by a sign-in without a second factor."""
+    error = answered(401, "the request demands more claims")
+    error.response.headers = {"WWW-Authenticate": header}
+    return error
+
+
+def by_credential(text, cause=None):
+    error = ClientAuthenticationError(text)
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "command"),
+    [
+        (challenged(), f'az login --tenant {platform().tenant_id} --claims-challenge "{CLAIMS}"'),
+        (by_credential("DefaultAzureCredential failed to retrieve a token", challenged()),
+         f'az login --tenant {platform().tenant_id} --claims-challenge "{CLAIMS}"'),
+        (by_credential("Attempted credentials:\n\tAzureCliCredential: Failed to invoke the Azure"
+                       f" CLI: please run\n{LOGIN}\nfor more"), LOGIN),
+        (by_credential("\tAzureCliCredential: This credential doesn't support claims challenges."
+                       f" Run: az login --claims-challenge {CLAIMS}", challenged()),
+         f"az login --tenant {platform().tenant_id} --claims-challenge {CLAIMS}"),
+        (by_credential("\tAzureCliCredential: AADSTS50076: you must use multi-factor"
+                       " authentication"), f"az login --tenant {platform().tenant_id}"),
+        (answered(403, "Resource 'x' was disallowed by Azure: Users must use MFA for Create"
+                       " operation. Refer to https://aka.ms/mfaforazure"),
+         f"az login --tenant {platform().tenant_id}"),
+    ],
+)  # fmt: skip
+def test_a_demand_for_a_second_factor_passes_on_the_command_that_signs_in(error, command):
+    problem = told(error)
+    assert type(problem) is SignInError
+    first, second = str(problem).splitlines()
+    assert command in first
+    assert "second factor" in second
+
+
+@pytest.mark.parametrize("said", ["is not yet valid", "has expired"])
+def test_a_certificate_of_another_time_is_a_matter_of_the_clock(said):
+    text = str(told(ServiceRequestError(f"certificate verify failed: certificate {said}")))
+    assert "check this machine's clock" in text
+    assert "proxy" not in text
+
+
+def test_another_refusal_of_a_token_demands_no_second_factor():
+    text = str(told(challenged('Bearer authorization_uri="https://login", error="invalid_token"')))
+    assert "rejects this sign-in" in text
+    assert "second factor" not in text

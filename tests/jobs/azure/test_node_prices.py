@@ -57,6 +57,13 @@ def test_low_priority_is_priced_by_the_spot_meter_and_not_by_the_retired_one():
     assert {price.source.date for price in found.values()} == {"2026-11-23"}
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_lower_of_two_meters_of_one_kind_counts(order):
+    both = [item("ND40rs v2", 22.03), item("ND40rs v2", 24.0, productName="Cloud Services")]
+    found = read_retail([{"Items": both[::order]}], "eastus", "2026-11-23")
+    assert found[SIZE.lower(), "Dedicated"].amount == 22.03
+
+
 def test_an_answer_is_stored_with_its_date_and_then_precedes_what_is_recorded(tmp_path):
     asked = []
 

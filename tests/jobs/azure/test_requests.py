@@ -6,7 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.azure.requests import LONGEST_PAUSE, ReportedRetryPolicy, name_of, read_json, segment
+from jobs.azure.requests import (
+    LONGEST_PAUSE,
+    ReportedRetryPolicy,
+    Requests,
+    name_of,
+    read_json,
+    segment,
+)
 from jobs.errors import RequestError
 
 WORKSPACE = "https://management.azure.com/subscriptions/s/resourceGroups/g/providers/x/workspaces/w"
@@ -32,6 +39,20 @@ def test_a_host_without_a_path_is_called_by_its_name():
 
 def test_a_name_stays_one_part_of_a_path():
     assert segment("a/../b?c") == "a%2F..%2Fb%3Fc"
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"), [(72, "72 h 0 min behind"), (-72, "ahead of"), (0, "")]
+)
+def test_a_clock_that_is_wrong_is_told_once_and_azures_time_is_used(capsys, hours, words):
+    requests, azures = Requests(None, None), datetime.now(UTC) + timedelta(hours=hours)
+    for _ in range(2):
+        requests._set_clock(format_datetime(azures, usegmt=False))
+    requests._set_clock("")
+    assert abs(requests.now() - azures) < timedelta(seconds=60)
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("this machine's clock") == bool(words)
 
 
 def test_answers_are_json_or_empty():

@@ -6,7 +6,7 @@ import json
 import pytest
 from azure.core.credentials import AccessToken
 
-from jobs.azure.sign_in import PinnedCredential, name_in_token
+from jobs.azure.sign_in import PinnedCredential, about_changes, name_in_token
 from jobs.errors import SignInError
 
 
@@ -42,3 +42,19 @@ def test_a_token_of_the_stacks_tenant_is_used():
 def test_a_token_of_another_tenant_is_refused_with_both_named():
     with pytest.raises(SignInError, match=r"signed in to tenant two as a@b.c, .* to tenant one"):
         PinnedCredential(SignedIn("two"), "one").get_token("scope")
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        ({"upn": "a@b.c", "idtyp": "user", "amr": ["pwd"]}, "az login --tenant T"),
+        ({"upn": "a@b.c", "amr": ["pwd", "mfa"]}, "does not prove"),
+        ({"upn": "a@b.c"}, "does not prove"),
+        ({"appid": "1", "idtyp": "app"}, ""),
+        ({"appid": "1"}, ""),
+    ],
+)
+def test_what_a_sign_in_that_reads_does_not_prove_is_said_to_people(claims, words):
+    said = about_changes(token(claims), "T")
+    assert words in said
+    assert bool(said) == bool(words)

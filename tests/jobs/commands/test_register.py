@@ -57,6 +57,15 @@ def test_a_trained_run_becomes_a_version_with_its_metrics_and_versions(live, cap
     assert found.properties["images_per_second"] == "640.5"
 
 
+@pytest.mark.parametrize("part", ["config", "result", "facts"])
+@pytest.mark.parametrize("content", [[1], 7, "x", {}, {"config": 1}])
+def test_a_file_of_another_form_is_an_error_with_words(live, part, content):
+    run = f"odd-{part}"
+    put(live, files(run, **{part: content}))
+    with pytest.raises(UserError, match=r"another form|is from step|has not completed"):
+        model_of(live, run)
+
+
 def test_the_best_weights_of_a_run_are_registered_with_every_metric_of_its_task(live, capsys):
     metrics = {metric.key: 0.25 for metric in TASKS["multilabel"].evaluation}
     result = {**metrics, "baseline": metrics, "steps": 450, "evaluated_step": 300}

@@ -4,10 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from common.prices import Cost, NodePrices, Price, PriceSource
 from jobs.azure.job_records import Jobs, read_job
 from jobs.commands import status
 from jobs.commands.status import (
+    Run,
     StatusOptions,
+    _run_lines,
     age,
     cost_lines,
     group_by_run,
@@ -15,6 +18,7 @@ from jobs.commands.status import (
 )
 from tests.jobs.support.platform import cluster_nodes
 
+UNKNOWN = Cost(None, None)
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
@@ -38,6 +42,28 @@ def test_allocated_nodes_are_told_with_what_they_do_and_since_when():
 def test_nodes_that_nobody_uses_are_named_as_such():
     text = cost_lines([cluster_nodes(allocated=2, target=2, idle=2)], NOW)[1]
     assert "2 idle; no job is running" in text
+
+
+def test_idle_nodes_are_told_with_their_cost_and_the_clusters_own_errors():
+    size = cluster_nodes().size.lower()
+    price = Price(2.42, "USD", "hour", PriceSource("", "", ""))
+    prices = NodePrices(({(size, "LowPriority"): price},))
+    half = cluster_nodes(allocated=2, target=4, idle=2, errors=("low-priority quota",))
+    lines = cost_lines([half], NOW, prices)
+    assert "2 idle; no job is running; 2 idle nodes cost 4.84 USD an hour" in lines[1]
+    assert lines[2] == "gpu could not grow: low-priority quota"
+    assert "idle nodes cost" not in cost_lines([half], NOW)[1]
+    one = cost_lines([cluster_nodes(allocated=1, target=1, idle=1)], NOW, prices)[1]
+    assert "1 idle node costs 2.42 USD" in one
+
+
+def test_a_job_whose_outputs_are_uploaded_is_told_with_what_it_costs():
+    (text,) = [
+        line for line in _run_lines([Run("a", (job("a-r1", "Finalizing"),))], {"a-r1": UNKNOWN})
+        if line.startswith("a: ")
+    ]  # fmt: skip
+    assert "1 node of  is billed" in text
+    assert "cancel a` ends it and keeps" in text
 
 
 def test_a_cluster_that_changes_says_to_what():

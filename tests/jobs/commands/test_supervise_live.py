@@ -8,6 +8,7 @@ import pytest
 
 from jobs.azure import requests
 from jobs.cli import main
+from jobs.following import supervisor
 from jobs.following.supervision_policy import mark
 from jobs.options import ResubmitOptions
 from tests import ROOT
@@ -99,6 +100,38 @@ def test_several_passes_at_once_submit_one_attempt(live):
     assert any("left-several-r2 submitted: interrupted" in text for text in said)
     assert live.azure.resources.get(job.replace("-r1", "-r2")) is not None
     assert live.azure.resources.get(job.replace("-r1", "-r3")) is None
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_run_waits_while_a_node_of_spot_costs_more_than_it_may(
+    live, capsys, monkeypatch, follows
+):
+    # 40 cores at 0.01 USD each.
+    limit = mark(ResubmitOptions(backoff_seconds=0.0, max_node_price=0.5))
+    run = f"left-dear-{follows}".lower()
+    job = taken(live, run, tags=limit)
+    live.azure.admin.spot_price(0.04)
+    try:
+        assert once(capsys)[1][run]["did"] == "waiting"
+        assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
+        if follows:
+
+            def fall(seconds, *_):
+                assert seconds == supervisor.DEAR_SECONDS
+                live.azure.admin.spot_price(0.01)
+
+            real = supervisor.wait_until
+            monkeypatch.setattr(
+                supervisor, "wait_until",
+                lambda look, seconds, poll: fall(seconds) if seconds else real(look, 0, poll),
+            )  # fmt: skip
+            again = ["--resubmit.backoff-seconds", "0", "--resubmit.max-node-price", "0.5"]
+            assert main(["follow", run, "--supervise", "--poll-seconds", "0.1", *again]) == 0
+            out = capsys.readouterr().out
+            assert "costs 1.60 USD, above --resubmit.max-node-price 0.5" in out
+    finally:
+        live.azure.admin.spot_price(0.01)
+    assert once(capsys)[1][run]["did"] == ("concluded" if follows else "submitted")
 
 
 def test_a_notice_that_was_not_accepted_is_sent_by_the_next_pass(

@@ -17,6 +17,7 @@ from jobs.azure.job_records import Jobs
 from jobs.azure.workspace import connect
 from jobs.commands.teardown import ProtectedError, UnknownError
 from jobs.errors import NotDeployedError, PendingOperationsError, PlatformReadError
+from jobs.pulumi import teardown_steps
 from jobs.pulumi.state import pending_creations, resources
 from jobs.pulumi.teardown_record import TeardownRecord
 from jobs.pulumi.teardown_steps import Teardown
@@ -202,10 +203,94 @@ def test_pending_operations_are_not_taken_for_nothing(stack):
     assert stack.deletions() == []
 
 
-def test_a_stack_that_was_deployed_in_part_is_not_taken_for_nothing(stack):
-    with pytest.raises(PlatformReadError, match="its deployment never completed"):
-        stack.tear_down(outputs=None, stack="dev")
+def test_a_stack_that_was_deployed_in_part_is_torn_down_by_the_names_of_its_settings(half, capsys):
+    assert half.tear_down(outputs=None, stack="dev") == 0
+    done = answer(capsys)
+    assert done["left"] == []
+    steps = [name for _, name in half.deletions()]
+    assert half.outputs.workspace in steps
+    assert "purge" in steps
+    half.live.azure.admin.forget_requests()
+    assert half.tear_down(outputs=None, stack="dev") == 0
+    assert half.live.azure.requests == []
+
+
+def test_the_teardown_of_a_stack_that_was_deployed_in_part_goes_on(half, capsys, monkeypatch):
+    purge = Teardown._purge_vault
+    monkeypatch.setattr(Teardown, "_purge_vault", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    was = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert half.tear_down(outputs=None, stack="dev") == INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, was)
+    monkeypatch.setattr(Teardown, "_purge_vault", purge)
+    capsys.readouterr()
+    # Nothing is in the state any more.
+    assert half.tear_down(outputs=None, stack="dev") == 0
+    assert [text.split()[:2] for text in answer(capsys)["done"]] == [["purged", "vault"]]
+
+
+IN_USE = (
+    'Status=400 Code="InUseSubnetCannotBeDeleted" Message="Subnet snet is in use by /subscriptions/'
+    's/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/card and cannot be deleted."'
+)
+
+
+def test_a_subnet_that_a_card_still_uses_is_waited_for(stack, capsys, monkeypatch):
+    monkeypatch.setattr(teardown_steps, "FIRST_PAUSE", 0.05)
+    (stack.state / "refused").write_text(json.dumps([IN_USE, 2]))
+    assert stack.tear_down() == 0
+    assert len(stack.asked) == 3
+    said = capsys.readouterr().err
+    assert "networkInterfaces/card" in said
+    assert "continues in" in said
+
+
+def test_a_subnet_that_stays_in_use_ends_the_teardown_with_its_user(stack, monkeypatch):
+    monkeypatch.setattr(teardown_steps, "FIRST_PAUSE", 0.05)
+    (stack.state / "refused").write_text(json.dumps([IN_USE, 99]))
+    with pytest.raises(UserError, match=r"(?s)refused this for 0\.01 min.*networkInterfaces/card"):
+        stack.tear_down(replace(YES, wait_minutes=0.01))
+    (stack.state / "refused").write_text(json.dumps(['Code="ScopeLocked" Message="No."', 99]))
+    asked = len(stack.asked)
+    with pytest.raises(UserError, match="a lock of the group"):
+        stack.tear_down()
+    assert len(stack.asked) == asked + 1
+
+
+def test_a_damaged_state_is_repaired_by_the_command_that_is_named(stack):
+    (stack.state / "refused").write_text(json.dumps(["snapshot integrity failure", 99]))
+    with pytest.raises(UserError, match="pulumi state repair --stack dev"):
+        stack.tear_down()
+
+
+def test_what_others_have_put_into_the_own_group_goes_only_if_it_is_named(stack, monkeypatch):
+    account = f"{stack.live.group}/providers/Microsoft.Compute/disks/by-hand"
+    stack.live.azure.put(account, ARM, {"location": "westeurope"})
+    card = f"{stack.live.group}/providers/Microsoft.Network/networkInterfaces/x.nic.1"
+    stack.live.azure.put(card, ARM, {"location": "westeurope", "properties": {}})
+    stack.live.azure.admin.forget_requests()
+    with pytest.raises(UserError, match=r"has Microsoft.Compute/disks by-hand, .*--also by-hand"):
+        stack.tear_down()
     assert stack.deletions() == []
+    terminal = io.StringIO("no\n")
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    with pytest.raises(UserError, match="not confirmed"):
+        stack.tear_down(replace(YES, yes=False))
+    assert stack.tear_down(replace(YES, also=("by-hand",))) == 0
+
+
+def test_the_workspaces_diagnostic_settings_are_deleted_before_it(stack):
+    setting = f"{stack.live.workspace}/providers/Microsoft.Insights/diagnosticSettings/diag"
+    stack.live.azure.put(setting, "2021-05-01-preview", {"properties": {"logs": []}})
+    kind = "azure-native:monitor:DiagnosticSetting"
+    urn = f"urn:pulumi:dev::p::{kind}::diag"
+    stack.resources.append({"urn": urn, "type": kind, "id": setting, "custom": True})
+    stack.write()
+    assert stack.tear_down() == 0
+    steps = [name for _, name in stack.deletions()]
+    assert steps.index("diag") < steps.index(stack.outputs.workspace)
 
 
 def test_what_is_unfinished_is_kept_where_the_environment_says(stack, tmp_path, monkeypatch):

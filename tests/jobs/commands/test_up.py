@@ -45,6 +45,15 @@ def test_a_deployment_without_the_rules_leaves_its_reason_in_the_history(pulumi)
     assert asked()[1].endswith("--message without the security rules: an outage --stack dev")
 
 
+@pytest.mark.parametrize("command", ["up", "preview"])
+@pytest.mark.parametrize("reason", ["", "  ", "\n", "-", "1.2", "x"])
+def test_a_reason_without_words_is_refused(pulumi, command, reason, tmp_path, capsys):
+    pulumi(stack_export=EXPORTED)
+    assert main([command, "--without-rules", reason]) == 2
+    assert "--without-rules" in capsys.readouterr().err
+    assert not (tmp_path / "asked").exists()
+
+
 def test_up_may_compare_with_azure_first(pulumi):
     asked = pulumi(stack_export=EXPORTED, stack_output={"out": json.dumps(to_dict(platform()))})
     assert main(["up", "--refresh", "True", "--yes", "True"]) == 0

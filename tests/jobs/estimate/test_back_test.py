@@ -14,6 +14,7 @@ from jobs.estimate.back_test import (
     Case,
     Range,
     Ranges,
+    _cold,
     back_test,
     cases,
     filled,
@@ -22,8 +23,10 @@ from jobs.estimate.back_test import (
     quantile,
     unseen,
 )
-from jobs.estimate.fit import at_batch, relative_time, two_point, work
+from jobs.estimate.fit import relative_time, two_point, work
 from jobs.estimate.published import RESNETS, SHIPPED, read, shipped, without
+from jobs.estimate.rates import rate
+from tests.jobs.estimate.support import NDV2, workload
 
 LARGEST = st.integers(2, 512)
 LOSS = st.floats(0, 2)
@@ -158,14 +161,22 @@ def test_rows_of_a_file_are_predicted_from_the_others(tmp_path, capsys):
     assert 0 < found["gpu-node", "Volta", "amp"].range.low < 1
 
 
-@given(st.floats(100, 5000), st.integers(16, 512), st.integers(8, 1024), st.floats(0, 0.1))
-def test_throughput_grows_with_the_batch_and_is_measured_at_the_measured_one(
-    rate, measured, batch, fixed
-):
-    assert at_batch(rate, measured, measured, fixed) == pytest.approx(rate)
-    one, two = (at_batch(rate, measured, size, fixed) for size in (batch, batch + 8))
-    assert one <= two * (1 + 1e-12)
-    assert two <= 2.0001 * rate
+@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
+def test_a_plan_has_the_rate_of_one_gpu_that_the_back_test_judges(precision):
+    judged = set()
+    for batch in ("64", "128", "256"):
+        run = workload("--compute.precision", precision, "--batch-size", batch)
+        row = next(
+            row
+            for row in shipped()
+            if (row.gpu_type, row.precision) == ("V100", run.precision_on("V100"))
+            and (row.model, row.image_size, row.software) == ("ResNet-50", 224, run.software)
+        )
+        judged.add(_cold(published()[0], row))
+        planned = rate(run, NDV2, 1)
+        assert not isinstance(planned, str), planned
+        assert planned.one_gpu in judged
+    assert len(judged) == 1
 
 
 def test_xla_is_found_in_the_name_of_a_series_however_it_is_written():

@@ -56,6 +56,20 @@ def test_what_we_cancel_between_two_attempts_has_no_next_one(live, capsys, monke
     assert live.azure.resources.get(job.replace("-r1", "-r2")) is None
 
 
+@pytest.mark.parametrize("deleted", [("r1",), ("r1", "r2", "r3")])
+def test_a_run_whose_first_attempts_were_deleted_in_the_studio_is_reached(live, capsys, deleted):
+    run = f"beheaded{len(deleted)}"
+    newest = begin(live, run, "sleep 600", number=len(deleted) + 1)
+    running(live, newest)()
+    # What is left of the others is nothing, as if they had never been.
+    assert all(live.azure.resources.get(f"{newest[:-1]}{name[-1]}") is None for name in deleted)
+    assert main(["status"]) == 0
+    assert run in capsys.readouterr().out
+    cancelled(live, run)
+    assert status(live, newest) == "Canceled"
+    assert main(["follow", run, *QUICK]) == 20
+
+
 def test_an_old_attempts_name_cancels_the_run(live, capsys):
     failed_by_pre_emption(live, "p1")
     second = begin(live, "p1", "sleep 600", number=2)

@@ -2,7 +2,16 @@
 
 from datetime import UTC, datetime, timedelta
 
-from jobs.following.job_states import WAITING, continues, hint_due, restarted, since, words
+from jobs.azure.job_records import read_job
+from jobs.following.job_states import (
+    WAITING,
+    continues,
+    finalizing,
+    hint_due,
+    restarted,
+    since,
+    words,
+)
 
 
 def test_words_name_the_nodes_and_the_cluster():
@@ -44,3 +53,13 @@ def test_hints_come_after_minutes_and_then_ever_so_often():
 def test_all_states_before_the_program_have_words():
     for status in WAITING:
         assert words(status, 1, "gpu") != status
+
+
+def test_a_job_whose_outputs_are_uploaded_for_hours_is_told_with_what_is_billed():
+    tags = {"run": "a", "budget": "50 USD"}
+    body = {"status": "Finalizing", "computeId": "x/gpu", "resources": {"instanceCount": 2},
+            "tags": tags}  # fmt: skip
+    text = finalizing(read_job({"name": "a-r1", "properties": body}), 7200)
+    assert "after 2 h" in text
+    assert "2 nodes of gpu are billed, and the time counts toward its budget" in text
+    assert "cancel a` ends it and keeps" in text

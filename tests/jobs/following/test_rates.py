@@ -35,12 +35,12 @@ class Market:
         return NodePrices((kinds,))
 
 
-def test_a_price_is_asked_for_every_few_hours_and_told_if_it_has_moved_by_a_tenth():
+def test_a_price_is_asked_for_repeatedly_and_told_if_it_has_moved_by_a_tenth():
     market = Market()
-    for market.hours, market.price in ((0, 2.0), (1, 9.0), (4, 2.19), (8, 2.5), (12, 2.0)):
+    for market.hours, market.price in ((0, 2.0), (0.2, 9.0), (4, 2.19), (8, 2.5), (12, 2.0)):
         market.rates.look(CLUSTERS)
     assert market.asked == 4
-    assert ASK_SECONDS == 4 * 3600
+    assert ASK_SECONDS == 900
     assert market.said == [
         f"the price of Spot {GPU.size} has risen by 25%, from 2.00 USD to 2.50 USD an hour, of at"
         " most 20.00 USD",
@@ -60,6 +60,66 @@ def test_an_attempt_gets_the_prices_of_now_whenever_they_were_asked_for():
     other = Market()
     assert other.rates.priced(Budget(50, "USD", 4.0, nodes=1), GPU).price == 2
     assert "has fallen by 50%, from 4.00 USD" in other.said[0]
+
+
+def test_the_highest_price_of_a_time_is_known_only_if_it_was_watched():
+    market = Market()
+    for market.hours, market.price in ((0, 2.0), (0.5, 9.0), (1, 2.0)):
+        market.rates.look(CLUSTERS)
+    market.hours = 1.25
+    assert market.rates.highest(GPU, 1.25 * 3600).amount == 9
+    market.hours = 2
+    assert market.rates.highest(GPU, 3 * 3600) is None
+    # Azure did not answer for hours.
+    market.hours = 5
+    assert market.rates.highest(GPU, 4 * 3600) is None
+    assert market.rates.highest(GPU, 60).amount == 2
+
+
+LIMIT, MOST, START = 100.0, 22.0, 2.0
+PATHS = {
+    "constant": lambda hours, begun: START,
+    "rises right after the first start": lambda hours, begun: MOST if hours else START,
+    "doubles during each attempt": lambda hours, begun: min(
+        MOST, START * (1 if hours < begun + 0.5 else 2)
+    ),
+    "cheap at each start, then high": lambda hours, begun: START if hours == begun else MOST,
+    "falls": lambda hours, begun: max(START, MOST - hours),
+}
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_a_run_costs_at_most_its_budget_whatever_the_price_does(path, watched):
+    """Attempts follow each other until the budget is used up; each runs until its limit. The
+    supervisor sees the prices at its looks, or none while an attempt runs.
+    """
+    market, step, cost, attempts = Market(), 0.25, 0.0, 0
+
+    def prices():
+        market.asked += 1
+        size = GPU.size.lower()
+        low = usd(path(market.hours, begun))
+        return NodePrices(({(size, "LowPriority"): low, (size, "Dedicated"): usd(MOST)},))
+
+    begun = 0.0
+    market.rates = Rates(prices, market.said.append, lambda: market.hours * 3600)
+    budget = market.rates.priced(Budget(LIMIT, "USD", START, nodes=2, at_most=MOST), GPU)
+    while not budget.used_up:
+        attempts += 1
+        begun, limit = market.hours, budget.limits(1e6).timeout_seconds
+        while (market.hours - begun) * 3600 < limit:
+            part = min(step, limit / 3600 - (market.hours - begun)) + 1e-9
+            # The price that begins at a look lasts until the next one.
+            cost += path(market.hours, begun) * budget.nodes * part
+            market.hours += part
+            if watched:
+                market.rates.look([GPU])
+        seen = market.rates.highest(GPU, limit)
+        budget = market.rates.priced(budget.after(limit, seen), GPU)
+    assert cost <= LIMIT * (1 + 1e-6)
+    assert budget.spent == pytest.approx(cost, rel=1) or not watched
+    assert attempts < 100
 
 
 def test_an_answer_that_does_not_come_changes_nothing():

@@ -46,6 +46,7 @@ NO_ROLE = AttemptResult(
     "Failed",
     messages=("UserError", "ScriptExecution.StreamAccess.Authentication: permission denied"),
 )
+SETUP = AttemptResult("Failed", begun=False, nodes=NodesSeen(2, 1, 1, 5))
 
 
 @pytest.mark.parametrize(
@@ -68,9 +69,23 @@ NO_ROLE = AttemptResult(
         ([STOPPED], Resubmit, "asked to stop from outside"),
         ([PEER], Resubmit, "status 6"),
         ([HUNG], Resubmit, "status 7"),
+        ([replace(PEER, exit_code=9)], Resubmit, "out of memory: it continues with the same"),
         ([PEER, PREEMPTED], Resubmit, "PreemptionError"),
         ([replace(PREEMPTED, exit_code=6), PEER], Resubmit, "status 6"),
         ([WEEK_OVER], Resubmit, "7 days"),
+        # It was taken away while it was set up, whatever Azure says.
+        ([replace(SETUP, messages=("Failed to pull the image",))], Resubmit, "never started"),
+        ([replace(SETUP, messages=("could not mount",))] * 2, Resubmit, "1 of its 2 nodes left"),
+        ([replace(SETUP, messages=("container exited",))] * 3, NOT_RESUBMITTED, "only 3 attempts"),
+        ([replace(SETUP, nodes=NodesSeen(2, 2, 1, 5))], FAILED, "its own error"),
+        ([replace(SETUP, nodes=NodesSeen(2, 1, 1, 61))], FAILED, "its own error"),
+        ([replace(SETUP, nodes=None)], FAILED, "its own error"),
+        ([replace(SETUP, begun=True)], FAILED, "its own error"),
+        ([replace(SETUP, messages=("Image build failed",))], FAILED, "its own error"),
+        ([replace(SETUP, messages=NO_ROLE.messages)], FAILED, "has no role on a container"),
+        # One of several nodes, twice in a row.
+        ([PEER, replace(PEER, nodes=NodesSeen(4, 3, 1, 5))], Resubmit, "3 of its 4 nodes left"),
+        ([PEER, replace(PEER, nodes=NodesSeen(4, 4, 0, 5))], 6, "twice in a row"),
         # It was taken away too often.
         ([PREEMPTED] * 3, NOT_RESUBMITTED, "allows only 3 attempts"),
         ([PREEMPTED] * 5, NOT_RESUBMITTED, "allows only 3 attempts"),

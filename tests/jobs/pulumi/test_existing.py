@@ -165,6 +165,26 @@ def test_a_zone_without_a_link_needs_a_network_with_dns_servers():
     assert said(bodies) == f"{len(NEEDS)} as needed"
 
 
+def test_a_network_of_a_hub_with_its_own_zones_is_named_before_a_deployment():
+    existing = ("network.existing", SETTINGS["network.existing"])
+    (need,) = [one for one in contract.of(load(configured(existing))).existing if one.id == VNET]
+    theirs = f"{HUB}/providers/Microsoft.Network/privateDnsZones/privatelink.blob.core.windows.net"
+    own = next(zone for zone in need.zones if zone.endswith("/privatelink.blob.core.windows.net"))
+    other = f"{HUB}/providers/Microsoft.Network/privateDnsZones/example.com"
+    link = {"properties": {"virtualNetwork": {"id": VNET.upper()}}}
+    zones = f"{SUBSCRIPTION}/providers/Microsoft.Network/privateDnsZones"
+    bodies = {
+        VNET: {"location": "westeurope"},
+        zones: [{"id": own}, {"id": theirs}, {"id": other}],
+        **{f"{zone}/virtualNetworkLinks": [link] for zone in (own, theirs, other)},
+    }
+    with pytest.raises(UserError, match=f"spoke is linked to {theirs}.*existing_dns_zones"):
+        look_up(Answers(bodies), [need], deployed=False)
+    unlinked = bodies | {f"{theirs}/virtualNetworkLinks": []}
+    for known in (unlinked, bodies | {zones: "forbidden"}, {VNET: {"location": "westeurope"}}):
+        assert look_up(Answers(known), [need], deployed=False) == "1 as needed"
+
+
 def test_a_deployed_stack_needs_no_free_addresses_in_its_subnets():
     full = good() | {f"{VNET}/subnets/nodes": subnet("10.9.0.0/28", used=11)}
     assert "0 free addresses" in said(full)

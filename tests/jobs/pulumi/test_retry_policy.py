@@ -34,6 +34,18 @@ ENDPOINT = refused("network:PrivateEndpoint", "default-blob", "StorageAccountOpe
         ("storage:StorageAccount", "StorageAccountAlreadyTaken", 409, False),
         ("machinelearningservices:Compute", "BadRequest", 400, False),
         ("keyvault:Vault", "MissingSubscriptionRegistration", 409, False),
+        # Errors of a service, whatever the resource.
+        ("keyvault:Vault", "GatewayTimeout", 504, True),
+        ("storage:StorageAccount", "InternalServerError", 500, True),
+        ("network:NatGateway", "ServiceUnavailable", 503, True),
+        ("machinelearningservices:Compute", "BadGateway", 502, True),
+        # 409 of Azure Machine Learning: it changes one thing at a time.
+        ("machinelearningservices:Compute", "Conflict", 409, True),
+        ("machinelearningservices:Compute", "ScopeLocked", 409, False),
+        ("storage:StorageAccount", "Conflict", 409, False),
+        ("network:FlowLog", "StorageProvisioningStateNotSucceeded", 400, True),
+        ("insights:DataCollectionRule", "WorkspaceNotFound", 400, True),
+        ("network:Subnet", "InUseSubnetCannotBeDeleted", 400, True),
     ],
 )
 def test_a_refusal_that_time_cures_is_told_from_one_that_it_does_not(kind, code, status, passes):
@@ -99,6 +111,11 @@ POLICY = (
 @pytest.mark.parametrize(
     ("kind", "message", "passes", "says"),
     [
+        ("network:VirtualNetwork", "ERROR: AADSTS50076: Due to a configuration change you must use"
+         ' multi-factor authentication.\nRun: az login --tenant "t" --claims-challenge "eyJ9"\n',
+         False, ("second factor", '`az login --tenant "t" --claims-challenge "eyJ9"`')),
+        ("storage:StorageAccount", 'Status=403 Code="RequestDisallowedByAzure" Message="Users must'
+         ' use MFA for Create operation. https://aka.ms/mfaforazure"', False, ("second factor",)),
         ("machinelearningservices:Workspace", "Soft-deleted workspace exists. Please purge or "
          "recover it.", False, ("Recently deleted", "name_seed", "make teardown")),
         ("storage:StorageAccount", 'Code="FailedIdentityOperation"', True, ("not known",)),
@@ -118,6 +135,36 @@ POLICY = (
         ("network:PrivateEndpoint", 'Code="LinkedAuthorizationFailed"', False,
          ("Network Contributor on that subnet",)),
         ("network:VirtualNetwork", 'Code="AuthorizationFailed"', False, ("you lack a role",)),
+        ("authorization:RoleAssignment", 'Status=409 Code="RoleAssignmentExists" Message="The role'
+         ' assignment already exists."', False, ("another name", "az role assignment list")),
+        ("machinelearningservices:Compute", 'Code="ClusterCoreQuotaReached" Message="Your vCPUs'
+         ' are used up."', False, ("request quota",)),
+        ("machinelearningservices:Compute", 'Code="BadRequest" Message="The specified Azure ML'
+         ' Compute VM size STANDARD_ND40RS_V2 is not supported in the region."', False,
+         ("does not offer its size",)),
+        ("compute:VirtualMachine", 'Code="SkuNotAvailable"', False, ("does not offer its size",)),
+        ("compute:VirtualMachine", 'Status=409 Code="AllocationFailed"', False,
+         ("no free machines",)),
+        ("network:NetworkSecurityGroup", 'Code="SecurityRuleParameterContainsUnsupportedValue"'
+         ' Message="Security rule parameter DestinationAddressPrefix for rule with Id x cannot be'
+         ' specified with Keyvault.eastus."', False, ("vault_service_tag",)),
+        ("network:VirtualNetworkLink", 'Code="BadRequest" Message="A virtual network cannot be'
+         ' linked to multiple zones with overlapping namespaces."', False, ("private_dns",)),
+        ("privatedns:VirtualNetworkLink", 'Code="BadRequest" Message="overlapping namespaces"',
+         False, ("private_dns",)),
+        ("network:PrivateEndpoint", 'Code="InvalidResourceReference"', False, ("--refresh True",)),
+        ("network:PrivateZone", 'Status=409 Code="CannotDeleteResource" Message="Cannot delete'
+         ' resource while nested resources exist."', False, ("links that others have made",)),
+        ("resources:ResourceGroup", 'Code="LocationNotAvailableForResourceGroup"', False,
+         ("list-locations",)),
+        ("keyvault:Vault", "cannot create already existing resource '/subscriptions/s/a'", False,
+         ("answer was lost", "pulumi import")),
+        ("network:VirtualNetwork", 'Get "https://management.azure.com": context deadline exceeded',
+         True, ("did not answer in time",)),
+        ("network:VirtualNetwork", 'Code="InUseSubnetCannotBeDeleted" Message="Subnet nodes is in'
+         " use by /subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/"
+         "card/ipConfigurations/a and cannot be deleted.", True,
+         ("still uses it", "networkInterfaces/card")),
         ("compute:VirtualMachine", "The property 'securityProfile.encryptionAtHost' is not valid "
          "because the 'Microsoft.Compute/EncryptionAtHost' feature is not enabled", False,
          ("az feature register",)),

@@ -234,7 +234,7 @@ def test_the_status_shows_traffic_and_cost(live, capsys):
     deployed(live, capsys, register_model(live, "digits", "1"), instances=2)
     assert status.run(StatusOptions(), live.outputs, as_json=False) == 0
     shown = capsys.readouterr().out
-    assert "digits    blue        Succeeded  100 %    digits:1  2 x Standard_FX4mds" in shown
+    assert "digits    blue        Succeeded  100 %    digits:1  2 x Standard_D4as_v4" in shown
     # The simulator's price: 4 cores at 0.05 USD an hour, each.
     assert "endpoints cost 0.4000 USD an hour" in shown
     assert status.run(StatusOptions(), live.outputs, as_json=True) == 0

@@ -1,5 +1,7 @@
 """A budget becomes time limits of each attempt, and one that is too small is refused."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,8 +100,11 @@ def test_a_budget_on_spot_is_time_at_the_pay_as_you_go_price_and_says_both():
     spot, dedicated = (Price(amount, "USD", "hour", None) for amount in (2.0, 20.0))
     budget = Budget(50, "USD", 9.0, nodes=1).priced(spot, dedicated)
     assert budget.limits(7 * 86_400).timeout_seconds == 2.5 * 3600
-    # It is spent at the price of Spot.
-    assert budget.after(3600).spent == 2
+    # It is spent at the highest price that was seen, or that is possible if none was.
+    assert budget.after(3600, spot).spent == 2
+    assert budget.after(3600, replace(spot, amount=3.0)).spent == 3
+    assert budget.after(3600, replace(spot, amount=3.0, currency="EUR")).spent == 20
+    assert budget.after(3600).spent == 20
     assert (
         "pays for 1 node at 20.00 USD an hour for 2 h 30 min at the pay-as-you-go price, which"
         in (budget.words())

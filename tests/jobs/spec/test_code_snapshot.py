@@ -159,9 +159,30 @@ def test_git_tells_commit_branch_and_changes(repository):
     assert git_properties(repository)["azureml.git.dirty"] == "True"
 
 
-def test_an_address_with_a_password_is_not_shown(repository):
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://me:hunter2@example.com/team/project", "https://example.com/team/project"),
+        ("https://ghp_hunter2@github.com/team/project.git", "https://github.com/team/project.git"),
+        ("https://hunter2@dev.azure.com:443/team/_git/p", "https://dev.azure.com:443/team/_git/p"),
+        ("https://a@hunter2@example.com/p", "https://example.com/p"),
+        ("https://example.com/p.git?access_token=hunter2", "https://example.com/p.git"),
+        ("https://example.com/p.git#hunter2", "https://example.com/p.git"),
+        ("https://example.com?hunter2", "https://example.com"),
+        ("https://example.com/a/hunter2@b", None),
+        ("https://[hunter2/p", None),
+        ("HTTPS://hunter2@example.com/p", "HTTPS://example.com/p"),
+        ("ssh://git@example.com:22/team/p", "ssh://git@example.com:22/team/p"),
+        ("ssh://hunter2@example.com/team/p", "ssh://example.com/team/p"),
+        ("git@example.com:team/project", "git@example.com:team/project"),
+        ("oauth2:hunter2@example.com:team/p", "example.com:team/p"),
+        ("../project", "../project"),
+    ],
+)
+def test_an_address_is_shown_without_what_may_be_a_secret(repository, address, shown):
     git = commit_all(repository)
-    git("remote", "add", "origin", "https://me:hunter2@example.com/team/project")
+    git("remote", "add", "origin", address)
     properties = git_properties(repository)
     assert "mlflow.source.git.commit" in properties
+    assert properties.get("mlflow.source.git.repoURL") == shown
     assert "hunter2" not in str(properties)

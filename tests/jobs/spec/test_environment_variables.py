@@ -45,6 +45,13 @@ def test_a_mount_and_a_download_are_set_as_asked_and_no_further(data, expected):
         "STORAGE_KEY=x", "db_password=x", "AZURE_CLIENT_SECRET=x", "HF_TOKEN=x", "BLOB_SAS=x",
         "SSH_PASSPHRASE=x", "DB_PWD=x", "GITHUB_PAT=x", "BASIC_AUTH=x",
         "DATA=https://a.example.com/c?sv=1&sig=x", "STORE=AccountName=a;accountkey=x",
+        "apikey=x", "ACCOUNTKEY=x", "AWS_ACCESS_KEY_ID=x", "DATABASE_URL=postgres://u:pw@h/d",
+        "PIP_INDEX_URL=https://u:pw@h/simple", "X=https://token@host/a", "X=a https://t@h/ b",
+        "X=ghp_0123456789abcdefABCD", "X=github_pat_0123456789abcdefABCD", "X=sk-0123456789abcdef",
+        "X=hf_0123456789abcdefABCD", "X=eyJhbGciOiJub25lIn0.e30.", "X=AKIA0123456789ABCDEF",
+        "X=abc8Q~0123456789012345678901234567890123", "X=Bearer 0123456789abcdef",
+        "X=-----BEGIN OPENSSH PRIVATE KEY-----", f"X={'a' * 86}==", f"X={'b' * 43}=",
+        "X=https://h/p?access_token=abc", "X=Server=s;Password=pw;",
     ],
 )  # fmt: skip
 def test_a_variable_that_does_harm_is_refused_without_its_value(text):
@@ -70,6 +77,14 @@ def test_no_value_of_a_secret_is_shown():
         "PATTERN=x",
         "AUTHOR=x",
         "X=config=1",
+        "X=CONFIG=1",
+        "X=abfss://container@account.dfs.core.windows.net/path",
+        "X=ssh://git@github.com/team/project",
+        "X=https://example.com:8080/a@b",
+        "X=3f786850e387550fdab836ed7e6dc881de23001b",
+        "X=--xla_gpu_autotune_level=2 --xla_dump_to=/tmp",
+        "X=/mnt/azureml/cr/j/0123456789abcdef0123456789abcdef/exe=1",
+        "SKILL_KEYS=x",
     ],
 )
 def test_other_variables_are_taken_as_they_are(text):

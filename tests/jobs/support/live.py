@@ -99,7 +99,7 @@ def declare(azure: Simulator, folder: Path, described: PlatformOutputs | None = 
     azure.put(vault_id, "2023-07-01", {"location": out.region, "properties": {
         "sku": {"family": "A", "name": "standard"}, "tenantId": out.tenant_id,
         "enableSoftDelete": True}})  # fmt: skip
-    azure.put(workspace, ARM, {"location": out.region, "properties": {
+    azure.put(workspace, ARM, {"location": out.region, "tags": tags, "properties": {
         "storageAccount": accounts[out.datastores.results.account], "keyVault": vault_id,
         "publicNetworkAccess": "Disabled"}})  # fmt: skip
     for store in stores:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from infra import prerequisites, stack_config
 from jobs.azure.workspace import connect
 from jobs.commands import teardown
 from jobs.commands.teardown import TeardownOptions
@@ -37,6 +38,20 @@ PULUMI = """\
     if sys.argv[1:3] == ["stack", "export"]:
         print(json.dumps(state))
         sys.exit()
+    if sys.argv[1] == "config":
+        print((here / "config.json").read_text())
+        sys.exit()
+    if (here / "refused").exists():
+        said, times = json.loads((here / "refused").read_text())
+        (here / "refused").write_text(json.dumps([said, times - 1]))
+        if times == 1:
+            (here / "refused").unlink()
+        urn = "urn:pulumi:dev::ml::azure-native:network:Subnet::snet"
+        event = {{"severity": "error", "urn": urn, "message": said}}
+        events = pathlib.Path(os.environ["PULUMI_OPTION_EVENT_LOG"])
+        events.write_text(json.dumps({{"diagnosticEvent": event}}) + chr(10))
+        print("error: " + said, file=sys.stderr)
+        sys.exit(255)
     if (here / "fails").exists():
         print("error: refused", file=sys.stderr)
         sys.exit(255)
@@ -139,6 +154,32 @@ def put_pulumi(folder, monkeypatch):
 @pytest.fixture
 def stack(live, tmp_path, monkeypatch, request):
     tag = f"t{zlib.crc32(request.node.name.encode()):08x}"
+    yield from _made(live, tmp_path, monkeypatch, f"{tag}-rg", f"{tag}-ml", f"{tag}-kv")
+
+
+@pytest.fixture
+def half(live, tmp_path, monkeypatch, request):
+    """A stack whose deployment never completed, so its names follow from its settings only."""
+    tag = f"t{zlib.crc32(request.node.name.encode()):08x}"
+    config = {
+        "prefix": tag,
+        "location": live.outputs.region,
+        "subscription": {"id": live.outputs.subscription_id, "tenant": live.outputs.tenant_id},
+        "tags": {"owner": "o", "cost-center": "c"},
+        "budget": {"emails": ["o@example.com"], "amount": 9, "start": "2026-12-01"},
+        "clusters": {"gpu": {"max_nodes": 2}},
+    }
+    keyed = {f"{stack_config.project()}:{key}": one for key, one in config.items()}
+    needs = prerequisites.read(keyed, "dev")
+    vault = next(one.name for one in needs.names if one.resource == "vault")
+    for made in _made(live, tmp_path, monkeypatch, needs.resource_group, needs.workspace, vault):
+        told = {key: {"objectValue" if isinstance(one, dict) else "value": one}
+                for key, one in keyed.items()}  # fmt: skip
+        (made.state / "config.json").write_text(json.dumps(told))
+        yield made
+
+
+def _made(live, tmp_path, monkeypatch, group, workspace, vault):
     base = platform(max_nodes=2)
     stores = {
         role: replace(getattr(base.datastores, role), account=f"teardown{role[:4]}")
@@ -146,9 +187,9 @@ def stack(live, tmp_path, monkeypatch, request):
     }
     described = replace(
         base,
-        resource_group=f"{tag}-rg",
-        workspace=f"{tag}-ml",
-        vault_uri=f"https://{tag}-kv.vault.azure.net/",
+        resource_group=group,
+        workspace=workspace,
+        vault_uri=f"https://{vault}.vault.azure.net/",
         datastores=replace(base.datastores, **{**stores, "raw": replace(
             stores["raw"], account=stores["prepared"].account)}),
     )  # fmt: skip

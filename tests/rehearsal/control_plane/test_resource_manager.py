@@ -2,10 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
-
-from rehearsal.control_plane.resource_manager import Operations, merged
-from rehearsal.errors import AzureError
+from rehearsal.control_plane.resource_manager import merged
 from rehearsal.simulator import Simulator
 from tests.rehearsal.support.small_platform import (
     ACCOUNT,
@@ -66,7 +63,8 @@ def test_any_kind_of_resource_is_kept_changed_listed_and_deleted(client):
     assert client.put(network, {"location": "x", "properties": {"b": 2}}).status_code == 200
     patched = client.ask("PATCH", network, {"tags": {"c": "d"}, "properties": {"b": None}}).json()
     assert patched["tags"] == {"c": "d"}
-    assert patched["properties"] == {"provisioningState": "Succeeded"}
+    assert "a" not in patched["properties"]
+    assert "b" not in patched["properties"]
     client.put(f"{network}/subnets/one", {})
     subnets = client.get(f"{network}/subnets").json()["value"]
     assert [subnet["name"] for subnet in subnets] == ["one"]
@@ -76,9 +74,12 @@ def test_any_kind_of_resource_is_kept_changed_listed_and_deleted(client):
     assert network in below_group
     assert f"{network}/subnets/one" not in below_group
     role = f"{network}/providers/Microsoft.Authorization/roleAssignments/1"
-    assert client.put(role, {"properties": {"principalId": "p"}}).status_code == 201
+    assert (
+        client.put(role, {"properties": {"principalId": "p", "principalType": "User"}}).status_code
+        == 201
+    )
     assert client.get(role).json()["type"] == "Microsoft.Authorization/roleAssignments"
-    assert client.ask("DELETE", network).status_code == 200
+    assert client.ask("DELETE", network).status_code == 202
     assert client.get(role).status_code == 404
     assert client.get(f"{network}/subnets/one").status_code == 404
 
@@ -89,48 +90,18 @@ def test_a_group_takes_all_that_is_in_it_with_it(client):
     workspace = WORKSPACE.replace("/rg/", "/short/")
     body = {"location": "westeurope", "properties": {"storageAccount": account}}
     assert client.put(group, {"location": "westeurope"}).status_code == 201
-    # Clients of storage know no 201.
-    assert client.put(account, {"location": "westeurope"}).status_code == 200
-    assert client.put(workspace, body).status_code == 201
+    assert client.put(account, {"location": "westeurope"}).status_code == 202
+    assert client.put(workspace, body).status_code == 202
     assert client.ask("HEAD", group).status_code == 204
-    assert client.ask("DELETE", group).status_code == 200
+    assert client.ask("DELETE", group).status_code == 202
     assert client.ask("HEAD", group).status_code == 404
     assert error(client.get(workspace)) == (404, "ResourceGroupNotFound")
     client.put(group, {"location": "westeurope"})
     client.put(account, {"location": "westeurope"})
     assert error(client.put(workspace, body)) == (409, "Conflict")
     assert client.ask("DELETE", workspace, forceToPurge="true").status_code in {200, 204}
-    assert client.put(workspace, body).status_code == 201
+    assert client.put(workspace, body).status_code == 202
     client.ask("DELETE", group, forceToPurge="true")
-
-
-def test_an_operation_goes_on_until_its_time_is_over():
-    time, done = [0.0], []
-    operations = Operations("https://here", 5.0, clock=lambda: time[0])
-    accepted = operations.accept("sub", lambda: done.append("finished"))
-    assert accepted.status == 202
-    path = accepted.headers["Location"].removeprefix("https://here")
-    time[0] = 4.9
-    operations.finish_due()
-    assert operations.response(path).status == 202
-    assert done == []
-    time[0] = 5.0
-    operations.finish_due()
-    operations.finish_due()
-    assert operations.response(path).status == 200
-    assert done == ["finished"]
-
-
-def test_other_paths_are_those_of_no_operation():
-    operations = Operations("https://here", 5.0)
-    assert operations.response("/subscriptions/sub/resourceGroups/g") is None
-    with pytest.raises(AzureError, match="no operation"):
-        operations.response(f"{operations_path(operations)}-other")
-
-
-def operations_path(operations):
-    location = operations.accept("sub", lambda: None).headers["Location"]
-    return location.removeprefix("https://here")
 
 
 def test_a_deletion_goes_on_after_it_was_accepted_and_comes_to_its_end(tmp_path):
@@ -139,11 +110,10 @@ def test_a_deletion_goes_on_after_it_was_accepted_and_comes_to_its_end(tmp_path)
         client = Client(azure)
         accepted = client.ask("DELETE", CLUSTER, underlyingResourceAction="Delete")
         assert accepted.status_code == 202
-        operation = accepted.headers["Location"].removeprefix(azure.url)
-        assert client.get(operation).status_code == 202
+        operation = accepted.headers["Azure-AsyncOperation"].removeprefix(azure.url)
+        assert client.get(operation).json() == {"status": "InProgress"}
         assert client.get(CLUSTER).json()["properties"]["provisioningState"] == "Deleting"
-        until(lambda: client.get(operation).status_code == 200)
-        assert client.get(operation).json() == {"status": "Succeeded"}
+        until(lambda: client.get(operation).json()["status"] == "Succeeded")
         assert client.get(CLUSTER).status_code == 404
 
 

@@ -129,7 +129,7 @@ def test_the_state_of_the_stack_keeps_every_rule(deployment, update):
 def test_a_state_that_breaks_rules_is_told_with_the_resources(deployment, update, tmp_path):
     document = exported(deployment)
     rows = document["deployment"]["resources"]
-    vault = next(row for row in rows if row["type"] == "azure-native:keyvault:Vault")
+    vault = next(row for row in rows if row["type"] == "azure-native:keyvault/v20260201:Vault")
     vault["inputs"]["properties"]["enableRbacAuthorization"] = False
     document["deployment"]["resources"] = [
         row for row in rows if row["type"] != "azure-native:consumption:Budget"

@@ -1,5 +1,6 @@
 """The provider's own tables: what it refuses, what it sends and what it reads back."""
 
+import dataclasses
 import json
 
 import pytest
@@ -66,8 +67,10 @@ def test_what_is_sent_can_be_read_back_as_the_same_inputs(declared):
             assert read[name] == one.inputs[name], (one.name, name)
 
 
-def test_a_version_in_the_token_makes_no_other_type():
-    assert types.find("azure-native:network/v20240501:VirtualNetwork") is NETWORK
+def test_a_version_in_the_token_is_that_of_the_requests_and_makes_no_other_type():
+    older = types.find("azure-native:network/v20230401preview:VirtualNetwork")
+    assert older.api_version == "2023-04-01-preview"
+    assert dataclasses.replace(older, version="") == NETWORK
     assert types.find("azure-native:network:Unheard") is None
     assert types.find("aws:network:VirtualNetwork") is None
 

@@ -178,7 +178,12 @@ def grant(guarded):
     def give(principal, role, scope=CONTAINER, **more):
         name = f"{scope}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid4()}"
         definition = f"{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/{role}"
-        body = {"principalId": principal, "roleDefinitionId": definition, **more}
+        body = {
+            "principalId": principal,
+            "principalType": "ServicePrincipal",
+            "roleDefinitionId": definition,
+            **more,
+        }
         assert client.put(name, {"properties": body}).status_code == 201
         given.append(name)
         return name
@@ -254,7 +259,7 @@ def test_a_request_is_refused_where_the_condition_does_not_hold(guarded, somebod
 def test_an_assignment_with_a_wrong_condition_is_refused(guarded, given):
     path = f"{OTHER}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid4()}"
     definition = f"{SUBSCRIPTION}/providers/x/roleDefinitions/{BLOB_DATA_READER}"
-    body = {"principalId": "me", "roleDefinitionId": definition, **given}
+    body = {"principalId": "me", "principalType": "User", "roleDefinitionId": definition, **given}
     response = Client(guarded).put(path, {"properties": body})
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "RoleAssignmentConditionNotValid"

@@ -24,7 +24,7 @@ COMPUTES = "Microsoft.MachineLearningServices/workspaces/computes"
 REGISTRIES = "Microsoft.ContainerRegistry/registries"
 TEARDOWN = ("teardown", "--yes", "True")
 HELD = {
-    "azure-native:keyvault:Vault",
+    "azure-native:keyvault/v20260201:Vault",
     "azure-native:containerregistry:Registry",
     "azure-native:machinelearningservices:Workspace",
     "azure-native:storage:StorageAccount",

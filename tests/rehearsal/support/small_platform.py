@@ -126,7 +126,11 @@ def give(azure, principal, role, scope):
     """Assign a role, as somebody who may."""
     name = f"{scope}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid4()}"
     definition = f"{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/{role}"
-    properties = {"principalId": principal, "roleDefinitionId": definition}
+    properties = {
+        "principalId": principal,
+        "principalType": "ServicePrincipal",
+        "roleDefinitionId": definition,
+    }
     return azure.put(name, "", {"properties": properties})["id"]
 
 

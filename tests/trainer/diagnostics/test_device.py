@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from common.errors import ConfigError
 from trainer.config import ComputeConfig
-from trainer.diagnostics.device import set_up_device
+from trainer.diagnostics.device import gpu_share, peak_flops, set_up_device
 from trainer.distributed.communicator import Alone, Backend
 from trainer.presets import PRESETS
 
@@ -112,3 +112,41 @@ def test_a_machine_with_too_few_gpus_is_refused(monkeypatch, taken, gpus, device
         set_up_device(DIGITS, rank(monkeypatch, gpus, 0, 4), devices)
     assert caught.value.problems[0].startswith(told)
     assert taken["visible"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "peak"),
+    [
+        ("Tesla V100-SXM2-32GB", "mixed_float16", 125e12),
+        ("Tesla V100-PCIE-16GB", "float32", 14e12),
+        ("NVIDIA A10", "mixed_float16", 125e12),
+        ("NVIDIA A100-SXM4-80GB", "float32", 156e12),
+        ("NVIDIA L40S", "mixed_bfloat16", 362e12),
+        ("NVIDIA H100 NVL", "mixed_bfloat16", 835e12),
+        ("NVIDIA H200", "mixed_bfloat16", 989e12),
+        ("NVIDIA GeForce RTX 4090", "float32", 82.6e12),
+        # Other chips, or bfloat16 that this one lacks.
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "float32", None),
+        ("NVIDIA GeForce RTX 3080 Ti", "float32", None),
+        ("NVIDIA A10G", "float32", None),
+        ("Tesla T4", "mixed_bfloat16", None),
+    ],
+)
+def test_the_peak_of_a_gpu_is_that_of_its_own_chip(name, precision, peak):
+    assert peak_flops(name, precision) == (None if peak is None else pytest.approx(peak))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "ranks", "shown", "share"),
+    [(1, 1, None, 1), (1, 2, None, 0.5), (8, 8, None, 1), (1, 8, "3", 1)],
+)
+def test_ranks_that_share_a_gpu_have_a_part_of_it_each(monkeypatch, gpus, ranks, shown, share):
+    world = rank(monkeypatch, gpus, 0, ranks)
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda _: ["gpu0"])
+    monkeypatch.setattr(
+        tf.config.experimental, "get_device_details", lambda _: {"device_name": "NVIDIA H200"}
+    )
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if shown is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+    assert gpu_share(world) == share

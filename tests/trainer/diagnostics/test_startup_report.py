@@ -18,7 +18,7 @@ from tests.trainer.support.fake_node import add_port, make_node, ndv2
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
-from trainer.config import ExchangeConfig, LogConfig, WatchdogConfig
+from trainer.config import ComputeConfig, ExchangeConfig, LogConfig, WatchdogConfig
 from trainer.diagnostics.environment import environment
 from trainer.diagnostics.nccl import NcclLog, Transport, read_log
 from trainer.diagnostics.startup_report import StartupReport, look
@@ -35,16 +35,24 @@ BY_NCCL = Backend(("MPI", "Gloo", "NCCL"), "MPI", "NCCL")
 BY_GLOO = Backend(("Gloo",), "Gloo", "Gloo")
 
 
-def seen(root, gpu="", ranks=1, **changes):
+def seen(root, gpu="", ranks=1, gpus=1, **changes):
     """What the ranks of one node see, with figures that do not differ from machine to machine."""
     of_this_machine = {
         "cores": 40, "locked_memory": None, "shared_memory": 64 * 10**9,
         "free_disk": 2_345 * 10**9, "free_scratch": 5_500_000_000,
     }  # fmt: skip
     return [
-        {**look(gpu, rank, root / "runs", {}, root), **of_this_machine, **changes}
+        {
+            **look(gpu, rank, root / "runs", {}, root, places(rank, gpus) if gpu else ()),
+            **of_this_machine,
+            **changes,
+        }
         for rank in range(ranks)
     ]
+
+
+def places(rank, gpus):
+    return [f"/physical_device:GPU:{rank * gpus + number}" for number in range(gpus)]
 
 
 def startup(*nodes, backend=BY_NCCL, **facts):
@@ -90,6 +98,48 @@ def test_all_gpus_of_a_rank_with_several_are_told(tmp_path):
     made = startup(seen(make_node(tmp_path), V100, 4, gpus=2))
     assert made.lines()[0] == f"GPUs: 8 x {V100}; driver unknown"
     assert made.record()["gpus"] == [V100] * 8
+
+
+def test_a_gpu_that_ranks_share_counts_once(tmp_path):
+    node = seen(make_node(tmp_path), V100, 2, places=places(0, 1))
+    made = startup(node, node)
+    assert made.lines()[0] == f"GPUs: 2 x {V100}; driver unknown"
+    assert made.record()["gpus"] == [V100] * 2
+
+
+@pytest.mark.parametrize(
+    ("gpu", "deterministic", "before", "line"),
+    [
+        ("", False, None, None),
+        ("", False, {"processor": environment()["processor"]}, None),
+        ("", False, {"processor": "abacus"}, "on {processor}, the previous one on abacus"),
+        (V100, False, None, "see --compute.deterministic"),
+        (V100, True, None, None),
+        (V100, True, {"processor": "abacus", "gpus": [V100, V100]}, None),
+        (V100, True, {"gpus": ["NVIDIA A100"]}, f"on {V100}, the previous one on NVIDIA A100"),
+    ],
+)
+def test_a_run_says_when_its_bits_may_differ(tmp_path, gpu, deterministic, before, line):
+    made = startup(seen(make_node(tmp_path), gpu))
+    lines = made.notes(ComputeConfig(deterministic=deterministic), before)
+    if line is None:
+        assert lines == []
+    else:
+        assert line.format(**environment()) in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "compute", "said"),
+    [
+        (V100, ComputeConfig("mixed_float16"), True),
+        (V100, ComputeConfig("mixed_float16", xla=True), False),
+        (V100, ComputeConfig(), False),
+        ("", ComputeConfig("mixed_float16"), False),
+    ],
+)
+def test_a_slow_choice_on_a_gpu_is_said(tmp_path, gpu, compute, said):
+    lines = startup(seen(make_node(tmp_path), gpu)).notes(compute, None)
+    assert any("--compute.xla" in line for line in lines) == said
 
 
 def test_a_machine_without_gpus_says_nothing_of_them(tmp_path):

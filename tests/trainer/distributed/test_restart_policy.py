@@ -58,6 +58,12 @@ def test_an_explained_error_without_a_status_of_its_own_is_not_tried_again():
     assert not decide_restart([AttemptResult((7, 6), (told,))], 3).restart
 
 
+def test_a_run_out_of_memory_is_started_again_at_once_even_without_restarts():
+    decision = decide_restart([AttemptResult((9, 6))], 0)
+    assert (decision.restart, decision.delay) == (True, 0.0)
+    assert "smaller micro-batches" in decision.reason
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_a_stop_that_was_asked_for_is_kept(number):
     assert not decide_restart([AttemptResult((128 + number, 128 + number))], 3).restart

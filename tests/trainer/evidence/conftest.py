@@ -12,14 +12,14 @@ from tests.trainer.support.forked import fork_trainer
 OPTIONS = (
     *("train", *TINY, "--name", "run", "--epochs", "1", "--max-steps", "20"),
     *("--checkpoint.every-steps", "5", "--checkpoint.keep", "4"),
-    *("--checkpoint.keep-best", "False", "--evidence.key", "key.pem"),
+    *("--checkpoint.keep-best", "False", "--evidence.key", "key.pem", "--log.report", "True"),
 )
 
 
 @pytest.fixture(scope="session")
 def made(digits_folder, tmp_path_factory):
     """Folder with `runs/run`, `data/digits`, and the keys; tests copy it."""
-    from trainer.evidence.observer import state_export
+    from trainer.evidence.observer import state_rewritten
 
     place = tmp_path_factory.mktemp("made")
     shutil.copytree(digits_folder, place / "data" / "digits")
@@ -37,7 +37,7 @@ def made(digits_folder, tmp_path_factory):
     (export / "export.json").write_text('{"step": 20, "image_size": 8}')
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        state_export(place / "runs" / "run", export)
+        state_rewritten(place / "runs" / "run", ())
     return place
 
 

@@ -1,6 +1,7 @@
 """Statements of a run, and what is found about a run that differs from them."""
 
 import base64
+import hashlib
 import json
 import random
 import shutil
@@ -18,10 +19,18 @@ from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.evidence import conftest
 from tests.trainer.evidence.keys import write_keys
-from tests.trainer.evidence.mutations import MUTATIONS, checkpoints, run_of, statements
+from tests.trainer.evidence.mutations import (
+    MUTATIONS,
+    checkpoints,
+    flip,
+    named,
+    run_of,
+    statements,
+)
 from tests.trainer.support.command import TINY
 from tests.trainer.support.forked import fork_trainer
-from trainer.checkpoints.folder import CheckpointFolder
+from trainer.checkpoints.folder import INDEX, CheckpointFolder
+from trainer.checkpoints.format import DONE
 from trainer.checkpoints.names import key_of
 from trainer.errors import CheckpointError
 from trainer.evidence.command import EvidenceError, verify_model
@@ -33,6 +42,8 @@ from trainer.evidence.signing import PublicKey
 from trainer.evidence.statements import Chain
 from trainer.evidence.verify import verify
 from trainer.evidence.views import describe_model
+from trainer.leaves import tell_rewritten
+from trainer.own_code.code import OwnCode
 
 pytestmark = pytest.mark.slow
 
@@ -156,6 +167,65 @@ def test_150_mutations_are_caught_and_named(made, tmp_path, monkeypatch):
         monkeypatch.chdir(place)
         _is_caught(mutation, place, seed)
         shutil.rmtree(place)
+
+
+def test_a_changed_byte_in_any_file_is_named_or_the_file_is_listed_as_not_covered(place):
+    run = run_of(place)
+    notes = {one.link: one.text for one in verify(run).findings if one.level == "note"}
+    assert "no statement covers" in notes["tblogs"]
+    files = [path for path in run.rglob("*") if path.is_file() and path.stat().st_size]
+    assert {"report.html", "predictions.csv"} <= {path.name for path in files}
+    for path in files:
+        name, content = named(path, place), path.read_bytes()
+        flip(path, len(content) // 2)
+        found = verify(run)
+        path.write_bytes(content)
+        assert found.broken or name.split("/")[0] in notes, name
+        if not name.startswith("evidence/") and path.name not in (DONE, INDEX):
+            assert name in [one.link for one in found.broken] or name.startswith("tblogs/"), name
+    assert not verify(run).broken
+
+
+def test_a_changed_file_of_the_kept_code_is_named(place):
+    path = keep_code(run_of(place))
+    assert not verify(run_of(place)).broken
+    flip(path, 3)
+    (found,) = verify(run_of(place)).broken
+    assert found.link == named(path, place)
+    assert "has other bytes than in statement 10 (start)" in found.text
+    path.unlink()
+    (found,) = verify(run_of(place)).broken
+    assert (found.link, found.text) == (named(path, place), "is missing")
+
+
+def keep_code(run):
+    """State a start with an own network, whose code the run keeps; return a file of that."""
+    content = b"width = 0.2\n"
+    code = OwnCode({"mine/net.py": hashlib.sha256(content).hexdigest()})
+    path = run / "code" / code.digest / "mine" / "net.py"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    chain = Chain(run, _signer("key.pem"))
+    (first, *_) = chain.statements
+    configuration = {**first.predicate["configuration"], "own_network": code.to_json()}
+    chain.append("start", first.subjects, {**first.predicate, "configuration": configuration})
+    return path
+
+
+def test_a_report_that_a_command_writes_anew_is_stated_and_the_other_files_keep_their_digests(
+    place,
+):
+    run = run_of(place)
+    before = len(statements(place))
+    (run / "report.html").write_text("another page")
+    flip(run / "predictions.csv", 3)
+    tell_rewritten(run, "report.html")
+    assert len(statements(place)) == before + 1
+    tell_rewritten(run, "report.html")
+    assert len(statements(place)) == before + 1
+    assert [one.link for one in verify(run, PublicKey(Path("key.pub.pem"))).broken] == [
+        "predictions.csv"
+    ]
 
 
 # 3. Replays.

@@ -186,6 +186,45 @@ def test_an_image_has_the_same_answer_among_others(answers):
     np.testing.assert_allclose(first["values"][3], single["values"][0], atol=TOLERANCE)
 
 
+KERAS_3 = """
+import sys, keras, numpy as np, tensorflow as tf
+
+folder = sys.argv[1]
+try:
+    keras.models.load_model(folder)
+except ValueError as error:
+    assert "legacy SavedModel format is not supported" in str(error)
+model = tf.saved_model.load(folder)
+png = tf.io.encode_png(np.full([9, 9, 3], 90, np.uint8))
+pixels = np.random.default_rng(0).integers(0, 256, [2, 8, 8, 3], dtype=np.uint8)
+for name, given in (("images", tf.stack([png])), ("pixels", tf.constant(pixels))):
+    endpoint = "serving_default" if name == "images" else name
+    layer = keras.layers.TFSMLayer(folder, call_endpoint=endpoint)
+    wanted = model.signatures[endpoint](**{name: given})
+    assert all(np.array_equal(layer(given)[key], wanted[key]) for key in wanted)
+image = keras.Input([8, 8, 3], dtype="uint8")
+inside = keras.Model(image, layer(image)).predict(pixels, verbose=0)["probabilities"]
+np.testing.assert_allclose(inside, wanted["probabilities"], rtol=1e-5)
+print(keras.__version__)
+"""
+
+
+@pytest.mark.slow
+def test_keras_3_calls_both_signatures_as_a_layer(exported, tmp_path):
+    (tmp_path / "keras3.py").write_text(KERAS_3)
+    done = subprocess.run(
+        [sys.executable, "keras3.py", exported.export / "saved_model"],
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("3.")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("batch", "words"),

@@ -70,6 +70,35 @@ def dicom(values, made=None, *, bits=12, photometric=b"MONOCHROME2", rescale=Non
     return bytes(128) + b"DICM" + length + meta + b"".join(parts)
 
 
+def sequence(group, number, *items):
+    """A sequence of items, each the bytes of its elements."""
+    framed = b"".join(struct.pack("<HHI", 0xFFFE, 0xE000, len(item)) + item for item in items)
+    return element(group, number, b"SQ", framed)
+
+
+def transformed(slope=None, window=None):
+    """The elements of a functional group: rescaling, and a window."""
+    parts = []
+    if slope:
+        values = (element(0x28, n, b"DS", str(v).encode())
+                  for n, v in zip((0x1052, 0x1053), slope, strict=True))  # fmt: skip
+        parts.append(sequence(0x28, 0x9145, b"".join(values)))
+    if window:
+        values = (element(0x28, n, b"DS", str(v).encode())
+                  for n, v in zip((0x1050, 0x1051), window, strict=True))  # fmt: skip
+        parts.append(sequence(0x28, 0x9132, b"".join(values)))
+    return b"".join(sorted(parts, key=lambda part: part[2:4], reverse=False))
+
+
+def enhanced(values, shared, *frames):
+    """A file of frames whose rescaling is in functional groups, as in Enhanced CT."""
+    data = dicom(values)
+    at = data.index(struct.pack("<HH", 0x7FE0, 0x10))
+    groups = sequence(0x5200, 0x9229, shared) if shared else b""
+    groups += sequence(0x5200, 0x9230, *frames) if frames else b""
+    return data[:at] + groups + data[at:]
+
+
 def ramp(most=4095, dtype=np.uint16):
     return np.linspace(0, most, 64 * 64).round().reshape(64, 64).astype(dtype)
 
@@ -92,6 +121,45 @@ needs_pydicom = pytest.mark.skipif(
     find_spec("pydicom") is None,
     reason="pydicom is not installed (optional group medical)",
 )
+
+
+@needs_pydicom
+def test_frames_are_rescaled_by_their_functional_groups(tmp_path):
+    frames = np.stack([np.full((8, 8), 24), np.full((8, 8), 1024), ramp()[:8, :8]]).astype(
+        np.uint16
+    )
+    source = folder(tmp_path, {
+        "ct.dcm": enhanced(frames, transformed((-1024, 1))),
+        "own.dcm": enhanced(frames, b"", transformed((-1024, 1)), transformed((0, 1)),
+                            transformed((-1024, 2))),
+        "old.dcm": dicom(ramp(), rescale=(-1024, 1)),
+    })  # fmt: skip
+    manifest = prepare(source, tmp_path / "out", pages="all", levels="-1024:3071", max_rejected="0")
+    assert manifest.origin.treatment == {"converted: DICOM": 14}
+    found = stored(tmp_path / "out")
+
+    def wanted(value):
+        return int((value + 1024) * 255 / 4095 + 0.5)
+
+    assert {wanted(-1000)} == set(found["a/ct.dcm"].ravel())
+    assert {wanted(0)} == set(found["a/ct#2.dcm"].ravel())
+    assert {wanted(-1000)} == set(found["a/own.dcm"].ravel())
+    assert {wanted(1024)} == set(found["a/own#2.dcm"].ravel())
+    own = ramp()[:8, :8].astype(int) * 2 - 1024
+    assert (found["a/own#3.dcm"] == [[wanted(v) for v in row] for row in own]).all()
+    auto = prepare(source, tmp_path / "auto")
+    assert auto.origin.intake.levels == (-1024, 3071)
+
+
+@needs_pydicom
+def test_each_frame_has_its_own_window(tmp_path):
+    frames = np.stack([ramp()[:8, :8] * 0 + 100, ramp()[:8, :8] * 0 + 100])
+    low, high = (transformed(window=window) for window in ((100, 50), (3000, 50)))
+    source = folder(tmp_path, {"a.dcm": enhanced(frames, b"", low, high), "b.dcm": dicom(ramp())})
+    prepare(source, tmp_path / "out", pages="all", levels="window")
+    found = stored(tmp_path / "out")
+    assert 100 < found["a/a.dcm"].mean() < 160
+    assert found["a/a#2.dcm"].max() == 0
 
 
 @needs_pydicom

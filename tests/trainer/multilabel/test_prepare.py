@@ -2,6 +2,7 @@
 
 import io
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from trainer.fitting.suggestion import print_suggestion
 from trainer.multilabel.leaf import MULTI_HOT, MULTILABEL
 from trainer.multilabel.options import PrepareMultilabelOptions
 from trainer.multilabel.prepare import prepare_multilabel
+from trainer.multilabel.table import read_table
 from trainer.presets import parse_train
 
 
@@ -95,6 +97,24 @@ def test_a_table_says_which_classes_an_image_has(tmp_path, capsys, lines, option
     check_trainable(manifest, None, "set", MULTILABEL)
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"uncertain": "positive", "blank": "negative"}, {"1": ["a", "b"], "2": ["b"], "3": ["a"]}),
+        ({"uncertain": "negative", "blank": "positive"}, {"1": ["a"], "2": ["a", "b"], "3": ["a"]}),
+        ({"uncertain": "ignore", "blank": "negative"}, {"2": ["b"], "3": ["a"]}),
+        ({"uncertain": "ignore", "blank": "ignore"}, {"3": ["a"]}),
+    ],
+)
+def test_uncertain_and_blank_classes_mean_what_is_asked_for(tmp_path, options, expected):
+    lines = ["file,a,b", "1.png,1,-1", "2.png,,1", "3.png,1.0,0"]
+    asked = PrepareMultilabelOptions(**options)
+    found = read_table(Path(table(tmp_path, *lines)), asked)
+    assert {row.file[0]: list(row.classes) for row in found.rows} == expected
+    left_out = 3 - len(expected)
+    assert any("left out for uncertain or blank" in note for note in found.notes) == bool(left_out)
+
+
 def test_a_changed_class_makes_another_data_set(tmp_path):
     folder(tmp_path, "1.png", "2.png", "3.png")
     prepare(tmp_path, table=table(tmp_path, "file,classes", "1.png,a", "2.png,b", "3.png,a"))
@@ -115,7 +135,9 @@ def test_images_that_are_divided_stay_so(tmp_path, by):
     assert [name for split, name in records(tmp_path, manifest) if split == "validation"] == [
         "val/3.png"
     ]
-    assert len(records(tmp_path, manifest)) == 3
+    assert [name for split, name in records(tmp_path, manifest) if split == "test"] == [
+        "test/4.png"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +147,12 @@ def test_images_that_are_divided_stay_so(tmp_path, by):
         (["file,classes", "1.png,a|c"], {"classes": ("a", "b")},
          "line 2: '1.png' has the class 'c', which --classes does not name; add it there"),
         (["file,a,b", "1.png,1,0", "2.png,-1,1"], {},
-         "line 3: '2.png' has '-1' in the column 'a'; write 1 or 0"),
+         "line 3: '2.png' has '-1' in the column 'a'; write 1 or 0, say what it means with"
+         " --uncertain positive|negative|ignore, or name"),
+        (["file,a,b", "1.png,1,0", "2.png,,1"], {"uncertain": "positive"},
+         "line 3: '2.png' has '' in the column 'a'; write 1 or 0, say what it means with --blank"),
+        (["file,a,b", "1.png,1,0", "2.png,2,1"], {"uncertain": "positive", "blank": "negative"},
+         "line 3: '2.png' has '2' in the column 'a'; write 1 or 0, or name"),
         (["file,classes,split", "1.png,a,dev"], {}, "'1.png' has the split 'dev'; write train"),
         (["file,classes", "1.png"], {}, "line 2: has other columns than line 1"),
         (["file,classes", " ,a"], {}, "line 2: names no file in the column 'file'"),

@@ -62,7 +62,7 @@ def test_a_table_gives_the_slice_of_each_name(tmp_path):
     ("text", "expected"),
     [
         ("name,age\na,1\n", "no column 'site'"),
-        ("file,site\na,1\n", "no column 'name'"),
+        ("scan,site\na,1\n", "no column 'name' with the names of records; its columns are scan"),
         ("name,site\na,1\na,2\n", "line 3: 'a' has a second value"),
         (None, "cannot be read"),
     ],
@@ -75,11 +75,24 @@ def test_a_table_that_cannot_be_used_is_named(tmp_path, text, expected):
         slicer(SlicesOptions(table=str(table), column="site"))
 
 
+def test_the_columns_that_a_data_set_keeps_need_no_table(tmp_path):
+    options = SlicesOptions(column="site")
+    with pytest.raises(DataError, match=r"columns\.csv: does not exist.*--table"):
+        slicer(options, tmp_path)
+    text = "Datei;site\r\nb.png;Köln\r\nc.png;Bonn\r\n"
+    (tmp_path / "excel.csv").write_bytes(text.encode("cp1252"))
+    of_table = slicer(replace(options, table=str(tmp_path / "excel.csv")))
+    assert [of_table(name) for name in ("a/b.png", "c.png", "d.png")] == ["Köln", "Bonn", REST]
+    (tmp_path / "columns.csv").write_text("name,site\na/b.png,north\n")
+    of_kept = slicer(options, tmp_path)
+    assert [of_kept(name) for name in ("a/b.png", "a/c.png")] == ["north", REST]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["--slices.pattern", "("], "--slices.pattern: is not a regular expression"),
-        (["--slices.table", "x"], "give both, or neither"),
+        (["--slices.table", "x"], "--slices.table: add --slices.column"),
         (["--slices.pattern", "a", "--slices.table", "x", "--slices.column", "y"], "not of both"),
         *(
             (["--preset", name, "--slices.pattern", "a"], "are counted of one class per image")

@@ -8,6 +8,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from common.errors import ConfigError
+from tests.trainer.data.intake.test_levels import png as deep_png
 from tests.trainer.support.data_sets.image_files import (
     exif,
     gradients,
@@ -90,7 +91,7 @@ def test_images_are_seen_upright_and_what_is_no_image_has_no_prediction(spark):
     import pandas as pd
     import tensorflow as tf
 
-    from trainer.data.pixels.treatment import treat
+    from trainer.data.pixels.treatment import Levels, Shrink, treat
     from trainer.spark.classifier import _predict
 
     plain = jpeg(gradients())
@@ -110,11 +111,17 @@ def test_images_are_seen_upright_and_what_is_no_image_has_no_prediction(spark):
                 "probabilities": tf.fill([len(encoded), 2], 0.5),
             }
 
-    table = _predict(Signature(), pd.Series([plain, None, lying, b"text", damaged]))
+    table = _predict(Signature(), pd.Series([plain, None, lying, b"text", damaged]), {})
     assert table["class_name"].tolist() == ["one", None, "one", None, None]
     assert table["prediction"].isna().tolist() == [False, True, False, True, True]
     assert seen == [plain, treat(lying).data]
     assert seen[1] != lying
+    seen.clear()
+    deep = deep_png(np.random.default_rng(0).integers(0, 4096, (20, 30), dtype=np.uint16))
+    facts = {"levels": [0, 4095], "reencode": [8, 90]}
+    _predict(Signature(), pd.Series([deep]), facts)
+    assert seen == [treat(deep, shrink=Shrink(8, 90), levels=Levels(0, 4095)).data]
+    assert seen != [treat(deep).data]
 
 
 def test_columns_and_folders_that_do_not_fit_are_refused(spark, frame):

@@ -84,7 +84,9 @@ def leave_in_the_middle(steps: int, at: int, rank: int, what: str) -> dict[str, 
 
 
 def stop_while_tracing() -> dict[str, Any]:
-    """Have the signal handler's call come while a function is being traced."""
+    """Have the signal handler's call come while a function is being traced, and in a plain graph,
+    as an export builds one.
+    """
     config = TrainConfig(
         batch_size=4,
         data=DataConfig(source="synthetic"),
@@ -102,6 +104,8 @@ def stop_while_tracing() -> dict[str, Any]:
         return tf.constant(1)
 
     graph = tf.function(traced).get_concrete_function().graph
+    with tf.Graph().as_default():
+        loop.request_stop()
     assignments = [op for op in graph.get_operations() if op.type == "AssignVariableOp"]
     report = loop.run([0.01] * 50, lambda _: None)
     stopped = report.stopped and report.steps == 1

@@ -36,7 +36,7 @@ def fork_trainer(
     cwd: Path,
     ranks: int = 2,
     small: bool = True,
-    stop_at: tuple[int, int, int] | None = None,
+    stop_at: tuple[int, int, int | Sequence[str]] | None = None,
     env: Sequence[Mapping[str, str]] | None = None,
     launched: bool = True,
 ) -> Ended:
@@ -47,7 +47,8 @@ def fork_trainer(
         cwd: where it runs.
         ranks: how many, without a launcher.
         small: whether to train a small model in place of a ResNet, whose tracing takes seconds.
-        stop_at: a rank, a signal that it sends to itself, and after how many steps.
+        stop_at: a rank, a signal that it sends to itself, and after how many steps, or at the first
+            call of some functions, each MODULE:NAME or MODULE:CLASS.NAME.
         env: environment of each rank, beside the launcher's.
         launched: whether the ranks have the environment that our launcher gives them.
     """

@@ -182,3 +182,94 @@ def dense_pixels(image_size: int, outputs: int) -> keras.Model:
     image = keras.Input((image_size, image_size, 3))
     x = layers.Conv2D(8, 3, padding="same", activation="relu")(image)
     return keras.Model(image, layers.Conv2D(outputs, 1, dtype="float32")(x))
+
+
+OPERATORS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "number + x": lambda x: 1.5 + x,
+    "x + number": lambda x: x + 1.5,
+    "number - x": lambda x: 1.0 - x,
+    "x - number": lambda x: x - 1.0,
+    "number * x": lambda x: 0.5 * x,
+    "x * number": lambda x: x * 0.5,
+    "number / x": lambda x: 2.0 / (3.0 + abs(x)),
+    "x / number": lambda x: x / 2.0,
+    "number // x": lambda x: x + 7.0 // (3.0 + abs(x)),
+    "x // number": lambda x: x + x // 2.0,
+    "number % x": lambda x: x + 7.0 % (3.0 + abs(x)),
+    "x % number": lambda x: x % 2.0,
+    "number ** x": lambda x: 2.0**x,
+    "x ** number": lambda x: x**2,
+    "-x": lambda x: -x,
+    "compared": lambda x: tf.where(x > 0, x, 0.1 * x) + tf.where(x <= 0.5, 2.0, x),
+    "numpy number * x": lambda x: np.float32(0.5) * x,
+    "numpy array * x": lambda x: np.linspace(0, 1, 8, dtype=np.float32) * x,
+    "constant * x": lambda x: tf.constant(0.5) * x,
+    "integer": lambda x: 2 * x + 1,
+    "x @ array": lambda x: x @ np.eye(8, dtype=np.float32),
+    "array @ x": lambda x: np.eye(6, dtype=np.float32) @ x,
+    "slices": lambda x: tf.concat([x[..., :4], 1.0 - x[..., 4:]], -1),
+}
+"""Arithmetic of a tensor with a number on either side."""
+
+
+class Operator(layers.Layer):  # type: ignore[misc]
+    def __init__(self, operator: Callable[[tf.Tensor], tf.Tensor]) -> None:
+        super().__init__()
+        self._operator = operator
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return self._operator(x)
+
+
+def functional_arithmetic(image_size: int, outputs: int) -> keras.Model:
+    """Each operator in a functional model."""
+    image = keras.Input((image_size, image_size, 3))
+    x = layers.Conv2D(8, 3)(image)
+    x = tf.concat([operator(x) for operator in OPERATORS.values()], -1)
+    return keras.Model(image, layers.Dense(outputs)(layers.GlobalAveragePooling2D()(x)))
+
+
+def layered_arithmetic(image_size: int, outputs: int) -> keras.Model:
+    """Each operator in the call of a layer."""
+    image = keras.Input((image_size, image_size, 3))
+    x = layers.Conv2D(8, 3)(image)
+    x = tf.concat([Operator(operator)(x) for operator in OPERATORS.values()], -1)
+    return keras.Model(image, layers.Dense(outputs)(layers.GlobalAveragePooling2D()(x)))
+
+
+class Counted(layers.Layer):  # type: ignore[misc]
+    """Counts the calls, in evaluations too."""
+
+    def build(self, shape: tf.TensorShape) -> None:
+        self.calls = self.add_weight("calls", [], trainable=False)
+        super().build(shape)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        self.calls.assign_add(1.0)
+        return x / self.calls
+
+
+def counted(image_size: int, outputs: int) -> keras.Model:
+    return _around(image_size, outputs, layers.Conv2D(8, 3), Counted())
+
+
+class Paired(layers.Layer):  # type: ignore[misc]
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(x, [2, *x.shape[1:]])
+
+
+def paired(image_size: int, outputs: int) -> keras.Model:
+    """Accepts two images only."""
+    return _around(image_size, outputs, layers.Conv2D(8, 3), Paired())
+
+
+def probabilities(image_size: int, outputs: int) -> keras.Model:
+    """Ends with a softmax."""
+    image = keras.Input((image_size, image_size, 3))
+    x = layers.GlobalAveragePooling2D()(layers.Conv2D(8, 3)(image))
+    return keras.Model(image, layers.Dense(outputs, activation="softmax")(x))
+
+
+def spectral(image_size: int, outputs: int) -> keras.Model:
+    """With a layer of Keras that keeps a vector of its own."""
+    return _around(image_size, outputs, layers.SpectralNormalization(layers.Conv2D(8, 3)))

@@ -7,8 +7,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tests.trainer.support.scenarios import plain_model, tiny_config, use_small_model
-from trainer.config import CheckpointConfig
+from tests.trainer.support.scenarios import (
+    plain_model,
+    run_command,
+    tiny_config,
+    use_small_model,
+)
+from trainer.config import CheckpointConfig, TrainConfig
 from trainer.data.rank_data import RankData
 
 
@@ -53,6 +58,46 @@ def roll_back(
     except NonFiniteError as error:
         return {"used": used, "error": str(error)}
     return {"used": used, "error": None}
+
+
+def poison_a_statistic(args: list[str], workplace: str, at: int) -> tuple[int, str, str]:
+    """What `python -m trainer ARGS` does if a moving variance becomes infinite at a step."""
+    from trainer.training.run import Attempt
+
+    take_steps = Attempt._take_steps
+
+    def poison(attempt: Attempt, step: int, epoch: int) -> Any:
+        if step >= at:
+            statistics = attempt._stepper.model.non_trainable_variables
+            (one, *_) = (each for each in statistics if "moving_variance" in each.name)
+            one.assign(np.inf * one)
+        return take_steps(attempt, step, epoch)
+
+    Attempt._take_steps = poison  # type: ignore[method-assign, assignment]
+    return run_command(args, workplace, small=True, stop_at=None)
+
+
+def run_out_of_memory(args: list[str], workplace: str, at: int) -> tuple[int, str, str]:
+    """What `python -m trainer ARGS` does if steps from one on, counted from 0, do not fit into
+    memory with more than 8 images in a micro-batch.
+    """
+    from trainer.training.loop import Loop
+
+    run, init = Loop.run, Loop.__init__
+    images: list[int] = []
+
+    def note(loop: Loop, *given: Any, **named: Any) -> None:
+        (config,) = (each for each in given if isinstance(each, TrainConfig))
+        images.append(config.batch_size // config.optimizer.accumulation)
+        init(loop, *given, **named)
+
+    def exhaust(loop: Loop, *given: Any) -> Any:
+        if int(loop.step.numpy()) >= at and images[-1] > 8:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor\n...")
+        return run(loop, *given)
+
+    Loop.__init__, Loop.run = note, exhaust  # type: ignore[method-assign, assignment]
+    return run_command(args, workplace, small=True, stop_at=None)
 
 
 def train_without_batch_norm(

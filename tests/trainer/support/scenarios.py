@@ -1,8 +1,10 @@
 """What the ranks of a test do; each function runs in every rank of a real world."""
 
+import importlib
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -91,7 +93,10 @@ def use_small_model() -> None:
 
 
 def run_command(
-    args: Sequence[str], cwd: str, small: bool, stop_at: tuple[int, int, int] | None
+    args: Sequence[str],
+    cwd: str,
+    small: bool,
+    stop_at: tuple[int, int, int | Sequence[str]] | None,
 ) -> tuple[int, str, str]:
     """What `ml-trainer ARGS` does, in this process; exit status, stdout and stderr.
 
@@ -99,7 +104,8 @@ def run_command(
         args: the command line.
         cwd: where it runs.
         small: whether to train a small model in place of a ResNet.
-        stop_at: a rank, a signal that it sends to itself, and after how many steps.
+        stop_at: a rank, a signal that it sends to itself, and after how many steps, or at the first
+            call of some functions.
     """
     from trainer import cli
 
@@ -128,18 +134,38 @@ def run_command(
     return status, texts[0], texts[1]
 
 
-def _signal_self_at(number: int, steps: int) -> None:
-    """Have this process send itself a signal once it has taken so many steps."""
+def _signal_self_at(number: int, at: int | Sequence[str]) -> None:
+    """Have this process send itself a signal once it has taken so many steps, or in some calls."""
+    if not isinstance(at, int):
+        for name in at:
+            _signal_self_in(number, name)
+        return
     from trainer.training.run import Attempt
 
     take_steps = Attempt._take_steps
 
     def signal_and_take_steps(attempt: Attempt, step: int, epoch: int) -> Any:
-        if step >= steps:
+        if step >= at:
             os.kill(os.getpid(), number)
         return take_steps(attempt, step, epoch)
 
     Attempt._take_steps = signal_and_take_steps  # type: ignore[method-assign, assignment]
+
+
+def _signal_self_in(number: int, name: str) -> None:
+    module, _, path = name.partition(":")
+    *owners, last = path.split(".")
+    owner: Any = importlib.import_module(module)
+    for each in owners:
+        owner = getattr(owner, each)
+    function = getattr(owner, last)
+
+    def signal_and_call(*args: Any, **options: Any) -> Any:
+        setattr(owner, last, function)
+        os.kill(os.getpid(), number)
+        return function(*args, **options)
+
+    setattr(owner, last, signal_and_call)
 
 
 class Given(Division):
@@ -237,6 +263,32 @@ def _take_steps(
         "images": report.images,
         "steps": report.steps,
     }
+
+
+def wait_for_images(config: TrainConfig, steps: int, seconds: float) -> list[float]:
+    """The waits that the loop reports, with TensorFlow's clock and with the deterministic one, if
+    each batch's images are there some seconds after its targets.
+    """
+
+    def late(image: Any) -> Any:
+        time.sleep(seconds)
+        return image
+
+    def next_batch() -> dict[str, Any]:
+        batch = rank_data.next_batch()
+        shape = batch["image"].shape
+        arrived = tf.ensure_shape(tf.numpy_function(late, [batch["image"]], tf.uint8), shape)
+        return {**batch, "image": arrived}
+
+    world, data_set, waits = start(config), load_data_set(config), []
+    for deterministic in (False, True):
+        compute = replace(config.compute, deterministic=deterministic)
+        rank_data = RankData(config, data_set, world, 1)
+        given = (replace(config, compute=compute), plain_model(), world, next_batch)
+        loop, _ = make_loop(*given, data_set.normalization)
+        rank_data.open(0)
+        waits.append(loop.run([0.05] * steps, lambda _: None).wait_seconds)
+    return waits
 
 
 def take_steps_of_a_run(config: TrainConfig, steps: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tests.trainer.support.command import TINY, final_state, metrics, result
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
 from trainer.checkpoints.folder import CheckpointFolder
-from trainer.errors import TIME_LIMIT_STATUS
+from trainer.errors import TIME_LIMIT_STATUS, OutOfMemoryError
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +61,74 @@ def test_a_run_stopped_in_every_way_and_continued_ends_with_the_same_bits(workpl
     assert [line["attempt"] for line in metrics(runs / "parts", "start")] == [1, 2, 3, 4, 5]
     assert result(runs / "parts")["attempts"] == 5
     assert result(runs / "parts")["top1"] == result(runs / "whole")["top1"]
+
+
+BEFORE_THE_RESULT = {
+    "set-up": ["trainer.training.setup:set_up", "trainer.training.run:Attempt._restore"],
+    "tracing the step": ["trainer.updates.gradients:LocalGradients.__call__"],
+    "tracing an evaluation": ["trainer.training.evaluator:Evaluator._counts"],
+    "the last save": ["trainer.training.run:Attempt._save_now"],
+}
+"""Functions of each phase, in the order in which attempts of a run are stopped there."""
+WITH_THE_RESULT = [
+    "trainer.training.validation:Validation._write",
+    "trainer.calibration.fit:calibrate_run",
+    "trainer.run_folder:RunFolder.write_result",
+    "trainer.report.write:write_report",
+    "trainer.export.exporter:write_export",
+    # Called in a plain graph.
+    "tensorflow.python.saved_model.save:_trace_gradient_functions",
+    "trainer.export.exporter:_replace",
+]
+"""Functions of the phases that an attempt completes, because nothing else is left to do."""
+
+
+def test_a_run_that_is_stopped_in_every_phase_ends_as_documented_and_with_the_same_bits(workplace):
+    options = ["--epochs", "1", "--evaluation.every-epochs", "1", "--calibration.temperature"]
+    options += ["True", "--export", "True", "--log.report", "True", "--ranks", "1"]
+    train(workplace, *options, "--name", "whole", ranks=1)
+    run, parts = workplace / "runs" / "parts", ["train", *TINY, *options, "--name", "parts"]
+    for phase, places in BEFORE_THE_RESULT.items():
+        steps = ["--max-steps", "12"] if phase == "tracing an evaluation" else []
+        ended = fork_trainer(*parts, *steps, cwd=workplace, ranks=1, stop_at=(0, 15, places))
+        assert ended.returncode == 128 + signal.SIGTERM, (phase, ended.stderr)
+        assert "stopping once nothing is lost" in ended.stderr
+        assert "stopped after step" in ended.stdout
+        assert not (run / "result.json").exists()
+    ended = fork_trainer(*parts, cwd=workplace, ranks=1, stop_at=(0, 15, WITH_THE_RESULT))
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert (run / "export" / "export.json").exists()
+    assert (run / "report.html").exists()
+    assert final_state(run) == final_state(workplace / "runs" / "whole")
+    assert result(run)["top1"] == result(workplace / "runs" / "whole")["top1"]
+
+
+@pytest.mark.parametrize("at", [0, 10])
+def test_a_run_that_is_out_of_memory_continues_once_in_smaller_micro_batches(workplace, at):
+    def attempt(number, batch):
+        args = ["train", *TINY, "--ranks", "1", "--batch-size", batch, "--name", f"run{batch}"]
+        args += ["--max-steps", "20", "--checkpoint.every-steps", "5"]
+        (ended,) = run_world(run_scenarios.run_out_of_memory, 1, args, str(workplace), at)
+        return ended
+
+    status, _, said = attempt(1, "16")
+    assert status == OutOfMemoryError.exit_code, said
+    assert "out of memory with micro-batches of 16 images (OOM when allocating tensor)" in said
+    status, out, said = attempt(2, "16")
+    assert status == 0, said
+    assert "changed: out of memory in an earlier attempt: --optimizer.accumulation 2" in out
+    run = workplace / "runs" / "run16"
+    assert result(run)["steps"] == 20
+    config = json.loads((run / "config.json").read_text())
+    assert config["config"]["optimizer"]["accumulation"] == 2
+    assert config["global_batch"] == 16
+    # Half of 32 images does not fit either, and no third size is tried.
+    assert attempt(1, "32")[0] == OutOfMemoryError.exit_code
+    status, _, said = attempt(2, "32")
+    assert status == 1, said
+    assert "out of memory, again, with micro-batches of 16 images" in said
+    assert "lower --batch-size" in said
 
 
 @pytest.mark.parametrize("kind", ["adamw", pytest.param("lars", marks=pytest.mark.long)])

@@ -14,7 +14,7 @@ from trainer.config import DataConfig, OptimizerConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.presets import PRESETS
 from trainer.updates.loss_scale import unscale
-from trainer.updates.optimizer import Momentum, build_optimizer, parameters
+from trainer.updates.optimizer import Compiled, Momentum, build_optimizer, parameters
 
 NORMALIZATION = Normalization((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 RATES = [0.1, 0.3, 0.3, 0.05, 0.0, 0.2]
@@ -269,3 +269,25 @@ def test_two_factors_of_one_prefix_are_refused():
     rates = ("conv=0.1", "conv=0.2")
     with pytest.raises(ConfigError, match="a prefix has two factors"):
         TrainConfig(data=DataConfig(source="synthetic"), optimizer=OptimizerConfig(rates=rates))
+
+
+@pytest.mark.parametrize("kind", ["momentum", "lars", "adamw"])
+def test_a_compiled_update_is_the_same_and_one_call_of_a_graph(kind):
+    config, ends = OptimizerConfig(kind=kind, trust=0.1), []
+    gradients = [tf.random.stateless_normal([3, 3, 4, 8], [1, 2]), tf.ones([8])]
+    for wrapped in (lambda optimizer: optimizer, Compiled):
+        start = tf.random.stateless_normal([3, 3, 4, 8], [3, 4])
+        variables = [tf.Variable(start, name="conv/kernel"), tf.Variable(tf.ones([8]), name="b")]
+        optimizer = wrapped(build_optimizer(parameters(variables), config))
+        # A call of the graph needs a function of its own, which is traced once.
+        update = tf.function(optimizer.apply, autograph=False).get_concrete_function(
+            gradients, tf.constant(0.1)
+        )
+        for _ in range(3):
+            update(*gradients, tf.constant(0.1))
+        ends.append([*variables, *optimizer.state.values()])
+    for plain, compiled in zip(*ends, strict=True):
+        np.testing.assert_allclose(compiled.numpy(), plain.numpy(), rtol=1e-4, atol=1e-6)
+    operations = {operation.type for operation in update.graph.get_operations()}
+    assert not {name for name in operations if name.startswith("ResourceApply")}
+    assert operations & {"PartitionedCall", "StatefulPartitionedCall"}

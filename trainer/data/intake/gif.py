@@ -19,7 +19,7 @@ _LOOP_BYTES: Final = 5
 """Bytes of their content: a sub-block of 3 bytes, with its length, and the end."""
 
 
-def cuts(data: bytes) -> Cuts:
+def cuts(data: bytes, *, codes: bool = True) -> Cuts:  # noqa: ARG001 - always encoded again
     """Return what to leave out of a GIF.
 
     Raises:

@@ -81,9 +81,11 @@ def hold_out(groups: Sequence[Group], fraction: float) -> set[str]:
         if gain > 0 and fits(group):
             take(group)
     for label in sorted(whole):
+        if held[label]:
+            continue
         left = (g for g in groups if label in g.counts and g.name not in chosen and fits(g))
         smallest = min(left, key=lambda g: (sum(g.counts.values()), g.name), default=None)
-        if not held[label] and smallest:
+        if smallest:
             take(smallest)
     return chosen
 

@@ -1,14 +1,19 @@
 """The segments of a JPEG (ITU-T T.81, annex B)."""
 
+import contextlib
+import io
 import re
 import struct
 import threading
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL.JpegImagePlugin import JpegImageFile
 
 from trainer.data.intake.colour_profile import colours_only
+from trainer.data.intake.jpeg_tables import Frame, Tables, read_frame
 from trainer.data.intake.segments import (
     BEHIND,
     COMMENT,
@@ -24,6 +29,7 @@ from trainer.data.intake.segments import (
     BrokenSegmentsError,
     Cuts,
 )
+from trainer.data.pixels.treatment import bounded
 
 _SCAN_END: Final = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 """A marker that is not part of entropy-coded data."""
@@ -47,12 +53,17 @@ _MARKER: Final = re.compile(rb"\xff[^\x00\xff]")
 _START, _END, _SCAN = 0xD8, 0xD9, 0xDA
 _ALONE: Final = frozenset({0x01, *range(0xD0, 0xD8)})
 """Markers without a length."""
-_NEEDED: Final = frozenset({*range(0xC0, 0xD0), 0xDB, 0xDC, 0xDD}) - {0xC8}
-"""Frames, tables of coefficients and of codes, numbers of lines, intervals between restarts."""
+_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_MCU_ROWS: Final = 32
+"""Rows of pixels of the largest MCU."""
 _JFIF, _ADOBE, _ICC = b"JFIF\0", b"Adobe", b"ICC_PROFILE\0"
 _JFIF_BYTES, _ADOBE_BYTES = 14, 12
 """Bytes of the content of a JFIF segment without a thumbnail, and of Adobe's, which says how
 colours are transformed."""
+_SQUARE: Final = b"\0\0\1\0\1"
+"""Densities that say only that pixels are square."""
+_ADOBE_VERSION: Final = b"\0\x64\0\0\0\0"
+"""Version and flags, which no decoder reads, as libjpeg writes them."""
 _KINDS: Final = (
     (0xE0, b"JFXX\0", THUMBNAIL),
     (0xE1, b"Exif\0", EXIF),
@@ -66,15 +77,20 @@ _MAX_CHUNK: Final = 65_519
 """Most bytes of a colour profile in one segment."""
 
 
-def cuts(data: bytes) -> Cuts:
+def cuts(data: bytes, *, codes: bool = True) -> Cuts:
     """Return what to leave out of a JPEG.
+
+    Args:
+        data: The file.
+        codes: Whether to look behind the last coded block of each scan, which takes as long as
+            decoding the image twice, and longer for images of several scans or with restarts.
 
     Raises:
         BrokenSegmentsError: A segment is longer than the file, or is none of a JPEG's.
     """
     found, profile, at, size = Cuts(), _Profile(), 2, len(data)
+    tables, frame, pixels = Tables(), None, _Pixels(data)
     for _ in range(MAX_SEGMENTS):
-        # One call for all bytes of a head: this loop takes a third of the time of all.
         first, marker, length = _HEAD.unpack_from(data, at) if at + 4 <= size else (0, 0, 0)
         if first != 0xFF or marker in (0x00, 0xFF):
             at = _next_marker(data, at, found)
@@ -83,20 +99,111 @@ def cuts(data: bytes) -> Cuts:
         if marker == _END:
             _cut_rest(data, at + 2, found)
             profile.close(found)
-            return found
+            tables.close(found)
+            return found.ordered()
         if marker in _ALONE:
+            found.cut(at, at + 2, OTHER)
             at += 2
             continue
         end = at + 2 + length
-        if not at + 4 <= end <= size or marker == _START or marker < 0xC0:
+        if length < 2 or not at + 4 <= end <= size or marker == _START or marker < 0xC0:
             raise BrokenSegmentsError("has a damaged segment")
         if marker == _SCAN:
-            at = _scan_end(data, end)
+            at = _cut_scan(data, at, end, frame, tables, found, pixels, codes=codes)
             continue
-        if marker not in _NEEDED:
+        if marker in _FRAMES:
+            frame = read_frame(marker, data[at + 4 : end], frame)
+        elif marker in Tables.MARKERS:
+            tables.add(data, at, end)
+        else:
             _look_at(data, at, end, found, profile)
         at = end
     raise BrokenSegmentsError("has too many segments")
+
+
+def _cut_scan(
+    data: bytes,
+    at: int,
+    begin: int,
+    frame: Frame | None,
+    tables: Tables,
+    found: Cuts,
+    pixels: "_Pixels",
+    *,
+    codes: bool,
+) -> int:
+    """Cut what a scan does not need, of its header and behind its blocks; return its end.
+
+    Args:
+        data: The file.
+        at: Offset of the header.
+        begin: Offset of the entropy-coded data.
+        frame: The frame.
+        tables: The tables so far, in which those that the scan uses are marked.
+        found: What is cut.
+        pixels: What the image decodes to.
+        codes: See `cuts`.
+
+    Raises:
+        BrokenSegmentsError: There is no frame, or the scan does not fit it.
+    """
+    if frame is None:
+        raise BrokenSegmentsError("has pixels before their size")
+    end = _scan_end(data, begin)
+    scan, header = frame.scan(data[at + 4 : begin], tables)
+    if scan is None:
+        found.cut(at, end, OTHER)
+        return end
+    if header != data[at + 4 : begin]:
+        found.cut(at, begin, OTHER, _segment(_SCAN, header))
+    if not codes:
+        return end
+    alone = frame.complete and not frame.progressive and len(frame.components) == len(scan.dc)
+    # To follow refinements takes longer than to decode the image.
+    slow = frame.progressive and scan.high and scan.begin
+    if (alone or slow) and not scan.restart and pixels.need_last_byte(begin, end):
+        frame.reader.skip(begin, end, scan)
+        return end
+    for first, last in frame.reader.surplus(data, begin, end, scan):
+        found.cut(first, last, BEHIND if data[first:last].strip(b"\xff") else "")
+    return end
+
+
+class _Pixels:
+    """What a JPEG decodes to, with one byte or another."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def need_last_byte(self, begin: int, end: int) -> bool:
+        """Return whether other pixels are decoded if the last byte of a scan without restarts is
+        another. Then no byte is behind its last block. If not, only the codes can tell.
+        """
+        data, stuffed = self._data, self._data[end - 2 : end] == b"\xff\0"
+        if end - begin < 4 or data[end - 1] == 0xFF:
+            return False
+        last = b"\0" if stuffed else bytes((data[end - 1] ^ 0xFF,))
+        last = b"\xff\0" if last == b"\xff" else last
+        # On damaged files Pillow may raise any exception of its parsers.
+        with contextlib.suppress(Exception):
+            return self._rows != _rows(data[: end - 1 - stuffed] + last + data[end:])
+        return False
+
+    @cached_property
+    def _rows(self) -> bytes:
+        return _rows(self._data)
+
+
+def _rows(data: bytes) -> bytes:
+    """Decode an image, and return the rows of its last blocks; all if it has several scans, because
+    a code of theirs may be of many blocks.
+    """
+    # Not Image.open, which looks for further images.
+    with JpegImageFile(io.BytesIO(data)) as image, bounded(image):
+        (width, height), first = image.size, 0
+        if "progressive" not in image.info:
+            first = max(height - _MCU_ROWS, 0)
+        return image.crop((0, first, width, height)).tobytes()
 
 
 def _next_marker(data: bytes, at: int, found: Cuts) -> int:
@@ -142,13 +249,14 @@ def _look_at(data: bytes, at: int, end: int, found: Cuts, profile: "_Profile") -
     """Cut a segment that is not needed, or the part of it that is not."""
     marker, begin = data[at + 1], at + 4
     if marker == 0xE0 and data.startswith(_JFIF, begin) and end - begin >= _JFIF_BYTES:
-        kept = data[begin : begin + _JFIF_BYTES - 2] + b"\0\0"
+        kept = _JFIF + _version(data[begin + 5 : begin + 7]) + _density(data[begin + 7 :][:5])
+        kept += b"\0\0"
         if data[begin:end] != kept:
             thumbnail = any(data[begin + _JFIF_BYTES - 2 : begin + _JFIF_BYTES])
             found.cut(at, end, THUMBNAIL if thumbnail else OTHER, _segment(0xE0, kept))
     elif marker == 0xEE and data.startswith(_ADOBE, begin) and end - begin >= _ADOBE_BYTES:
-        if end - begin > _ADOBE_BYTES:
-            kept = data[begin : begin + _ADOBE_BYTES]
+        kept = _ADOBE + _ADOBE_VERSION + bytes((min(data[begin + 11], 2),))
+        if data[begin:end] != kept:
             found.cut(at, end, OTHER, _segment(0xEE, kept))
     elif marker == 0xE2 and data.startswith(_ICC, begin):
         profile.add(len(found.parts), data[begin + len(_ICC) : end])
@@ -156,6 +264,16 @@ def _look_at(data: bytes, at: int, end: int, found: Cuts, profile: "_Profile") -
     else:
         kinds = (kind for of, text, kind in _KINDS if of == marker and data.startswith(text, begin))
         found.cut(at, end, next(kinds, OTHER))
+
+
+def _version(version: bytes) -> bytes:
+    return version if version in (b"\1\0", b"\1\1", b"\1\2") else b"\1\1"
+
+
+def _density(density: bytes) -> bytes:
+    """Return unit and densities, unless they are so unusual that they could be a text."""
+    plain = density[0] <= 2 and density[1:3] == density[3:5] and density[1] < 0x20
+    return density if plain else _SQUARE
 
 
 def _cut_rest(data: bytes, end: int, found: Cuts) -> None:

@@ -3,20 +3,30 @@
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import ceil, floor
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from PIL import Image
 
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from trainer.data.intake.pages import format_of
-from trainer.data.pixels.treatment import Levels, RejectedError, deep_bands, open_image
+from trainer.data.pixels.treatment import (
+    OWN_LEVELS,
+    Levels,
+    RejectedError,
+    deep_bands,
+    open_image,
+    own_levels,
+)
 from trainer.data.prepare.input_files import ImageFile, ImageReader
 
-CHOICES: Final = ("auto", "window", "percentiles", "full")
+CHOICES: Final = ("auto", "bits", "window", "percentiles", "full")
+SEARCHED: Final = ("auto", "percentiles")
+"""Choices for which all files are looked at before any is written."""
 _GIVEN: Final = re.compile(r"(-?\d{1,9}):(-?\d{1,9})")
 _NEVER_DEEP: Final = (".jpg", ".jpeg", ".jpe", ".gif", ".webp", ".bmp")
 """Suffixes of files that are not read to find levels, because they cannot have more than 8 bits."""
@@ -29,13 +39,13 @@ _STORED: Final = "levels"
 
 
 def given_levels(text: str) -> Levels | None:
-    """Parse `--levels`; return None for a choice.
+    """Parse `--levels`; return None for a choice that depends on the data set.
 
     Raises:
         ValueError: It is neither.
     """
     if text in CHOICES:
-        return None
+        return OWN_LEVELS if text == "bits" else None
     match = _GIVEN.fullmatch(text)
     if not match or int(match[1]) >= int(match[2]):
         raise ValueError(f"{text!r} must be LOW:HIGH, such as 0:4095, or {', '.join(CHOICES)}")
@@ -52,6 +62,9 @@ class Values:
     """Number of deep images."""
     whole: bool = True
     """Whether all values are integers, and none is negative."""
+    depths: Counter[int] = field(default_factory=Counter)
+    """Deep images by the highest bit that they use, 1 for the lowest; 0 counts those whose values
+    are not whole, or are negative."""
     bins: Any = field(default_factory=lambda: np.zeros(_BINS, np.int64))
     """Histogram, for percentiles."""
 
@@ -63,11 +76,32 @@ class Values:
         least, most = float(finite.min()), float(finite.max())
         whole = least >= 0 and bool((finite == np.rint(finite)).all())
         places = np.clip(np.rint(finite) - _LEAST, 0, _BINS - 1).astype(np.int64)
+        self.depths[int(most).bit_length() if whole else 0] += 1
         self._join(least, most, 1, np.bincount(places.ravel(), minlength=_BINS), whole=whole)
+
+    def add_image(self, data: bytes, image: Image.Image) -> None:
+        """Add an image that Pillow reads, if it is deep.
+
+        Args:
+            data: Bytes of the file.
+            image: What `open_image` returned for them.
+
+        Raises:
+            RejectedError: The image cannot be decoded.
+        """
+        try:
+            bands = deep_bands(data, image)
+            values = np.stack([np.asarray(band) for band in bands]) if bands else None
+        # On damaged files Pillow may raise any exception of its parsers.
+        except Exception as error:
+            raise RejectedError("cannot be decoded") from error
+        if values is not None:
+            self.add(values)
 
     def merge(self, other: "Values") -> None:
         """Add the values of other images."""
         if other.images:
+            self.depths.update(other.depths)
             self._join(other.least, other.most, other.images, other.bins, whole=other.whole)
 
     def _join(self, least: float, most: float, images: int, bins: Any, *, whole: bool) -> None:
@@ -86,10 +120,7 @@ class Values:
             low = int(np.searchsorted(part, _TAIL, "right")) + _LEAST
             high = int(np.searchsorted(part, 1 - _TAIL)) + _LEAST
             return Levels(low, max(high, low + 1))
-        if self.whole:
-            return Levels(0, (1 << max(8, int(self.most).bit_length())) - 1)
-        low = floor(self.least)
-        return Levels(low, max(ceil(self.most), low + 1))
+        return own_levels(self.least, self.most, whole=self.whole)
 
 
 def find_values(files: Iterator[ImageFile], reader: ImageReader, max_pixels: int) -> Values:
@@ -99,38 +130,38 @@ def find_values(files: Iterator[ImageFile], reader: ImageReader, max_pixels: int
         if os.path.splitext(file.name)[1].lower() in _NEVER_DEEP:  # noqa: PTH122 - speed
             continue
         try:
-            values = _values(reader.read(file), file.page, max_pixels)
+            _add(found, reader.read(file), file.page, max_pixels)
         except RejectedError:
             continue
-        if values is not None:
-            found.add(values)
     return found
 
 
-def _values(data: bytes, page: int, max_pixels: int) -> np.ndarray[Any, Any] | None:
+def _add(found: Values, data: bytes, page: int, max_pixels: int) -> None:
     known = format_of(data)
     if known:
-        return known.values(data, page, max_pixels)
+        values = known.values(data, page, max_pixels)
+        if values is not None:
+            found.add(values)
+        return
     image = open_image(data)
-    if image.width * image.height > max_pixels:
-        return None
-    try:
-        bands = deep_bands(data, image)
-        return np.stack([np.asarray(band) for band in bands]) if bands else None
-    # On damaged files Pillow may raise any exception of its parsers.
-    except Exception as error:
-        raise RejectedError("cannot be decoded") from error
+    if image.width * image.height <= max_pixels:
+        found.add_image(data, image)
 
 
-def stored_levels(parts: Path) -> tuple[Levels | None] | None:
-    """Return what `store_levels` has stored, in a tuple; None if nothing."""
+def stored_levels(parts: Path) -> tuple[Levels | None, dict[int, int]] | None:
+    """Return what `store_levels` has stored; None if nothing."""
     try:
-        levels = json.loads((parts / _STORED).read_text())
+        stored = parse_json((parts / _STORED).read_text())
     except (OSError, ValueError):
         return None
-    return (Levels(*levels) if levels else None,)
+    # Earlier versions stored the levels alone.
+    known = stored if isinstance(stored, dict) else {"levels": stored, "depths": {}}
+    depths = {int(bits): images for bits, images in known["depths"].items()}
+    return Levels(*known["levels"]) if known["levels"] else None, depths
 
 
-def store_levels(parts: Path, levels: Levels | None) -> None:
-    """Store the levels with an unfinished data set, so that a restart need not find them again."""
-    write_atomically(parts / _STORED, json.dumps(levels))
+def store_levels(parts: Path, levels: Levels | None, depths: Mapping[int, int]) -> None:
+    """Store the levels, and how many images use how many bits, with an unfinished data set, so that
+    a restart need not find them again.
+    """
+    write_atomically(parts / _STORED, json.dumps({"levels": levels, "depths": depths}))

@@ -1,21 +1,26 @@
-"""Removes metadata from encoded images without touching their pixels. Standard library only.
+"""Removes metadata from encoded images without touching their pixels.
 
 JPEGs, PNGs, WebPs and GIFs are sequences of segments. Those that a decoder needs are copied, and
-all others are left out: a segment that is not known to be needed does not stay. What lies between,
-or behind, segments is left out as well. A file whose segments cannot be followed to the end is
-refused rather than copied in part.
+all others are left out: a segment that is not known to be needed does not stay. What lies between
+segments, behind the last coded block or row of pixels, or behind the image is left out as well.
+A file whose segments cannot be followed to the end is refused rather than copied in part.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from trainer.data.intake import gif, jpeg, png, tiff, webp
 from trainer.data.intake.segments import BrokenSegmentsError, Cuts
 
 __all__ = ["BrokenSegmentsError", "Stripped", "kinds", "strip"]
 
-_STRIPPED: Final[tuple[tuple[bytes, Callable[[bytes], Cuts]], ...]] = (
+
+class _Parser(Protocol):
+    def __call__(self, data: bytes, *, codes: bool = True) -> Cuts:
+        """Return what to leave out; `codes` is whether to look into the pixels as well."""
+
+
+_STRIPPED: Final[tuple[tuple[bytes, _Parser], ...]] = (
     (b"\xff\xd8\xff", jpeg.cuts),
     (b"\x89PNG\r\n\x1a\n", png.cuts),
     (b"RIFF", webp.cuts),
@@ -53,11 +58,12 @@ def strip(data: bytes) -> Stripped:
 
 def kinds(data: bytes) -> tuple[str, ...]:
     """Return the kinds of metadata that an image has, of any format; none if it has no known one.
+    Its pixels are not followed, because this is for images that are encoded again.
 
     Raises:
         BrokenSegmentsError: Its segments are damaged.
     """
     for begin, cuts in _STRIPPED:
         if data.startswith(begin):
-            return tuple(sorted(cuts(data).kinds))
+            return tuple(sorted(cuts(data, codes=False).kinds))
     return tuple(sorted(tiff.kinds(data))) if data.startswith(_COUNTED) else ()

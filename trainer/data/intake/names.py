@@ -46,15 +46,20 @@ class Naming:
             return ""
         return hmac.new(self.key, name, hashlib.sha256).hexdigest()[:_DIGITS]
 
-    def reason(self, reason: str, name: str) -> str:
-        """Return why a file is rejected, without words that may stem from it: those with a part of
-        its name, and what decoders say, which may quote its bytes.
+    def reason(self, reason: str, name: str, sentence: str = "") -> str:
+        """Return why a file is rejected; if names are changed, without details and without words
+        that have a part of its name.
+
+        Args:
+            reason: The reason with its details.
+            name: Name of the file.
+            sentence: The reason without details; empty if it has none.
         """
         if not self.changes:
             return reason
         parts = {part.lower() for part in re.split(r"[/\\\s._]+", name) if len(part) > 1}
         parts |= {part.lower() for part in re.split(r"[/\\]+", name) if part}
-        words = re.sub(r" ?\([^()]*\)?", "", reason).split(" ")
+        words = re.sub(r" ?\([^()]*\)?", "", sentence or reason).split(" ")
         return " ".join("…" if any(p in word.lower() for p in parts) else word for word in words)
 
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,7 @@ from trainer.data.intake.levels import given_levels
 from trainer.data.intake.metadata import BrokenSegmentsError, kinds, strip
 from trainer.data.intake.names import Naming, make_naming, table_problems
 from trainer.data.intake.pages import format_of, formats
-from trainer.data.intake.record import KEPT, REMOVED, Intake
+from trainer.data.intake.record import KEPT, REMOVED, Intake, groups_in_words, levels_in_words
 from trainer.data.pixels.treatment import (
     FULL_LEVELS,
     Encoded,
@@ -31,12 +31,16 @@ from trainer.data.prepare.rejected import RejectedFile
 TAG: Final = "tag:"
 """Beginning of a `--group-by` that names a tag."""
 
+DARK_BITS: Final = 4
+"""Bits fewer than those of the levels with which an image uses at most 1/16 of them."""
+
 AS_BEFORE: Final[Mapping[str, Any]] = {
     "metadata": "keep",
     "names": "kept",
     "group_by": None,
     "levels": "full",
     "pages": "first",
+    "test": 0.0,
 }
 """Values of options with which a data set is as in versions that did not have them."""
 
@@ -48,7 +52,6 @@ class IntakeRules:
     remove: bool = True
     """Whether metadata are removed."""
     naming: Naming = field(default_factory=Naming)
-    grouped: bool = False
     levels: Levels | None = None
     """Values of deep images that become 0 and 255; None is all that a file can hold."""
     window: bool = False
@@ -136,20 +139,30 @@ class IntakeRules:
 
         return replace(inputs, files=files)
 
-    def record(self, found: Mapping[str, int], narrow: int) -> Intake:
+    def record(
+        self,
+        found: Mapping[str, int],
+        narrow: int,
+        rules: Rules,
+        groups: Mapping[str, int] | None,
+    ) -> Intake:
         """Return what a manifest says of the intake.
 
         Args:
             found: Images by kind of metadata.
             narrow: Number of deep images that use few levels.
+            rules: How images were encoded.
+            groups: See `Listing.groups`.
         """
         return Intake(
             REMOVED if self.remove else KEPT,
             dict(sorted(found.items())),
             self.naming.mode,
-            self.grouped,
+            groups is not None,
             self.levels,
             narrow,
+            groups,
+            (rules.short_side, rules.quality) if rules.short_side else None,
         )
 
 
@@ -173,8 +186,8 @@ def make_intake(options: WriteOptions, output: Path, environment: Mapping[str, s
         problems.append("--name-table: is for --names hashed or numbered; names are kept")
     if problems:
         raise ConfigError(problems)
-    remove, grouped = options.metadata == "remove", options.group_by is not None
-    return IntakeRules(remove, naming, grouped, levels, options.levels == "window")
+    remove = options.metadata == "remove"
+    return IntakeRules(remove, naming, levels, options.levels == "window")
 
 
 def _each_page(file: ImageFile, reader: FileReader) -> Iterator[ImageFile | RejectedFile]:
@@ -194,23 +207,42 @@ def _each_page(file: ImageFile, reader: FileReader) -> Iterator[ImageFile | Reje
         yield replace(file, name=f"{stem}#{page + 1}{suffix}", page=page)
 
 
-def tell_narrow(narrow: Sequence[str], levels: Levels | None) -> None:
-    """Warn of deep images that use few of the levels, given their names."""
-    if narrow:
-        low, high = levels or FULL_LEVELS
-        print(
-            f"warning: {plural(len(narrow), 'image')} of more than 8 bits, such as {min(narrow)},"
-            f" use at most 1/16 of the levels from black to white, which are the values {low} to"
-            f" {high}; see --levels",
-            file=sys.stderr,
+def tell_narrow(
+    narrow: int, such_as: str, levels: tuple[int, int] | None, depths: Mapping[int, int]
+) -> None:
+    """Warn of deep images that use few of the levels.
+
+    Args:
+        narrow: Their number.
+        such_as: One of them.
+        levels: Values that became 0 and 255.
+        depths: Number of deep images by the highest bit that they use, as far as that is known.
+    """
+    if not narrow:
+        return
+    low, high = levels or FULL_LEVELS
+    remedy = "see --levels"
+    bits = sorted(depths)
+    if bits and bits[-1] - bits[0] >= DARK_BITS:
+        files = ", ".join(
+            f"{plural(depths[n], 'image')} {f'of {n} bits' if n else 'of other values'}"
+            for n in bits
         )
+        remedy = f"the data set mixes {files}: --levels bits gives each image a range of its own"
+    words = f"the values {low} to {high}" if low < high else "the bits that each image uses"
+    print(
+        f"warning: {plural(narrow, 'image')} of more than 8 bits, such as {such_as},"
+        f" use at most 1/16 of the levels from black to white, which are {words}; {remedy}",
+        file=sys.stderr,
+    )
 
 
 def tell_intake(intake: Intake | None) -> None:
     """Print what was found in the files besides pixels, and what became of it."""
     if intake and intake.levels:
-        low, high = intake.levels
-        print(f"images of more than 8 bits: the values {low} to {high} became 0 to 255")
+        print(f"images of more than 8 bits: {levels_in_words(intake.levels)}")
+    if intake and intake.groups:
+        print(groups_in_words(intake.groups))
     if intake and intake.found:
         print(f"metadata removed: {counted(intake.found)}")
 

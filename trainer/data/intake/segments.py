@@ -1,7 +1,7 @@
 """The kinds of metadata, and the parts of a file that are cut. Standard library only."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
 EXIF: Final = "EXIF"
 XMP: Final = "XMP"
@@ -38,7 +38,7 @@ class Cuts:
         """Leave out the bytes [begin, end), and put others in their place.
 
         Args:
-            begin: First byte; not before the end of the last part.
+            begin: First byte.
             end: Byte after the last one.
             kind: Kind of metadata; empty for padding, which says nothing.
             instead: Bytes in their place.
@@ -48,6 +48,11 @@ class Cuts:
         self.parts.append((begin, end, instead))
         if kind:
             self.kinds.add(kind)
+
+    def ordered(self) -> Self:
+        """Put the parts into their order, if they were not cut in it."""
+        self.parts.sort()
+        return self
 
     def apply(self, data: bytes) -> bytes:
         """Return the bytes that are left; the same object if nothing is cut."""

@@ -20,7 +20,7 @@ _FLAGS: Final = {b"EXIF": 0x08, b"XMP ": 0x04, b"ICCP": 0x20}
 """Bits of the first byte of VP8X that announce a chunk."""
 
 
-def cuts(data: bytes) -> Cuts:
+def cuts(data: bytes, *, codes: bool = True) -> Cuts:  # noqa: ARG001 - always encoded again
     """Return what to leave out of a WebP; the sizes and flags in its headers are corrected.
 
     Raises:

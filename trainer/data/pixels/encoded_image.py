@@ -9,7 +9,14 @@ from warnings import catch_warnings, simplefilter
 from PIL import Image
 
 from trainer.data.example import Record
-from trainer.data.pixels.treatment import RejectedError, damage, encoding_of, open_image, treat
+from trainer.data.pixels.treatment import (
+    Levels,
+    RejectedError,
+    damage,
+    encoding_of,
+    open_image,
+    treat,
+)
 
 FORMATS: Final = ("JPEG", "PNG")
 """Formats that the reader decodes."""
@@ -72,12 +79,28 @@ def check_decodes(encoded: bytes) -> None:
         raise RejectedError("cannot be decoded (the image is truncated)")
 
 
-def shrink(encoded: bytes, longest: int) -> tuple[tuple[int, int], Image.Image]:
+def as_used(encoded: bytes, levels: tuple[int, int] | None) -> bytes:
+    """Return an image of a file that is not changed as it is used: treated.
+
+    Args:
+        encoded: Bytes of the image.
+        levels: See `Manifest.levels`.
+
+    Raises:
+        RejectedError: The image cannot be decoded.
+    """
+    return treat(encoded, MOST_PIXELS, levels=Levels(*levels) if levels else None).data
+
+
+def shrink(
+    encoded: bytes, longest: int, levels: tuple[int, int] | None = None
+) -> tuple[tuple[int, int], Image.Image]:
     """Decode an image as it is used, and shrink it.
 
     Args:
         encoded: Bytes of a file.
         longest: Longest side of the result, in pixels; a smaller image keeps its size.
+        levels: See `Manifest.levels`.
 
     Returns:
         Width and height, and the image, grey or RGB.
@@ -85,8 +108,8 @@ def shrink(encoded: bytes, longest: int) -> tuple[tuple[int, int], Image.Image]:
     Raises:
         RejectedError: The image cannot be decoded.
     """
-    treated = treat(encoded, MOST_PIXELS)
-    with damage("cannot be decoded"), Image.open(io.BytesIO(treated.data)) as image:
+    with damage("cannot be decoded"), Image.open(io.BytesIO(as_used(encoded, levels))) as image:
+        size = image.size
         image.thumbnail((longest, longest))
         plain = image.copy() if image.mode in ("L", "RGB") else image.convert("RGB")
-    return (treated.width, treated.height), plain
+    return size, plain

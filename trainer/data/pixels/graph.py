@@ -5,12 +5,12 @@ signature of an exported model refuses such images, and files that are trained o
 treated with Pillow while they are read.
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import tensorflow as tf
 
-from trainer.data.pixels.encoded_image import MOST_PIXELS
-from trainer.data.pixels.treatment import MAX_PIXELS, treat
+from trainer.data.pixels.treatment import MAX_PIXELS
 
 TURNED: Final = "turned by its EXIF orientation"
 UNUSUAL: Final = "in CMYK, or lossless"
@@ -86,18 +86,20 @@ def reason_for_treatment(encoded: tf.Tensor) -> tf.Tensor:
     )
 
 
-def treated(encoded: tf.Tensor) -> tf.Tensor:
-    """Return an image as `treat` returns it, which is called only if it would change the image.
+def treated(encoded: tf.Tensor, treat: Callable[[bytes], bytes]) -> tf.Tensor:
+    """Return an image as it is treated, which is done only if that would change it.
 
     Args:
         encoded: Encoded image, a string scalar.
+        treat: Returns the treated image.
     """
 
+    def of_value(data: Any) -> bytes:
+        # Bytes in a graph; outside of one an array without a dimension.
+        return treat(data if isinstance(data, bytes) else data.item())
+
     def with_pillow() -> tf.Tensor:
-        changed = tf.numpy_function(
-            lambda data: treat(data, MOST_PIXELS).data, [encoded], tf.string
-        )
-        return tf.ensure_shape(changed, [])
+        return tf.ensure_shape(tf.numpy_function(of_value, [encoded], tf.string), [])
 
     return tf.cond(reason_for_treatment(encoded) == "", lambda: encoded, with_pillow)
 

@@ -14,12 +14,13 @@ import io
 import multiprocessing
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from math import ceil, floor
 from typing import Any, Final, NamedTuple, cast
 
-from PIL import ExifTags, Image, ImageFile, ImageMath, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageChops, ImageFile, ImageMath, UnidentifiedImageError
 
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 """Accepted formats, by Pillow's names; each further decoder would be one more to trust."""
@@ -41,8 +42,10 @@ extended, progressive. TensorFlow does not decode lossless JPEGs, and not all de
 arithmetic coding."""
 
 _BEGINS: Final = {"JPEG": b"\xff\xd8\xff", "PNG": b"\x89PNG\r\n\x1a\n"}
-_BIT_DEPTH: Final = 24
+BIT_DEPTH: Final = 24
 """Byte offset of a PNG's bit depth: after signature, length, type, width and height."""
+_GREY_AND_OPACITY: Final = (16, 4)
+"""Bit depth and type of colour of a PNG of which Pillow reads the upper bytes alone."""
 
 _TURNS: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -55,6 +58,13 @@ _TURNS: Final = {
 }
 """Transpositions that turn an image upright, by EXIF orientation."""
 
+_PHOTOMETRIC: Final = 262
+_EXTRA_SAMPLES: Final = 338
+"""Tags of a TIFF: how its values are shown, 0 if the smallest is white; and what the bands after
+the colours are, 0 for no opacity."""
+_TRANSPARENCY: Final = "transparency"
+"""Key of Pillow's facts of an image with a transparent colour."""
+
 _NO_FRAME: Final = (0xC4, 0xC8, 0xCC)
 """Markers in the range of frame markers that do not start a frame."""
 
@@ -65,11 +75,35 @@ Image.MAX_IMAGE_PIXELS = None
 
 
 class RejectedError(ValueError):
-    """A file that is not a usable image; the message says why, as the end of a sentence."""
+    """A file that is not a usable image; the message says why, as the end of a sentence.
+
+    Every second part of the message is a detail that may identify something: a name or a content
+    of the user's files, or what a decoder says.
+    """
+
+    @property
+    def sentence(self) -> str:
+        """The message without its details."""
+        return without_details(self.args)
+
+    def __str__(self) -> str:
+        return "".join(self.args)
+
+
+def without_details(parts: Sequence[str]) -> str:
+    """Return a message without every second one of its parts."""
+    return "".join(
+        part if number % 2 == 0 else "" if part.startswith(" (") else "…"
+        for number, part in enumerate(parts)
+    )
 
 
 class UnknownFormatError(RejectedError):
     """A file of none of the accepted formats."""
+
+
+class NoImageError(RejectedError):
+    """A file that is not meant to be an image, such as a table or a text."""
 
 
 class TooManyPixelsError(RejectedError):
@@ -85,6 +119,26 @@ class Levels(NamedTuple):
 
 FULL_LEVELS: Final = Levels(0, 65_535)
 """All values of 16 bits."""
+OWN_LEVELS: Final = Levels(0, 0)
+"""Stands for levels of each image's own, see `own_levels`; no two values are a range."""
+
+
+def own_levels(least: float, most: float, *, whole: bool) -> Levels:
+    """Return the levels of an image by its own values.
+
+    Args:
+        least: Smallest value.
+        most: Largest value.
+        whole: Whether all values are integers, and none is negative.
+
+    Returns:
+        0 and the highest value of the bits that the image uses, at least 8; if values are not
+        whole, the smallest and the largest one.
+    """
+    if whole:
+        return Levels(0, (1 << max(8, int(most).bit_length())) - 1)
+    low = floor(least)
+    return Levels(low, max(ceil(most), low + 1))
 
 
 @dataclass(frozen=True)
@@ -110,6 +164,21 @@ class Encoded:
     """What was done to the image, in words that a summary counts."""
     narrow: bool = False
     """Whether an image of more than 8 bits uses at most 1/16 of the levels from 0 to 255."""
+    orientation: int = 1
+    """EXIF orientation of the file, from which the image was turned upright; 1 is upright."""
+
+
+def treatment_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `treat` with which an image becomes what a model was trained on.
+
+    Args:
+        facts: Content of the model's export.json.
+    """
+    levels, reencode = facts.get("levels"), facts.get("reencode")
+    return {
+        "levels": Levels(*levels) if levels else None,
+        "shrink": Shrink(*reencode) if reencode else None,
+    }
 
 
 def treat(
@@ -129,7 +198,8 @@ def treat(
 
     Raises:
         RejectedError: The file is empty, not an image, is damaged or too large, or its pixels
-            cannot be converted to 8 bits.
+            cannot be converted to 8 bits; or a TIFF has a band of measurements where an opacity
+            would be.
     """
     frame = plain_jpeg(data) if shrink is None and jpeg_ends(data) else None
     if frame:
@@ -199,15 +269,20 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> ImageFile.Ima
 
 
 @contextmanager
-def damage(what: str) -> Iterator[None]:
-    """Reject an image if its decoder raises any exception."""
+def damage(what: str, detail: str = "") -> Iterator[None]:
+    """Reject an image if its decoder raises any exception.
+
+    Args:
+        what: What is wrong.
+        detail: What may identify something: see `RejectedError`.
+    """
     try:
         yield
     except (RejectedError, MemoryError):
         raise
     # On damaged files Pillow may raise any exception of its parsers.
     except Exception as error:
-        raise RejectedError(f"{what} ({_reason(error)})") from error
+        raise RejectedError(what, f"{detail} ({_reason(error)})") from error
 
 
 def _reason(error: Exception) -> str:
@@ -244,8 +319,8 @@ def _kept(image: Image.Image, data: bytes) -> str | None:
     """Return the treatment of an image that can be kept unchanged; None if it cannot."""
     if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
         return _KEPT_PROCESSES.get(jpeg_process(data))
-    plain = image.mode in ("RGB", "L", "P", "1") and "transparency" not in image.info
-    if image.format == "PNG" and plain and data[_BIT_DEPTH] <= 8:
+    plain = image.mode in ("RGB", "L", "P", "1") and _TRANSPARENCY not in image.info
+    if image.format == "PNG" and plain and data[BIT_DEPTH] <= 8:
         return "kept: PNG"
     return None
 
@@ -253,12 +328,14 @@ def _kept(image: Image.Image, data: bytes) -> str | None:
 def _kind(image: Image.Image, data: bytes, orientation: int) -> str:
     """Return what an image that is converted is, in words."""
     kind = str(image.format)
-    if image.format == "PNG" and data[_BIT_DEPTH] > 8:
+    if image.format == "PNG" and data[BIT_DEPTH] > 8:
         kind = "16-bit PNG"
     elif image.mode == "CMYK":
         kind = f"CMYK {kind}"
     elif _is_transparent(image):
         kind += " with transparency"
+    if image.format == "TIFF" and 0 in image.tag_v2.get(_EXTRA_SAMPLES, ()):  # type: ignore[attr-defined]
+        kind += ", further bands left out"
     if image.format != "MPO" and getattr(image, "is_animated", False):
         kind += ", first of several frames"
     return f"{kind}, turned upright" if orientation != 1 else kind
@@ -284,7 +361,12 @@ def _convert(
         image.draft(None, size)
     with damage("cannot be decoded"):
         image.load()
+    if image.format == "TIFF" and _is_transparent(image):
+        _check_opacity(data, image)
     deep = deep_bands(data, image)
+    if levels is None and len(deep) > 1 and _TRANSPARENCY in image.info:
+        # As in earlier versions, whose data sets are read in place.
+        deep = []
     plain = _levelled(image, deep, levels) if deep else _to_8_bits(image)
     narrow = bool(deep) and is_narrow(plain)
     if plain.size != size:
@@ -294,42 +376,90 @@ def _convert(
         plain = plain.transpose(_TURNS[orientation])
     # Pillow would write metadata of the source, such as the comment of a GIF.
     plain.info = {}
-    buffer = io.BytesIO()
+    buffer, form = io.BytesIO(), "JPEG"
     if shrink:
         plain.save(buffer, "JPEG", quality=shrink.quality)
     elif deep and levels:
         # Without loss, as the levels were chosen to keep what there is.
         plain.save(buffer, "PNG")
-        return Encoded(buffer.getvalue(), "PNG", plain.height, plain.width, treatment, narrow)
+        form = "PNG"
     else:
         plain.save(buffer, "JPEG", quality=QUALITY, subsampling="4:4:4")
-    return Encoded(buffer.getvalue(), "JPEG", plain.height, plain.width, treatment, narrow)
+    return Encoded(
+        buffer.getvalue(), form, plain.height, plain.width, treatment, narrow, orientation
+    )
+
+
+def turned(image: Image.Image, orientation: int) -> Image.Image:
+    """Turn what belongs to an image as that is turned, given its EXIF orientation."""
+    return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
 
 
 def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:
-    """Return the bands of an image of more than 8 bits in mode I or F: grey, or red, green, blue.
-    The list is empty if the image has 8 bits, or a mode of which 8 are used: grey with
-    transparency, or a transparent colour.
+    """Return the bands of an image of more than 8 bits in mode I or F, without its opacity: grey,
+    or red, green, blue. The list is empty if the image has 8 bits.
     """
     if image.mode in ("I;16", "I;16B", "I;16L"):
         return [image.convert("I")]
     if image.mode in ("I", "F"):
         return [image]
+    if image.format == "PNG" and (data[BIT_DEPTH], data[BIT_DEPTH + 1]) == _GREY_AND_OPACITY:
+        # The bytes of a pixel, both of its grey value and both of its opacity, read as four bands.
+        four = open_image(data)
+        four._mode = "RGBA"  # noqa: SLF001
+        four.tile = [tile._replace(args="RGBA") for tile in four.tile]
+        high, low, *_ = four.split()
+        return [_joined(high, low)]
+    lower = _lower_bytes(data, image)
+    if lower is None:
+        return []
+    return [
+        _joined(high, low) for high, low in zip(image.split()[:3], lower.split()[:3], strict=True)
+    ]
+
+
+def _lower_bytes(data: bytes, image: Image.Image) -> Image.Image | None:
+    """Return the lower bytes of an image in colour of 16 bits, of which Pillow keeps the upper
+    ones; None if the image has 8 bits.
+    """
     lower, colours = open_image(data), image.mode in ("RGB", "RGBA")
     tiles = [(tile, _other_bytes(tile.args)) for tile in lower.tile] if colours else []
-    if not tiles or not all(other for _, other in tiles) or "transparency" in image.info:
-        return []
-    # Pillow keeps the upper 8 of 16 bits; told that the bytes are swapped, it keeps the lower 8.
+    if not tiles or not all(other for _, other in tiles):
+        return None
+    # Told that the bytes are swapped, Pillow keeps the lower 8 of 16 bits.
     lower.tile = [tile._replace(args=other) for tile, other in tiles]
-    pairs = zip(image.split()[:3], lower.split()[:3], strict=True)
-    return [
-        ImageMath.lambda_eval(
-            lambda a: a["convert"](a["high"], "I") * 256 + a["convert"](a["low"], "I"),
-            high=high,
-            low=low,
+    return lower
+
+
+def _joined(high: Image.Image, low: Image.Image) -> Image.Image:
+    """Return a band of 16 bits, in mode I, from both of its bytes."""
+    joined: Image.Image = ImageMath.lambda_eval(
+        lambda a: a["convert"](a["high"], "I") * 256 + a["convert"](a["low"], "I"),
+        high=high,
+        low=low,
+    )
+    return joined
+
+
+def _check_opacity(data: bytes, image: Image.Image) -> None:
+    """Refuse a TIFF whose last band varies like a measurement: programs for satellite images and
+    microscopes write further bands, such as near infrared, where others write an opacity.
+
+    Raises:
+        RejectedError: Most pixels would be neither opaque nor invisible.
+    """
+    opacity = image.split()[-1]
+    lower = _lower_bytes(data, image)
+    low = lower.split()[-1] if lower else opacity
+    opaque = ImageChops.darker(opacity, low).histogram()[255]
+    invisible = ImageChops.lighter(opacity, low).histogram()[0]
+    pixels = image.width * image.height
+    if 2 * (opaque + invisible) < pixels:
+        bands = len(image.getbands())
+        raise RejectedError(
+            f"has {bands} bands, of which the last would be an opacity, but varies like a"
+            f" measurement; write a file of the {'three that you want' if bands > 2 else 'first'}"
         )
-        for high, low in pairs
-    ]
 
 
 def _other_bytes(args: Any) -> Any:
@@ -347,15 +477,40 @@ def _levelled(image: Image.Image, bands: list[Image.Image], levels: Levels | Non
     """Convert the bands of an image of more than 8 bits to 8 bits."""
     if levels is None and bands[0] is image:
         raise RejectedError(f"has pixels of 32 bits (mode {image.mode}), whose range is unknown")
+    if levels == OWN_LEVELS:
+        ends = [value for band in bands for value in cast("tuple[float, float]", band.getextrema())]
+        whole = bands[0].mode == "I" and min(ends) >= 0
+        levels = own_levels(min(ends), max(ends), whole=whole)
     low, high = levels or FULL_LEVELS
     scale = 255 / (high - low)
     # Half a level is added because the fraction is truncated.
     offset = 0.5 - low * scale
     plain = [band.point(lambda value: value * scale + offset).convert("L") for band in bands]
-    if image.mode == "RGBA":
-        above = Image.merge("RGBA", [*plain, image.getchannel("A")])
-        return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
-    return Image.merge("RGB", plain) if len(plain) > 1 else plain[0]
+    if image.format == "TIFF" and image.tag_v2.get(_PHOTOMETRIC) == 0:  # type: ignore[attr-defined]
+        # Pillow inverts such images only if they have 8 bits.
+        plain = [ImageChops.invert(band) for band in plain]
+    result = Image.merge("RGB", plain) if len(plain) > 1 else plain[0]
+    opacity = image.getchannel("A") if image.mode == "RGBA" else None
+    if opacity is None and len(bands) > 1 and _TRANSPARENCY in image.info:
+        opacity = _unlike(bands, image.info[_TRANSPARENCY])
+    if opacity is None:
+        return result
+    above = Image.merge("RGBA", [*(plain * 3)[:3], opacity])
+    return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert(result.mode)
+
+
+def _unlike(bands: list[Image.Image], colour: tuple[int, ...]) -> Image.Image:
+    """Return the opacity of an image with a transparent colour: 0 where it has this one."""
+    red, green, blue = bands
+    opacity: Image.Image = ImageMath.lambda_eval(
+        lambda a: a["convert"](
+            255 - 255 * ((a["r"] == colour[0]) & (a["g"] == colour[1]) & (a["b"] == colour[2])), "L"
+        ),
+        r=red,
+        g=green,
+        b=blue,
+    )
+    return opacity
 
 
 def is_narrow(image: Image.Image) -> bool:
@@ -365,7 +520,7 @@ def is_narrow(image: Image.Image) -> bool:
 
 
 def _is_transparent(image: Image.Image) -> bool:
-    return "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info
+    return "A" in image.getbands() or "a" in image.getbands() or _TRANSPARENCY in image.info
 
 
 def _to_8_bits(image: Image.Image) -> Image.Image:

@@ -8,10 +8,12 @@ from functools import cache
 from PIL import Image
 
 from common.errors import ConfigError
+from trainer.data.intake.pages import formats
 from trainer.data.pixels.treatment import (
     QUALITY,
     Encoded,
     Levels,
+    NoImageError,
     RejectedError,
     Shrink,
     TooManyPixelsError,
@@ -74,15 +76,27 @@ def encode(data: bytes, name: str, rules: Rules, levels: Levels | None = None) -
     Raises:
         RejectedError: See `treat`; or the name is that of another kind of file.
     """
-    suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 - pathlib takes as long as the rest
+    suffix = _suffix(name)
     if suffix and suffix not in _extensions():
-        kind = open_image(data).format
-        raise RejectedError(f"holds a {kind}, but {suffix} is no image's extension")
+        try:
+            kind = open_image(data).format
+        except RejectedError as error:
+            raise NoImageError("is not an image, by its name and its content") from error
+        raise RejectedError(f"holds a {kind}, but ", suffix, " is no image's extension")
     shrink = Shrink(rules.short_side, rules.quality) if rules.short_side else None
     try:
         return treat(data, rules.max_pixels, shrink, levels)
     except TooManyPixelsError as error:
         raise RejectedError(f"{error} (--max-pixels)") from error
+
+
+def may_be_image(name: str) -> bool:
+    """Return whether a file may be an image by its name: its suffix is that of one, or missing."""
+    return _suffix(name) in ("", *_extensions(), *(s for f in formats() for s in f.suffixes))
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()  # noqa: PTH122 - pathlib takes as long as the rest
 
 
 @cache

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from common.errors import ConfigError
 from trainer.data.manifest import Manifest
+from trainer.data.prepare.encode import may_be_image
 from trainer.data.prepare.input_files import ImageFile, Inputs, in_folder, is_hidden, listed
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.options import PrepareFolderOptions
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
-from trainer.data.prepare.splits import split_folders, split_of
+from trainer.data.prepare.splits import split_folders, split_of, test_folder
 from trainer.errors import DataError
 
 
@@ -44,20 +45,7 @@ def folder_inputs(root: Path) -> Inputs:
         DataError: There is no class folder.
     """
     root = root.resolve()
-    above = _folders(root)
-    train, validation = split_folders(above)
-    notes = []
-    if train and validation:
-        splits = {"train": root / train, "validation": root / validation}
-        left = [_shown(name) for name in above if name not in (train, validation)]
-        if split_of(validation) == "test":
-            notes.append(f"{validation}/ is used for evaluation, as there is no validation/")
-        if left:
-            notes.append(f"ignored next to {train}/ and {validation}/: {', '.join(left)}")
-    elif train and above == [train]:
-        splits = {"": root / train}
-    else:
-        splits = {"": root}
+    splits, notes = _splits(root)
     classes = tuple(sorted({name for folder in splits.values() for name in _folders(folder)}))
     if not classes:
         raise DataError(
@@ -72,13 +60,37 @@ def folder_inputs(root: Path) -> Inputs:
                 name = stored.path.removeprefix(f"{folder.name}/" if folder != root else "")
                 first, _, rest = name.partition("/")
                 if stored.fault or not rest or first not in labels:
-                    yield RejectedFile(split, name, stored.fault or "lies in no class's folder")
+                    reason = stored.fault or "lies in no class's folder"
+                    yield RejectedFile(split, name, reason, counted=may_be_image(name))
                 else:
                     yield ImageFile(
                         split, name, labels[first], stored.container, 0, stored.size, stored.changed
                     )
 
-    return Inputs(classes, files, notes=tuple(notes))
+    return Inputs(classes, files, notes=tuple(notes), above=1)
+
+
+def _splits(root: Path) -> tuple[dict[str, Path], list[str]]:
+    """Return the folder of each split, and notes on them; one folder of the split "" if the images
+    are not divided.
+    """
+    above, notes = _folders(root), list[str]()
+    train, validation = split_folders(above)
+    if train and above == [train]:
+        return {"": root / train}, notes
+    if not train or not validation:
+        return {"": root}, notes
+    splits = {"train": root / train, "validation": root / validation}
+    if split_of(validation) == "test":
+        notes.append(f"{validation}/ is used for evaluation, as there is no validation/")
+    elif test := test_folder(above, validation):
+        splits["test"] = root / test
+    used = {folder.name for folder in splits.values()}
+    left = [_shown(name) for name in above if name not in used]
+    if left:
+        beside = [f"{folder.name}/" for folder in splits.values()]
+        notes.append(f"ignored next to {' and '.join(beside)}: {', '.join(left)}")
+    return splits, notes
 
 
 def _folders(folder: Path) -> list[str]:

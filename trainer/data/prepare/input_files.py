@@ -12,13 +12,17 @@ import stat
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
+from unicodedata import normalize
 
+from common.image_files import SUFFIXES
+from trainer.data.intake.leaks import Column
 from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
+from trainer.data.tables.kept_columns import KeptColumns
 from trainer.errors import DataError
 
 _COMPRESSED = {
@@ -30,8 +34,9 @@ _COMPRESSED = {
 }
 """Kind of compression and program that removes it, by the first bytes of a file."""
 
-_HIDDEN = ("Thumbs.db", "desktop.ini", "__MACOSX")
-"""Names that file managers and archives leave behind, besides those that begin with a dot."""
+_HIDDEN = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir", "$recycle.bin")
+"""Names in lower case that file managers and archives leave behind, besides those that begin with a
+dot."""
 
 _AGAIN = "download it again, or let the download continue"
 
@@ -65,6 +70,9 @@ class ImageFile:
     """Number of the image in a file of several, from 0."""
     shown: str = ""
     """New name of the record, if it is not that of the file; the listing gives it."""
+    target: bytes = b""
+    """What `TargetFiles` needs to know of the image, such as its boxes; kept with the listing, so
+    that no process holds that of all images."""
 
     @property
     def title(self) -> str:
@@ -90,11 +98,13 @@ class ImageReader(Protocol):
 class TargetFiles(Protocol):
     """Files beside the images that say what is to be predicted; the same in every process."""
 
-    def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[Mapping[str, bytes], int]:
+    def read(
+        self, file: ImageFile, image: Encoded, *, resize: bool
+    ) -> tuple[Mapping[str, bytes], int]:
         """Return the features of an image's record besides the image, and its label.
 
         Args:
-            name: Path of the image in its folder.
+            file: File of the image.
             image: The image as it is stored.
             resize: Whether images were shrunk, so that what belongs to them is shrunk alike.
 
@@ -118,6 +128,16 @@ class Inputs:
     """Notes for the user, printed before anything is written."""
     targets: TargetFiles | None = None
     """Files beside the images, from which their labels follow; None if images have classes."""
+    group: Callable[[ImageFile], str] | None = None
+    """Function that returns the group of a file, whose files stay in one split; None if the input
+    names no groups."""
+    kept: KeptColumns | None = None
+    """Columns of a table that are kept with the data set."""
+    columns: tuple[Column, ...] = ()
+    """Further columns of a table that may say what several images are of."""
+    above: int | None = None
+    """Number of folders at the beginning of names that are classes; None if names have no folders
+    of files."""
     unpack: Callable[[Path, int], Callable[[], ImageReader]] | None = None
     """Function that makes single images readable, for files from which they cannot be read alone.
     It takes the folder to write, where it continues what was interrupted, and the number of
@@ -217,7 +237,31 @@ def listed(folder: Path) -> list["os.DirEntry[str]"]:
 
 def is_hidden(name: str) -> bool:
     """Return whether a name is of a hidden file, or of one that file managers leave behind."""
-    return name.startswith(".") or name in _HIDDEN
+    return name.startswith(".") or name.lower() in _HIDDEN
+
+
+def is_image(name: str) -> bool:
+    """Return whether a name has the suffix of an image."""
+    return os.path.splitext(name)[1].lower() in SUFFIXES  # noqa: PTH122 - speed
+
+
+def same_name(paths: Iterable[str]) -> Callable[[str], str]:
+    """Return the function that finds a path among some: itself, or else the only one of the same
+    composed form, because macOS stores é as two characters and tables as one; itself without one.
+    """
+    exact = set(paths)
+    composed: dict[str, str] = {}
+    for path in exact:
+        if not path.isascii():
+            form = normalize("NFC", path)
+            composed[form] = "" if form in composed else path
+
+    def find(path: str) -> str:
+        if path in exact or path.isascii():
+            return path
+        return composed.get(normalize("NFC", path)) or path
+
+    return find
 
 
 def look(item: "os.DirEntry[str]", root: Path) -> StoredFile:
@@ -320,7 +364,7 @@ def _fault(member: tarfile.TarInfo) -> str:
         return "is not a file"
     if member.issparse():
         return "is not stored in one piece (a sparse file)"
-    if any(part.startswith(".") and part != "." for part in parts):
+    if any(is_hidden(part) and part != "." for part in parts):
         return HIDDEN
     return ""
 

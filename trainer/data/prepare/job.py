@@ -13,6 +13,7 @@ of processes and however often it was interrupted.
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,11 +23,13 @@ from pathlib import Path
 
 import PIL
 
+from common.errors import ConfigError
 from common.program import load
 from common.text import plural
 from trainer.data.formats.tfrecord import FRAME, shard_name
 from trainer.data.intake.groups import number_groups, save_groups
-from trainer.data.intake.levels import Values, store_levels, stored_levels
+from trainer.data.intake.leaks import shared_folders, shared_values
+from trainer.data.intake.levels import SEARCHED, Values, store_levels, stored_levels
 from trainer.data.intake.names import write_table
 from trainer.data.intake.rules import AS_BEFORE, make_intake, tell_intake, tell_narrow
 from trainer.data.manifest import (
@@ -97,6 +100,8 @@ def prepare(
         UserError: The command was interrupted; says what is done and how to continue.
     """
     rules, intake = make_rules(options), make_intake(options, output, os.environ)
+    if held_out + options.test >= 1:
+        raise ConfigError(["--test: leaves nothing for training, together with --held-out"])
     check_folder(output)
     with (
         interruptible(lambda: _finished_shards(output)),
@@ -105,19 +110,23 @@ def prepare(
     ):
         listing = Listing(Path(scratch) / "listing.sqlite")
         inputs = intake.pages(inputs, options)
-        listing.fill(inputs, options.seed, held_out, intake.naming, intake.group(options))
+        group = intake.group(options) or inputs.group
+        listing.fill(inputs, options.seed, held_out, intake.naming, group, options.test)
         if options.name_table:
             write_table(Path(options.name_table), listing.names())
         sizes = listing.split_sizes()
         usable = sum(size.files for size in sizes.values())
-        rejections = Rejections(listing.rejected(), usable, options)
+        rejections = Rejections(listing.rejected(), usable, options, command)
         _check_splits(inputs, sizes, rejections)
         # A note may name folders of the input.
         for note in () if intake.naming.changes else inputs.notes:
             print(note, flush=True)
+        if group is None:
+            _warn_of_leaks(listing, inputs)
         identity = hash_inputs(listing, inputs, options, rules, held_out)
         complete = finished(output, identity)
         if complete:
+            _keep_columns(output, inputs, listing)
             shutil.rmtree(output / PARTS, ignore_errors=True)
             print(f"{output}: is already complete, version {complete.version}")
             return complete
@@ -133,7 +142,7 @@ def prepare(
             reader,
             intake.without_key(),
         )
-        levels = _levels(preparation, sizes, options, work_through)
+        levels, depths = _levels(preparation, sizes, options, work_through)
         preparation = replace(preparation, intake=replace(preparation.intake, levels=levels))
         survey = _survey(preparation, sizes["train"].files, options.processes)
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
@@ -141,7 +150,10 @@ def prepare(
         rejections.save(output)
         save_groups(output, number_groups(listing.parts(), rejections.records))
         origin = Origin(command, identity)
-        manifest = _manifest(preparation, shards, survey, origin, rejections)
+        manifest = _manifest(
+            preparation, shards, survey, origin, rejections, depths, listing.groups
+        )
+        _keep_columns(output, inputs, listing)
         for leaf in LEAVES:
             if leaf.prepared:
                 load(leaf.prepared)(output, manifest, options, work_through)
@@ -150,6 +162,21 @@ def prepare(
     shutil.rmtree(output / PARTS, ignore_errors=True)
     _tell(output, manifest, rejections, counted=inputs.targets is None)
     return manifest
+
+
+def _keep_columns(output: Path, inputs: Inputs, listing: Listing) -> None:
+    if inputs.kept:
+        inputs.kept.write(output, listing.titles())
+
+
+def _warn_of_leaks(listing: Listing, inputs: Inputs) -> None:
+    """Warn of folders and values of columns that look like patients and are in both splits."""
+    folders = ""
+    if inputs.above is not None:
+        folders = shared_folders(listing.placed(), inputs.above, divided=listing.divided)
+    for warning in (folders, *shared_values(listing.placed(), inputs.columns)):
+        if warning:
+            print(f"warning: {warning}", file=sys.stderr, flush=True)
 
 
 def _check_splits(inputs: Inputs, sizes: dict[str, SplitSize], rejections: Rejections) -> None:
@@ -198,14 +225,16 @@ def _levels(
     sizes: Mapping[str, SplitSize],
     options: WriteOptions,
     work_through: WorkThrough,
-) -> Levels | None:
-    """Return the levels of deep images, found in a pass over all files if that is asked for."""
+) -> tuple[Levels | None, Mapping[int, int]]:
+    """Return the levels of deep images, and how many images use how many bits, found in a pass over
+    all files if that is asked for.
+    """
     parts, choice = preparation.output / PARTS, options.levels
-    if choice not in ("auto", "percentiles"):
-        return preparation.intake.levels
+    if choice not in SEARCHED:
+        return preparation.intake.levels, {}
     known = stored_levels(parts)
     if known:
-        return known[0]
+        return known
     tasks = [
         FileRange(preparation, split, begin, min(begin + _LEVELS_TASK, size.files))
         for split, size in sizes.items()
@@ -218,8 +247,8 @@ def _levels(
         for values in results:
             total.merge(values)
     levels = total.levels(choice)
-    store_levels(parts, levels)
-    return levels
+    store_levels(parts, levels, total.depths)
+    return levels, total.depths
 
 
 def plan_shards(
@@ -281,12 +310,13 @@ def _write(
         print(
             f"{output}: continuing, {done:,} of {plural(len(shards), 'shard')} finished", flush=True
         )
-    rejections.check(output)
+    rejections.check(output, finished=not missing)
     images = sum(files.end - files.begin for files in missing)
     with work_through(write_shard, missing, images, "writing", processes) as results:
         for written in results:
             rejections.add(written.rejected)
-            rejections.check(output)
+            rejections.check(output, finished=False)
+    rejections.check(output, finished=True)
 
 
 def _finished_shards(output: Path) -> str:
@@ -309,6 +339,8 @@ def _manifest(
     survey: Survey,
     origin: Origin,
     rejections: Rejections,
+    depths: Mapping[int, int],
+    groups: Mapping[str, int] | None,
 ) -> Manifest:
     """Combine the descriptions of all shards into the manifest."""
     output, classes = preparation.output, preparation.classes
@@ -331,7 +363,7 @@ def _manifest(
             raise DataError(
                 f"{split}: has no usable image; see {output / REJECTED} for the reasons"
             )
-    tell_narrow(narrow, preparation.intake.levels)
+    tell_narrow(len(narrow), min(narrow, default=""), preparation.intake.levels, depths)
     return Manifest(
         classes=classes,
         normalization=survey.pixels.normalization(),
@@ -339,7 +371,7 @@ def _manifest(
         origin=replace(
             origin,
             treatment=dict(sorted(treatment.items())),
-            intake=preparation.intake.record(found, len(narrow)),
+            intake=preparation.intake.record(found, len(narrow), preparation.rules, groups),
         ),
     )
 

@@ -16,7 +16,7 @@ import xxhash
 from trainer.data.intake.groups import Group, hold_out
 from trainer.data.intake.names import Naming
 from trainer.data.prepare.input_files import ImageFile, Inputs
-from trainer.data.prepare.rejected import RejectedFile
+from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.errors import DataError
 
 _CACHE_KIB = 4096
@@ -24,14 +24,17 @@ _CACHE_KIB = 4096
 _TOLD_EVERY = 100_000
 """Number of files between two progress lines of listing."""
 
-_COLUMNS = "split, name, label, container, offset, size, changed, page, shown"
+_COLUMNS = "split, name, label, container, offset, size, changed, page, shown, target"
 _SCHEMA = """
 CREATE TABLE listed (split TEXT, name BLOB, label INTEGER, container BLOB, offset INTEGER,
-    size INTEGER, changed INTEGER, page INTEGER, shown TEXT, key BLOB, part TEXT);
-CREATE TABLE refused (split TEXT, name BLOB, reason TEXT, shown TEXT);
+    size INTEGER, changed INTEGER, page INTEGER, shown TEXT, target BLOB, key BLOB,
+    part TEXT);
+CREATE TABLE refused (split TEXT, name BLOB, reason TEXT, shown TEXT,
+    counted INTEGER);
 """
 # Of the files that are not split yet, the first of each class by key go to the validation split:
-# the requested fraction, but at least one and not all.
+# the requested fraction, but at least one and not all. The next ones go to the test split, of a
+# class that keeps an image for training.
 _DIVIDE = """
 UPDATE listed SET split = 'train' WHERE split = '';
 CREATE TEMP TABLE held AS SELECT id FROM (
@@ -40,23 +43,34 @@ CREATE TEMP TABLE held AS SELECT id FROM (
     WHERE rank <= min(max(round(whole * {part}), 1), whole - 1);
 UPDATE listed SET split = 'validation' WHERE rowid IN (SELECT id FROM held);
 """
+_DIVIDE_TEST = """
+CREATE TEMP TABLE test AS SELECT id FROM (
+    SELECT rowid AS id, row_number() OVER (PARTITION BY label ORDER BY key, name) AS rank,
+        count(*) OVER (PARTITION BY label) AS left FROM listed WHERE split = 'train')
+    WHERE rank <= min(max(round(left * {part}), 1), left - 1);
+UPDATE listed SET split = 'test' WHERE rowid IN (SELECT id FROM test);
+"""
+_GROUPS = """
+SELECT count(*), min(images), max(images), sum(split = 'validation'), sum(split = 'test')
+    FROM (SELECT count(*) AS images, min(split) AS split FROM listed GROUP BY part)
+"""
 _IN_TWO = """
 SELECT count(*), min(part) FROM (SELECT part FROM listed GROUP BY part
     HAVING count(DISTINCT split) > 1)
 """
 _ORDER = """
 CREATE TABLE ordered (split TEXT, position INTEGER, name BLOB, label INTEGER, container BLOB,
-    offset INTEGER, size INTEGER, changed INTEGER, page INTEGER, shown TEXT, part TEXT,
-    PRIMARY KEY (split, position)) WITHOUT ROWID;
+    offset INTEGER, size INTEGER, changed INTEGER, page INTEGER, shown TEXT, target BLOB,
+    part TEXT, PRIMARY KEY (split, position)) WITHOUT ROWID;
 INSERT INTO ordered SELECT split, row_number() OVER (PARTITION BY split ORDER BY key, name) - 1,
-    name, label, container, offset, size, changed, page, shown, part FROM listed
+    name, label, container, offset, size, changed, page, shown, target, part FROM listed
     ORDER BY split, key, name;
 DROP TABLE listed;
 """
 _NUMBER = """
 UPDATE ordered SET shown = printf('%09d', position);
-UPDATE refused SET shown = printf('rejected-%09d', (SELECT count(*) FROM refused AS other
-    WHERE (other.split, other.name) < (refused.split, refused.name)));
+UPDATE refused SET shown = printf('rejected-%09d', place) FROM (SELECT rowid AS id,
+    rank() OVER (ORDER BY split, name) - 1 AS place FROM refused) WHERE refused.rowid = id;
 """
 
 
@@ -77,6 +91,10 @@ class Listing:
         self._database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         # If this process is lost, the next one lists the files again.
         self._database.execute("PRAGMA synchronous = OFF")
+        self.divided = True
+        """Whether the input itself is divided into splits."""
+        self.groups: dict[str, int] | None = None
+        """See `Intake.groups`."""
 
     def close(self) -> None:
         """Close the file without deleting it."""
@@ -89,6 +107,7 @@ class Listing:
         held_out: float,
         naming: Naming = Naming(),  # noqa: B008 - frozen
         group: Callable[[ImageFile], str] | None = None,
+        test: float = 0.0,
     ) -> None:
         """List all files and assign each its position.
 
@@ -99,22 +118,35 @@ class Listing:
             naming: How records are named.
             group: Returns the group of a file, whose files stay in one split; None if each file is
                 on its own.
+            test: Fraction of each class for the test split, of files that are not split yet; 0 is
+                no such split.
 
         Raises:
-            DataError: A file has no group, or the folders put a group into two splits.
+            DataError: A file has no group, or the folders put a group into two splits; or a part is
+                for tests, but the input is divided already.
         """
         self._database.executescript(_SCHEMA)
         rows = self._rows(inputs, str(seed).encode(), naming, group)
-        marks = ", ".join("?" * 11)
+        marks = ", ".join("?" * 12)
         self._database.executemany(f"INSERT INTO listed VALUES ({marks})", rows)  # noqa: S608
         if group:
             self._check_groups(naming)
         undivided = "SELECT 1 FROM listed WHERE split = '' LIMIT 1"
         if self._database.execute(undivided).fetchone():
+            self.divided = False
             if group:
-                self._divide_groups(held_out)
+                self._divide_groups(held_out, test)
             else:
                 self._database.executescript(_DIVIDE.format(part=float(held_out)))
+                if test:
+                    part = test / (1 - held_out)
+                    self._database.executescript(_DIVIDE_TEST.format(part=part))
+        elif test:
+            raise DataError("--test: the input is divided into splits already; leave it out")
+        if group:
+            counts = self._database.execute(_GROUPS).fetchone()
+            keys = ("count", "least", "most", "held_out", "test")
+            self.groups = dict(zip(keys, counts, strict=True))
         self._database.executescript(_ORDER)
         if naming.mode == "numbered":
             self._database.executescript(_NUMBER)
@@ -133,8 +165,10 @@ class Listing:
             name = os.fsencode(file.name)
             shown = naming.hashed(name) if naming.changes else ""
             if isinstance(file, RejectedFile):
-                row = (file.split, name, naming.reason(file.reason, file.name), shown)
-                self._database.execute("INSERT INTO refused VALUES (?, ?, ?, ?)", row)
+                counted = file.counted and file.reason != HIDDEN
+                reason = naming.reason(file.reason, file.name, file.sentence)
+                row = (file.split, name, reason, shown, counted)
+                self._database.execute("INSERT INTO refused VALUES (?, ?, ?, ?, ?)", row)
                 continue
             # Otherwise the order would show whether a name that one knows is in the data set.
             key = xxhash.xxh3_128_digest(seed + b"/" + (shown.encode() or name))
@@ -145,7 +179,7 @@ class Listing:
                     f"{shown or file.name}: has no group; --group-by must find one for every file"
                 )
             yield (file.split, name, file.label, container, file.offset, file.size, file.changed,
-                   file.page, shown, key, part)  # fmt: skip
+                   file.page, shown, file.target, key, part)  # fmt: skip
 
     def _check_groups(self, naming: Naming) -> None:
         """Raises:
@@ -156,22 +190,27 @@ class Listing:
             example = naming.hashed(first.encode()) if naming.changes else first
             named = f", such as {example}" if example else ""
             raise DataError(
-                f"{count:,} groups of --group-by are in more than one split{named}; the folders of"
-                " the input divide them: move the files of each group into one"
+                f"groups in more than one split: {count:,}{named}; the folders of the input, or the"
+                " table's column of splits, divide them: put the files of each group into one"
             )
 
-    def _divide_groups(self, held_out: float) -> None:
+    def _divide_groups(self, held_out: float, test: float) -> None:
         # In the order of the first keys, so that the choice depends on the seed.
         query = """SELECT part, label, count(*) FROM listed WHERE split = '' GROUP BY part, label
             ORDER BY min(key)"""
         counts: dict[str, dict[int, int]] = {}
         for part, label, count in self._database.execute(query):
             counts.setdefault(part, {})[label] = count
-        chosen = hold_out([Group(name, of) for name, of in counts.items()], held_out)
+        groups = [Group(name, of) for name, of in counts.items()]
+        chosen = {"validation": hold_out(groups, held_out)}
+        if test:
+            left = [group for group in groups if group.name not in chosen["validation"]]
+            chosen["test"] = hold_out(left, test / (1 - held_out))
         self._database.execute("UPDATE listed SET split = 'train' WHERE split = ''")
-        self._database.executemany(
-            "UPDATE listed SET split = 'validation' WHERE part = ?", ((name,) for name in chosen)
-        )
+        for split, names in chosen.items():
+            self._database.executemany(
+                "UPDATE listed SET split = ? WHERE part = ?", ((split, name) for name in names)
+            )
 
     def names(self) -> Iterator[tuple[str, str, str]]:
         """Yield split, new name and old name of every record and every rejected file."""
@@ -188,6 +227,18 @@ class Listing:
             WHERE split != 'train' AND part != '' ORDER BY split, position"""
         for split, shown, name, part in self._database.execute(query):
             yield split, shown or os.fsdecode(name), part
+
+    def titles(self) -> Iterator[tuple[str, str]]:
+        """Yield name of the record and path of every file that is written."""
+        query = "SELECT shown, name FROM ordered ORDER BY split, position"
+        for shown, name in self._database.execute(query):
+            path = os.fsdecode(name)
+            yield shown or path, path
+
+    def placed(self) -> Iterator[tuple[str, str]]:
+        """Yield split and path of every file that is written."""
+        for split, name in self._database.execute("SELECT split, name FROM ordered"):
+            yield split, os.fsdecode(name)
 
     def split_sizes(self) -> dict[str, SplitSize]:
         """Return the number of files and bytes of each split."""
@@ -209,9 +260,9 @@ class Listing:
 
     def rejected(self) -> Iterator[RejectedFile]:
         """Yield the files that the listing rejected, by split and name."""
-        query = "SELECT split, name, reason, shown FROM refused ORDER BY split, name"
-        for split, name, reason, shown in self._database.execute(query):
-            yield RejectedFile(split, shown or os.fsdecode(name), reason)
+        query = "SELECT split, name, reason, shown, counted FROM refused ORDER BY split, name"
+        for split, name, reason, shown, counted in self._database.execute(query):
+            yield RejectedFile(split, shown or os.fsdecode(name), reason, counted=bool(counted))
 
     def hash(self) -> str:
         """Return a hash of everything that is listed, except where the files are."""

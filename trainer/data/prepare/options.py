@@ -1,11 +1,15 @@
 """Options of the commands that write, describe and check data sets. Standard library only."""
 
 from dataclasses import dataclass, make_dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from common.annotations import Bounds, Positional
 from trainer.config import NotNegative, Positive
 from trainer.leaves import LEAVES, WorkersName
+
+TURNED: Final = ("reject", "upright", "stored")
+Turned: TypeAlias = Literal["reject", "upright", "stored"]
+"""Which way up the labels of images are that EXIF turns upright."""
 
 NAME_FILES: Final = ("name_key", "name_table")
 """Options about names that are files, of which no output tells."""
@@ -65,11 +69,17 @@ class WriteOptions(_OfLeaves):  # type: ignore[misc] # made of the leaves
     its first group, or all that matches. Or tag:NAME, a tag of each file, if its format has some.
     Images of one group are never in two splits."""
 
+    test: Annotated[float, Bounds(at_least=0, below=1)] = 0.0
+    """Fraction of each class, or of the groups, for a third split, test, if the input is not split
+    already: `evaluate --split test` states the result on images that neither chose weights nor a
+    temperature. 0 is no such split."""
+
     levels: str = "auto"
-    """Values that become 0 and 255 in images of more than 8 bits, the same for all images:
+    """Values that become 0 and 255 in images of more than 8 bits. The same for all images:
     LOW:HIGH; auto, from 0 to the highest value of the bits that the data set uses; percentiles,
-    0.5% and 99.5% of its pixels; full, all values that a file can hold; window, the range that each
-    file names, if its format has one. Except with full, such images are stored without loss."""
+    0.5% and 99.5% of its pixels; full, all values that a file can hold. Or of each image: bits, by
+    the bits that it uses; window, the range that its file names, if its format has one. Except with
+    full, such images are stored without loss."""
 
     pages: Literal["first", "all"] = "first"
     """Images to write of a file that holds several: the first one, or all of them."""
@@ -136,6 +146,11 @@ class PrepareTfrecordsOptions:
 
     first_label: Literal["auto", "0", "1"] = "auto"
     """Label of the first class in the records; auto takes the smallest label, if it is 0 or 1."""
+
+    levels: str = "auto"
+    """Values that become 0 and 255 whenever an image of more than 8 bits is read, the same for all
+    images: LOW:HIGH; auto, from 0 to the highest value of the bits that the data set uses; bits, by
+    the bits that each image uses; percentiles, 0.5% and 99.5% of all pixels; full, all 16 bits."""
 
     processes: Annotated[int, NotNegative] = 0
     """Processes that read; 0 is one per core."""

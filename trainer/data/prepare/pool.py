@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
+from itertools import islice
 from typing import Any, Self, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -29,6 +30,9 @@ WorkThrough = Callable[..., closing[Generator[Any]]]
 
 _TOLD_EVERY = 30.0
 """Seconds between two progress lines without a terminal."""
+
+_AHEAD = 4
+"""Tasks that wait for each process, at most."""
 
 _counter: Any = None
 
@@ -82,11 +86,17 @@ def _results(
     # Forked before the bar starts a thread; the processes also share the memory of loaded modules.
     executor = ProcessPoolExecutor(count, multiprocessing.get_context("fork"), _start, (counter,))
     try:
-        pending: set[Future[Result]] = {executor.submit(work, task, _advance) for task in tasks}
+        # All at once would be looked at whenever one is done.
+        left = iter(tasks)
+        pending: set[Future[Result]] = {
+            executor.submit(work, task, _advance) for task in islice(left, _AHEAD * count)
+        }
         with Bar(what, images) as bar:
             while pending:
                 done, pending = wait(pending, 0.25, FIRST_COMPLETED)
                 bar.show(counter.value)
+                for task in islice(left, len(done)):
+                    pending.add(executor.submit(work, task, _advance))
                 for future in done:
                     yield future.result()
     except BrokenProcessPool as error:

@@ -2,12 +2,18 @@
 
 import csv
 import re
+import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import takewhile
 from math import floor
 from pathlib import Path
+from typing import Self
 
+from common.fields import to_flags
+from common.text import listing, plural
+from trainer.data.pixels.treatment import without_details
 from trainer.data.prepare.options import WriteOptions
 from trainer.errors import DataError
 
@@ -17,6 +23,12 @@ HIDDEN = "is a hidden file"
 """Reason for hidden files, which does not count against the limit."""
 
 _SHOWN = 5
+
+_SO_MANY = 10
+"""One file of so many is rejected if the command ends before all files were looked at."""
+
+_DETAILS = re.compile(r" ?\(.*\)")
+"""Part of a reason that differs from file to file."""
 
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
@@ -28,21 +40,35 @@ class RejectedFile:
     split: str
     name: str
     reason: str
+    sentence: str = ""
+    """The reason without details that may identify something; empty if it has none."""
+    counted: bool = True
+    """Whether it counts against the limit: it should be an image. Other files, and hidden ones, are
+    only listed."""
+
+    @classmethod
+    def of(cls, split: str, name: str, *parts: str) -> Self:
+        """Return a file that is rejected for a reason whose every second part is a detail, as those
+        of `RejectedError` are.
+        """
+        return cls(split, name, "".join(parts), without_details(parts))
 
 
 class Rejections:
     """All rejected files of a data set."""
 
     def __init__(
-        self, rejected: Iterable[RejectedFile], usable: int, options: WriteOptions
+        self,
+        rejected: Iterable[RejectedFile],
+        usable: int,
+        options: WriteOptions,
+        command: str = "",
     ) -> None:
         self._all: list[RejectedFile] = []
         self._counted: list[RejectedFile] = []
+        self._options, self._command = options, command
         self.add(rejected)
-        self.total = usable + len(self._counted)
-        """Number of files found, usable or not, except hidden ones."""
-        self._text = options.max_rejected
-        self._allowed = allowed_rejections(options.max_rejected, self.total)
+        self._files, self._before = usable + len(self._counted), len(self._all)
 
     @property
     def count(self) -> int:
@@ -53,31 +79,59 @@ class Rejections:
         """Split and name of each rejected file."""
         return {(file.split, file.name) for file in self._all}
 
+    @property
+    def total(self) -> int:
+        """Number of files found that should be images, usable or not."""
+        return self._files - sum(not file.counted for file in self._all[self._before :])
+
     def add(self, more: Iterable[RejectedFile]) -> None:
-        """Add rejected files. Hidden files, which file managers leave behind, are listed but not
-        counted.
+        """Add rejected files. Hidden files, which file managers leave behind, and files that are
+        not images by their names are listed but not counted.
         """
         for file in more:
             self._all.append(file)
-            if file.reason != HIDDEN:
+            if file.counted:
                 self._counted.append(file)
 
-    def check(self, output: Path) -> None:
+    def check(self, output: Path, *, finished: bool) -> None:
         """Check the number of rejected files.
+
+        Args:
+            output: Folder of the data set.
+            finished: Whether all files were looked at. Otherwise only a part that is far too large
+                is an error, so that most errors name all rejected files at once.
 
         Raises:
             DataError: There are more than --max-rejected; they are listed in rejected.csv.
         """
-        if len(self._counted) <= self._allowed:
+        text, count = self._options.max_rejected, len(self._counted)
+        if count <= allowed_rejections(text, self.total):
+            return
+        if not finished and count * _SO_MANY <= self.total:
             return
         self.save(output)
-        first = sorted(self._counted, key=_key)[:_SHOWN]
-        shown = "".join(f"\n  - {_name(file)} {file.reason}" for file in first)
+        so_far = "" if finished else "; more may follow"
         raise DataError(
-            f"{len(self._counted):,} of {self.total:,} files are not usable images, more than"
-            f" --max-rejected {self._text}; {output / REJECTED} lists those found so far:{shown}\n"
-            "Allow more, and the same command continues; or repair or remove them, and start again"
-            " with an empty --output"
+            f"{count:,} of {self.total:,} files are not usable images, more than --max-rejected"
+            f" {text}; {output / REJECTED} lists those found so far:\n{self._reasons()}\n"
+            f"To leave them out, continue with the same command and {count:,} or more{so_far}:\n"
+            f"    {again(self._command, self._options, count)}\n"
+            "Or repair or remove them, and start again with an empty --output"
+        )
+
+    def _reasons(self) -> str:
+        """Return the reasons by number of files, each with its first file."""
+        of_reason: dict[str, list[RejectedFile]] = {}
+        for file in sorted(self._counted, key=_key):
+            of_reason.setdefault(_DETAILS.sub("", file.reason), []).append(file)
+        ordered = sorted(of_reason.values(), key=len, reverse=True)
+        return listing(
+            [
+                f"{len(files):,} {'file' if len(files) == 1 else 'files, such as'}:"
+                f" {_name(files[0])} {files[0].reason}"
+                for files in ordered
+            ],
+            _SHOWN,
         )
 
     def example(self) -> str:
@@ -88,7 +142,9 @@ class Rejections:
         return f" (for example, {_name(first)} {first.reason})"
 
     def save(self, output: Path) -> None:
-        """Write rejected.csv, in the order of names; delete it if there is nothing to list."""
+        """Write rejected.csv, in the order of names, files that should be images first; delete it
+        if there is nothing to list.
+        """
         path = output / REJECTED
         if not self._all:
             path.unlink(missing_ok=True)
@@ -101,12 +157,30 @@ class Rejections:
     def tell(self, output: Path) -> None:
         """Print the number of rejected files, if there are any."""
         if self._all:
-            were = "file was" if self.count == 1 else "files were"
-            print(f"{self.count:,} {were} rejected; see {output / REJECTED} for the reasons")
+            others = len(self._all) - len(self._counted)
+            kinds = [
+                *([f"{plural(len(self._counted), 'file')} rejected"] if self._counted else []),
+                *([f"{plural(others, 'file')} left out that are no images"] if others else []),
+            ]
+            print(f"{' and '.join(kinds)}; see {output / REJECTED} for the reasons")
 
 
-def _key(file: RejectedFile) -> tuple[str, str, str]:
-    return file.split, file.name, file.reason
+def again(command: str, options: WriteOptions, rejected: int) -> str:
+    """Return the command line that accepts so many rejected files.
+
+    Args:
+        command: Command line that begins with that of the user.
+        options: Its options.
+        rejected: Number of rejected files.
+    """
+    words = takewhile(lambda word: not word.startswith("--"), shlex.split(command))
+    name = [word for word in words if word not in ("python", "-m", "trainer")]
+    changed = replace(options, max_rejected=str(rejected))
+    return shlex.join(["ml-trainer", *name, *to_flags(changed, type(options)())])
+
+
+def _key(file: RejectedFile) -> tuple[bool, str, str, str]:
+    return not file.counted, file.split, file.name, file.reason
 
 
 def _name(file: RejectedFile) -> str:

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from common.errors import UserError
-from common.files import write_atomically
+from common.files import parse_json, write_atomically
 from trainer.data.example import Record, example_parts
 from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.intake.levels import Values, find_values
 from trainer.data.intake.rules import IntakeRules
 from trainer.data.manifest import Shard, SplitCounts
-from trainer.data.pixels.treatment import Encoded, RejectedError
+from trainer.data.pixels.treatment import Encoded, NoImageError, RejectedError
 from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, TargetFiles
 from trainer.data.prepare.listing import Listing
@@ -94,7 +94,7 @@ class WrittenShard:
     @staticmethod
     def load(path: Path) -> "WrittenShard":
         """Read a description that `save` wrote."""
-        data = json.loads(path.read_text())
+        data = parse_json(path.read_text())
         return WrittenShard(
             data["split"],
             Shard.from_dict(data["shard"]),
@@ -132,8 +132,9 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
                     encoded, kinds = preparation.intake.encoded(data, file, preparation.rules)
                     more, label = _target(preparation, file, encoded)
                 except RejectedError as error:
-                    reason = preparation.intake.naming.reason(str(error), file.name)
-                    rejected.append(RejectedFile(files.split, file.title, reason))
+                    reason = preparation.intake.naming.reason(str(error), file.name, error.sentence)
+                    counted = not isinstance(error, NoImageError)
+                    rejected.append(RejectedFile(files.split, file.title, reason, counted=counted))
                     continue
                 record = Record(
                     encoded.data,
@@ -179,7 +180,7 @@ def _target(
     if preparation.targets is None:
         return {}, file.label
     shrunk = preparation.rules.short_side is not None
-    return preparation.targets.read(file.name, image, resize=shrunk)
+    return preparation.targets.read(file, image, resize=shrunk)
 
 
 def survey_files(files: FileRange, advance: Advance) -> Survey:

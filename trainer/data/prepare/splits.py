@@ -25,10 +25,20 @@ def split_of(path: str) -> str:
 
 def used_splits(words: Collection[str]) -> dict[str, str]:
     """Return what each of the words that `split_of` returns is used as: train, validation, or empty
-    if it is still undecided. A test split is held out only if there is no other, and else missing.
+    if it is still undecided. A test split is held out for evaluation if there is no other.
     """
-    held_out = "validation" if "validation" in words else "test"
-    return {"": "", "train": "train", held_out: "validation"}
+    if "validation" in words:
+        return {"": "", "train": "train", "validation": "validation", "test": "test"}
+    return {"": "", "train": "train", "test": "validation"}
+
+
+def test_folder(names: Iterable[str], validation: str | None) -> str | None:
+    """Return which folder has the images of a test split, besides those that are held out for
+    validation.
+    """
+    lower = {name.lower(): name for name in names}
+    found = (lower[word] for word, split in _WORDS.items() if split == "test" and word in lower)
+    return next((name for name in found if name != validation), None)
 
 
 def split_folders(names: Iterable[str]) -> tuple[str | None, str | None]:

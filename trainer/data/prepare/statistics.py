@@ -109,7 +109,7 @@ def look_at(
             with bounded(image), damage("cannot be decoded"):
                 survey.pixels.add(image)
         except RejectedError as error:
-            reason = intake.naming.reason(str(error), file.name)
+            reason = intake.naming.reason(str(error), file.name, error.sentence)
             survey.rejected.append((file.title, reason))
             continue
         survey.read += file.size

@@ -1,6 +1,6 @@
 """The boxes of a data set, as a format describes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from trainer.data.prepare.input_files import ImageFile
@@ -18,13 +18,16 @@ class Annotations:
 
     classes: tuple[str, ...]
     """Names of the classes in the order of labels."""
-    images: tuple[ImageFile | RejectedFile, ...]
-    """Each image with its split, empty if it has none. Its time of change changes when that of its
-    annotations does."""
-    boxes: Callable[[str, int, int], Sized]
-    """Returns the boxes of an image, given its path in the folder, and its width and height in
-    pixels; raises RejectedError if they cannot be used, and DataError if they cannot be read now.
-    It is sent to each process."""
+    images: Callable[[], Iterator[ImageFile | RejectedFile]]
+    """Yields each image with its split, empty if it has none. Its time of change changes when that
+    of its annotations does, and its `target` is what `boxes` needs."""
+    boxes: Callable[[ImageFile, int, int], Sized]
+    """Returns the boxes of an image, given its file, and its width and height in pixels; raises
+    RejectedError if they cannot be used, and DataError if they cannot be read now. It is sent to
+    each process."""
+    relative: bool = False
+    """Whether boxes are fractions of an image, so that their size does not tell which way up it
+    was."""
     notes: tuple[str, ...] = ()
     """Notes for the user."""
 

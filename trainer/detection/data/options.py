@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from common.annotations import Bounds
-from trainer.data.prepare.options import NAME_FILES, WriteOptions
+from trainer.data.prepare.options import NAME_FILES, Turned, WriteOptions
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class PrepareDetectionOptions(WriteOptions):
     validation, told by such words in their names."""
 
     classes: tuple[str, ...] = ()
-    """Names of the classes of YOLO's files in their order, if no file has them."""
+    """Names of the classes of YOLO's files in their order, if no file has them; or of the
+    categories of COCO's files to use, by default all."""
 
     output: str = "data/objects"
     """Folder to write; may be a mounted data store."""
@@ -52,4 +53,8 @@ class PrepareDetectionOptions(WriteOptions):
     """Most boxes of an image; images with more are rejected. A run needs --detection.boxes as large
     as the largest number in the data."""
 
+    turned_images: Turned = "reject"
+    """Which way up the boxes are of photographs that EXIF turns upright: upright as people see the
+    photograph, or stored as its pixels are in the file. By default such an image is rejected,
+    unless the size in COCO's file tells."""
     paths = ("input", "annotations", "output", *NAME_FILES)

@@ -9,23 +9,30 @@ from common.image_files import SUFFIXES
 from common.text import plural
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import Encoded, RejectedError
-from trainer.data.prepare.input_files import ImageFile, Inputs, folder_problems, in_folder
+from trainer.data.prepare.input_files import ImageFile, Inputs, folder_problems
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.options import TURNED
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
-from trainer.detection.boxes import UnfitBoxError, fitted, main_class, pack
+from trainer.detection.boxes import UnfitBoxError, fitted, main_class, pack, turned, with_advice
 from trainer.detection.data import coco, yolo
 from trainer.detection.data.annotations import Annotations, Sized
+from trainer.detection.data.folder import Folder
 from trainer.detection.data.options import PrepareDetectionOptions
 from trainer.detection.leaf import BOXES
 from trainer.errors import DataError
+
+_SIDEWAYS = 5
+"""First EXIF orientation that exchanges width and height."""
+_TURNED_MARK = 1_000_003
+"""Added to the time of change for each other `--turned-images`."""
 
 
 @dataclass(frozen=True)
 class BoxFiles:
     """The boxes of a data set, checked; see `TargetFiles`."""
 
-    boxes: Callable[[str, int, int], Sized]
+    boxes: Callable[[ImageFile, int, int], Sized]
     """See `Annotations.boxes`."""
     classes: int
     """Number of classes."""
@@ -33,36 +40,62 @@ class BoxFiles:
     """What becomes of a box that does not fit: reject or drop."""
     most: int
     """Most boxes of an image."""
+    relative: bool = False
+    """See `Annotations.relative`."""
+    turned: str = "reject"
+    """Which way up the boxes of an image are that its EXIF turns: upright, stored, or reject if it
+    is not clear."""
 
-    def read(self, name: str, image: Encoded, *, resize: bool) -> tuple[dict[str, bytes], int]:
+    def read(
+        self, file: ImageFile, image: Encoded, *, resize: bool
+    ) -> tuple[dict[str, bytes], int]:
         """See `TargetFiles.read`: the boxes, and the class of the largest object."""
-        found, width, height = self.boxes(name, image.width, image.height)
-        if found and resize and not (width and height):
-            raise RejectedError(
-                "has boxes without the width and height of their image, so they cannot be shrunk"
-                " with it (--reencode); add both to its annotations"
-            )
-        width, height = width or image.width, height or image.height
-        same_shape = abs(width * image.height - height * image.width) <= max(
-            width, height, image.width, image.height
-        )
-        if (width, height) != (image.width, image.height) and not (resize and same_shape):
-            turned = (width, height) == (image.height, image.width)
-            why = ", as if it were not turned upright as its EXIF says" if turned else ""
-            raise RejectedError(
-                f"has {image.width} x {image.height} pixels, but its boxes are for {width} x"
-                f" {height}{why}"
-            )
+        found, width, height = self._upright(file, image, resize=resize)
         kept = []
         for box in found:
             try:
                 kept.append(fitted(box, width, height, self.classes))
             except UnfitBoxError as error:
                 if self.unfit == "reject":
-                    raise RejectedError(f"{error} (--unfit-boxes drop leaves it out)") from error
+                    raise with_advice(error, "(--unfit-boxes drop leaves it out)") from error
         if len(kept) > self.most:
             raise RejectedError(f"has {len(kept)} boxes, more than --most-boxes {self.most}")
         return {BOXES: pack(kept, width, height)}, main_class(kept)
+
+    def _upright(self, file: ImageFile, image: Encoded, *, resize: bool) -> Sized:
+        """Return boxes as they are in the image that is turned upright, and the width and height
+        for which they were made.
+
+        Raises:
+            RejectedError: They are for an image of another size, or it is not clear for which.
+        """
+        sideways, size = image.orientation >= _SIDEWAYS, (image.width, image.height)
+        as_stored = image.orientation != 1 and self.turned == "stored"
+        wanted = size[::-1] if as_stored and sideways else size
+        found, width, height = self.boxes(file, *wanted)
+        if found and resize and not (width and height):
+            raise RejectedError(
+                "has boxes without the width and height of their image, so they cannot be shrunk"
+                " with it (--reencode); add both to its annotations"
+            )
+        told = sideways and not self.relative and width != height
+        if found and image.orientation != 1 and self.turned == "reject" and not told:
+            raise RejectedError(
+                "is turned by its EXIF, so it is not clear which way up its boxes are; say it"
+                " with --turned-images upright or stored"
+            )
+        width, height = width or wanted[0], height or wanted[1]
+        same_shape = abs(width * wanted[1] - height * wanted[0]) <= max(width, height, *size)
+        if (width, height) != wanted and not (resize and same_shape):
+            is_turned = (width, height) == wanted[::-1]
+            why = ", as if it were not turned upright as its EXIF says" if is_turned else ""
+            raise RejectedError(
+                f"has {wanted[0]} x {wanted[1]} pixels, but its boxes are for {width} x"
+                f" {height}{why}"
+            )
+        if as_stored:
+            found = [turned(box, image.orientation, width, height) for box in found]
+        return found, *((height, width) if as_stored and sideways else (width, height))
 
 
 def prepare_detection(
@@ -83,19 +116,15 @@ def prepare_detection(
         problems.append("--pages: boxes are of the first image of a file; set it to first")
     if problems:
         raise ConfigError(problems)
-    files = tuple(file for file in in_folder(folder, folder) if not file.fault)
-    images = {file.path: file for file in files if Path(file.path).suffix.lower() in SUFFIXES}
-    if not images:
+    files = Folder(folder)
+    if not files.images_count:
         raise DataError(f"{folder}: has no images ({', '.join(SUFFIXES)})")
-    named = [Path(file) for file in options.annotations]
-    jsons = named or coco.annotation_files(folder, files)
+    jsons = [Path(file) for file in options.annotations] or coco.annotation_files(files)
     if jsons:
-        if options.classes:
-            raise ConfigError(["--classes: COCO's files have names of classes; leave it out"])
-        annotations = coco.read(jsons, images)
+        annotations = coco.read(jsons, files, options.classes)
     else:
-        annotations = yolo.read(folder, files, images, options.classes)
-    inputs = listed(annotations, options, len(images))
+        annotations = yolo.read(files, options.classes)
+    inputs = listed(annotations, options, files.images_count)
     return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
@@ -106,25 +135,28 @@ def listed(annotations: Annotations, options: PrepareDetectionOptions, found: in
     Raises:
         DataError: There are none, or there are held-out images but none for training.
     """
-    images = [file for file in annotations.images if isinstance(file, ImageFile)]
-    splits = {file.split for file in images}
+    splits, count, first = set[str](), 0, ""
+    for file in annotations.images():
+        if isinstance(file, ImageFile):
+            splits.add(file.split)
+            count += 1
+        elif not first and options.names == "kept":
+            first = f": {file.name} {file.reason}"
     if not splits:
-        example = [
-            f": {f.name} {f.reason}" for f in annotations.images if isinstance(f, RejectedFile)
-        ]
-        raise DataError(f"no image has annotations{''.join(example[:1])}")
+        raise DataError(f"no image has annotations{first}")
     if "train" not in splits and "" not in splits:
         raise DataError(
-            f"all {plural(len(annotations.images), 'image')} are held out, by the word in the name"
-            " of their folder or file; training images are in a folder or file called train"
+            f"all {plural(count, 'image')} are held out, by the word in the name of their folder or"
+            " file; training images are in a folder or file called train"
         )
     # As in COCO files called instances.json and instances_val.json.
     rest = "train" if "validation" in splits else ""
     # Whatever changes a record must change the hash of the listing as well.
     marks = 2 * options.most_boxes + (options.unfit_boxes == "drop")
+    marks += _TURNED_MARK * TURNED.index(options.turned_images)
 
     def files() -> Iterator[ImageFile | RejectedFile]:
-        for file in annotations.images:
+        for file in annotations.images():
             split = file.split if splits != {"train"} and file.split else rest
             if isinstance(file, ImageFile):
                 yield replace(file, split=split, changed=file.changed + marks)
@@ -132,9 +164,15 @@ def listed(annotations: Annotations, options: PrepareDetectionOptions, found: in
                 yield replace(file, split=split)
 
     notes = annotations.notes
-    if found > len(images):
-        left = plural(found - len(images), "image")
+    if found > count:
+        left = plural(found - count, "image")
         notes = (*notes, f"left out, because no annotations name them: {left}")
-    count, unfit = len(annotations.classes), options.unfit_boxes
-    targets = BoxFiles(annotations.boxes, count, unfit, options.most_boxes)
-    return Inputs(annotations.classes, files, notes=notes, targets=targets)
+    targets = BoxFiles(
+        annotations.boxes,
+        len(annotations.classes),
+        options.unfit_boxes,
+        options.most_boxes,
+        annotations.relative,
+        options.turned_images,
+    )
+    return Inputs(annotations.classes, files, notes=notes, targets=targets, above=0)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from trainer.data.pixels.encoded_image import open_stored
 from trainer.data.pixels.treatment import RejectedError
-from trainer.detection.boxes import Box, UnfitBoxError, fitted, main_class, pack
+from trainer.detection.boxes import Box, UnfitBoxError, fitted, main_class, pack, with_advice
 
 _ORIENTATION: Final = 0x0112
 """EXIF tag; 1 is upright."""
@@ -44,7 +44,7 @@ def packed(row: Any, encoded: bytes, form: str, classes: int) -> tuple[bytes, in
         except UnfitBoxError as error:
             if not form.endswith("-drop"):
                 forms = f"--target-form {form}-drop leaves it out"
-                raise RejectedError(f"{error} ({forms})") from error
+                raise with_advice(error, f"({forms})") from error
     return pack(kept, width, height), main_class(kept)
 
 
@@ -56,7 +56,7 @@ def _objects(row: Any) -> Iterator[Mapping[str, Any]]:
     lists = {key: value for key, value in row.items() if value is not None}
     if len({len(value) for value in lists.values()}) > 1:
         counts = ", ".join(f"{len(value)} {key}" for key, value in lists.items())
-        raise RejectedError(f"has objects that are not told apart: {counts}")
+        raise RejectedError("has objects that are not told apart: ", counts)
     for values in zip(*lists.values(), strict=True):
         yield dict(zip(lists, values, strict=True))
 

@@ -11,12 +11,19 @@ from PIL import Image
 from tests.trainer.support.data_sets.image_folders import prepare, records
 from tests.trainer.support.data_sets.planted import chunk
 from trainer.data.intake.levels import Values, given_levels
-from trainer.data.pixels.treatment import Levels, RejectedError, deep_bands, open_image, treat
+from trainer.data.pixels.treatment import (
+    OWN_LEVELS,
+    Levels,
+    RejectedError,
+    deep_bands,
+    open_image,
+    treat,
+)
 
 
 def png(values):
-    """A PNG of 16 bits: grey, RGB or RGBA by the shape."""
-    colour = {2: 0, 3: 2 if values.shape[-1] == 3 else 6}[values.ndim]
+    """A PNG of 16 bits: grey, grey with opacity, RGB or RGBA by the shape."""
+    colour = {2: 4, 3: 2, 4: 6}[values.shape[-1]] if values.ndim == 3 else 0
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
     header = struct.pack(">2I5B", values.shape[1], values.shape[0], 16, colour, 0, 0, 0)
     parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")
@@ -64,6 +71,108 @@ def test_what_levels_mean(tmp_path, text, most, levels):
     if text == "full":
         assert manifest.origin.intake.narrow == 4
         assert len(np.unique(pixels(records(tmp_path / "out", "train")[0].encoded))) == 17
+
+
+def test_each_image_may_have_a_range_of_its_own(tmp_path, capsys):
+    source = folder(tmp_path, [ramp(4095), ramp(65_535), ramp(900)])
+    manifest = prepare(source, tmp_path / "out", levels="bits")
+    found = {r.filename: pixels(r.encoded) for s in ("train", "validation")
+             for r in records(tmp_path / "out", s)}  # fmt: skip
+    assert [found[f"a/{n}.png"].max() for n in range(3)] == [255, 255, 224]
+    assert manifest.origin.intake.narrow == 0
+    printed = capsys.readouterr()
+    assert "from 0 to the highest bit that it uses, became 0 to 255" in printed.out
+    assert "1/16" not in printed.err
+    assert manifest.origin.intake.levels == OWN_LEVELS
+
+
+def test_a_data_set_that_mixes_depths_is_told_by_files_with_the_option(tmp_path, capsys):
+    source = folder(tmp_path, [ramp(4095), ramp(65_535), ramp(4000)])
+    prepare(source, tmp_path / "out")
+    err = capsys.readouterr().err
+    assert "4 images of more than 8 bits, such as a/0.png, use at most 1/16 of the levels" in err
+    assert "the data set mixes 4 images of 12 bits, 2 images of 16 bits: --levels bits gives" in err
+
+
+def test_a_transparent_colour_of_16_bits_becomes_white():
+    values = np.full((4, 4, 3), 2000, np.uint16)
+    values[0, 0] = (7, 8, 9)
+    values[1, 1] = (7, 8, 10)
+    data = png(values)
+    colour = chunk(b"tRNS", struct.pack(">3H", 7, 8, 9))
+    data = data[:33] + colour + data[33:]
+    found = pixels(treat(data, levels=Levels(0, 4095)).data)
+    assert found[0, 0].tolist() == [255, 255, 255]
+    assert found[1, 1].tolist() == [0, 0, 1]
+    assert (found[2:] == int(2000 * 255 / 4095 + 0.5)).all()
+
+
+def test_opacity_of_16_bits_lies_on_white():
+    values = np.full((4, 4, 2), 65_535, np.uint16)
+    values[..., 0] = 1000
+    values[0, 0, 1] = 0
+    found = pixels(treat(png(values), levels=Levels(0, 4095)).data)
+    assert found[0, 0] == 255
+    assert (found[1:] == int(1000 * 255 / 4095 + 0.5)).all()
+
+
+def tiff(values, extra=None, photometric=None):
+    """A TIFF of bands, with the tag ExtraSamples if one is wanted."""
+    bands = values.shape[-1] if values.ndim == 3 else 1
+    bits = values.dtype.itemsize * 8
+    kind = photometric if photometric is not None else 2 if bands > 2 else 1
+    entries = {256: (4, values.shape[1]), 257: (4, values.shape[0]), 259: (3, 1), 262: (3, kind),
+               277: (3, bands), 278: (4, values.shape[0]), 279: (4, values.nbytes)}  # fmt: skip
+    lists = {258: [bits] * bands, **({338: [extra]} if extra is not None else {})}
+    count = len(entries) + len(lists) + 1
+    end = 8 + 2 + 12 * count + 4
+    more = struct.pack(f"<{bands}H", *lists[258])
+    entries[273] = (4, end + len(more))
+    rows = []
+    for tag in sorted([*entries, *lists]):
+        if tag in entries:
+            rows.append(struct.pack("<HHII", tag, entries[tag][0], 1, entries[tag][1]))
+        elif len(lists[tag]) <= 2:
+            cells = struct.pack("<2H", *(lists[tag] * 2)[:2])
+            rows.append(struct.pack("<HHI", tag, 3, len(lists[tag])) + cells)
+        else:
+            rows.append(struct.pack("<HHII", tag, 3, len(lists[tag]), end))
+    head = struct.pack("<2sHI", b"II", 42, 8) + struct.pack("<H", count)
+    return head + b"".join(rows) + struct.pack("<I", 0) + more + values.tobytes()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+@pytest.mark.parametrize("extra", [None, 1, 2])
+def test_a_tiff_with_a_band_of_measurements_is_refused(kind, extra):
+    rng = np.random.default_rng(0)
+    for values in (
+        rng.integers(1, 255, (8, 8, 4)).astype(kind),
+        np.full((8, 8, 4), (200, 100, 50, 30), kind),
+    ):
+        with pytest.raises(RejectedError, match="has 4 bands, of which the last would be an opac"):
+            treat(tiff(values, extra), levels=Levels(0, 255))
+    values = np.full((8, 8, 4), (200, 100, 50, np.iinfo(kind).max), kind)
+    values[:3, :, 3] = 0
+    found = pixels(treat(tiff(values, extra), levels=Levels(0, 255)).data)
+    assert found[0, 0].tolist() == [255, 255, 255]
+    assert abs(found[7, 7].astype(int) - (200, 100, 50)).max() <= 2
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_bands_that_are_no_opacity_are_left_out_and_told(kind):
+    values = np.full((8, 8, 4), (200, 100, 50, 30), kind)
+    treated = treat(tiff(values, 0), levels=Levels(0, 255))
+    assert treated.treatment == "converted: TIFF, further bands left out"
+    assert abs(pixels(treated.data)[0, 0].astype(int) - (200, 100, 50)).max() <= 2
+
+
+def test_a_deep_tiff_whose_smallest_value_is_white_is_inverted():
+    values = np.linspace(0, 4095, 64).reshape(8, 8).astype(np.uint16)
+    plain, inverted = (
+        pixels(treat(tiff(values, photometric=kind), levels=Levels(0, 4095)).data).astype(int)
+        for kind in (1, 0)
+    )
+    assert (plain + inverted == 255).all()
 
 
 def test_images_of_8_bits_have_no_levels(tmp_path):

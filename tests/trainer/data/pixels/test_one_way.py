@@ -122,7 +122,7 @@ def outcomes(model, script, tmp_path_factory):
         served = script.answer(classify, question)["classes"]
         compare(kind, "serve", [entry["probability"] for entry in served])
     paths = [folder / name for name in names.values()]
-    for kind, (_, classes) in zip(SAMPLES, classify_files(model.serve, paths), strict=True):
+    for kind, (_, classes) in zip(SAMPLES, classify_files(model.serve, paths, {}), strict=True):
         compare(kind, "predict", [entry["probability"] for entry in classes])
     saved_model = model.run / "export" / "saved_model"
     unit = Unit(saved_model, folder, output, "parquet", "", 0, tuple(names.values()), 5)

@@ -1,5 +1,7 @@
 """Files that are left out: listed, counted, and at most so many."""
 
+import re
+import shlex
 from fractions import Fraction
 from math import floor
 
@@ -28,32 +30,42 @@ def with_faults(tmp_path):
     (root / "train" / "cat" / "z.jpg").write_text("<html>")
     (root / "train" / "cat" / "a, b.jpg").write_bytes(b"")
     (root / "train" / "cat" / ".hidden").write_text("x")
+    (root / "train" / "cat" / "note.txt").write_text("unremarkable")
+    (root / "val" / "labels.csv").write_text("file;class")
     (root / "val" / "cat" / "cut.jpg").write_bytes(picture(0)[:-50])
     return root
 
 
 ROWS = [
     ("split", "name", "reason"),
-    ("train", "cat/.hidden", "is a hidden file"),
     ("train", "cat/a, b.jpg", "is empty"),
     ("train", "cat/z.jpg", "is not an image of a known kind (JPEG, PNG, WEBP, BMP, GIF, TIFF)"),
 ]
+OTHERS = [
+    ("train", "cat/.hidden", "is a hidden file"),
+    ("train", "cat/note.txt", "is not an image, by its name and its content"),
+    ("validation", "labels.csv", "lies in no class's folder"),
+]
 
 
-def test_rejected_files_are_listed_by_name_and_a_hidden_one_is_not_counted(with_faults, tmp_path):
+def test_what_should_be_an_image_is_listed_first_and_only_it_is_counted(
+    with_faults, tmp_path, capsys
+):
     manifest = prepare(with_faults, tmp_path / "out", max_rejected="3")
     found = rejected(tmp_path / "out")
-    assert found[:4] == ROWS
-    assert found[4][:2] == ("validation", "cat/cut.jpg")
-    assert found[4][2].startswith("cannot be decoded")
-    assert len(found) == 5
+    assert found[:3] == ROWS
+    assert found[3][:2] == ("validation", "cat/cut.jpg")
+    assert found[3][2].startswith("cannot be decoded")
+    assert found[4:] == OTHERS
     assert manifest.splits["train"].examples == 9
-    assert manifest.origin.treatment["rejected"] == 4
+    assert manifest.origin.treatment["rejected"] == 6
+    said = "3 files rejected and 3 files left out that are no images; see"
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("limit", "fits"), [("2", False), ("19%", False), ("20%", True)])
 def test_the_limit_is_a_number_or_a_part_of_all_files(with_faults, tmp_path, limit, fits):
-    # 3 of 15 are 20 %; the hidden file is not one of them.
+    # 3 of 15 are 20 %; the hidden file, the text and the table are not among them.
     if fits:
         prepare(with_faults, tmp_path / "out", max_rejected=limit)
     else:
@@ -66,21 +78,43 @@ def test_too_many_end_the_command_with_a_list_and_more_may_be_allowed(with_fault
     command = ["prepare", "folder", "--input", "in", "--output", "out", "--processes", "1"]
     failed = run_trainer(*command, cwd=tmp_path)
     assert failed.returncode == DataError.exit_code
-    assert "train/cat/a, b.jpg is empty" in failed.stderr
+    assert "1 file: train/cat/a, b.jpg is empty" in failed.stderr
     assert "out/rejected.csv lists those found so far" in failed.stderr
-    assert rejected(tmp_path / "out")[1:4] == ROWS[1:4]
+    assert rejected(tmp_path / "out")[1:3] == ROWS[1:3]
     assert not (tmp_path / "out" / "manifest.json").exists()
+    # The line that the error prints, as it is.
+    (line,) = (text for text in failed.stderr.splitlines() if text.startswith("    ml-trainer"))
+    assert "--max-rejected" in shlex.split(line)
     done = run_trainer(*command, "--max-rejected", "50%", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert len(rejected(tmp_path / "out")) == 5
+    assert len(rejected(tmp_path / "out")) == 7
     prepare(with_faults, tmp_path / "other", max_rejected="50%")
     assert content(tmp_path / "out").keys() == content(tmp_path / "other").keys()
+
+
+def test_the_printed_command_is_the_one_that_continues(tmp_path):
+    root = write_images(tmp_path / "in", {"cat": 60, "dog": 60})
+    for number in range(4):
+        (root / "cat" / f"{number}.png").write_bytes(b"")
+    (root / "dog" / "a b.jpg").write_text("<html>")
+    where = ["--input", "in", "--output", "out", "--seed", "3", "--max-rejected", "2%"]
+    failed = run_trainer("prepare", "folder", *where, cwd=tmp_path)
+    assert failed.returncode == DataError.exit_code
+    assert "5 of 125 files are not usable images" in failed.stderr
+    told = r"  - 4 files, such as: \w+/cat/\d\.png is empty\n  - 1 file: \w+/dog/a b\.jpg is not an"
+    assert re.search(told, failed.stderr)
+    (line,) = (text for text in failed.stderr.splitlines() if text.startswith("    ml-trainer"))
+    done = run_trainer(*shlex.split(line)[1:], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "continuing" in done.stdout
+    assert "5 files rejected; see" in done.stdout
 
 
 def test_without_rejected_files_there_is_no_list(cats_and_dogs, tmp_path):
     prepare(cats_and_dogs, tmp_path / "out")
     assert sorted(content(tmp_path / "out")) == [
         "manifest.json",
+        "near-duplicates.csv",
         "train-00000-of-00001.tfrecord",
         "validation-00000-of-00001.tfrecord",
     ]

@@ -121,8 +121,13 @@ def _jpeg(made: Planted) -> None:
         made.text("jpegbetween").encode(),
     ]
     after = segment(0xFE, made.text("jpegafterscan").encode())
+    unused = segment(0xDB, b"\3" + made.text("jpegunusedtable").encode().ljust(64))
+    replaced = segment(0xDB, b"\0" + made.text("jpegreplacedtable").encode().ljust(64))
+    lines = segment(0xDC, made.text("jpegdnl").encode())
+    surplus = made.text("jpegsurplus").encode("utf-16-le")
     made.files["plain.jpg"] = (
-        plain[:2] + b"".join(before) + plain[20:scan] + plain[scan:-2] + after + plain[-2:]
+        plain[:2] + b"".join(before) + unused + replaced + plain[20:scan] + plain[scan:-2] + surplus
+        + lines + after + plain[-2:]
         + made.text("jpegbehind").encode() + thumbnail
     )  # fmt: skip
 
@@ -131,7 +136,8 @@ def _progressive(made: Planted) -> None:
     plain = saved(pixels(3, grey=True), "JPEG", progressive=True)
     parts = plain.split(b"\xff\xda")
     comments = [segment(0xFE, made.text(f"scan{n}").encode()) for n in range(2)]
-    joined = parts[0] + comments[0] + b"\xff\xda" + parts[1] + comments[1]
+    surplus = made.text("firstscan").encode()
+    joined = parts[0] + comments[0] + b"\xff\xda" + parts[1] + surplus + comments[1]
     made.files["progressive.jpeg"] = joined + b"".join(b"\xff\xda" + part for part in parts[2:])
 
 
@@ -153,9 +159,12 @@ def _png(made: Planted) -> None:
             chunk(b"tIME", b"\7\xea\1\2\3\4\5"),
             chunk(b"sPLT", made.text("pngsplt").encode() + b"\0\x08"),
             chunk(b"prVt", made.text("pngprivate").encode("utf-16-be")),
+            chunk(b"PLTE", made.text("pngpalette").encode().ljust(24)),
+            chunk(b"cHRM", made.text("pngchrm").encode().ljust(32)),
         )
     )
-    late = chunk(b"tEXt", b"Comment\0" + made.text("pnglate").encode())
+    late = chunk(b"IDAT", made.text("pngidat").encode())
+    late += chunk(b"tEXt", b"Comment\0" + made.text("pnglate").encode())
     made.files["text.png"] = (
         plain[:33] + early + plain[33:-12] + late + chunk(b"IEND", made.text("pngend").encode())
         + made.text("pngbehind").encode()

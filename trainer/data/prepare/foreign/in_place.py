@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 
+from common.errors import ConfigError
 from common.text import plural
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import RecordFormat
+from trainer.data.intake.levels import SEARCHED, Values, given_levels
 from trainer.data.intake.metadata import BrokenSegmentsError, kinds
 from trainer.data.intake.record import IN_PLACE, Intake
-from trainer.data.intake.rules import counted
+from trainer.data.intake.rules import DARK_BITS, counted, tell_narrow
 from trainer.data.intake.segments import FILE_NAME_KIND
 from trainer.data.manifest import (
     FILE_NAME,
@@ -27,12 +29,13 @@ from trainer.data.manifest import (
     read_manifest,
     warn_of_empty_classes,
 )
-from trainer.data.pixels.encoded_image import MOST_PIXELS, open_stored, record_fault
+from trainer.data.pixels.encoded_image import as_used, open_stored, record_fault
 from trainer.data.pixels.treatment import (
+    BIT_DEPTH,
+    FULL_LEVELS,
     MAX_PIXELS,
     RejectedError,
     encoding_of,
-    treat,
     treatment_needed,
 )
 from trainer.data.prepare.pool import Advance, WorkThrough, work_through
@@ -85,6 +88,8 @@ class ScannedShard:
     """Notes by kind: `UNKNOWN` and the others."""
     found: Counter[str] = field(default_factory=Counter)
     """Images by what their records hold besides pixels."""
+    values: Values | None = None
+    """Values of the deep images; None if there are none."""
 
 
 def scan_all(
@@ -162,6 +167,9 @@ def _add(record: Record, scanned: ScannedShard, where: str) -> None:
                 notes[LARGE] = f"has {width} x {height} pixels"
             notes[TREATED] = treatment_needed(record.encoded, image)
             notes[MISDESCRIBED] = record_fault(record, image)
+            if encoding == "PNG" and record.encoded[BIT_DEPTH] > 8 and notes[TREATED]:
+                scanned.values = scanned.values or Values()
+                scanned.values.add_image(record.encoded, image)
         except RejectedError as error:
             notes[DAMAGED] = str(error)
     scanned.counts.add(0, encoding, height, width)
@@ -244,7 +252,8 @@ def save_described(folder: Path, manifest: Manifest, existing: Manifest | None) 
     if existing and existing.version != manifest.version:
         raise DataError(
             f"{folder / FILE_NAME}: describes shards other than those in the folder, or was written"
-            " by a version that did not treat images; remove it and run the command again"
+            " by a version that did not treat images, or knew no levels of deep ones; remove it and"
+            " run the command again"
         )
     if existing:
         print(f"{folder}: already has a manifest, version {existing.version}")
@@ -300,12 +309,43 @@ def _times(noted: Noted) -> str:
     return f"{noted.count:,} image{' is' if noted.count == 1 else 's are'}"
 
 
+def levels_of(folder: Path, scanned: Sequence[ScannedShard], choice: str) -> tuple[int, int] | None:
+    """Return the levels of deep images in files that are not changed, after a warning if they make
+    some of them dark.
+
+    Args:
+        folder: Folder of the files.
+        scanned: Their scans.
+        choice: Value of `--levels`.
+
+    Raises:
+        ConfigError: The choice is invalid.
+    """
+    try:
+        levels = given_levels(choice)
+    except ValueError as error:
+        raise ConfigError([f"--levels: {error}"]) from error
+    total = Values()
+    for part in scanned:
+        if part.values:
+            total.merge(part.values)
+    if not total.images:
+        return None
+    if choice in SEARCHED:
+        levels = total.levels(choice)
+    top = (levels or FULL_LEVELS).high.bit_length()
+    dark = sum(images for bits, images in total.depths.items() if 0 < bits <= top - DARK_BITS)
+    tell_narrow(dark, f"those of {folder}", levels, total.depths)
+    return levels
+
+
 def describe(
     folder: Path,
     files: RecordFormat,
     scanned: Sequence[ScannedShard],
     labels: Mapping[str, Counter[int]],
     known: range,
+    levels: tuple[int, int] | None,
 ) -> tuple[Normalization, dict[str, Split]]:
     """Return what the manifest of shards says of their images.
 
@@ -315,6 +355,7 @@ def describe(
         scanned: Their scans.
         labels: Number of images of each label in each split, see `labels_by_split`.
         known: Labels of all classes.
+        levels: What `levels_of` returned.
 
     Raises:
         DataError: None of the images can be decoded.
@@ -329,10 +370,12 @@ def describe(
         treated = sum(part.notes[TREATED].count for part in parts if TREATED in part.notes)
         described = counts.split(tuple(part.shard for part in parts))
         splits[split] = replace(described, treated=treated)
-    return _normalization(folder, files, splits["train"].shards), splits
+    return _normalization(folder, files, splits["train"].shards, levels), splits
 
 
-def _normalization(folder: Path, files: RecordFormat, shards: Sequence[Shard]) -> Normalization:
+def _normalization(
+    folder: Path, files: RecordFormat, shards: Sequence[Shard], levels: tuple[int, int] | None
+) -> Normalization:
     """Compute mean and standard deviation of images that are spread evenly over the shards.
 
     Raises:
@@ -351,7 +394,7 @@ def _normalization(folder: Path, files: RecordFormat, shards: Sequence[Shard]) -
         path, first = str(folder / shard.file), entry.first + skipped
         (values,) = reader.records(path, shard, entry.block, first, 1)
         try:
-            sums.add(open_stored(treat(files.record(values).encoded, MOST_PIXELS).data))
+            sums.add(open_stored(as_used(files.record(values).encoded, levels)))
         except (RejectedError, OSError):
             damaged += 1
     if damaged:

@@ -16,10 +16,11 @@ _SERIES = re.compile(r"(.*?)(\d+)-of-(\d+)(.*)")
 def files_by_split(
     files: Mapping[str, Path], where: str, suffix: str, *, divide: bool
 ) -> dict[str, dict[str, Path]]:
-    """Return the files of the training and the held-out split, in their order.
+    """Return the files of the training and the held-out split, in their order; and of the split for
+    tests, if the files are to be divided.
 
-    A split is named as `split_of` says. Files of the split `test` are held out only if there is no
-    other such split.
+    A split is named as `split_of` says. Files of the split `test` are held out for evaluation if
+    there is no other such split.
 
     Args:
         files: Files by their path in the folder that was given.
@@ -35,9 +36,11 @@ def files_by_split(
     for name, path in files.items():
         found[split_of(name)][name] = path
     train, held, test, others = found.values()
-    if held:
-        others |= test
     used = {"train": train, "validation": held or test}
+    if held and test and divide:
+        used["test"] = test
+    elif held:
+        others |= test
     if divide and not used["validation"] and (train or others):
         used, others = ({"": train}, others) if train else ({"": others}, {})
     empty = [split for split, paths in used.items() if not paths]

@@ -6,6 +6,7 @@ find the shards  ->  scan each, in parallel  ->  determine the labels  ->  stati
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from trainer.data.prepare.foreign.in_place import (
     existing_manifest,
     intake_of,
     labels_by_split,
+    levels_of,
     note_name,
     save_described,
     scan_all,
@@ -59,7 +61,7 @@ def prepare_tfrecords(
         _check_uncompressed(shard.path)
     images = _estimate([shard.path for shard in shards])
     scanned = scan_all(shards, images, options.processes, work_through)
-    described = _describe(folder, scanned, options.first_label, command)
+    described = _describe(folder, scanned, options, command)
     return save_described(folder, described, existing)
 
 
@@ -82,20 +84,23 @@ def _estimate(paths: Sequence[Path]) -> int:
 
 
 def _describe(
-    folder: Path, scanned: Sequence[ScannedShard], first_label: str, command: str
+    folder: Path, scanned: Sequence[ScannedShard], options: PrepareTfrecordsOptions, command: str
 ) -> Manifest:
     names: dict[int, tuple[str, str]] = {}
     labels = labels_by_split(folder, scanned)
     for part in scanned:
         for label, name in part.names.items():
             note_name(names, label, name, part.shard.file)
-    first = _first_label(folder, labels, first_label)
+    first = _first_label(folder, labels, options.first_label)
     known = range(first, max(max(label_counts) for label_counts in labels.values()) + 1)
-    normalization, splits = describe(folder, TFRECORDS, scanned, labels, known)
+    levels = levels_of(folder, scanned, options.levels)
+    normalization, splits = describe(folder, TFRECORDS, scanned, labels, known, levels)
     images = sum(label_counts.total() for label_counts in labels.values())
     treatment = {"left as they are": images}
-    origin = Origin(command, treatment=treatment, intake=intake_of(scanned))
-    return Manifest(_class_names(names, known), normalization, splits, origin, first)
+    intake = replace(intake_of(scanned), levels=levels)
+    origin = Origin(command, treatment=treatment, intake=intake)
+    names_of_classes = _class_names(names, known)
+    return Manifest(names_of_classes, normalization, splits, origin, first, levels=levels)
 
 
 def _first_label(folder: Path, labels: Mapping[str, Counter[int]], option: str) -> int:

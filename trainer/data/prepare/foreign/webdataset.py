@@ -3,7 +3,6 @@
 Nothing is unpacked: an image is identified by its offset in its archive, as with ImageNet.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError
+from common.files import parse_json
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.foreign.in_place import MAX_CLASSES
@@ -57,7 +57,7 @@ class Sample:
         if len(found) == 1:
             return self.files[found[0]]
         if found:
-            raise RejectedError(f"has several images: .{', .'.join(found)}")
+            raise RejectedError("has several images: ", f".{', .'.join(found)}")
         raise RejectedError(f"has no image: none of .{', .'.join(_IMAGES)}")
 
 
@@ -88,7 +88,9 @@ class Labels:
         if not 0 <= number < self._classes:
             known = f"0 to {self._classes - 1:,}"
             names = " nor one of the names" if self._labels else "; name them with --class-names"
-            raise RejectedError(f"has the label {value!r}, which is not a class, {known}{names}")
+            raise RejectedError(
+                "has the label ", repr(value), f", which is not a class, {known}{names}"
+            )
         return number
 
     def close(self) -> None:
@@ -101,13 +103,15 @@ class Labels:
         if "json" not in sample.files:
             raise RejectedError("has no label: neither .cls nor .json has its name")
         try:
-            data = json.loads(self._text(sample, "json"))
+            data = parse_json(self._text(sample, "json"))
         except ValueError as error:
-            raise RejectedError(f"has no label: its .json cannot be parsed ({error})") from error
+            raise RejectedError(
+                "has no label: its .json cannot be parsed", f" ({error})"
+            ) from error
         if not isinstance(data, dict) or data.get(self._field) is None:
             fields = f"; its fields are {', '.join(data)}" if isinstance(data, dict) else ""
             raise RejectedError(
-                f"has no label: its .json has no field {self._field!r}, see --label-field{fields}"
+                f"has no label: its .json has no field {self._field!r}, see --label-field", fields
             )
         return data[self._field]
 
@@ -195,7 +199,7 @@ def _listed(split: str, sample: Sample | RejectedFile, labels: Labels) -> ImageF
     try:
         image, label = sample.image(), labels.read(sample)
     except RejectedError as error:
-        return RejectedFile(split, sample.name, str(error))
+        return RejectedFile.of(split, sample.name, *error.args)
     name = f"{sample.name}{Path(image.path).suffix}"
     return ImageFile(split, name, label, image.container, image.offset, image.size, image.changed)
 

@@ -18,7 +18,10 @@ SPLITS = {
     ),
     "none": (["0.x", "1.x"], {"": 2}),
     "training alone": (["train-0.x", "train-1.x"], {"": 2}),
-    "others": (["train-0.x", "val-0.x", "test-0.x", "b.x"], {"train": 1, "validation": 1}),
+    "others": (
+        ["train-0.x", "val-0.x", "test-0.x", "b.x"],
+        {"train": 1, "validation": 1, "test": 1},
+    ),
 }
 
 
@@ -32,7 +35,13 @@ def test_splits_are_found_by_words_in_names(case, capsys):
     names, wanted = SPLITS[case]
     assert found(names) == wanted
     out = capsys.readouterr().out
-    assert ("never read:\n  - b.x\n  - test-0.x" in out) == (case == "others")
+    assert ("never read:\n  - b.x" in out) == (case == "others")
+
+
+def test_a_test_split_of_files_that_are_not_divided_is_not_read(capsys):
+    names, _ = SPLITS["others"]
+    assert found(names, divide=False) == {"train": 1, "validation": 1}
+    assert "never read:\n  - b.x\n  - test-0.x" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

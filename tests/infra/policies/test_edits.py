@@ -1,0 +1,309 @@
+"""Edits of a program that a reviewer can miss: each of them breaks a rule.
+
+An edit changes what a stack declares, as a wrong line in the program would; the mutations of
+`tests/infra/mutations` change one input at a time.
+"""
+
+import dataclasses
+
+import pytest
+
+from infra.policies import pack
+from infra.resources import ASSIGNMENT, COMPUTE, PROVIDER, Resource, of_kind
+from tests.infra.support.production import changed, without
+from tests.infra.support.stacks import key, rendered, settings_of
+from tests.infra.support.variants import OPTIONS, VNET
+
+SPOKE, HUB = OPTIONS["spoke"], OPTIONS["their network, links declared"]
+STRANGER = "99999999-9999-9999-9999-999999999999"
+ROUTED = {"network.route_table": SPOKE["network.route_table"]}
+READS = {"monitoring.storage_reads": True}
+
+
+def of_azure(kind, name, **inputs):
+    return Resource(f"azure-native:{kind}", name, inputs, {}, f"/subscriptions/s/{name}")
+
+
+def replaced(stack, change, where=lambda _: True):
+    return [change(one) if where(one) else one for one in stack]
+
+
+def with_subnets(stack, **change):
+    """The stack with inputs of every subnet set, or left out for None."""
+    [network] = of_kind(stack, "network:VirtualNetwork")
+    subnets = [
+        {key: value for key, value in (subnet | change).items() if value is not None}
+        for subnet in network.inputs["subnets"]
+    ]
+    return changed("network", "subnets", subnets, stack)
+
+
+def with_gateway(stack):
+    """The stack with a NAT gateway and its address beside the route table."""
+    plain = rendered("dev")
+    return [*stack, *of_kind(plain, "network:NatGateway", "network:PublicIPAddress")]
+
+
+def without_waiting(stack, kind, *words):
+    """The stack in which resources of a kind wait for nothing whose key has one of the words."""
+    return replaced(
+        stack,
+        lambda one: dataclasses.replace(
+            one,
+            options={
+                **one.options,
+                "dependsOn": [
+                    needed
+                    for needed in one.options.get("dependsOn", ())
+                    if not any(word in needed for word in words)
+                ],
+            },
+        ),
+        lambda one: one.kind == kind,
+    )
+
+
+def waiting(stack, kind, name):
+    """The stack in which resources of a kind wait for one more."""
+    return replaced(
+        stack,
+        lambda one: dataclasses.replace(
+            one, options={**one.options, "dependsOn": [*one.options["dependsOn"], name]}
+        ),
+        lambda one: one.kind == kind,
+    )
+
+
+def with_principal(stack, holder, other):
+    """The stack in which all roles of one identity are given to another's principal."""
+    [identity] = [one for one in stack if one.name == f"identity-{other}"]
+    return replaced(
+        stack,
+        lambda one: dataclasses.replace(
+            one, inputs={**one.inputs, "principalId": identity.outputs["principalId"]}
+        ),
+        lambda one: one.kind == ASSIGNMENT and one.name.startswith(f"{holder}-"),
+    )
+
+
+def provided(stack, name, **inputs):
+    """The stack with other inputs of a provider."""
+    return replaced(
+        stack,
+        lambda one: dataclasses.replace(one, inputs={**one.inputs, **inputs}),
+        lambda one: one.type == PROVIDER and one.name == name,
+    )
+
+
+def datastores(stack, **change):
+    """The stack with inputs of the datastore of results changed."""
+    [store] = [one for one in stack if one.name == "datastore-training_data_results"]
+    return changed(store.name, "properties", {**store.inputs["properties"], **change}, stack)
+
+
+EDITS = {
+    # The settings ask for it, and the program leaves it out.
+    "the firewall is left out": (
+        ROUTED,
+        lambda stack: with_gateway(
+            with_subnets(
+                stack, routeTable=None, natGateway={"id": "/natGateways/hvd-dev-nat"}
+            )
+        ),
+        "closed-subnets",
+    ),
+    "the route table is not attached": (
+        ROUTED, lambda stack: with_subnets(stack, routeTable=None), "closed-subnets",
+    ),
+    "a gateway stands beside the firewall": (ROUTED, with_gateway, "complete"),
+    "no subnet leaves": ({}, lambda stack: with_subnets(stack, natGateway=None), "closed-subnets"),
+    "the DNS servers are left out": (
+        SPOKE, lambda stack: changed("network", "dhcpOptions", None, stack), "own-network",
+    ),
+    "one DNS server is left out": (
+        SPOKE,
+        lambda stack: changed("network", "dhcpOptions.dnsServers", ["10.0.0.4"], stack),
+        "own-network",
+    ),
+    "the peerings are left out": (
+        SPOKE, lambda stack: changed("network", "virtualNetworkPeerings", None, stack),
+        "own-network",
+    ),
+    "the gateway of the peer is not used": (
+        SPOKE,
+        lambda stack: changed(
+            "network", "virtualNetworkPeerings.0.useRemoteGateways", False, stack
+        ),
+        "own-network",
+    ),
+    "another peer's gateway is used": (
+        OPTIONS["peered"],
+        lambda stack: changed(
+            "network", "virtualNetworkPeerings.0.useRemoteGateways", True, stack
+        ),
+        "own-network",
+    ),
+    "reads are not logged": (
+        READS,
+        lambda stack: changed(
+            "diagnostics-data-blob", "logs",
+            [{"category": one, "enabled": True} for one in ("StorageWrite", "StorageDelete")],
+            stack,
+        ),
+        "diagnostics",
+    ),
+    "nodes idle for an hour": (
+        {},
+        lambda stack: changed(
+            "cluster-gpu", "properties.properties.scaleSettings.nodeIdleTimeBeforeScaleDown",
+            "PT60M", stack,
+        ),
+        "clusters-as-set",
+    ),
+    "nodes end before their job is seen": (
+        {},
+        lambda stack: changed(
+            "cluster-gpu", "properties.properties.scaleSettings.nodeIdleTimeBeforeScaleDown",
+            "PT2S", stack,
+        ),
+        "clusters-as-set",
+    ),
+    "the workspace names no Application Insights": (
+        {}, lambda stack: changed("workspace", "applicationInsights", None, stack),
+        "no-copies-outside",
+    ),
+    # Too many of what leads out.
+    "a second gateway": (
+        {}, lambda stack: [*stack, of_azure("network:NatGateway", "out")], "complete",
+    ),
+    "a second public address": (
+        {}, lambda stack: [*stack, of_azure("network:PublicIPAddress", "out")], "complete",
+    ),
+    # Types of other providers.
+    **{
+        f"a resource of {type_}": (
+            {}, lambda stack, type_=type_: [*stack, Resource(type_, "x", {}, {}, "x")],
+            "only-reviewed",
+        )
+        for type_ in (
+            "azure:storage/account:Account",
+            "command:local:Command",
+            "pulumi-python:dynamic:Resource",
+            "pulumi:pulumi:StackReference",
+            "pulumi:providers:command",
+        )
+    },
+    # The subscription and the tenant.
+    "another subscription": (
+        {}, lambda stack: provided(stack, "azure", subscriptionId=STRANGER), "own-subscription",
+    ),
+    "another tenant": (
+        {}, lambda stack: provided(stack, "azure", tenantId=STRANGER), "own-subscription",
+    ),
+    "no tenant": (
+        {}, lambda stack: provided(stack, "azure", tenantId=None), "own-subscription",
+    ),
+    "no tenant in the hub": (
+        HUB, lambda stack: provided(stack, "hub", tenantId=None), "own-subscription",
+    ),
+    "another subscription than the hub's": (
+        HUB, lambda stack: provided(stack, "hub", subscriptionId=STRANGER), "own-subscription",
+    ),
+    "a provider that the settings do not name": (
+        {}, lambda stack: [*stack, Resource(PROVIDER, "other", {}, {}, "")], "own-subscription",
+    ),
+    "a resource without the stack's provider": (
+        {},
+        lambda stack: replaced(
+            stack,
+            lambda one: dataclasses.replace(one, options={**one.options, "provider": "default"}),
+            lambda one: one.name == "vault",
+        ),
+        "own-subscription",
+    ),
+    # Names and places that belong together.
+    "results lie among raw data": (
+        {}, lambda stack: datastores(stack, containerName="raw"), "own-containers",
+    ),
+    "results lie in the other account": (
+        {},
+        lambda stack: datastores(
+            stack,
+            accountName=settings_of("dev").names.data_storage,
+        ),
+        "own-containers",
+    ),
+    "the datastores' names are exchanged": (
+        {},
+        lambda stack: changed(
+            "datastore-training_data_raw", "name", "training_data_prepared", stack
+        ),
+        "own-containers",
+    ),
+    "prepared data in the default account": (
+        {},
+        lambda stack: changed(
+            "data-prepared", "accountName", settings_of("dev").names.default_storage, stack
+        ),
+        "own-containers",
+    ),
+    "all roles of training for preparation": (
+        {}, lambda stack: with_principal(stack, "training", "preparation"), "least-privilege",
+    ),
+    # Order.
+    "the workspace does not wait for roles": (
+        {}, lambda stack: without_waiting(stack, "machinelearningservices:Workspace", ASSIGNMENT),
+        "order",
+    ),
+    "the workspace does not wait for endpoints": (
+        {}, lambda stack: without_waiting(
+            stack, "machinelearningservices:Workspace", "PrivateEndpoint", "PrivateDnsZoneGroup"
+        ),
+        "order",
+    ),
+    "clusters do not wait for roles": (
+        {}, lambda stack: without_waiting(stack, COMPUTE, ASSIGNMENT), "order",
+    ),
+    "clusters do not wait for the endpoint": (
+        {}, lambda stack: without_waiting(stack, COMPUTE, "PrivateEndpoint", "DnsZoneGroup"),
+        "order",
+    ),
+    "clusters wait for roles that a first job may need to exist": (
+        {},
+        lambda stack: waiting(
+            without_late(stack), COMPUTE,
+            key(ASSIGNMENT, "build-job-logs-storage-blob-data-contributor"),
+        ),
+        "order",
+    ),
+}  # fmt: skip
+
+
+def without_late(stack):
+    """The stack whose late roles wait for no cluster, which would be a circle."""
+    return replaced(
+        stack,
+        lambda one: dataclasses.replace(one, options={**one.options, "dependsOn": [
+            needed for needed in one.options["dependsOn"] if "Compute" not in needed
+        ]}),
+        lambda one: one.kind == ASSIGNMENT and "-job-" in one.name,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_each_edit_breaks_its_rule(edit):
+    overrides, change, rule = EDITS[edit]
+    stack, settings = list(rendered("dev", **overrides)), settings_of("dev", **overrides)
+    edited = change(stack)
+    assert edited != stack
+    assert rule in {one.rule for one in pack.check(edited, settings)}
+
+
+@pytest.mark.parametrize("option", [ROUTED, SPOKE, HUB, READS, OPTIONS["peered"], {}])
+def test_the_stacks_before_the_edits_break_none(option):
+    assert pack.check(rendered("dev", **option), settings_of("dev", **option)) == []
+
+
+def test_what_is_left_out_of_the_samples_is_noticed():
+    assert VNET in str(rendered("dev", **SPOKE))
+    assert len(without("vault", rendered("dev"))) < len(rendered("dev"))

@@ -1,0 +1,117 @@
+"""With changed names, no reason, page or message has a name or a content of a file of labels."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from trainer.cli import main
+from trainer.data.intake.names import KEY_VARIABLE
+from trainer.data.pixels.treatment import RejectedError, damage
+from trainer.detection.boxes import UnfitBoxError, with_advice
+
+TEXTS = ("PatientMeier", "Zeugnis", "Kreuzberg")
+
+
+def found_in(data: bytes) -> list[str]:
+    codes = ("utf-8", "utf-16-le", "utf-16-be", "latin-1")
+    low = data.lower()
+    return [text for text in TEXTS if any(text.lower().encode(code) in low for code in codes)]
+
+
+def save(path, seed=0, **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    noise = np.random.default_rng(seed).integers(0, 256, [30, 40, 3]).astype(np.uint8)
+    Image.fromarray(noise).save(path, **options)
+
+
+def coco(root):
+    for number in range(8):
+        save(root / f"PatientMeier/{number}.jpg", number)
+    boxes = [[1, 1, 9, 9]] * 6 + [[1, 1, 0, 9], [30, 1, 90, 9]]
+    content = {
+        "images": [{"id": n, "file_name": f"PatientMeier/{n}.jpg"} for n in range(9)],
+        "annotations": [
+            {"id": n, "image_id": n, "category_id": 1, "bbox": box} for n, box in enumerate(boxes)
+        ],
+        "categories": [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}],
+    }
+    (root / "instances_Kreuzberg.json").write_text(json.dumps(content))
+    return ["detection", "--input", str(root)]
+
+
+def yolo(root):
+    lines = ["0 .5 .5 .2 .2", "0 .5 .5 .2 Zeugnis", "0 30 .5 .2 .2 Zeugnis", "Zeugnis 1 1 1 1",
+             "0 .5 .5", "0.5 .5 .5 .1 .1", "7 .5 .5 .1 .1", "0 .5 .5 0 .1"]  # fmt: skip
+    for number in range(16):
+        save(root / f"PatientMeier{number}.jpg", number)
+        line = lines[number % len(lines)] if number % 2 else lines[0]
+        (root / f"PatientMeier{number}.txt").write_text(f"0 .5 .5 .1 .1\n{line}\n")
+    (root / "PatientMeier5.txt").write_bytes(b"\xff\xfe Zeugnis")
+    (root / "classes.txt").write_text("x\n")
+    return ["detection", "--input", str(root)]
+
+
+def table(root):
+    for number in range(8):
+        save(root / f"{number}.jpg", number)
+    rows = [f"{number}.jpg,a" for number in range(8)] + ["Kreuzberg.jpg,a|b", "gone.jpg,b"]
+    path = root.parent / "PatientMeier.csv"
+    path.write_text("file,labels\n" + "\n".join(rows) + "\n")
+    return ["multilabel", "--input", str(root), "--table", str(path)]
+
+
+def masks(root):
+    for number in range(40):
+        save(root / f"images/PatientMeier{number}.jpg", number)
+        values = np.full([30, 40], number % 2, np.uint8)
+        values[0, 0] = 77 if number == 3 else 0
+        path = root / f"masks/PatientMeier{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(values).save(path)
+    path.unlink()
+    (root / "masks/PatientMeier4.png").write_bytes(b"Zeugnis")
+    return [
+        "segmentation", "--images", str(root / "images"), "--masks", str(root / "masks"),
+        "--classes", "ground", "object",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", ["hashed", "numbered"])
+@pytest.mark.parametrize("form", [coco, yolo, table, masks], ids=lambda form: form.__name__)
+def test_no_output_has_a_name_or_content_of_the_labels(tmp_path, monkeypatch, capfd, form, names):
+    root = tmp_path / "in"
+    root.mkdir()
+    command = form(root)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(KEY_VARIABLE, "a key of sufficient length")
+    more = ["--output", "out", "--names", names, "--max-rejected", "90%", "--processes", "2"]
+    assert main(["prepare", *command, *more]) == 0
+    assert main(["inspect", "out"]) == 0
+    assert main(["verify", "out", "--deep", "True", "--processes", "1"]) == 0
+    rejected = (tmp_path / "out/rejected.csv").read_text()
+    assert len(rejected.splitlines()) >= 3
+    captured = capfd.readouterr()
+    assert found_in((captured.out + captured.err).encode()) == []
+    outputs = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert len(outputs) > 4
+    for path in outputs:
+        assert (path.name, found_in(path.read_bytes())) == (path.name, [])
+    # The same with the names of files says all of it.
+    plain = ["--output", "plain", "--max-rejected", "90%", "--processes", "1"]
+    assert main(["prepare", *command, *plain]) == 0
+    assert found_in((tmp_path / "plain/rejected.csv").read_bytes())
+
+
+def test_a_message_keeps_its_details_apart():
+    error = RejectedError("has labels in ", "Zeugnis.txt", ", which are damaged", " (Zeugnis)")
+    assert str(error) == "has labels in Zeugnis.txt, which are damaged (Zeugnis)"
+    assert error.sentence == "has labels in …, which are damaged"
+    with pytest.raises(RejectedError) as raised, damage("has a damaged mask", ", Zeugnis.png"):
+        raise ValueError("Zeugnis (a) b")
+    assert str(raised.value) == "has a damaged mask, Zeugnis.png (Zeugnis (a) b)"
+    assert raised.value.sentence == "has a damaged mask…"
+    unfit = with_advice(UnfitBoxError("has ", "Zeugnis", ", which has no area"), "(drop it)")
+    assert str(unfit) == "has Zeugnis, which has no area (drop it)"
+    assert unfit.sentence == "has …, which has no area (drop it)"

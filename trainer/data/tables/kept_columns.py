@@ -1,0 +1,33 @@
+"""columns.csv: what a table says of the images of a data set besides their classes. Standard
+library only.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from common.files import write_table
+
+FILE: Final = "columns.csv"
+NAME: Final = "name"
+"""Column with the names of records."""
+
+
+@dataclass(frozen=True)
+class KeptColumns:
+    """Columns of a table that are kept with a data set."""
+
+    names: tuple[str, ...]
+    values: Mapping[str, Sequence[str]]
+    """Values of an image, in the order of `names`, by the path of its file."""
+
+    def write(self, folder: Path, files: Iterable[tuple[str, str]]) -> None:
+        """Write columns.csv.
+
+        Args:
+            folder: Folder of the data set.
+            files: Names of the records, and the paths of their files.
+        """
+        rows = ((title, *self.values[path]) for title, path in files if path in self.values)
+        write_table(folder / FILE, (NAME, *self.names), rows, errors="surrogateescape")

@@ -1,0 +1,270 @@
+"""`python -m trainer prepare table`: images whose classes are in a table."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from common.errors import ConfigError
+from common.text import plural
+from trainer.data.intake.leaks import Column, identifying
+from trainer.data.manifest import Manifest
+from trainer.data.prepare.encode import may_be_image
+from trainer.data.prepare.input_files import (
+    ImageFile,
+    Inputs,
+    StoredFile,
+    folder_problems,
+    in_folder,
+)
+from trainer.data.prepare.job import prepare
+from trainer.data.prepare.pool import WorkThrough, work_through
+from trainer.data.prepare.rejected import RejectedFile
+from trainer.data.prepare.splits import split_of, used_splits
+from trainer.data.tables.file_names import ByName
+from trainer.data.tables.kept_columns import KeptColumns
+from trainer.data.tables.options import PrepareTableOptions
+from trainer.data.tables.reader import Row, Table, check_rows, open_table
+from trainer.errors import DataError
+
+_FILES: Final = (
+    *("file", "filename", "file_name", "path", "image", "image_name", "img", "datei"),
+    *("dateiname", "bild"),
+)
+_CLASSES: Final = (
+    *("class", "label", "classes", "labels", "category", "target", "diagnosis", "klasse"),
+    *("diagnose", "kategorie", "befund"),
+)
+_GROUPS: Final = (
+    *("patient", "patient_id", "patientid", "subject", "subject_id", "person", "person_id"),
+    *("group", "group_id", "patienten_id", "patientennummer", "gruppe", "proband"),
+)
+_SPLITS: Final = ("split", "subset", "partition", "dataset_split")
+_NONE: Final = "none"
+_LOOKED_AT: Final = 500
+"""Rows by which the column of files is found."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Columns by what they hold; empty if the table has none of a kind."""
+
+    file: str
+    label: str
+    group: str
+    split: str
+
+    def __str__(self) -> str:
+        kinds = {"files": self.file, "classes": self.label, "groups": self.group,
+                 "splits": self.split}  # fmt: skip
+        return ", ".join(f"{kind} in column {name!r}" for kind, name in kinds.items() if name)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A row of a file that is in the folder."""
+
+    file: StoredFile
+    label: str
+    group: str
+    split: str
+
+
+def prepare_table(
+    options: PrepareTableOptions, command: str, work_through: WorkThrough = work_through
+) -> Manifest:
+    """Write the images of a table as a data set.
+
+    Raises:
+        ConfigError: A folder or file is not given or does not exist, or options contradict.
+        DataError: The table cannot be used; or see `job.prepare`.
+    """
+    problems = folder_problems(options.output, input=options.input)
+    if not Path(options.table).is_file():
+        missing = f"no file {options.table}" if options.table else "name the CSV file"
+        problems.append(f"--table: {missing}")
+    if options.group_by is not None and options.group_column not in (None, _NONE):
+        problems.append("--group-by: groups are those of --group-column; give one of both")
+    if options.pages != "first":
+        problems.append("--pages: a row is about the first image of a file; set it to first")
+    if problems:
+        raise ConfigError(problems)
+    inputs = table_inputs(Path(options.input).resolve(), options)
+    output = Path(options.output)
+    return prepare(inputs, output, options, command, options.held_out, work_through)
+
+
+def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
+    """List the images of a table.
+
+    Raises:
+        DataError: The table cannot be used, or names no usable image.
+    """
+    table = open_table(Path(options.table))
+    files = {file.path: file for file in in_folder(root, root)}
+    by_name = ByName(files)
+    columns = _columns(table, by_name, options)
+    entries, rejected, others = _entries(table, by_name, columns)
+    classes = tuple(sorted({entry.label for entry in entries.values()}))
+    if not classes:
+        raise DataError(f"{table.path}: has no row with a class and a file in {root}")
+    labels = {name: label for label, name in enumerate(classes)}
+    splits = _splits(table.path, {path: entry.split for path, entry in entries.items()})
+    kept = _kept(table, columns, options)
+
+    def listed() -> Iterator[ImageFile | RejectedFile]:
+        yield from rejected
+        for path, entry in entries.items():
+            file = entry.file
+            if path not in splits:
+                continue
+            if file.fault:
+                yield RejectedFile(splits[path], path, file.fault)
+                continue
+            label, where = labels[entry.label], file.container
+            yield ImageFile(splits[path], path, label, where, 0, file.size, file.changed)
+
+    named = {*entries, *(file.name for file in rejected)}
+    unnamed = sum(
+        path not in named and not file.fault and may_be_image(path) for path, file in files.items()
+    )
+    unused = len(entries) - len(splits)
+    notes = [
+        *([table.form] if table.form else []),
+        f"{table.path}: {columns}",
+        *([f"left out, because no row names them: {plural(unnamed, 'file')}"] if unnamed else []),
+        *([f"left out, because they are of no split: {plural(unused, 'row')}"] if unused else []),
+    ]
+    return Inputs(
+        classes,
+        listed,
+        notes=tuple(notes),
+        above=0,
+        group=(lambda file: entries[file.name].group) if columns.group else None,
+        kept=KeptColumns(kept, {p: [v[n] for n in kept] for p, v in others.items()})
+        if kept
+        else None,
+        columns=tuple(
+            Column(name, {path: values[name] for path, values in others.items()})
+            for name in table.columns
+            if name not in vars(columns).values()
+            and identifying(name, [values[name] for values in others.values()])
+        ),
+    )
+
+
+def _columns(table: Table, by_name: ByName[StoredFile], options: PrepareTableOptions) -> _Columns:
+    file = options.file_column
+    if file is None:
+        rows = [row for row in islice(table.rows(), _LOOKED_AT) if not row.fault]
+        of_column = {
+            name: by_name.count(row.values[name] for row in rows) for name in table.columns
+        }
+        best = max(of_column, key=lambda name: of_column[name])
+        if of_column[best]:
+            file = best
+        elif rows:
+            raise DataError(
+                f"{table.path}: no column has names of files in {options.input}, such as"
+                f" {by_name.example}; {table.listed}; --file-column names it"
+            )
+    file = table.column(file, _FILES, "--file-column")
+    label = table.column(options.class_column, _CLASSES, "--class-column")
+    group, split = (
+        "" if given == _NONE else table.column(given, usual, "")
+        for given, usual in ((options.group_column, _GROUPS), (options.split_column, _SPLITS))
+    )
+    if options.group_by is not None:
+        group = ""
+    return _Columns(file, label, group, split)
+
+
+def _entries(
+    table: Table, by_name: ByName[StoredFile], columns: _Columns
+) -> tuple[dict[str, _Entry], list[RejectedFile], dict[str, Mapping[str, str]]]:
+    """Return the rows of files in the folder by path, what cannot be used, and all values of the
+    former.
+
+    Raises:
+        DataError: Rows are broken or contradict each other.
+    """
+    entries, values = dict[str, _Entry](), dict[str, Mapping[str, str]]()
+    rejected, problems, lines = list[RejectedFile](), list[str](), dict[str, int]()
+    for row in table.rows():
+        problem = row.fault or _problem(row, columns)
+        name = row.values.get(columns.file, "")
+        path = by_name.path(name)
+        if not problem and path in lines:
+            problem = f"{name!r} is in line {lines[path]} already; write one row"
+        if problem:
+            problems.append(f"line {row.line}: {problem}")
+            continue
+        label = row.values[columns.label]
+        split = split_of(row.values.get(columns.split, ""))
+        if path is None:
+            why = f"is in the table, but not in the folder (line {row.line})"
+            rejected.append(RejectedFile("", name, why))
+        elif not label:
+            rejected.append(RejectedFile("", path, f"has no class in the table (line {row.line})"))
+        else:
+            file = by_name.get(path)
+            assert file is not None
+            group = row.values.get(columns.group, "")
+            entries[path], values[path] = _Entry(file, label, group, split), row.values
+        if path is not None:
+            lines[path] = row.line
+    check_rows(table.path, problems)
+    return entries, rejected, values
+
+
+def _problem(row: Row, columns: _Columns) -> str:
+    """Return why a row cannot be used, and what to do; empty if it can."""
+    if not row.values[columns.file]:
+        return f"names no file in the column {columns.file!r}"
+    name = row.values[columns.file]
+    if columns.group and not row.values[columns.group]:
+        return (
+            f"{name!r} has no group in the column {columns.group!r}; write one, or"
+            " --group-column none uses no groups"
+        )
+    if columns.split and row.values[columns.split] and not split_of(row.values[columns.split]):
+        text = row.values[columns.split]
+        return (
+            f"{name!r} has {text!r} in the column {columns.split!r}; write train, validation or"
+            " test, or --split-column none uses no splits"
+        )
+    return ""
+
+
+def _splits(path: Path, words: Mapping[str, str]) -> dict[str, str]:
+    """Return the split of each image, empty if it is still undecided; those that are left out are
+    missing.
+
+    Raises:
+        DataError: No image is for training.
+    """
+    found = Counter(words.values())
+    if found.keys() <= {"", "train"}:
+        return dict.fromkeys(words, "")
+    if "train" not in found:
+        raise DataError(f"{path}: no image is for training; give some rows the split train")
+    used = used_splits(found)
+    return {name: used[word] for name, word in words.items() if word and word in used}
+
+
+def _kept(table: Table, columns: _Columns, options: PrepareTableOptions) -> tuple[str, ...]:
+    """Return the columns to keep with the data set.
+
+    Raises:
+        DataError: The table does not have one that is named.
+    """
+    if options.keep_columns == (_NONE,):
+        return ()
+    if options.keep_columns:
+        return tuple(table.column(name, (), "--keep-columns") for name in options.keep_columns)
+    if options.names != "kept":
+        return ()
+    decided: Sequence[str] = (columns.file, columns.label, columns.split)
+    return tuple(name for name in table.columns if name not in decided)

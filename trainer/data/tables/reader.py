@@ -1,0 +1,245 @@
+"""The one reader of tables: CSV files as people and programs write them. Standard library only.
+
+Separator and encoding are found in the file: Excel writes semicolons where a comma is the decimal
+sign, and Windows-1252 or UTF-16 rather than UTF-8.
+"""
+
+import codecs
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from common.text import listing
+from trainer.errors import DataError
+
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_OTHERS: Final = {
+    b"PK\x03\x04": "is a workbook of Excel or an archive; save the table as CSV",
+    b"\xd0\xcf\x11\xe0": "is a workbook of Excel; save the table as CSV",
+    b"\x1f\x8b": "is compressed with gzip; unpack it first",
+    b"PAR1": "is no text; write the table as CSV",
+}
+"""What to do about files that are no text, by their first bytes."""
+_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_NAMES: Final = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", "cp1252": "Windows-1252"}
+_CHUNK: Final = 1 << 20
+_SAMPLE: Final = 20
+"""Lines by which a separator is judged."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table."""
+
+    line: int
+    """Its last line in the file, as an editor counts: line 1 has the names of the columns."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Values by column, without spaces around them; empty if the row has a fault."""
+    fault: str = ""
+    """Why the row cannot be used; empty if it can."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose first line was read."""
+
+    path: Path
+    columns: tuple[str, ...]
+    """Names of the columns; those without a name are left out."""
+    encoding: str
+    separator: str
+    _places: tuple[int, ...]
+    """Place of each column in a row."""
+    _width: int
+    """Number of columns, those without a name included."""
+    _skipped: int
+    """Rows before those of the table: the names of the columns, and what Excel puts above them."""
+
+    @property
+    def form(self) -> str:
+        """How the table is written, in words; empty if that is UTF-8 with commas."""
+        usual = self.separator == "," and self.encoding.startswith("utf-8")
+        encoding = _NAMES.get(self.encoding, self.encoding.upper())
+        mark = _SEPARATORS.get(self.separator, repr(self.separator))
+        words = f"columns separated by {mark}, {encoding}"
+        return "" if usual else f"{self.path}: {words}"
+
+    def rows(self) -> Iterator[Row]:
+        """Read the rows, those without any value left out.
+
+        Raises:
+            DataError: The file cannot be read as CSV.
+        """
+        for number, (line, cells) in enumerate(_cells(self.path, self.encoding, self.separator)):
+            if number < self._skipped or not any(cell.strip() for cell in cells):
+                continue
+            # Excel fills rows up with empty cells.
+            if len(cells) < self._width or any(cell.strip() for cell in cells[self._width :]):
+                yield Row(line, fault="has other columns than line 1")
+                continue
+            named = zip(self.columns, self._places, strict=True)
+            yield Row(line, {column: cells[place].strip() for column, place in named})
+
+    def column(self, given: str | None, usual: tuple[str, ...], option: str) -> str:
+        """Return the name of a column.
+
+        Args:
+            given: Name that the user gave; None if none.
+            usual: Names that such a column usually has, in lower case, the most usual first; spaces
+                and hyphens in the table's names count as underscores.
+            option: Option that names the column, for errors; empty if the column need not exist.
+
+        Returns:
+            Empty if there is none and none need be.
+
+        Raises:
+            DataError: The table has no such column, or none that is usual.
+        """
+        if given is not None:
+            if given not in self.columns:
+                raise DataError(f"{self.path}: has no column {given!r}; {self.listed}")
+            return given
+        found = {_plain(name): name for name in reversed(self.columns)}
+        known = next((found[name] for name in usual if name in found), "")
+        if not known and option:
+            raise DataError(
+                f"{self.path}: it is not clear which column is meant; name it with {option}."
+                f" {self.listed[0].upper()}{self.listed[1:]}"
+            )
+        return known
+
+    @property
+    def listed(self) -> str:
+        """The columns, as part of a sentence."""
+        return f"its columns are {', '.join(self.columns)}"
+
+
+def open_table(path: Path) -> Table:
+    """Read the first line of a table, and find out how the file is written.
+
+    Raises:
+        DataError: The file cannot be read, is empty, is no text, or names a column twice.
+    """
+    try:
+        encoding = _encoding(path)
+        with path.open(encoding=encoding, newline="") as file:
+            lines = [line for line in (file.readline() for _ in range(_SAMPLE)) if line.strip()]
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    if not lines:
+        raise DataError(f"{path}: is empty; its first line must name the columns")
+    told = lines[0].strip().strip('"').lower()
+    if told.startswith("sep=") and len(told) == 5:
+        # Excel's own note of the separator.
+        separator, lines = told[4], lines[1:]
+    else:
+        separator = _separator(lines)
+    skipped = 0
+    for _, cells in _cells(path, encoding, separator):
+        skipped += 1
+        if any(cell.strip() for cell in cells) and not (told.startswith("sep=") and skipped == 1):
+            names = [cell.strip() for cell in cells]
+            break
+    else:
+        raise DataError(f"{path}: has no names of columns")
+    twice = [name for name, count in Counter(names).items() if name and count > 1]
+    if twice:
+        raise DataError(
+            f"{path}: has several columns of the name {twice[0]!r}; give each its own name"
+        )
+    # Programs that number rows leave the first name empty, and Excel the last ones.
+    places = tuple(place for place, name in enumerate(names) if name)
+    columns = tuple(names[place] for place in places)
+    width = max(places) + 1
+    return Table(path, columns, encoding, separator, places, width, skipped)
+
+
+def check_rows(path: Path, problems: list[str]) -> None:
+    """Raises:
+    DataError: Rows have problems; names the first ones.
+    """
+    if problems:
+        raise DataError(f"{path}:\n{listing(problems)}")
+
+
+def _encoding(path: Path) -> str:
+    """Return the encoding of a text file: by its mark, or UTF-8 if it is valid, or Windows-1252.
+
+    Raises:
+        DataError: The file is no text.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        begin = file.read(512)
+        for magic, remedy in _OTHERS.items():
+            if begin.startswith(magic):
+                raise DataError(f"{path}: {remedy}")
+        known = next((name for mark, name in _MARKS if begin.startswith(mark)), None)
+        if known:
+            return known
+        zeros = begin[0::2].count(0), begin[1::2].count(0)
+        if max(zeros) > len(begin) // 8:
+            # Every other byte of a text in Latin letters.
+            return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
+        file.seek(0)
+        strict = codecs.getincrementaldecoder("utf-8")()
+        single = set[int]()
+        valid = True
+        while chunk := file.read(_CHUNK):
+            single.update(chunk)
+            try:
+                strict.decode(chunk)
+            except UnicodeDecodeError:
+                valid = False
+        try:
+            strict.decode(b"", final=True)
+        except UnicodeDecodeError:
+            valid = False
+    if valid:
+        return "utf-8"
+    undefined = single & {0x81, 0x8D, 0x8F, 0x90, 0x9D}
+    return "latin-1" if undefined else "cp1252"
+
+
+def _separator(lines: list[str]) -> str:
+    """Return the separator that divides most lines into as many columns as the first one; of
+    several, that of the most columns. A comma if none divides the first line.
+    """
+
+    def fitness(mark: str) -> tuple[bool, int, int]:
+        try:
+            rows = list(csv.reader(lines, delimiter=mark))
+        except csv.Error:
+            return False, 0, 0
+        width = len(rows[0])
+        return width > 1, sum(len(row) == width for row in rows), width
+
+    return max(_SEPARATORS, key=fitness)
+
+
+def _cells(path: Path, encoding: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the cells of each row.
+
+    Raises:
+        DataError: The file cannot be read as CSV.
+    """
+    reader = None
+    try:
+        with path.open(encoding=encoding, newline="") as file:
+            reader = csv.reader(file, delimiter=separator, strict=True)
+            for cells in reader:
+                yield reader.line_num, cells
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        line = f"line {reader.line_num}: " if reader else ""
+        raise DataError(f"{path}: cannot be read as CSV ({line}{error})") from error
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace(" ", "_").replace("-", "_")
