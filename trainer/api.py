@@ -210,7 +210,7 @@ def choice_for(data: Path, *, weights: str | None = None, mirror: bool | None = 
     task = task_of(manifest, data)
     check_trainable(manifest, None, str(data), task)
     facts = facts_of(manifest, gpu=has_gpus())
-    if task.suggestion.finetune and not task.features:
+    if task.suggestion.finetune:
         depth = stored_depth(weights) if weights else None
         return choose(
             facts, str(data), task.suggestion, weights=weights, depth=depth, mirror=mirror

@@ -93,7 +93,7 @@ def suggest(facts: Facts, folder: str, task: TaskDescription) -> list[TrainConfi
         task: What is to be learned.
     """
     suggestion = task.suggestion
-    if suggestion.finetune and not task.features:
+    if suggestion.finetune:
         first = choose(replace(facts, gpu=False), folder, suggestion).config
     elif facts.short is not None and facts.short < SMALL:
         smallest = NETWORKS[PRESETS[suggestion.small].model.network].smallest
