@@ -136,6 +136,7 @@ def fit(
     mirror: bool | None = None,
     group_by: str | None = None,
     max_rejected: str = "1%",
+    levels: str = "auto",
     runs_dir: str | Path = "runs",
     options: Sequence[str] = (),
 ) -> Run:
@@ -152,6 +153,7 @@ def fit(
         mirror: Whether to mirror half of the training images; None does it with photographs alone.
         group_by: Regular expression of the group of an image; see `ml-trainer prepare folder`.
         max_rejected: Most files that may be unusable: a number, or a percentage.
+        levels: Values that become black and white in images of more than 8 bits.
         runs_dir: Folder of all runs.
         options: Options of `ml-trainer train` that replace those of the choice.
 
@@ -162,7 +164,7 @@ def fit(
     """
     folder = Path(folder)
     target = Path(data) if data is not None else Path("data", folder.resolve().name)
-    prepare = preparation(folder, target, group_by, max_rejected)
+    prepare = preparation(folder, target, group_by, max_rejected, levels)
     if prepare is None:
         target = folder
     else:
@@ -189,6 +191,7 @@ def run(options: FitOptions) -> None:
         mirror=options.mirror,
         group_by=options.group_by,
         max_rejected=options.max_rejected,
+        levels=options.levels,
         runs_dir=options.runs_dir,
         options=options.trainer,
     )
