@@ -24,6 +24,7 @@ from trainer.diagnostics.nccl import has_gpus
 from trainer.errors import CheckpointError, DataError
 from trainer.export.layout import export_facts, exported_model
 from trainer.fitting.choice import Choice, choose
+from trainer.fitting.options import FitOptions
 from trainer.fitting.steps import preparation, run_step
 from trainer.fitting.suggestion import facts_of, stored_depth, suggest, task_of
 from trainer.presets import parse_train, to_args
@@ -135,6 +136,7 @@ def fit(
     mirror: bool | None = None,
     group_by: str | None = None,
     max_rejected: str = "1%",
+    levels: str = "auto",
     runs_dir: str | Path = "runs",
     options: Sequence[str] = (),
 ) -> Run:
@@ -151,6 +153,7 @@ def fit(
         mirror: Whether to mirror half of the training images; None does it with photographs alone.
         group_by: Regular expression of the group of an image; see `ml-trainer prepare folder`.
         max_rejected: Most files that may be unusable: a number, or a percentage.
+        levels: Values that become black and white in images of more than 8 bits.
         runs_dir: Folder of all runs.
         options: Options of `ml-trainer train` that replace those of the choice.
 
@@ -161,7 +164,7 @@ def fit(
     """
     folder = Path(folder)
     target = Path(data) if data is not None else Path("data", folder.resolve().name)
-    prepare = preparation(folder, target, group_by, max_rejected)
+    prepare = preparation(folder, target, group_by, max_rejected, levels)
     if prepare is None:
         target = folder
     else:
@@ -176,6 +179,28 @@ def fit(
     print(f"\nthe run: --preset {config.preset}. {'; '.join(choice.reasons)}".rstrip(". ") + ".")
     run_step(4, _STEPS, ["train", *to_args(config)])
     return Run(Path(config.runs_dir) / str(config.name))
+
+
+def run(options: FitOptions) -> None:
+    """`ml-trainer fit`: train on a folder, and print what to do next; see `fit`."""
+    made = fit(
+        options.folder,
+        data=options.data,
+        name=options.name,
+        weights=options.weights,
+        mirror=options.mirror,
+        group_by=options.group_by,
+        max_rejected=options.max_rejected,
+        levels=options.levels,
+        runs_dir=options.runs_dir,
+        options=options.trainer,
+    )
+    print(f"the report: {made.report}")
+    if options.weights is None:
+        print(
+            "to start from published weights instead: `ml-trainer weights` lists files, which"
+            " --weights takes"
+        )
 
 
 def choice_for(data: Path, *, weights: str | None = None, mirror: bool | None = None) -> Choice:

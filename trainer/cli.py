@@ -33,7 +33,7 @@ COMMANDS: Final = (
         "fit",
         "train",
         "train on a folder of images, from its files to the report: ml-trainer fit DIR",
-        "trainer.fitting.command:run",
+        "trainer.api:run",
         "trainer.fitting.options:FitOptions",
     ),
     Command(

@@ -35,7 +35,7 @@ def entries(world):
     for path in tracked(world):
         first, *rest = path.split("/")[1:]
         names.add(f"{first}/" if rest else first)
-    return names - {"__init__.py", "__main__.py"}
+    return names - {"__init__.py", "__init__.pyi", "__main__.py"}
 
 
 def entry_of(module):

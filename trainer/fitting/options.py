@@ -42,5 +42,9 @@ class FitOptions:
     max_rejected: str = "1%"
     """Most files that may be rejected as unusable: a number, or a percentage of all files."""
 
+    levels: str = "auto"
+    """Values that become black and white in images of more than 8 bits, as `ml-trainer prepare
+    folder` takes them: bits for files of different depths."""
+
     runs_dir: str = "runs"
     """Folder of all runs."""

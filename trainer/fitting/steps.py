@@ -37,14 +37,15 @@ def run_step(number: int, of: int, args: Sequence[str]) -> None:
 
 
 def preparation(
-    folder: Path, data: Path, group_by: str | None, max_rejected: str
+    folder: Path, data: Path, group_by: str | None, max_rejected: str, levels: str
 ) -> list[str] | None:
     """Return the command that writes the data set of a folder; None if the folder is one."""
     if (folder / FILE_NAME).is_file():
         return None
     words = ["prepare", "folder", "--input", str(folder), "--output", str(data)]
     words += ["--group-by", group_by] if group_by is not None else []
-    return words + (["--max-rejected", max_rejected] if max_rejected != "1%" else [])
+    words += ["--max-rejected", max_rejected] if max_rejected != "1%" else []
+    return words + (["--levels", levels] if levels != "auto" else [])
 
 
 def _program(args: Sequence[str]) -> list[str]:

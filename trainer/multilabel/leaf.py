@@ -70,7 +70,7 @@ MULTILABEL: Final = TaskDescription(
         tabular=False,
     ),
     embedded=EmbeddedDataSet("tiles", "trainer.multilabel.tiles:records", 3000),
-    suggestion=replace(CLASSIFICATION.suggestion, small="tiles"),
+    suggestion=replace(CLASSIFICATION.suggestion, small="tiles", images="images", finetune=""),
     features={MULTI_HOT: "trainer.multilabel.classes:stored_fault"},
     rows=RowTarget(MULTI_HOT, "trainer.multilabel.classes:packed"),
     prepare="prepare multilabel",

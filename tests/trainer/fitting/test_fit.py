@@ -64,8 +64,9 @@ def test_a_data_set_is_trained_on_where_it_is(pictures, ran):
 
 
 def test_options_of_the_preparation_are_those_that_differ(tmp_path):
-    words = preparation(tmp_path, tmp_path / "out", "(p[0-9]+)/", "60")
-    assert words[-4:] == ["--group-by", "(p[0-9]+)/", "--max-rejected", "60"]
+    words = preparation(tmp_path, tmp_path / "out", "(p[0-9]+)/", "60", "bits")
+    options = ["--group-by", "(p[0-9]+)/", "--max-rejected", "60", "--levels", "bits"]
+    assert words[6:] == options
 
 
 def test_images_of_one_class_end_before_a_run(tmp_path, monkeypatch, ran):

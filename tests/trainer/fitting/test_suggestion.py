@@ -85,7 +85,9 @@ def test_images_that_were_not_measured_are_not_taken_for_small_ones():
     assert [config.preset for config in found] == ["own-images"]
 
 
-@pytest.mark.parametrize(("images", "batch"), [(10, 4), (100, 4), (200, 8), (300, 16), (10**6, 16)])
+@pytest.mark.parametrize(
+    ("images", "batch"), [(10, 4), (100, 8), (200, 16), (300, 32), (10**6, 32)]
+)
 def test_a_batch_is_small_compared_with_the_images(images, batch):
     (config,) = suggest(Facts(images, None), "d", CLASSIFICATION)
     assert config.batch_size == batch

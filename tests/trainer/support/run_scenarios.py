@@ -61,7 +61,7 @@ def roll_back(
 
 
 def poison_a_statistic(args: list[str], workplace: str, at: int) -> tuple[int, str, str]:
-    """What `python -m trainer ARGS` does if a moving variance becomes infinite at a step."""
+    """What `ml-trainer ARGS` does if a moving variance becomes infinite at a step."""
     from trainer.training.run import Attempt
 
     take_steps = Attempt._take_steps
@@ -78,7 +78,7 @@ def poison_a_statistic(args: list[str], workplace: str, at: int) -> tuple[int, s
 
 
 def run_out_of_memory(args: list[str], workplace: str, at: int) -> tuple[int, str, str]:
-    """What `python -m trainer ARGS` does if steps from one on, counted from 0, do not fit into
+    """What `ml-trainer ARGS` does if steps from one on, counted from 0, do not fit into
     memory with more than 8 images in a micro-batch.
     """
     from trainer.training.loop import Loop

@@ -1,4 +1,4 @@
-"""`python -m trainer prepare table`: images whose classes are in a table."""
+"""`ml-trainer prepare table`: images whose classes are in a table."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -27,7 +27,7 @@ def prepare(tmp_path, *lines, output="out", **options):
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     where = {"input": str(tmp_path / "in"), "table": str(tmp_path / "t.csv")}
     wanted = {"processes": 1, "output": str(tmp_path / output), **where, **options}
-    return prepare_table(PrepareTableOptions(**wanted), "python -m trainer prepare table")
+    return prepare_table(PrepareTableOptions(**wanted), "ml-trainer prepare table")
 
 
 def classes(output):
