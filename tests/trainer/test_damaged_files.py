@@ -24,7 +24,7 @@ TEXTS = [
     b"NaN", b'{"a":', b"\x00" * 10, "{}".encode("utf-16"), b"1" * 5000,
 ]  # fmt: skip
 """Contents that are no content of any file of ours."""
-JUNK = [
+JUNK: list[Any] = [
     *(None, "x", "\ud800", -1, 1.5, float("inf"), float("nan"), 10**400, True),
     *([], {}, [[]], ["x", -1], {"a": {}}),
 ]

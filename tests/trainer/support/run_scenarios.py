@@ -73,7 +73,7 @@ def poison_a_statistic(args: list[str], workplace: str, at: int) -> tuple[int, s
             one.assign(np.inf * one)
         return take_steps(attempt, step, epoch)
 
-    Attempt._take_steps = poison  # type: ignore[method-assign]
+    Attempt._take_steps = poison  # type: ignore[method-assign, assignment]
     return run_command(args, workplace, small=True, stop_at=None)
 
 
