@@ -19,10 +19,10 @@ from typing import IO, Any, Protocol
 from unicodedata import normalize
 
 from common.image_files import SUFFIXES
-from trainer.data.intake.leaks import Column
 from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.data.tables.kept_columns import KeptColumns
+from trainer.data.tables.leaks import Column
 from trainer.errors import DataError
 
 _COMPRESSED = {
