@@ -9,7 +9,7 @@ from math import floor
 from pathlib import Path
 from typing import Self
 
-from trainer.data.pixels.treatment import without_details
+from trainer.data.intake.names import without_details
 from trainer.data.prepare.options import WriteOptions
 from trainer.errors import DataError
 
