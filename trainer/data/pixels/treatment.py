@@ -214,8 +214,7 @@ def damage(what: str, detail: str = "") -> Iterator[None]:
         raise
     # On damaged files Pillow may raise any exception of its parsers.
     except Exception as error:
-        # Without addresses of objects.
-        words = str(error).partition("<_io")[0].strip() or type(error).__name__
+        words = str(error).partition("<_io")[0].strip() or type(error).__name__  # no address
         raise RejectedError(what, f"{detail} ({words})") from error
 
 
