@@ -115,8 +115,8 @@ class ScanReader:
         if scan.high and scan.begin:
             # The length of refinements depends on all scans before.
             skipped, self._skipped = self._skipped, []
-            for *place, before in skipped:
-                deque(self._surplus(data, *place, before), 0)
+            for first, last, before in skipped:
+                deque(self._surplus(data, first, last, before), 0)
         yield from self._surplus(data, begin, end, scan)
 
     def _surplus(self, data: bytes, begin: int, end: int, scan: Scan) -> Iterator[tuple[int, int]]:
