@@ -41,7 +41,9 @@ def test_a_name_stays_one_part_of_a_path():
     assert segment("a/../b?c") == "a%2F..%2Fb%3Fc"
 
 
-@pytest.mark.parametrize(("hours", "words"), [(72, "72 h 0 min behind"), (-72, "ahead of"), (0, "")])
+@pytest.mark.parametrize(
+    ("hours", "words"), [(72, "72 h 0 min behind"), (-72, "ahead of"), (0, "")]
+)
 def test_a_clock_that_is_wrong_is_told_once_and_azures_time_is_used(capsys, hours, words):
     requests, azures = Requests(None, None), datetime.now(UTC) + timedelta(hours=hours)
     for _ in range(2):
