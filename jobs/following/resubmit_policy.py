@@ -6,7 +6,7 @@ so. The same history gives the same decision, so two supervisors of a run submit
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -336,15 +336,23 @@ def _taken(last: AttemptResult, cluster: Cluster | None) -> str | None:
     )
 
 
+_CONTINUES: Final[Mapping[int | None, str]] = {
+    **dict.fromkeys(
+        STOP_STATUSES,
+        "interrupted: all ranks were asked to stop from outside, and saved their state",
+    ),
+    OutOfMemoryError.exit_code: (
+        "out of memory: it continues with the same global batch in smaller micro-batches"
+    ),
+}
+"""By the trainer's exit status, why a failed job is submitted again."""
+
+
 def _lost(history: Sequence[AttemptResult], cluster: Cluster | None) -> str | None:
     """Interpret the trainer's exit status for a failed job that Azure does not explain."""
     last = history[-1]
-    if last.exit_code in STOP_STATUSES:
-        return "interrupted: all ranks were asked to stop from outside, and saved their state"
-    if last.exit_code == OutOfMemoryError.exit_code:
-        return "out of memory: it continues with the same global batch in smaller micro-batches"
-    if not last.lost:
-        return None
+    if last.exit_code in _CONTINUES or not last.lost:
+        return _CONTINUES.get(last.exit_code)
     taken = _taken(last, cluster)
     if taken is not None:
         return f"interrupted: a rank was lost, and {taken}"
