@@ -76,6 +76,9 @@ def slicer(options: SlicesOptions) -> Callable[[str], str]:
 
 
 def _column(path: Path, column: str) -> Mapping[str, str]:
+    if path.exists() and not path.is_file():
+        # A pipe would be waited for.
+        raise DataError(f"{path}: is not a file; name a CSV file")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)
