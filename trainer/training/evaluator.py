@@ -296,7 +296,8 @@ def _write_evaluation(opened: OpenCheckpoint, options: EvaluateOptions, result: 
         return image, target, evaluator.logits(image[None])[0]
 
     shown = record.config.log.images == "thumbnails"
-    held_out = HeldOut(record.class_names, data.validation_image, predict, shown=shown)
+    groups = data.validation_groups(options.split)
+    held_out = HeldOut(record.class_names, data.validation_image, predict, shown, groups)
     try:
         return write_evaluation(
             Path(options.run), name, record, opened.checkpoint.step, result.to_json(),
