@@ -6,7 +6,7 @@ so. The same history gives the same decision, so two supervisors of a run submit
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -336,23 +336,13 @@ def _taken(last: AttemptResult, cluster: Cluster | None) -> str | None:
     )
 
 
-_CONTINUES: Final[Mapping[int | None, str]] = {
-    **dict.fromkeys(
-        STOP_STATUSES,
-        "interrupted: all ranks were asked to stop from outside, and saved their state",
-    ),
-    OutOfMemoryError.exit_code: (
-        "out of memory: it continues with the same global batch in smaller micro-batches"
-    ),
-}
-"""By the trainer's exit status, why a failed job is submitted again."""
-
-
 def _lost(history: Sequence[AttemptResult], cluster: Cluster | None) -> str | None:
     """Interpret the trainer's exit status for a failed job that Azure does not explain."""
     last = history[-1]
-    if last.exit_code in _CONTINUES or not last.lost:
-        return _CONTINUES.get(last.exit_code)
+    if last.exit_code in STOP_STATUSES:
+        return "interrupted: all ranks were asked to stop from outside, and saved their state"
+    if not last.lost:
+        return _out_of_memory(history)
     taken = _taken(last, cluster)
     if taken is not None:
         return f"interrupted: a rank was lost, and {taken}"
@@ -363,6 +353,15 @@ def _lost(history: Sequence[AttemptResult], cluster: Cluster | None) -> str | No
     if last.vanished:
         return "interrupted: the trainer ended without a report, as it does when its node is lost"
     return f"interrupted: a rank was lost (exit status {last.exit_code} of the trainer)"
+
+
+def _out_of_memory(history: Sequence[AttemptResult]) -> str | None:
+    """Return why a run that did not fit into memory is submitted again, which it is once."""
+    status = OutOfMemoryError.exit_code
+    ends = [result.exit_code for result in history if result.trains]
+    if not history[-1].trains or ends.count(status) != 1 or ends[-1] != status:
+        return None
+    return "out of memory: it continues with the same global batch in smaller micro-batches"
 
 
 def _stop(last: AttemptResult) -> Stop:
