@@ -133,9 +133,15 @@ def fit(
     name: str | None = None,
     weights: str | Path | None = None,
     mirror: bool | None = None,
+    table: str | Path | None = None,
+    file_column: str | None = None,
+    class_column: str | None = None,
+    group_column: str | None = None,
+    split_column: str | None = None,
+    test: float | None = None,
     group_by: str | None = None,
-    max_rejected: str = "1%",
-    levels: str = "auto",
+    max_rejected: str | None = None,
+    levels: str | None = None,
     runs_dir: str | Path = "runs",
     options: Sequence[str] = (),
 ) -> Run:
@@ -150,9 +156,15 @@ def fit(
         name: Name of the run; None makes one of the preset and the time.
         weights: File of weights to start from; None starts from random weights.
         mirror: Whether to mirror half of the training images; None does it with photographs alone.
+        table: CSV file with the class of each image, in place of folders.
+        file_column: Column of the table with the file names; None finds it.
+        class_column: Column of the table with the classes; None finds it.
+        group_column: Column of the table with the groups, such as patients; None finds it.
+        split_column: Column of the table with the splits; None finds it.
+        test: Part of the images to keep for tests; see `evaluate`.
         group_by: Regular expression of the group of an image; see `ml-trainer prepare folder`.
-        max_rejected: Most files that may be unusable: a number, or a percentage.
-        levels: Values that become black and white in images of more than 8 bits.
+        max_rejected: Most files that may be unusable: a number, or a percentage; None is 1%.
+        levels: Values that become black and white in images of more than 8 bits; None is auto.
         runs_dir: Folder of all runs.
         options: Options of `ml-trainer train` that replace those of the choice.
 
@@ -163,7 +175,18 @@ def fit(
     """
     folder = Path(folder)
     target = Path(data) if data is not None else Path("data", f"{folder.resolve().name}-set")
-    prepare = preparation(folder, target, group_by, max_rejected, levels)
+    preparing = {
+        "table": table,
+        "file_column": file_column,
+        "class_column": class_column,
+        "group_column": group_column,
+        "split_column": split_column,
+        "test": test,
+        "group_by": group_by,
+        "max_rejected": max_rejected,
+        "levels": levels,
+    }
+    prepare = preparation(folder, target, preparing)
     if prepare is None:
         target = folder
     else:
@@ -188,11 +211,17 @@ def run(options: FitOptions) -> None:
         name=options.name,
         weights=options.weights,
         mirror=options.mirror,
+        runs_dir=options.runs_dir,
+        options=options.trainer,
+        table=options.table,
+        file_column=options.file_column,
+        class_column=options.class_column,
+        group_column=options.group_column,
+        split_column=options.split_column,
+        test=options.test,
         group_by=options.group_by,
         max_rejected=options.max_rejected,
         levels=options.levels,
-        runs_dir=options.runs_dir,
-        options=options.trainer,
     )
     print(f"the report: {made.report}")
     if options.weights is None:

@@ -8,9 +8,9 @@ from common.annotations import Positional, Required
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Train on a folder of images with one folder for each class: prepare the data set, check it,
-    choose a run that fits it, train, and write the report. Each step is a command, which is
-    printed; options after `--` are those of `ml-trainer train`.
+    """Train on a folder of images with one folder for each class, or with a table of their classes:
+    prepare the data set, check it, choose a run that fits it, train, and write the report. Each
+    step is a command, which is printed; options after `--` are those of `ml-trainer train`.
     """
 
     folder: Annotated[str, Positional("DIR"), Required("name the folder of the images")] = ""
@@ -35,16 +35,38 @@ class FitOptions:
     """Whether to mirror half of the training images left to right; None does it with photographs in
     colour alone, because left and right differ in X-rays, text and many other images."""
 
+    table: str | None = None
+    """CSV file with the class of each image, in place of folders; its columns for file, class,
+    group and split are found by their names."""
+
+    file_column: str | None = None
+    """Column of the table with the file names, if it is not found."""
+
+    class_column: str | None = None
+    """Column of the table with the classes, if it is not found."""
+
+    group_column: str | None = None
+    """Column of the table with the groups, such as patients. Images of one group are never in two
+    splits."""
+
+    split_column: str | None = None
+    """Column of the table with the splits: train, validation or test."""
+
+    test: float | None = None
+    """Part of the images to keep for `ml-trainer evaluate --split test`, which neither chooses
+    weights nor ends a run."""
+
     group_by: str | None = None
     """Regular expression that finds the group of an image in its path, such as (patient[0-9]+)/.
     Images of one group are never in two splits."""
 
-    max_rejected: str = "1%"
-    """Most files that may be rejected as unusable: a number, or a percentage of all files."""
+    max_rejected: str | None = None
+    """Most files that may be rejected as unusable: a number, or a percentage of all files; None is
+    1%."""
 
-    levels: str = "auto"
+    levels: str | None = None
     """Values that become black and white in images of more than 8 bits, as `ml-trainer prepare
-    folder` takes them: bits for files of different depths."""
+    folder` takes them: bits for files of different depths; None is auto."""
 
     runs_dir: str = "runs"
     """Folder of all runs."""

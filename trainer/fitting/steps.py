@@ -3,7 +3,7 @@
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from common.errors import UserError
@@ -51,16 +51,23 @@ def answer_of(args: Sequence[str]) -> str:
     return done.stdout
 
 
-def preparation(
-    folder: Path, data: Path, group_by: str | None, max_rejected: str, levels: str
-) -> list[str] | None:
-    """Return the command that writes the data set of a folder; None if the folder is one."""
+def preparation(folder: Path, data: Path, options: Mapping[str, object]) -> list[str] | None:
+    """Return the command that writes the data set of a folder; None if the folder is one.
+
+    Args:
+        folder: Folder of the images.
+        data: Folder of the data set to write.
+        options: Options of `prepare table` if they have a table, else of `prepare folder`, by name;
+            those that are None are left out.
+    """
     if (folder / FILE_NAME).is_file():
         return None
-    words = ["prepare", "folder", "--input", str(folder), "--output", str(data)]
-    words += ["--group-by", group_by] if group_by is not None else []
-    words += ["--max-rejected", max_rejected] if max_rejected != "1%" else []
-    return words + (["--levels", levels] if levels != "auto" else [])
+    kind = "folder" if options.get("table") is None else "table"
+    words = ["prepare", kind, "--input", str(folder), "--output", str(data)]
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return words
 
 
 def _program(args: Sequence[str]) -> list[str]:

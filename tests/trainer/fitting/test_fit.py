@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.trainer.support.data_sets.image_folders import write_images
 from trainer import api
 from trainer.api import Run, fit
 from trainer.cli import main
+from trainer.data.manifest import load_manifest
 from trainer.errors import DataError
 from trainer.fitting import steps
 from trainer.fitting.steps import StepError, preparation, run_step
@@ -63,10 +65,25 @@ def test_a_data_set_is_trained_on_where_it_is(pictures, ran):
     assert run.path.as_posix() == "runs/first"
 
 
-def test_options_of_the_preparation_are_those_that_differ(tmp_path):
-    words = preparation(tmp_path, tmp_path / "out", "(p[0-9]+)/", "60", "bits")
-    options = ["--group-by", "(p[0-9]+)/", "--max-rejected", "60", "--levels", "bits"]
-    assert words[6:] == options
+def test_options_of_the_preparation_are_those_that_are_given(tmp_path):
+    given = {"table": None, "test": 0.2, "group_by": "(p[0-9]+)/", "max_rejected": "60"}
+    kind, *words = preparation(tmp_path, tmp_path / "out", given)[1:]
+    assert kind == "folder"
+    assert words[4:] == ["--test", "0.2", "--group-by", "(p[0-9]+)/", "--max-rejected", "60"]
+
+
+def test_a_folder_with_a_table_is_prepared_by_its_columns(pictures, ran):
+    files = sorted(path.relative_to(pictures) for path in pictures.rglob("*.*"))
+    rows = [f"{file};{file.parent};P{number // 4}" for number, file in enumerate(files)]
+    Path("labels.csv").write_text("\n".join(["Datei;Diagnose;Patient", *rows]))
+    fit(pictures, table="labels.csv", group_column="Patient", test=0.2)
+    assert ran[0][:2] == ["prepare", "table"]
+    assert ran[0][6:] == ["--table", "labels.csv", "--group-column", "Patient", "--test", "0.2"]
+    manifest = load_manifest(Path("data/my photos-set"))
+    assert manifest.classes == ("cat", "dog")
+    assert {name for name, split in manifest.splits.items() if split.examples} == {
+        *("train", "validation", "test")
+    }
 
 
 def test_images_of_one_class_end_before_a_run(tmp_path, monkeypatch, ran):
