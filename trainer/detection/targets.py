@@ -10,6 +10,7 @@ from typing import Final
 import tensorflow as tf
 
 from trainer.data import images
+from trainer.data.augmentations.view import moved_corners
 from trainer.data.formats.record_format import StoredTarget, Values
 from trainer.data.source import Source
 from trainer.detection.boxes import FIELDS, stored_boxes_fault
@@ -35,12 +36,15 @@ class Boxes:
     def training(
         self, encoded: tf.Tensor, stored: tf.Tensor, source: Source, position: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `TargetDecoder.training`; boxes are cropped like the image."""
-        image = images.training_image(encoded, source, position)
+        """See `TargetDecoder.training`; boxes are cropped and move like the image."""
+        view = images.training_view(encoded, source, position)
         choose = images.training_window(source, position)
         size = images.size_of(images.as_used(encoded, source), source.split.encodings)
         window = tf.cast(choose(size), tf.float32) / tf.tile(tf.cast(size, tf.float32), [2])
-        return image, cut(self._decoded(stored, source), window)
+        target = cut(self._decoded(stored, source), window)
+        for motion in view.motions:
+            target = _with_corners(target, moved_corners(target[1:, :4], motion))
+        return view.image, target
 
     def evaluation(
         self, encoded: tf.Tensor, stored: tf.Tensor, source: Source
@@ -116,9 +120,13 @@ def cut(target: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
         target: Target of the whole image.
         window: Top, left, height and width of the part, as fractions of the image, float32 [4].
     """
-    header, rows = target[:1], target[1:]
     corner, side = tf.tile(window[1::-1], [2]), tf.tile(window[:1:-1], [2])
-    moved = (rows[:, :4] - corner) / side
+    return _with_corners(target, (target[1:, :4] - corner) / side)
+
+
+def _with_corners(target: tf.Tensor, moved: tf.Tensor) -> tf.Tensor:
+    """Return a target whose boxes have moved, as `cut` does."""
+    header, rows = target[:1], target[1:]
     inside = tf.clip_by_value(moved, 0.0, 1.0)
     visible = _area(inside) / tf.maximum(_area(moved), 1e-12)
     kind = rows[:, 5]
