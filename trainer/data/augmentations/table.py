@@ -88,9 +88,13 @@ def cutmix(size: int, alpha: float, key: Key) -> tf.Tensor:
 
 def _beta(alpha: float, key: Key) -> tf.Tensor:
     """Draw from Beta(alpha, alpha), a float32 scalar."""
-    # A small alpha gives numbers that are 0 in float32.
-    one, other = tf.unstack(tf.random.stateless_gamma([2], key("beta"), alpha, dtype=tf.float64))
-    return tf.cast(tf.math.divide_no_nan(one, one + other), tf.float32)
+    # x / (x + y) of two gamma variates of alpha, from their logarithms, because a small alpha makes
+    # them too small for a float64. A variate of alpha is one of alpha + 1 times a uniform number to
+    # the power of 1 / alpha (Marsaglia and Tsang 2000).
+    more = tf.random.stateless_gamma([2], key("beta"), alpha + 1, dtype=tf.float64)
+    uniform = tf.random.stateless_uniform([2], key("powers"), dtype=tf.float64)
+    logarithms = tf.math.log(more) + tf.math.log(1.0 - uniform) / alpha
+    return tf.cast(tf.sigmoid(logarithms[0] - logarithms[1]), tf.float32)
 
 
 AUGMENTATIONS: Final[Mapping[str, Augmentation]] = {
