@@ -35,7 +35,10 @@ BENCHMARKS: Final = (
     _row("fine-tune", "train", "accuracy on few images, with weights of others", "fine_tune"),
     _row("input", "data", "CPU time of an image from shard to batch, and of decoding alone"),
     _row("prepare", "data", "CPU time of an image from file to shard, and of a plain copy"),
-    _row("growth", "data", "how CPU time and memory of a preparation grow with the images"),
+    _row(
+        "growth", "data", "how CPU time and memory of a preparation grow with the images",
+        "images.growth",
+    ),
     _row(
         "removal", "data", "CPU time of removing metadata, compared with decoding",
         "images.removal",

@@ -33,9 +33,9 @@ REQUESTS: Final[Mapping[str, str]] = {
         " vault. The simulator's provider deletes it there, so that a teardown leaves nothing."
     ),
     f"DELETE {_WORKSPACE}/computes 2025-12-01: lacks the parameter underlyingResourceAction": (
-        "azure-native deletes a cluster without it. Azure accepts that in recorded calls, and so does"
-        " the simulator; a teardown deletes the clusters itself, with the parameter, before Pulumi"
-        " comes to them."
+        "azure-native deletes a cluster without it. Azure accepts that in recorded calls, and so"
+        " does the simulator; a teardown deletes the clusters itself, with the parameter, before"
+        " Pulumi comes to them."
     ),
 }
 """Why a refused request stays, by the beginning of the refusal."""

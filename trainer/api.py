@@ -25,11 +25,10 @@ from trainer.errors import CheckpointError, DataError
 from trainer.export.layout import export_facts, exported_model
 from trainer.fitting.choice import Choice, choose
 from trainer.fitting.options import FitOptions
-from trainer.fitting.steps import preparation, run_step
+from trainer.fitting.steps import answer_of, preparation, run_step
 from trainer.fitting.suggestion import facts_of, stored_depth, suggest, task_of
 from trainer.presets import parse_train, to_args
 from trainer.run_folder import new_name
-from trainer.training.options import EvaluateOptions
 
 __all__ = ["Model", "Prediction", "Run", "evaluate", "fit", "load"]
 
@@ -147,7 +146,7 @@ def fit(
 
     Args:
         folder: Folder of the images, or a data set.
-        data: Folder of the data set to write; None is data/ and the name of `folder`.
+        data: Folder of the data set to write; None is data/NAME-set, by that of `folder`.
         name: Name of the run; None makes one of the preset and the time.
         weights: File of weights to start from; None starts from random weights.
         mirror: Whether to mirror half of the training images; None does it with photographs alone.
@@ -163,7 +162,7 @@ def fit(
         DataError: The images cannot be trained on.
     """
     folder = Path(folder)
-    target = Path(data) if data is not None else Path("data", folder.resolve().name)
+    target = Path(data) if data is not None else Path("data", f"{folder.resolve().name}-set")
     prepare = preparation(folder, target, group_by, max_rejected, levels)
     if prepare is None:
         target = folder
@@ -243,7 +242,7 @@ def evaluate(
     checkpoint: Literal["last", "best"] | None = None,
     data: str | Path | None = None,
 ) -> Mapping[str, float]:
-    """Evaluate a checkpoint of a run on the held-out images, in this process, and print the result.
+    """Evaluate a checkpoint of a run on the held-out images, in a process of its own.
 
     Args:
         run: Folder of the run.
@@ -254,17 +253,15 @@ def evaluate(
         The metrics of the task by key, 0 to 1, `loss`, and the number of `examples`.
 
     Raises:
-        CheckpointError: The folder is not that of a run, or has no valid checkpoint.
-        DataError: The data set is missing, or another version than the run was trained on.
+        CheckpointError: The folder is not that of a run.
+        StepError: It cannot be evaluated, and stderr says why.
     """
     if not Path(run, "config.json").exists():
         raise CheckpointError(f"{run}: is not a run folder; it has no config.json")
-    set_defaults_of_tensorflow()
-    folder = str(data) if data is not None else None
-    options = EvaluateOptions(run=str(run), checkpoint=checkpoint, data_dir=folder)
-    result: dict[str, float] = load_object("trainer.training.evaluator:evaluate_run")(
-        options
-    ).to_json()
+    words = ["evaluate", "--run", str(run), "--json", "True"]
+    words += ["--checkpoint", checkpoint] if checkpoint else []
+    words += ["--data-dir", str(data)] if data is not None else []
+    result: dict[str, float] = json.loads(answer_of(words).splitlines()[-1])
     return result
 
 

@@ -228,7 +228,11 @@ class RunFolder:
         try:
             data = parse_json((self.path / "config.json").read_text())
         except (OSError, ValueError) as error:
-            found = "it has no config.json" if isinstance(error, FileNotFoundError) else str(error)
+            found = (
+                "it has no config.json"
+                if isinstance(error, FileNotFoundError)
+                else f"config.json: {error}"
+            )
             raise CheckpointError(f"{self.path}: is not a run folder; {found}") from error
         if not isinstance(data, dict) or not {"config", "global_batch", "data_version"} <= set(
             data

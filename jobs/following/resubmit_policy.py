@@ -341,10 +341,8 @@ def _lost(history: Sequence[AttemptResult], cluster: Cluster | None) -> str | No
     last = history[-1]
     if last.exit_code in STOP_STATUSES:
         return "interrupted: all ranks were asked to stop from outside, and saved their state"
-    if last.exit_code == OutOfMemoryError.exit_code:
-        return "out of memory: it continues with the same global batch in smaller micro-batches"
     if not last.lost:
-        return None
+        return _out_of_memory(history)
     taken = _taken(last, cluster)
     if taken is not None:
         return f"interrupted: a rank was lost, and {taken}"
@@ -355,6 +353,15 @@ def _lost(history: Sequence[AttemptResult], cluster: Cluster | None) -> str | No
     if last.vanished:
         return "interrupted: the trainer ended without a report, as it does when its node is lost"
     return f"interrupted: a rank was lost (exit status {last.exit_code} of the trainer)"
+
+
+def _out_of_memory(history: Sequence[AttemptResult]) -> str | None:
+    """Return why a run that did not fit into memory is submitted again, which it is once."""
+    status = OutOfMemoryError.exit_code
+    ends = [result.exit_code for result in history if result.trains]
+    if not history[-1].trains or ends.count(status) != 1 or ends[-1] != status:
+        return None
+    return "out of memory: it continues with the same global batch in smaller micro-batches"
 
 
 def _stop(last: AttemptResult) -> Stop:

@@ -31,6 +31,11 @@ SIMULATED = "rehearsal/pulumi/provider/types.py"
 SHOWN = "rehearsal/control_plane/envelopes.py"
 """What resources of each kind show of their state."""
 
+ANSWERS = ("rehearsal/resources/answers.py", "rehearsal/resources/defaults.py")
+"""What Azure answers of each kind, beyond what was sent."""
+MEASURED = ("benchmarks/images/growth.py", "benchmarks/training/gpu.py")
+"""Presets and preparations that are measured."""
+
 SWEEP = "jobs/sweep/command.py"
 """Its example is a search for the rate of fine-tuning."""
 
@@ -39,7 +44,7 @@ LEAVES = {
         r"undeploy|EndpointState|jobs[./]serving|onlineEndpoints",
         ("jobs/serving", "rehearsal/serving"),
         # A role of people excludes them.
-        ("infra/scientist_role/leaf.py", "infra/scientist_role/security.py"),
+        ("infra/scientist_role/leaf.py", "infra/scientist_role/security.py", *ANSWERS),
     ),
     "batch scoring": Leaf(
         r"score.?batch|BatchOptions|jobs[./]batch|scor\w+ in batch", ("jobs/batch",)
@@ -69,6 +74,7 @@ LEAVES = {
             # The values at which its preset is measured, and what is disturbed.
             "benchmarks/training/batches.py",
             "benchmarks/documents.py",
+            *MEASURED,
         ),
     ),
     "float16": Leaf(
@@ -80,12 +86,13 @@ LEAVES = {
         # Of a preparation, whose reader finds splits and damage: "detection" alone is a word.
         r"\bdetection\b(?! of)|\bfcos\b|\bcoco\b|\byolo\b|\bshapes preset\b|mean average precision",
         ("trainer/detection", "serving/detection.py"),
-        ("trainer/leaves.py", "serving/score.py"),
+        # Azure calls a rule of its own "Smart Detection".
+        ("trainer/leaves.py", "serving/score.py", "jobs/pulumi/leftover_resources.py", *MEASURED),
     ),
     "multi-label": Leaf(
         r"multi.?label|multi.?hot|\"tiles\"|\bmean_ap\b",
         ("trainer/multilabel", "serving/multilabel.py"),
-        ("trainer/leaves.py", "serving/score.py"),
+        ("trainer/leaves.py", "serving/score.py", *MEASURED),
     ),
     "ONNX": Leaf(
         r"onnx",
@@ -125,6 +132,7 @@ LEAVES = {
             "infra/outputs.py",
             "rehearsal/resources/networks.py",
             SIMULATED,
+            *ANSWERS,
         ),
     ),
     "managed network": Leaf(
@@ -142,6 +150,7 @@ LEAVES = {
             "infra/scientist_role/security.py",
             SIMULATED,
             SHOWN,
+            *ANSWERS,
         ),
     ),
     "monitor's private link": Leaf(
@@ -172,7 +181,11 @@ LEAVES = {
     "alerts": Leaf(
         r"alert_rules|AlertSettings|ScheduledQueryRule|preempted_nodes|infra.alerts",
         ("infra/alerts",),
-        (PLATFORM, SIMULATED, SHOWN),
+        # Azure refuses a query before its first row, and makes rules of its own.
+        (
+            *(PLATFORM, SIMULATED, SHOWN, "jobs/pulumi/refusals.py"),
+            "jobs/pulumi/leftover_resources.py",
+        ),
     ),
     "role of scientists": Leaf(
         r"scientist_role|ScientistSettings|existing_clusters_only",
@@ -223,7 +236,9 @@ LEAVES = {
         ("trainer/leaves.py",),
     ),
     "weights of torchvision": Leaf(
-        r"torchvision|\btimm\b", ("trainer/torchvision",), ("trainer/leaves.py",)
+        r"torchvision|\btimm\b",
+        ("trainer/torchvision", "benchmarks/training/peers"),
+        ("trainer/leaves.py",),
     ),
     "weights of Keras 3": Leaf(
         r"trainer[./]keras3|snake_case", ("trainer/keras3",), ("trainer/leaves.py",)
@@ -261,7 +276,7 @@ LEAVES = {
     "near-duplicates": Leaf(
         r"near.?duplicates?|DuplicateOptions|trainer[./]duplicates|perceptual",
         ("trainer/duplicates",),
-        ("trainer/leaves.py", "benchmarks/prepare.py"),
+        ("trainer/leaves.py", "benchmarks/prepare.py", *MEASURED),
     ),
     "slices": Leaf(
         r"slices\.(pattern|table|column)|SlicesOptions|slices\.csv|trainer[./]slices",

@@ -96,7 +96,7 @@ def test_the_calls_of_the_page_for_python_work(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.splitlines()
     classes = {path.name for path in (tmp_path / "data" / "photos").iterdir()}
-    predicted, missing = last[-4].split(" ", 2), last[-3]
+    predicted, missing = last[-3].split(" ", 2), last[-2]
     assert predicted[0] in classes
     assert 0 < float(predicted[1]) <= 1
     assert missing.split(" ", 2)[1:] == ["0.0", "cannot be read (No such file or directory)"]

@@ -298,4 +298,5 @@ def test_the_installed_commands_are_those_of_the_modules(name):
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert f"usage: python -m {module.removesuffix('.__main__')}" in done.stdout
+    name = module.removesuffix(".__main__")
+    assert f"usage: {'ml-trainer' if name == 'trainer' else f'python -m {name}'}" in done.stdout

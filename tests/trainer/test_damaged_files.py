@@ -34,7 +34,7 @@ RUN, MADE, DATA = "runs/written", "runs/made", "digits"
 READERS = {
     f"{RUN}/config.json": [
         *(["report", RUN], ["evaluate", "--run", RUN], ["export", "--run", RUN]),
-        *(["calibrate", "--run", RUN], ["slices", RUN, "--pattern", "a"]),
+        *(["calibrate", "--run", RUN], ["slices", "--run", RUN, "--pattern", "a"]),
         ["train", "--preset", "digits", "--data.dir", DATA, "--name", "written", "--ranks", "2"],
         ["verify-model", RUN, "--sample", "0"],
     ],
@@ -62,8 +62,8 @@ def place(digits_folder, tmp_path_factory):
     (run / "calibration.json").write_text(
         json.dumps({
             "schema": 1, "step": 100, "temperature": 1.5,
-            "before": {"loss": 1.0, "bins": {"3": {"images": 4, "right": 2, "probability": 1.1}}},
-            "after": {"loss": 0.5, "bins": {}},
+            "before": {"loss": 1.0, "bins": {"3": {"count": 4, "right": 2, "probability": 1.1}}},
+            "after": {"loss": 0.5, "bins": {"4": {"count": 4, "right": 3, "probability": 2}}},
         })
     )  # fmt: skip
     stored = json.loads((run / "config.json").read_text())
@@ -207,7 +207,7 @@ def test_damaged_predictions_have_no_slices(place, command, content, monkeypatch
         holding(config, json.dumps(stored).encode()),
         holding(place / RUN / "predictions.csv", content.encode()),
     ):
-        status, said = command(["slices", RUN, "--pattern", "a"])
+        status, said = command(["slices", "--run", RUN, "--pattern", "a"])
     assert status == 3
     assert "predictions.csv: has no" in said
 
@@ -222,8 +222,8 @@ TAKING_PATHS = {
     "export": ["export", "--run", "PATH"],
     "export --output": ["export", "--run", MADE, "--output", "PATH"],
     "calibrate": ["calibrate", "--run", "PATH"],
-    "slices": ["slices", "PATH", "--pattern", "a"],
-    "slices --table": ["slices", MADE, "--table", "PATH", "--column", "a"],
+    "slices": ["slices", "--run", "PATH", "--pattern", "a"],
+    "slices --table": ["slices", "--run", MADE, "--table", "PATH", "--column", "a"],
     "stacks": ["stacks", "PATH"],
     "verify-model": ["verify-model", "PATH"],
     "describe-model": ["describe-model", "PATH"],
@@ -238,7 +238,6 @@ TAKING_PATHS = {
     "prepare tfrecords": ["prepare", "tfrecords", "--input", "PATH"],
     "prepare parquet": ["prepare", "parquet", "--input", "PATH"],
     "train --data.dir": ["train", "--preset", "images", "--data.dir", "PATH"],
-    "train --model.weights": ["train", "--data.dir", DATA, "--model.weights", "PATH"],
 }
 
 

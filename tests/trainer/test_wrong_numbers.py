@@ -52,8 +52,9 @@ def damaged(run, tmp_path, monkeypatch):
     ("name", "value"), [("moving_variance", np.nan), ("logits/kernel", np.inf)]
 )
 def test_weights_that_are_not_finite_are_neither_evaluated_nor_exported(
-    damaged, capsys, command, name, value
+    damaged, monkeypatch, capsys, command, name, value
 ):
+    monkeypatch.setattr("trainer.training.evaluator.set_up_device", lambda *_: None)
     copy, key = damaged(name, value)
     before = (copy / "export" / "export.json").read_bytes()
     assert cli.main([command, "--run", str(copy)]) == NOT_FINITE

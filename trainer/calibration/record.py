@@ -5,6 +5,7 @@ without it. Standard library only.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,10 +63,18 @@ def read_calibration(run: Path) -> Calibration | None:
     try:
         data = parse_json((run / FILE).read_text(encoding="utf-8"))
         before, after = (_reliability(data[name]) for name in ("before", "after"))
-        return Calibration(data["step"], data["temperature"], before, after)
-    except (OSError, ValueError, KeyError, TypeError):
+        step, temperature = int(data["step"]), data["temperature"]
+        if temperature is None:
+            return Calibration(step, None, before, after)
+        numbers = (float(temperature), before.loss, after.loss, before.error, after.error)
+    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError):
         return None
+    return Calibration(step, numbers[0], before, after) if all(map(isfinite, numbers)) else None
 
 
 def _reliability(data: Mapping[str, Any]) -> Reliability:
-    return Reliability(data["loss"], {int(n): Bin(**one) for n, one in data["bins"].items()})
+    bins = {
+        int(n): Bin(int(one["count"]), int(one["right"]), float(one["probability"]))
+        for n, one in data["bins"].items()
+    }
+    return Reliability(float(data["loss"]), bins)

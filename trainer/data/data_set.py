@@ -3,10 +3,9 @@
 Imports no TensorFlow, except once to write an embedded data set.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from common.program import load
 from trainer.config import TrainConfig
@@ -22,12 +21,7 @@ from trainer.data.manifest import (
 from trainer.errors import DataError
 from trainer.leaves import EMBEDDED
 
-if TYPE_CHECKING:
-    from trainer.run_folder import RunRecord
-
 SYNTHETIC_CLASSES = 1000
-_NAMED = 5
-"""Most names of classes in an error."""
 
 
 @dataclass(frozen=True)
@@ -99,32 +93,6 @@ class DataSet:
         manifest = replace(self.manifest, splits={**splits, "validation": chosen})
         return replace(self, manifest=manifest)
 
-    def check_same_meaning(self, record: "RunRecord", run: Path) -> None:
-        """Check that a run can be evaluated on this data set, which is not its own.
-
-        Raises:
-            DataError: Its classes are others, or its images were treated otherwise.
-        """
-        if record.class_names is None or record.normalization is None:
-            raise DataError(
-                f"{run}: was trained by a version that did not store the names of its classes, so"
-                f" it can only be evaluated on its own data set, not on {self.folder}"
-            )
-        if self.class_names != record.class_names:
-            raise DataError(
-                f"{self.folder}: has the classes {_named(self.class_names)}, but {run} was trained"
-                f" on {_named(record.class_names)}; prepare images with folders, or values, of the"
-                " same names"
-            )
-        if self.levels and self.levels != record.levels:
-            own, other = self.levels, record.levels
-            remedy = "--levels full" if other is None else f"--levels {other[0]}:{other[1]}"
-            remedy = "--levels bits" if other and other[0] == other[1] else remedy
-            raise DataError(
-                f"{self.folder}: the values {own[0]} to {own[1]} of its images became 0 to 255, but"
-                f" {run} was trained with others; prepare it again with {remedy}"
-            )
-
     def check_version(self, version: str, run: Path) -> None:
         """Check that a run was trained on this version.
 
@@ -173,11 +141,6 @@ def load_data_set(config: TrainConfig) -> DataSet:
     check_trainable(manifest, config.model.classes, str(folder), config.described_task)
     examples = manifest.splits["train"].examples
     return DataSet(manifest.folder(folder), manifest, len(manifest.classes), examples)
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def manifest_folder(config: TrainConfig) -> Path | None:

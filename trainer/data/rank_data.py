@@ -141,11 +141,14 @@ class RankData:
         encoded = read_image(source, example)
         return as_used(encoded, source.levels) if source.split.treated else encoded
 
-    @property
-    def validation_groups(self) -> Array | None:
-        """Group of each example of the validation split, int64; None if there are none."""
+    def validation_groups(self, split: str = "validation") -> Array | None:
+        """Return the group of each example of the validation split, int64; None if there are none.
+
+        Args:
+            split: The split that is in its place; see `DataSet.evaluating`.
+        """
         groups, manifest = read_groups(self._data_set.folder), self._data_set.manifest
-        found = groups.get("validation")
+        found = groups.get(split)
         if manifest is None or len(found or ()) != manifest.splits["validation"].examples:
             return None
         return np.array(found)

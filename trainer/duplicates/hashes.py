@@ -78,10 +78,10 @@ def find_matches(training: Array, held_out: Array, distance: int) -> Matches:
     held_out, same = np.unique(held_out, return_inverse=True)
     best: Array = np.full(len(held_out), BITS + 1, np.int64)
     nearest: Array = np.full(len(held_out), -1, np.int64)
-    for mask in _masks(len(training), distance):
-        keys: Array = training & mask
+    for chosen in _choices_of_bits(len(training), distance):
+        keys: Array = training & chosen
         order = np.argsort(keys, kind="stable")
-        wanted: Array = held_out & mask
+        wanted: Array = held_out & chosen
         ordered = keys[order]
         begins = np.asarray(np.searchsorted(ordered, wanted, "left"))
         ends = np.asarray(np.searchsorted(ordered, wanted, "right"))
@@ -102,7 +102,7 @@ def find_matches(training: Array, held_out: Array, distance: int) -> Matches:
     return Matches(found, nearest[found], best[found])
 
 
-def _masks(count: int, distance: int) -> Iterator[np.uint64]:
+def _choices_of_bits(count: int, distance: int) -> Iterator[np.uint64]:
     """Yield the bits of each choice of k bands of d + k, for the smallest k of at most 3 with which
     the hashes are no more than the values of these bits.
     """
@@ -112,8 +112,8 @@ def _masks(count: int, distance: int) -> Iterator[np.uint64]:
     bands = distance + equal
     bounds = [BITS * number // bands for number in range(bands + 1)]
     whole = [(1 << high) - (1 << low) for low, high in pairwise(bounds)]
-    for chosen in combinations(whole, equal):
-        yield np.uint64(sum(chosen))
+    for bands_chosen in combinations(whole, equal):
+        yield np.uint64(sum(bands_chosen))
 
 
 def _candidates(begins: Array, ends: Array) -> Iterator[tuple[Array, Array]]:

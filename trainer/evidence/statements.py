@@ -31,7 +31,7 @@ the subjects of a start."""
 _NO_RESULTS: Final = {
     *("config.json", FOLDER, CHECKPOINTS, EXPORT, CODE),
     # Logs that another thread, or the next attempt, may still write to.
-    *("tblogs", "profile", "mlperf", "scheduled-events.json"),
+    *("tblogs", "profile", "mlperf"),
 }
 """Files and folders of a run that a statement about a result leaves out."""
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
@@ -125,7 +125,10 @@ def result_digests(run: Path) -> dict[str, str]:
     parts = [
         path
         for part in run.iterdir()
-        if part.name not in _NO_RESULTS and not part.name.startswith(".")
+        if part.name not in _NO_RESULTS
+        and not part.name.startswith(".")
+        # Written by another thread when the attempt ends.
+        and not part.name.endswith("-events.json")
         for path in (part.rglob("*") if part.is_dir() else [part])
     ]
     return {

@@ -31,7 +31,8 @@ def export_facts(saved_model: Path) -> dict[str, Any]:
         facts = parse_object(path.read_text(encoding="utf-8"))
         levels = facts.get("levels")
         # (0, 0) stands for the highest bit that each image uses.
-        damaged = levels and not 0 <= int(levels[0]) <= int(levels[1])
+        low, high = map(int, levels or (0, 0))
+        damaged = (low, high) != (0, 0) and not low < high
     except FileNotFoundError:
         return {}
     except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:

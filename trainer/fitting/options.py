@@ -21,7 +21,7 @@ class FitOptions:
     """Options of the run, such as --epochs 5."""
 
     data: str | None = None
-    """Folder of the data set to write; None is data/ and the name of DIR."""
+    """Folder of the data set to write; None is data/NAME-set, by the name of DIR."""
 
     name: str | None = None
     """Name of the run; None makes one of the preset and the time. That of an interrupted run

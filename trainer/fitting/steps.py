@@ -36,6 +36,21 @@ def run_step(number: int, of: int, args: Sequence[str]) -> None:
         raise error
 
 
+def answer_of(args: Sequence[str]) -> str:
+    """Run a command, and return what it prints to stdout.
+
+    Raises:
+        StepError: It ended with another status than 0, which the error has.
+    """
+    done = subprocess.run(_program(args), stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        command = shlex.join([installed("ml-trainer"), *args])
+        error = StepError(f"{command} ended with status {done.returncode}")
+        error.exit_code = done.returncode
+        raise error
+    return done.stdout
+
+
 def preparation(
     folder: Path, data: Path, group_by: str | None, max_rejected: str, levels: str
 ) -> list[str] | None:

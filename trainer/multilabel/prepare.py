@@ -8,6 +8,7 @@ from pathlib import Path
 from zlib import crc32
 
 from common.errors import ConfigError
+from common.image_files import is_image, same_name
 from common.text import plural
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import Encoded
@@ -17,8 +18,6 @@ from trainer.data.prepare.input_files import (
     Inputs,
     folder_problems,
     in_folder,
-    is_image,
-    same_name,
 )
 from trainer.data.prepare.job import prepare
 from trainer.data.prepare.pool import WorkThrough, work_through

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from common.errors import ConfigError
-from trainer.data.pixels.treatment import Encoded, RejectedError, bounded, damage, turned
+from trainer.data.pixels.treatment import TURNS, Encoded, RejectedError, bounded, damage
 from trainer.data.prepare.input_files import ImageFile
 from trainer.errors import DataError
 from trainer.segmentation.leaf import MASK
@@ -121,7 +121,7 @@ class MaskFolder:
         if image.orientation == 1 or self.turned == "upright" or low == high:
             return mask
         if self.turned == "stored":
-            return turned(mask, image.orientation)
+            return mask.transpose(TURNS[image.orientation])
         if image.orientation < _SIDEWAYS or image.width == image.height:
             raise RejectedError(
                 "is turned by its EXIF, so it is not clear which way up its mask is; say it with"

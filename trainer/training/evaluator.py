@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -14,7 +14,7 @@ import tf_keras as keras
 
 from common.errors import UserError
 from trainer.checkpoints.format import Checkpoint
-from trainer.data.data_set import load_data_set
+from trainer.data.data_set import DataSet, load_data_set
 from trainer.data.images import flip_and_normalize
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import RankData
@@ -130,6 +130,10 @@ class Evaluator:
         return self.model(image, training=False), batch["target"]
 
 
+_CLASSES_NAMED: Final = 5
+"""Most names of classes in an error."""
+
+
 @dataclass(frozen=True)
 class OpenCheckpoint:
     """A checkpoint whose network and data set are loaded."""
@@ -175,7 +179,7 @@ def open_checkpoint(
     if own or not others or options.data_dir is None:
         data_set.check_version(record.data_version, run_folder.path)
     else:
-        data_set.check_same_meaning(record, run_folder.path)
+        _check_same_meaning(data_set, record, run_folder.path)
         if data_set.reencode != record.reencode:
             print(
                 f"warning: {data_set.folder}: its images were not shrunk like those of the run, so"
@@ -207,6 +211,38 @@ def open_checkpoint(
     evaluator = Evaluator(task, model, world, normalization, xla=config.compute.xla)
     evaluated = replace(record, config=config, data_version=data_set.version)
     return OpenCheckpoint(checkpoint, task, evaluator, rank_data, evaluated, own)
+
+
+def _check_same_meaning(data_set: DataSet, record: RunRecord, run: Path) -> None:
+    """Check that a run can be evaluated on a data set that is not its own.
+
+    Raises:
+        DataError: Its classes are others, or its images were treated otherwise.
+    """
+    if record.class_names is None or record.normalization is None:
+        raise DataError(
+            f"{run}: was trained by a version that did not store the names of its classes, so"
+            f" it can only be evaluated on its own data set, not on {data_set.folder}"
+        )
+    if data_set.class_names != record.class_names:
+        raise DataError(
+            f"{data_set.folder}: has the classes {_named(data_set.class_names)}, but {run} was"
+            f" trained on {_named(record.class_names)}; prepare images with folders, or values, of"
+            " the same names"
+        )
+    if data_set.levels and data_set.levels != record.levels:
+        own, other = data_set.levels, record.levels
+        remedy = "--levels full" if other is None else f"--levels {other[0]}:{other[1]}"
+        remedy = "--levels bits" if other and other[0] == other[1] else remedy
+        raise DataError(
+            f"{data_set.folder}: the values {own[0]} to {own[1]} of its images became 0 to 255, but"
+            f" {run} was trained with others; prepare it again with {remedy}"
+        )
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _CLASSES_NAMED:,} more" if len(names) > _CLASSES_NAMED else ""
+    return f"{', '.join(names[:_CLASSES_NAMED])}{more}"
 
 
 _IMAGES: Final = {
@@ -260,7 +296,8 @@ def _write_evaluation(opened: OpenCheckpoint, options: EvaluateOptions, result: 
         return image, target, evaluator.logits(image[None])[0]
 
     shown = record.config.log.images == "thumbnails"
-    held_out = HeldOut(record.class_names, data.validation_image, predict, shown=shown)
+    groups = data.validation_groups(options.split)
+    held_out = HeldOut(record.class_names, data.validation_image, predict, shown, groups)
     try:
         return write_evaluation(
             Path(options.run), name, record, opened.checkpoint.step, result.to_json(),

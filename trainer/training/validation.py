@@ -187,7 +187,7 @@ class Validation:
             self._rank_data.validation_image,
             self._predict,
             shown=self._shown,
-            groups=self._rank_data.validation_groups,
+            groups=self._rank_data.validation_groups(),
         )
         try:
             facts = self._task.write_predictions(self._setup.folder.path, predictions, held_out)

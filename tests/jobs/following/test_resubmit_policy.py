@@ -70,6 +70,8 @@ SETUP = AttemptResult("Failed", begun=False, nodes=NodesSeen(2, 1, 1, 5))
         ([PEER], Resubmit, "status 6"),
         ([HUNG], Resubmit, "status 7"),
         ([replace(PEER, exit_code=9)], Resubmit, "out of memory: it continues with the same"),
+        ([replace(PEER, exit_code=9)] * 2, 9, "failed by its own error"),
+        ([replace(PEER, exit_code=9, trains=False)], 9, "failed by its own error"),
         ([PEER, PREEMPTED], Resubmit, "PreemptionError"),
         ([replace(PREEMPTED, exit_code=6), PEER], Resubmit, "status 6"),
         ([WEEK_OVER], Resubmit, "7 days"),

@@ -48,7 +48,7 @@ def test_pairs_are_reported_and_nothing_is_removed(folder, tmp_path, capsys):
     page = write_inspection(tmp_path / "one", InspectOptions()).read_text()
     assert "2 of 6 held-out images (33.3%) are nearly in the training split" in page
 
-    without = prepare(folder, tmp_path / "two")
+    without = prepare(folder, tmp_path / "two", near_duplicates="off")
     assert with_report == without
     files = {
         k: v for k, v in content(tmp_path / "one").items() if k.endswith((".tfrecord", "json"))
@@ -56,6 +56,19 @@ def test_pairs_are_reported_and_nothing_is_removed(folder, tmp_path, capsys):
     assert files.items() <= content(tmp_path / "two").items()
     page = write_inspection(tmp_path / "two", InspectOptions()).read_text()
     assert "Near-duplicates" not in page
+
+
+def test_they_are_looked_for_unless_there_are_many_images(folder, tmp_path, capsys, monkeypatch):
+    prepare(folder, tmp_path / "few")
+    assert listed(tmp_path / "few") == PAIRS
+    capsys.readouterr()
+    monkeypatch.setattr("trainer.duplicates.check.MOST_UNASKED", 5)
+    prepare(folder, tmp_path / "many")
+    assert not (tmp_path / "many" / "near-duplicates.csv").exists()
+    said = f"not looked for in more than 5 images; `ml-trainer near-duplicates {tmp_path / 'many'}`"
+    assert said in capsys.readouterr().out
+    prepare(folder, tmp_path / "asked", near_duplicates="report")
+    assert listed(tmp_path / "asked") == PAIRS
 
 
 def test_refused_ends_without_a_manifest_and_the_same_command_without_it_continues(

@@ -40,11 +40,11 @@ def ran(monkeypatch):
 def test_a_folder_is_prepared_checked_shown_and_trained_on(pictures, ran, capsys):
     run = fit("my photos", mirror=True, options=["--epochs", "3", "--seed", "7"])
     assert [args[0] for args in ran] == ["prepare", "verify", "inspect", "train"]
-    assert ran[0] == ["prepare", "folder", "--input", "my photos", "--output", "data/my photos"]
-    assert (pictures.parent / "data/my photos/inspect.html").is_file()
+    assert ran[0] == ["prepare", "folder", "--input", "my photos", "--output", "data/my photos-set"]
+    assert (pictures.parent / "data/my photos-set/inspect.html").is_file()
     given = dict(zip(ran[3][1::2], ran[3][2::2], strict=True))
     assert given["--preset"] == "own-images"
-    assert given["--data.dir"] == "data/my photos"
+    assert given["--data.dir"] == "data/my photos-set"
     assert (given["--epochs"], given["--seed"], given["--data.flip"]) == ("3", "7", "True")
     assert given["--imbalance.by"] == "weights"
     assert run.path.parent.name == "runs"

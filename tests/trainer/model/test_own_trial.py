@@ -33,14 +33,21 @@ def test_a_good_network_keeps_its_initial_values_in_its_trial(name):
     assert_kept_in_trial(name)
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
+HALVES = ("convnext", "vit", "senet", "wide_resnet")
+"""Networks that are tried in mixed precision as well: with weights of their own, and blocks."""
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [*((name, "float32") for name in PUBLISHED), *((name, "mixed_float16") for name in HALVES)],
+)
 def test_a_published_network_as_people_write_it_can_be_trained(name, precision):
     config = ModelConfig(builder=f"{PUBLISHED[name].__module__}:{name}", image_size=32)
-    # Once more, as a run that is resumed does.
-    one, other = (build_model(config, 10, precision) for _ in range(2))
-    assert one.graph_digest == other.graph_digest
-    assert len(one.trainable_variables) >= 4
+    tried = build_model(config, 10, precision)
+    # Once more, as an evaluation builds it.
+    again = build_model(config, 10, precision, trial=False)
+    assert tried.graph_digest == again.graph_digest
+    assert len(tried.trainable_variables) >= 4
 
 
 def assert_kept_in_trial(name, task="classification"):

@@ -192,6 +192,10 @@ def configs(draw):
         picked["optimizer.nesterov"] = False
     if value("optimizer.warmup_epochs") >= value("epochs"):
         picked["optimizer.warmup_epochs"] = 0.0
+    if TASKS[value("task")].per != "image" or value("batch_size") == value(
+        "optimizer.accumulation"
+    ):
+        picked |= {"data.mixup": 0.0, "data.cutmix": 0.0}
     mend_combination(picked, value)
     if value("exchange.compression") == "fp16":
         picked["compute.precision"] = "mixed_float16"

@@ -9,7 +9,8 @@ A file whose segments cannot be followed to the end is refused rather than copie
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from trainer.data.intake import gif, jpeg, png, tiff, webp
+from trainer.data.intake import gif, png, tiff, webp
+from trainer.data.intake.jpeg import segments as jpeg
 from trainer.data.intake.segments import BrokenSegmentsError, Cuts
 
 __all__ = ["BrokenSegmentsError", "Stripped", "kinds", "strip"]

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +61,14 @@ class Naming:
         parts |= {part.lower() for part in re.split(r"[/\\]+", name) if part}
         words = re.sub(r" ?\([^()]*\)?", "", sentence or reason).split(" ")
         return " ".join("…" if any(p in word.lower() for p in parts) else word for word in words)
+
+
+def without_details(parts: Sequence[str]) -> str:
+    """Return a message without every second one of its parts; see `RejectedError`."""
+    return "".join(
+        part if number % 2 == 0 else "" if part.startswith(" (") else "…"
+        for number, part in enumerate(parts)
+    )
 
 
 def make_naming(

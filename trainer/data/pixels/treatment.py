@@ -14,7 +14,7 @@ import io
 import multiprocessing
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import ceil, floor
@@ -47,7 +47,7 @@ BIT_DEPTH: Final = 24
 _GREY_AND_OPACITY: Final = (16, 4)
 """Bit depth and type of colour of a PNG of which Pillow reads the upper bytes alone."""
 
-_TURNS: Final = {
+TURNS: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -75,27 +75,12 @@ Image.MAX_IMAGE_PIXELS = None
 
 
 class RejectedError(ValueError):
-    """A file that is not a usable image; the message says why, as the end of a sentence.
-
-    Every second part of the message is a detail that may identify something: a name or a content
-    of the user's files, or what a decoder says.
+    """A file that is not a usable image; the message says why, as the end of a sentence. Every
+    second part of it may identify something: a name or content of a file, or a decoder's words.
     """
-
-    @property
-    def sentence(self) -> str:
-        """The message without its details."""
-        return without_details(self.args)
 
     def __str__(self) -> str:
         return "".join(self.args)
-
-
-def without_details(parts: Sequence[str]) -> str:
-    """Return a message without every second one of its parts."""
-    return "".join(
-        part if number % 2 == 0 else "" if part.startswith(" (") else "…"
-        for number, part in enumerate(parts)
-    )
 
 
 class UnknownFormatError(RejectedError):
@@ -270,24 +255,15 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> ImageFile.Ima
 
 @contextmanager
 def damage(what: str, detail: str = "") -> Iterator[None]:
-    """Reject an image if its decoder raises any exception.
-
-    Args:
-        what: What is wrong.
-        detail: What may identify something: see `RejectedError`.
-    """
+    """Reject an image if its decoder raises any exception; see `RejectedError` of details."""
     try:
         yield
     except (RejectedError, MemoryError):
         raise
     # On damaged files Pillow may raise any exception of its parsers.
     except Exception as error:
-        raise RejectedError(what, f"{detail} ({_reason(error)})") from error
-
-
-def _reason(error: Exception) -> str:
-    """Return an error's message without addresses of objects."""
-    return str(error).partition("<_io")[0].strip() or type(error).__name__
+        words = str(error).partition("<_io")[0].strip() or type(error).__name__  # no address
+        raise RejectedError(what, f"{detail} ({words})") from error
 
 
 def bounded(image: Image.Image) -> AbstractContextManager[object]:
@@ -312,7 +288,7 @@ def _orientation(image: Image.Image, data: bytes) -> int:
         orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:  # noqa: BLE001 - a block that cannot be read has no orientation
         return 1
-    return int(orientation) if orientation in _TURNS else 1
+    return int(orientation) if orientation in TURNS else 1
 
 
 def _kept(image: Image.Image, data: bytes) -> str | None:
@@ -373,7 +349,7 @@ def _convert(
         plain = plain.resize(size, Image.Resampling.BICUBIC)
     # Pillow itself turns a TIFF upright while it decodes.
     if orientation != 1 and image.format != "TIFF":
-        plain = plain.transpose(_TURNS[orientation])
+        plain = plain.transpose(TURNS[orientation])
     # Pillow would write metadata of the source, such as the comment of a GIF.
     plain.info = {}
     buffer, form = io.BytesIO(), "JPEG"
@@ -385,14 +361,8 @@ def _convert(
         form = "PNG"
     else:
         plain.save(buffer, "JPEG", quality=QUALITY, subsampling="4:4:4")
-    return Encoded(
-        buffer.getvalue(), form, plain.height, plain.width, treatment, narrow, orientation
-    )
-
-
-def turned(image: Image.Image, orientation: int) -> Image.Image:
-    """Turn what belongs to an image as that is turned, given its EXIF orientation."""
-    return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
+    encoded = buffer.getvalue()
+    return Encoded(encoded, form, plain.height, plain.width, treatment, narrow, orientation)
 
 
 def deep_bands(data: bytes, image: Image.Image) -> list[Image.Image]:

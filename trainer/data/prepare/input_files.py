@@ -12,17 +12,15 @@ import stat
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
-from unicodedata import normalize
 
-from common.image_files import SUFFIXES
-from trainer.data.intake.leaks import Column
 from trainer.data.pixels.treatment import Encoded, RejectedError
 from trainer.data.prepare.rejected import HIDDEN, RejectedFile
 from trainer.data.tables.kept_columns import KeptColumns
+from trainer.data.tables.leaks import Column
 from trainer.errors import DataError
 
 _COMPRESSED = {
@@ -238,30 +236,6 @@ def listed(folder: Path) -> list["os.DirEntry[str]"]:
 def is_hidden(name: str) -> bool:
     """Return whether a name is of a hidden file, or of one that file managers leave behind."""
     return name.startswith(".") or name.lower() in _HIDDEN
-
-
-def is_image(name: str) -> bool:
-    """Return whether a name has the suffix of an image."""
-    return os.path.splitext(name)[1].lower() in SUFFIXES  # noqa: PTH122 - speed
-
-
-def same_name(paths: Iterable[str]) -> Callable[[str], str]:
-    """Return the function that finds a path among some: itself, or else the only one of the same
-    composed form, because macOS stores é as two characters and tables as one; itself without one.
-    """
-    exact = set(paths)
-    composed: dict[str, str] = {}
-    for path in exact:
-        if not path.isascii():
-            form = normalize("NFC", path)
-            composed[form] = "" if form in composed else path
-
-    def find(path: str) -> str:
-        if path in exact or path.isascii():
-            return path
-        return composed.get(normalize("NFC", path)) or path
-
-    return find
 
 
 def look(item: "os.DirEntry[str]", root: Path) -> StoredFile:

@@ -28,7 +28,6 @@ from common.program import load
 from common.text import plural
 from trainer.data.formats.tfrecord import FRAME, shard_name
 from trainer.data.intake.groups import number_groups, save_groups
-from trainer.data.intake.leaks import shared_folders, shared_values
 from trainer.data.intake.levels import SEARCHED, Values, store_levels, stored_levels
 from trainer.data.intake.names import write_table
 from trainer.data.intake.rules import AS_BEFORE, make_intake, tell_intake, tell_narrow
@@ -61,6 +60,7 @@ from trainer.data.prepare.shards import (
     write_shard,
 )
 from trainer.data.prepare.statistics import IMAGES, Survey
+from trainer.data.tables.leaks import shared_folders, shared_values
 from trainer.errors import DataError
 from trainer.leaves import LEAVES
 

@@ -13,7 +13,7 @@ from typing import Self
 
 from common.fields import to_flags
 from common.text import listing, plural
-from trainer.data.pixels.treatment import without_details
+from trainer.data.intake.names import without_details
 from trainer.data.prepare.options import WriteOptions
 from trainer.errors import DataError
 

@@ -11,6 +11,7 @@ from common.files import parse_json, write_atomically
 from trainer.data.example import Record, example_parts
 from trainer.data.formats.tfrecord import ShardWriter
 from trainer.data.intake.levels import Values, find_values
+from trainer.data.intake.names import without_details
 from trainer.data.intake.rules import IntakeRules
 from trainer.data.manifest import Shard, SplitCounts
 from trainer.data.pixels.treatment import Encoded, NoImageError, RejectedError
@@ -132,7 +133,9 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
                     encoded, kinds = preparation.intake.encoded(data, file, preparation.rules)
                     more, label = _target(preparation, file, encoded)
                 except RejectedError as error:
-                    reason = preparation.intake.naming.reason(str(error), file.name, error.sentence)
+                    reason = preparation.intake.naming.reason(
+                        str(error), file.name, without_details(error.args)
+                    )
                     counted = not isinstance(error, NoImageError)
                     rejected.append(RejectedFile(files.split, file.title, reason, counted=counted))
                     continue

@@ -7,6 +7,7 @@ from math import sqrt
 
 from PIL import Image
 
+from trainer.data.intake.names import without_details
 from trainer.data.intake.rules import IntakeRules
 from trainer.data.manifest import Normalization
 from trainer.data.pixels.treatment import RejectedError, bounded, damage
@@ -109,7 +110,7 @@ def look_at(
             with bounded(image), damage("cannot be decoded"):
                 survey.pixels.add(image)
         except RejectedError as error:
-            reason = intake.naming.reason(str(error), file.name, error.sentence)
+            reason = intake.naming.reason(str(error), file.name, without_details(error.args))
             survey.rejected.append((file.title, reason))
             continue
         survey.read += file.size

@@ -9,7 +9,6 @@ from typing import Final
 
 from common.errors import ConfigError
 from common.text import plural
-from trainer.data.intake.leaks import Column, identifying
 from trainer.data.manifest import Manifest
 from trainer.data.prepare.encode import may_be_image
 from trainer.data.prepare.input_files import (
@@ -25,6 +24,7 @@ from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import split_of, used_splits
 from trainer.data.tables.file_names import ByName
 from trainer.data.tables.kept_columns import KeptColumns
+from trainer.data.tables.leaks import Column, identifying
 from trainer.data.tables.options import PrepareTableOptions
 from trainer.data.tables.reader import Row, Table, check_rows, open_table
 from trainer.errors import DataError

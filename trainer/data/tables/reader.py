@@ -127,6 +127,9 @@ def open_table(path: Path) -> Table:
     Raises:
         DataError: The file cannot be read, is empty, is no text, or names a column twice.
     """
+    if path.exists() and not path.is_file():
+        # A pipe would be waited for.
+        raise DataError(f"{path}: is not a file; name a CSV file")
     try:
         encoding = _encoding(path)
         with path.open(encoding=encoding, newline="") as file:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.trainer.support.data_sets.planted import chunk, saved, segment
-from trainer.data.intake import jpeg
+from trainer.data.intake.jpeg import segments as jpeg
 from trainer.data.intake.metadata import BrokenSegmentsError, strip
 
 TEXT = "Müller, Jürgen"

@@ -81,7 +81,7 @@ def test_given_splits_that_share_a_group_are_refused(tmp_path):
             folder = tmp_path / "in" / split / label
             folder.mkdir(parents=True)
             (folder / f"p1-{split}.jpg").write_bytes(picture(1))
-    with pytest.raises(DataError, match=r"1 groups? of --group-by .* such as p1; the folders"):
+    with pytest.raises(DataError, match=r"more than one split: 1, such as p1; the folders"):
         prepare(tmp_path / "in", tmp_path / "out", group_by="p[0-9]")
     with pytest.raises(DataError, match="has no group"):
         prepare(tmp_path / "in", tmp_path / "out", group_by="q[0-9]")

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
 from tests.trainer.support.data_sets.planted import chunk, pixels, planted, profile, saved, segment
-from trainer.data.intake import jpeg
 from trainer.data.intake.colour_profile import colours_only
+from trainer.data.intake.jpeg import segments as jpeg
 from trainer.data.intake.metadata import BrokenSegmentsError, kinds, strip
 
 STRIPPED = ("plain.jpg", "progressive.jpeg", "text.png", "picture.webp", "drawn.gif")

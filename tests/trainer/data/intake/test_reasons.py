@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from trainer.cli import main
-from trainer.data.intake.names import KEY_VARIABLE
+from trainer.data.intake.names import KEY_VARIABLE, without_details
 from trainer.data.pixels.treatment import RejectedError, damage
 from trainer.detection.boxes import UnfitBoxError, with_advice
 
@@ -107,11 +107,11 @@ def test_no_output_has_a_name_or_content_of_the_labels(tmp_path, monkeypatch, ca
 def test_a_message_keeps_its_details_apart():
     error = RejectedError("has labels in ", "Zeugnis.txt", ", which are damaged", " (Zeugnis)")
     assert str(error) == "has labels in Zeugnis.txt, which are damaged (Zeugnis)"
-    assert error.sentence == "has labels in …, which are damaged"
+    assert without_details(error.args) == "has labels in …, which are damaged"
     with pytest.raises(RejectedError) as raised, damage("has a damaged mask", ", Zeugnis.png"):
         raise ValueError("Zeugnis (a) b")
     assert str(raised.value) == "has a damaged mask, Zeugnis.png (Zeugnis (a) b)"
-    assert raised.value.sentence == "has a damaged mask…"
+    assert without_details(raised.value.args) == "has a damaged mask…"
     unfit = with_advice(UnfitBoxError("has ", "Zeugnis", ", which has no area"), "(drop it)")
     assert str(unfit) == "has Zeugnis, which has no area (drop it)"
-    assert unfit.sentence == "has …, which has no area (drop it)"
+    assert without_details(unfit.args) == "has …, which has no area (drop it)"

@@ -168,7 +168,7 @@ def test_the_summary_tells_what_was_done(tmp_path):
                        "5%", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "40 copied untouched; 1 converted: CMYK JPEG\n" in done.stdout
-    assert "1 file was rejected; see out/rejected.csv for the reasons" in done.stdout
+    assert "1 file rejected; see out/rejected.csv for the reasons" in done.stdout
     assert "out: 2 classes, version " in done.stdout
     origin = manifest_of(tmp_path / "out")["origin"]
     assert origin["command"] == "ml-trainer prepare folder --input in"

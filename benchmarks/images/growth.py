@@ -65,7 +65,7 @@ def measure(options: Options) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
             root = Path(scratch)
             _write(root, count)
-            command = [sys.executable, "-m", "benchmarks.growth", scratch, str(count)]
+            command = [sys.executable, "-m", "benchmarks.images.growth", scratch, str(count)]
             for _ in range(options.rounds):
                 done = subprocess.run(command, capture_output=True, check=True, text=True)
                 rounds.setdefault(str(count), []).append(json.loads(done.stdout.splitlines()[-1]))

@@ -11,8 +11,8 @@ from tests.trainer.support.data_sets.image_folders import (
     records,
     write_images,
 )
-from trainer.data.intake.leaks import Column, identifying, shared_folders, shared_values
 from trainer.data.manifest import load_manifest
+from trainer.data.tables.leaks import Column, identifying, shared_folders, shared_values
 from trainer.errors import DataError
 
 

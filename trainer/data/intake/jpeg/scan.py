@@ -299,7 +299,7 @@ def _first_ac(
         if at >= limit:
             at = window.moved(at)
             bits, limit = window.bits, window.limit
-        k, mask = begin, 0
+        k, refined = begin, 0
         while k <= end:
             next_bits = bits[at]
             symbol, size = symbols[next_bits], symbols[next_bits] & 15
@@ -307,7 +307,7 @@ def _first_ac(
             zeros = symbol >> 4
             if size:
                 k += zeros
-                mask |= 1 << k
+                refined |= 1 << k
                 at += size
                 k += 1
             elif zeros == 15:
@@ -319,7 +319,7 @@ def _first_ac(
                 run = (1 << zeros) - 1 + (bits[at] >> 16 - zeros)
                 at += zeros
                 break
-        nonzero[number] |= mask
+        nonzero[number] |= refined
     return window.used(at)
 
 

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from trainer.data.intake.jpeg_scan import Component, Scan, ScanReader, Table
+from trainer.data.intake.jpeg.scan import Component, Scan, ScanReader, Table
 from trainer.data.intake.segments import OTHER, BrokenSegmentsError, Cuts
 
 _QUANTIZATION, _CODES, _RESTART = 0xDB, 0xC4, 0xDD

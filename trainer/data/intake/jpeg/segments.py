@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL.JpegImagePlugin import JpegImageFile
 
 from trainer.data.intake.colour_profile import colours_only
-from trainer.data.intake.jpeg_tables import Frame, Tables, read_frame
+from trainer.data.intake.jpeg.tables import Frame, Tables, read_frame
 from trainer.data.intake.segments import (
     BEHIND,
     COMMENT,

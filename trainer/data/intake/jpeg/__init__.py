@@ -1,0 +1,1 @@
+"""JPEGs: their segments, tables and entropy-coded scans (ITU-T T.81)."""
