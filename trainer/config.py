@@ -106,7 +106,7 @@ class DataConfig:
 
     rand_augment: Annotated[int, Bounds(at_least=0, at_most=10)] = 0
     """RandAugment: two operations on each image, drawn from 14 that move or recolour it, at this
-    magnitude; 0 is none, and 9 the paper's for ResNet50 on ImageNet. Masks and boxes move along."""
+    magnitude; 0 is none, and 9 the paper's for ResNet50 on ImageNet. Targets move along."""
 
     colour_jitter: Annotated[float, Bounds(at_least=0, at_most=1)] = 0.0
     """Change brightness, contrast and saturation by random factors from 1 - this to 1 + this, and
@@ -114,7 +114,7 @@ class DataConfig:
 
     erase: Annotated[float, Bounds(at_least=0, at_most=1)] = 0.0
     """Probability of random erasing: noise in place of a rectangle of 2 to 33 % of an image (0.5 in
-    Zhong et al. 2017). Masks and boxes keep what it hides."""
+    Zhong et al. 2017). Targets stay as they are."""
 
     mixup: Annotated[float, Bounds(at_least=0, at_most=10)] = 0.0
     """Blend each image and its target with another of its micro-batch, by a share of Beta(this,

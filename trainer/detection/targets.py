@@ -10,7 +10,6 @@ from typing import Final
 import tensorflow as tf
 
 from trainer.data import images
-from trainer.data.augmentations.view import moved_corners
 from trainer.data.formats.record_format import StoredTarget, Values
 from trainer.data.source import Source
 from trainer.detection.boxes import FIELDS, stored_boxes_fault
@@ -122,6 +121,22 @@ def cut(target: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     """
     corner, side = tf.tile(window[1::-1], [2]), tf.tile(window[:1:-1], [2])
     return _with_corners(target, (target[1:, :4] - corner) / side)
+
+
+def moved_corners(corners: tf.Tensor, motion: tf.Tensor) -> tf.Tensor:
+    """Return the smallest upright boxes around boxes whose pixels moved.
+
+    Args:
+        corners: Left, top, right and bottom in parts of the side, float32 [n, 4].
+        motion: See `trainer.data.augmentations.view.View.motions`.
+    """
+    left, top, right, bottom = tf.unstack(corners - 0.5, axis=1)
+    x = tf.stack([left, right, left, right], 1)
+    y = tf.stack([top, top, bottom, bottom], 1)
+    forward = tf.linalg.inv(motion)
+    x, y = (forward[row, 0] * x + forward[row, 1] * y + forward[row, 2] + 0.5 for row in range(2))
+    ends = [reduce(places, 1) for reduce in (tf.reduce_min, tf.reduce_max) for places in (x, y)]
+    return tf.stack(ends, 1)
 
 
 def _with_corners(target: tf.Tensor, moved: tf.Tensor) -> tf.Tensor:

@@ -10,13 +10,12 @@ from PIL import Image
 from tests.trainer.support.data_sets.records import to_example
 from trainer.config import DataConfig
 from trainer.data.augmentations import rand_augment
-from trainer.data.augmentations.view import moved_corners
 from trainer.data.example import Record
 from trainer.data.manifest import Shard, Split
 from trainer.data.source import Source
 from trainer.detection.boxes import Box, UnfitBoxError, fitted, pack, stored_boxes_fault, unpack
 from trainer.detection.leaf import BOXES
-from trainer.detection.targets import IGNORED, OBJECT, Boxes, cut
+from trainer.detection.targets import IGNORED, OBJECT, Boxes, cut, moved_corners
 
 WIDTH, HEIGHT, SIZE = 80, 40, 32
 RED = Box(20, 10, 44, 30, 1, area=300.0)

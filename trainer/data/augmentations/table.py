@@ -20,7 +20,7 @@ from trainer.data.augmentations.view import Key, View
 from trainer.data.source import Source
 
 Augmentation = Callable[[View, float, Key], View]
-"""Changes a view, given its option. Masks and boxes follow the motions that it adds."""
+"""Changes a view, given its option. Targets follow the motions that it adds."""
 Patch = Callable[[int, float, Key], tf.Tensor]
 """Returns where and how another image covers one, float32 [5]: top, left, bottom and right in
 pixels, and opacity from 0 to 1; given the size of the image, and its option."""

@@ -1,4 +1,4 @@
-"""An input while it is augmented, and how masks and boxes follow it."""
+"""An input while it is augmented, and the motions of its pixels, which targets follow."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ Key = Callable[[str], tf.Tensor]
 
 
 class View(NamedTuple):
-    """An input, and how its pixels have moved, for masks and boxes to follow."""
+    """An input, and how its pixels have moved."""
 
     image: tf.Tensor
     """uint8 [size, size, channels]."""
@@ -45,19 +45,3 @@ def warped(image: tf.Tensor, motion: tf.Tensor, fill: int = GREY) -> tf.Tensor:
         fill_mode="CONSTANT",
     )
     return tf.ensure_shape(result[0], image.shape)
-
-
-def moved_corners(corners: tf.Tensor, motion: tf.Tensor) -> tf.Tensor:
-    """Return the smallest upright boxes around boxes whose pixels moved.
-
-    Args:
-        corners: Left, top, right and bottom in parts of the side, float32 [n, 4].
-        motion: See `View.motions`.
-    """
-    left, top, right, bottom = tf.unstack(corners - 0.5, axis=1)
-    x = tf.stack([left, right, left, right], 1)
-    y = tf.stack([top, top, bottom, bottom], 1)
-    forward = tf.linalg.inv(motion)
-    x, y = (forward[row, 0] * x + forward[row, 1] * y + forward[row, 2] + 0.5 for row in range(2))
-    ends = [reduce(places, 1) for reduce in (tf.reduce_min, tf.reduce_max) for places in (x, y)]
-    return tf.stack(ends, 1)
