@@ -50,6 +50,10 @@ BENCHMARKS: Final = (
         "images.decoding",
     ),
     _row(
+        "augmentations", "data", "CPU time of augmenting a training image, and a picture of it",
+        "images.augmentations",
+    ),
+    _row(
         "write-photos", "data", "write a folder of photographs like ImageNet's", "photos", "run"
     ),
     _row(

@@ -32,8 +32,9 @@ class _Headings(HTMLParser):
         self.texts: list[str] = []
         self._inside = False
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
-        if tag in HEADINGS:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        # The names of rows, such as options, come and go without making a picture old.
+        if tag in HEADINGS and ("scope", "row") not in attrs:
             self._inside = True
             self.texts.append("")
 

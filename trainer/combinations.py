@@ -136,7 +136,27 @@ def _data_problems(config: Any) -> list[str]:
         problems.append(
             f"--data.shift-pixels: {data.shift_pixels} moves the whole image out of view"
         )
-    return problems
+    return problems + [
+        problem
+        for name in ("mixup", "cutmix")
+        if getattr(data, name)
+        for problem in _mixing_problems(config, f"--data.{name}")
+    ]
+
+
+def _mixing_problems(config: Any, option: str) -> Iterator[str]:
+    task, pieces = TASKS[config.task], config.optimizer.accumulation
+    if task.per != "image":
+        yield (
+            f"{option}: it mixes the targets of whole images, and those of {task.name} are per"
+            f" {task.per}; set it to 0"
+        )
+    if config.batch_size <= pieces:
+        yield (
+            f"{option}: an image is mixed with another of its micro-batch, and one of"
+            f" {config.batch_size} / {pieces} images has no other; raise --batch-size or lower"
+            " --optimizer.accumulation"
+        )
 
 
 def _model_problems(config: Any) -> list[str]:

@@ -104,6 +104,26 @@ class DataConfig:
     flip: bool = True
     """Mirror half of the training images left to right; wrong for digits and text."""
 
+    rand_augment: Annotated[int, Bounds(at_least=0, at_most=10)] = 0
+    """RandAugment: two operations on each image, drawn from 14 that move or recolour it, at this
+    magnitude; 0 is none, and 9 the paper's for ResNet50 on ImageNet. Targets move along."""
+
+    colour_jitter: Annotated[float, Bounds(at_least=0, at_most=1)] = 0.0
+    """Change brightness, contrast and saturation by random factors from 1 - this to 1 + this, and
+    turn hues by up to a quarter of this, in turns; 0.4 is usual."""
+
+    erase: Annotated[float, Bounds(at_least=0, at_most=1)] = 0.0
+    """Probability of random erasing: noise in place of a rectangle of 2 to 33 % of an image (0.5 in
+    Zhong et al. 2017). Targets stay as they are."""
+
+    mixup: Annotated[float, Bounds(at_least=0, at_most=10)] = 0.0
+    """Blend each image and its target with another of its micro-batch, by a share of Beta(this,
+    this): MixUp (0.2 for ImageNet in Zhang et al. 2017). For tasks with one target per image."""
+
+    cutmix: Annotated[float, Bounds(at_least=0, at_most=10)] = 0.0
+    """Paste a part of another image of the micro-batch over each, of an area of Beta(this, this),
+    and mix the targets by area: CutMix (1 in Yun et al. 2019). With MixUp, each image draws one."""
+
     eval_crop: Annotated[float, Bounds(above=0, at_most=1)] = 0.875
     """Central part of the short side that an evaluation sees: 224 of 256 is 0.875; 1 is all of
     it."""

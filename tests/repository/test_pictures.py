@@ -20,7 +20,10 @@ def test_a_screenshot_shows_the_headings_and_columns_of_today(name):
 
 
 def test_headings_are_told_from_other_text():
-    page = "<h1>A <b>run</b></h1><p>text</p><table><th>loss\n and</th><td>1</td></table>"
+    page = (
+        "<h1>A <b>run</b></h1><p>text</p><table><th>loss\n and</th>"
+        '<tr><th scope="row">data.dir</th><td>1</td></tr></table>'
+    )
     assert headings(page) == ["A run", "loss and"]
 
 

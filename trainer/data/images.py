@@ -4,6 +4,9 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from trainer.data.augmentations.keys import key
+from trainer.data.augmentations.table import augmented
+from trainer.data.augmentations.view import View
 from trainer.data.manifest import Normalization
 from trainer.data.pixels import encoded_image, graph
 from trainer.data.source import Source
@@ -14,20 +17,25 @@ ASPECT_RANGE = (3 / 4, 4 / 3)
 ENCODINGS = ("JPEG", "PNG")
 """Formats that can be decoded, in the order of a manifest."""
 
-_CROP, _SHIFT, _FLIP = range(3)
-"""Uses of randomness; each has its own stream of stateless numbers."""
-
-
 Window = Callable[[tf.Tensor], tf.Tensor]
 """Chooses the part of an image to use: from its [height, width] to [y, x, height, width]."""
 
 
 def training_image(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> tf.Tensor:
     """Decode and augment an image, depending only on its position; uint8 [size, size, 3]."""
+    return training_view(encoded, source, position).image
+
+
+def training_view(encoded: tf.Tensor, source: Source, position: tf.Tensor) -> View:
+    """Decode and augment an image as `training_image` does.
+
+    Returns:
+        The image, and how its pixels moved after `training_window` and `shifted`.
+    """
     window = training_window(source, position)
     encoded = as_used(encoded, source)
     image = window_image(encoded, source.image_size, window, source.split.encodings)
-    return shifted(image, source, position)
+    return augmented(shifted(image, source, position), source, position)
 
 
 def training_window(source: Source, position: tf.Tensor) -> Window:
@@ -51,7 +59,7 @@ def shifted(image: tf.Tensor, source: Source, position: tf.Tensor, fill: int = 0
         return image
     padded = tf.pad(image, [[reach, reach], [reach, reach], [0, 0]], constant_values=fill)
     offset = tf.random.stateless_uniform(
-        [2], _key(source, _SHIFT, position), 0, 2 * reach + 1, tf.int32
+        [2], key(source.seed, "shift", position), 0, 2 * reach + 1, tf.int32
     )
     return tf.ensure_shape(
         tf.slice(padded, [offset[0], offset[1], 0], image.shape.as_list()), image.shape
@@ -132,7 +140,7 @@ def flips(source: Source, position: tf.Tensor) -> tf.Tensor:
     """Return whether to mirror the image at a position, a bool scalar."""
     if not source.config.flip:
         return tf.constant(value=False)
-    return tf.random.stateless_uniform([], _key(source, _FLIP, position)) < 0.5
+    return tf.random.stateless_uniform([], key(source.seed, "flip", position)) < 0.5
 
 
 def flip_and_normalize(
@@ -158,10 +166,6 @@ def normalize(image: tf.Tensor, normalization: Normalization) -> tf.Tensor:
     return (tf.cast(image, tf.float32) - mean) / std
 
 
-def _key(source: Source, use: int, position: tf.Tensor) -> tf.Tensor:
-    return tf.stack([tf.constant(source.seed * 4 + use, tf.int64), tf.cast(position, tf.int64)])
-
-
 def whole(shape: tf.Tensor) -> tf.Tensor:
     """Choose a whole image; see `Window`."""
     return tf.stack([0, 0, shape[0], shape[1]])
@@ -171,7 +175,7 @@ def _random_crop(shape: tf.Tensor, source: Source, position: tf.Tensor) -> tf.Te
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         tf.concat([shape, [3]], 0),
         tf.constant([[[0.0, 0.0, 1.0, 1.0]]]),
-        _key(source, _CROP, position),
+        key(source.seed, "crop", position),
         min_object_covered=0.0,
         aspect_ratio_range=ASPECT_RANGE,
         area_range=(source.config.min_crop_area, 1.0),

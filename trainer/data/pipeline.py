@@ -4,8 +4,8 @@
                   ->  decode, crop, resize (parallel, in order)  ->  batches  ->  prefetch
 
 Every random choice is stateless and keyed by (seed, position), so it is the same after any resume
-and with any parallelism. The host decodes and crops; flip and normalisation happen on the device,
-which receives a quarter of the bytes of float32.
+and with any parallelism. The host decodes, crops and augments; flip, normalisation and mixtures
+happen on the device, which receives a quarter of the bytes of float32.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import tensorflow as tf
 
 from trainer.data import images
+from trainer.data.augmentations.table import drawn_patch
 from trainer.data.corruption import find_damage
 from trainer.data.formats.record_format import Values
 from trainer.data.order import Order
@@ -25,7 +26,8 @@ from trainer.data.targets import target_decoder
 F = TypeVar("F", bound=Callable[..., tf.data.Dataset])
 Batch = dict[str, Any]
 """image uint8 [b, size, size, 3]; target, of the task, for classification int32 [b];
-weight float32 [b], 0 for images that do not count; flip bool [b], whether to mirror an image."""
+weight float32 [b], 0 for images that do not count; flip bool [b], whether to mirror an image; and
+patch float32 [b, 5] if images are mixed, see `trainer.data.augmentations.table.Patch`."""
 
 
 def make_order(source: Source, ranks: int) -> Order:
@@ -63,9 +65,12 @@ def training_batches(
 
     def decode(own: tf.Tensor, encoded: tf.Tensor, stored: tf.Tensor) -> Batch:
         image, target = targets.training(encoded, stored, source, own)
-        return _example(image, target, images.flips(source, own))
+        example = _example(image, target, images.flips(source, own))
+        return {**example, **drawn_patch(source, own)}
 
-    decoded = _decode(examples, decode, source, locator(source, make_order(source, ranks)), threads)
+    blank = {**_blank(source), **drawn_patch(source, tf.constant(0))}
+    locate = locator(source, make_order(source, ranks))
+    decoded = _decode(examples, decode, blank, source, locate, threads)
     batches = decoded.rebatch(batch_size, drop_remainder=True)
     if source.config.on_corrupt == "skip":
         batches = batches.map(fill_places)
@@ -112,10 +117,11 @@ def evaluation_batches(
     def decode(_: tf.Tensor, encoded: tf.Tensor, stored: tf.Tensor) -> Batch:
         return _example(*targets.evaluation(encoded, stored, source), tf.constant(False))
 
+    blank = _blank(source)
     batches = ceil(ceil(source.split.examples / ranks) / batch_size)
     filled = (
-        _decode(examples, decode, source, source.locate, threads)
-        .concatenate(tf.data.Dataset.from_tensors(_blank(source)).repeat().batch(batch_size))
+        _decode(examples, decode, blank, source, source.locate, threads)
+        .concatenate(tf.data.Dataset.from_tensors(blank).repeat().batch(batch_size))
         .rebatch(batch_size, drop_remainder=True)
         .take(batches)
     )
@@ -135,6 +141,7 @@ def _at_positions(records: tf.data.Dataset, first: int, step: int) -> tf.data.Da
 def _decode(
     examples: tf.data.Dataset,
     decode: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Batch],
+    blank: Batch,
     source: Source,
     locate: Callable[[int], tuple[int, int]],
     threads: int,
@@ -151,12 +158,13 @@ def _decode(
     Args:
         examples: Chunks: positions, int64 [n], and the records' values, tensors [n].
         decode: From position, encoded image and stored target to an example.
+        blank: An example that does not count.
         source: Split that the records are from.
         locate: From a position to the block and the index of its record.
         threads: Images to decode at once.
     """
     targets = target_decoder(source.task)
-    signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, _blank(source))
+    signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, blank)
 
     def decode_chunk(positions: tf.Tensor, values: Values) -> Batch:
         decoded: Batch = tf.map_fn(
@@ -178,7 +186,7 @@ def _decode(
 
     def replacement(position: tf.Tensor) -> Batch:
         with tf.control_dependencies([tf.py_function(name, [position], tf.int32)]):
-            return {key: tf.identity(value) for key, value in _blank(source).items()}
+            return {key: tf.identity(value) for key, value in blank.items()}
 
     def decode_one(position: tf.Tensor, values: Values) -> Batch:
         return decode(position, *targets.parse(values, source))

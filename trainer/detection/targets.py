@@ -35,12 +35,15 @@ class Boxes:
     def training(
         self, encoded: tf.Tensor, stored: tf.Tensor, source: Source, position: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `TargetDecoder.training`; boxes are cropped like the image."""
-        image = images.training_image(encoded, source, position)
+        """See `TargetDecoder.training`; boxes are cropped and move like the image."""
+        view = images.training_view(encoded, source, position)
         choose = images.training_window(source, position)
         size = images.size_of(images.as_used(encoded, source), source.split.encodings)
         window = tf.cast(choose(size), tf.float32) / tf.tile(tf.cast(size, tf.float32), [2])
-        return image, cut(self._decoded(stored, source), window)
+        target = cut(self._decoded(stored, source), window)
+        for motion in view.motions:
+            target = _with_corners(target, moved_corners(target[1:, :4], motion))
+        return view.image, target
 
     def evaluation(
         self, encoded: tf.Tensor, stored: tf.Tensor, source: Source
@@ -116,9 +119,29 @@ def cut(target: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
         target: Target of the whole image.
         window: Top, left, height and width of the part, as fractions of the image, float32 [4].
     """
-    header, rows = target[:1], target[1:]
     corner, side = tf.tile(window[1::-1], [2]), tf.tile(window[:1:-1], [2])
-    moved = (rows[:, :4] - corner) / side
+    return _with_corners(target, (target[1:, :4] - corner) / side)
+
+
+def moved_corners(corners: tf.Tensor, motion: tf.Tensor) -> tf.Tensor:
+    """Return the smallest upright boxes around boxes whose pixels moved.
+
+    Args:
+        corners: Left, top, right and bottom in parts of the side, float32 [n, 4].
+        motion: See `trainer.data.augmentations.view.View.motions`.
+    """
+    left, top, right, bottom = tf.unstack(corners - 0.5, axis=1)
+    x = tf.stack([left, right, left, right], 1)
+    y = tf.stack([top, top, bottom, bottom], 1)
+    forward = tf.linalg.inv(motion)
+    x, y = (forward[row, 0] * x + forward[row, 1] * y + forward[row, 2] + 0.5 for row in range(2))
+    ends = [reduce(places, 1) for reduce in (tf.reduce_min, tf.reduce_max) for places in (x, y)]
+    return tf.stack(ends, 1)
+
+
+def _with_corners(target: tf.Tensor, moved: tf.Tensor) -> tf.Tensor:
+    """Return a target whose boxes have moved, as `cut` does."""
+    header, rows = target[:1], target[1:]
     inside = tf.clip_by_value(moved, 0.0, 1.0)
     visible = _area(inside) / tf.maximum(_area(moved), 1e-12)
     kind = rows[:, 5]

@@ -9,6 +9,7 @@ from typing import Final
 import tensorflow as tf
 
 from trainer.data import images
+from trainer.data.augmentations.view import warped
 from trainer.data.formats.record_format import StoredTarget, Values
 from trainer.data.source import Source
 from trainer.segmentation.leaf import MASK
@@ -27,11 +28,14 @@ class Masks:
     def training(
         self, encoded: tf.Tensor, stored: tf.Tensor, source: Source, position: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `TargetDecoder.training`; image and mask are cropped and moved together."""
-        image = images.training_image(encoded, source, position)
+        """See `TargetDecoder.training`; the mask moves with the image."""
+        view = images.training_view(encoded, source, position)
         window = images.training_window(source, position)
         target = _resized(_checked(stored, encoded, source), window, source.image_size)
-        return image, images.shifted(target, source, position, IGNORED)[:, :, 0]
+        target = images.shifted(target, source, position, IGNORED)
+        for motion in view.motions:
+            target = warped(target, motion, IGNORED)
+        return view.image, target[:, :, 0]
 
     def evaluation(
         self, encoded: tf.Tensor, stored: tf.Tensor, source: Source

@@ -17,6 +17,7 @@ from trainer.model.randomness import randomness
 from trainer.tasks.task import Task
 from trainer.updates.division import Division, Sums
 from trainer.updates.loss_scale import LossScale
+from trainer.updates.mixing import mixed_images, mixed_losses
 
 _POOLING: Final = ("ksize", "strides", "padding", "explicit_paddings", "data_format")
 """Attributes of a pooling."""
@@ -55,7 +56,7 @@ class LocalGradients:
         """Differentiate this rank's part of the loss.
 
         Args:
-            batch: image uint8 [b, size, size, 3]; target; weight float32 and flip bool [b].
+            batch: See `trainer.data.pipeline.Batch`.
             scale: Factor of the loss that keeps small gradients from vanishing in float16.
             step: Steps done, int64 scalar, from which dropout follows; None if nothing is random.
 
@@ -96,13 +97,15 @@ class LocalGradients:
     ) -> Sums:
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         target, weight = self._task.mirrored(batch["target"], batch["flip"]), batch["weight"]
-        model = self._division.model
+        model, share = self._division.model, None
+        if "patch" in batch:
+            image, share = mixed_images(image, weight, batch["patch"])
         draws = randomness(model, self._seed, step, rank, number)
         with draws, self._division.tape() as tape:
             tape.watch(self._weights)
             logits = model(image, training=True)
-            losses, scores, plain = self._task.training(
-                logits, target, self._options.label_smoothing
+            losses, scores, plain = mixed_losses(
+                self._task, logits, target, self._options.label_smoothing, share
             )
             loss = tf.reduce_sum(losses * weight) / self._global_batch
             scaled = loss * scale

@@ -11,6 +11,7 @@ from tests.trainer.support.data_sets.records import plain_record
 from tests.trainer.support.data_sets.sequence import images_read
 from trainer.config import DataConfig
 from trainer.data import images
+from trainer.data.augmentations.table import drawn_patch
 from trainer.data.formats import tfrecord
 from trainer.data.formats.record_format import record_format
 from trainer.data.manifest import load_manifest
@@ -62,6 +63,30 @@ def test_the_sequence_is_the_one_that_all_versions_have_read(tmp_path, write, po
     # Three ranks do not divide eight streams, so that they read in an order of their own.
     assert (found[1], found[3]) == SEQUENCES[write.__name__, position]
     assert found[1] == found[2]
+
+
+@pytest.mark.parametrize("on_corrupt", ["fail", "skip"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_augmented_batches_depend_on_positions_alone(tmp_path, ranks, on_corrupt):
+    chosen = {"rand_augment": 9, "colour_jitter": 0.4, "erase": 0.5, "mixup": 0.2, "cutmix": 1.0}
+    config = replace(CONFIG, on_corrupt=on_corrupt, **chosen)
+    source = replace(tfrecords(tmp_path), config=config)
+    order, position = make_order(source, ranks), 40
+    for rank in range(ranks):
+        own = range(position + rank, position + 24 * ranks, ranks)
+        batches = training_batches(source, rank, ranks, 12, position, 2).as_numpy_iterator()
+        parts = [next(batches) for _ in range(2)]
+        images_, patches = (
+            np.concatenate([part[key] for part in parts]) for key in ("image", "patch")
+        )
+        for number, position_ in enumerate(own):
+            block, index = order.locate(position_)
+            (values,) = source.records(Segment(block, index, 1), source.origin(block))
+            encoded = source.format.record(values).encoded
+            assert np.array_equal(
+                images_[number], images.training_image(encoded, source, position_)
+            )
+            assert np.array_equal(patches[number], drawn_patch(source, position_)["patch"])
 
 
 @pytest.mark.parametrize("write", [tfrecords, parquet])

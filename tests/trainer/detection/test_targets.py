@@ -9,12 +9,13 @@ from PIL import Image
 
 from tests.trainer.support.data_sets.records import to_example
 from trainer.config import DataConfig
+from trainer.data.augmentations import rand_augment
 from trainer.data.example import Record
 from trainer.data.manifest import Shard, Split
 from trainer.data.source import Source
 from trainer.detection.boxes import Box, UnfitBoxError, fitted, pack, stored_boxes_fault, unpack
 from trainer.detection.leaf import BOXES
-from trainer.detection.targets import IGNORED, OBJECT, Boxes, cut
+from trainer.detection.targets import IGNORED, OBJECT, Boxes, cut, moved_corners
 
 WIDTH, HEIGHT, SIZE = 80, 40, 32
 RED = Box(20, 10, 44, 30, 1, area=300.0)
@@ -68,6 +69,43 @@ def test_a_crop_moves_boxes_with_their_pixels_and_depends_on_the_position_alone(
             np.testing.assert_allclose(red_part(image.numpy()), target[1, :4], atol=2.5 / SIZE)
             seen += 1
     assert seen > 30
+
+
+def test_boxes_move_with_the_pixels_of_an_image(tmp_path, monkeypatch):
+    monkeypatch.setattr(rand_augment, "PIXELS", rand_augment.PIXELS[:1])
+    given, whole = source(tmp_path, augment="none", rand_augment=10), 0
+    before = Boxes().evaluation(*parsed(record(RED), given), given)[1]
+    places = set()
+    for position in range(60):
+        arguments = (*parsed(record(RED), given), given, tf.constant(position, tf.int64))
+        image, target = (part.numpy() for part in Boxes().training(*arguments))
+        again = Boxes().training(*arguments)[1]
+        assert np.array_equal(target, again)
+        assert np.array_equal(target[0], before[0])
+        if target[1, 5] != OBJECT:
+            continue
+        assert target[1, 4] == before[1, 4]
+        places.add(target.tobytes())
+        # A box that turns is inside a larger one, whose next turn is inside one still larger.
+        red, box = red_part(image), target[1, :4]
+        pixel = 1.5 / SIZE
+        assert (red[:2] >= box[:2] - pixel).all()
+        assert (red[2:] <= box[2:] + pixel).all()
+        whole += np.abs(red - box).max() < 2 * pixel
+    assert len(places) > 25
+    assert whole > 25
+
+
+def test_the_box_around_a_turned_one_touches_its_corners():
+    quarter = tf.constant([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    found = moved_corners(tf.constant([[0.1, 0.2, 0.4, 0.3], [0.5, 0.5, 0.5, 0.5]]), quarter)
+    # It maps a place to where its pixel was: x is now the former y, y is 1 - the former x.
+    np.testing.assert_allclose(found, [[0.2, 0.6, 0.3, 0.9], [0.5] * 4], atol=1e-6)
+    eighth = np.array([[1, -1], [1, 1]]) / 2**0.5
+    motion = tf.constant(np.block([[eighth, np.zeros([2, 1])], [0, 0, 1]]), tf.float32)
+    around = moved_corners(tf.constant([[0.3, 0.4, 0.7, 0.6]]), motion)
+    reach = (0.2 + 0.1) / 2**0.5
+    np.testing.assert_allclose(around, [[0.5 - reach] * 2 + [0.5 + reach] * 2], atol=1e-6)
 
 
 def test_a_box_of_which_little_is_left_is_ignored_and_one_that_is_out_is_gone():

@@ -38,6 +38,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "adamw": {"optimizer": {"kind": "adamw", "nesterov": False, "learning_rate": 0.05}},
     "accumulation": {"optimizer": {"accumulation": 2, "label_smoothing": 0.0}},
     "frozen-body": {"model": {"frozen": ("conv",)}},
+    "mixed": {"data": {"mixup": 0.4, "cutmix": 1.0}},
 }
 """Options of runs that must be like undivided ones."""
 
@@ -112,6 +113,14 @@ def test_real_steps_equal_those_of_the_undivided_network(folder, trained, kind, 
             assert value.tobytes() == holder[variable].tobytes(), variable
             whole = wanted[variable].size
             assert value.size == (whole // head_groups if divided else whole)
+
+
+@pytest.mark.slow
+def test_mixed_images_have_the_losses_of_the_undivided_network(folder, trained):
+    divided, whole = (saved(folder, trained("mixed", 2, groups)[0]) for groups in (2, 1))
+    assert_close(divided, whole)
+    plain = saved(folder, trained("momentum")[0])
+    assert np.abs(plain["model/logits/kernel"] - whole["model/logits/kernel"]).max() > 0.02
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ from PIL import Image
 
 from tests.trainer.support.data_sets.records import to_example
 from trainer.config import DataConfig
+from trainer.data.augmentations import rand_augment
+from trainer.data.augmentations.view import GREY
 from trainer.data.builtin.digits import load_records
 from trainer.data.example import Record, from_example
 from trainer.data.manifest import Split
@@ -83,6 +85,34 @@ def test_image_and_mask_are_augmented_alike(tmp_path, config):
         again = MASKS.training(*example, own, tf.constant(position))[1].numpy()
         assert np.array_equal(again, mask)
     assert (len(seen) == 1) == (config["augment"] == "none")
+
+
+@pytest.mark.parametrize("size", [24, 25])
+def test_a_mask_moves_with_the_image_to_the_pixel(tmp_path, monkeypatch, size):
+    # With nothing but motions, every pixel shows its class.
+    monkeypatch.setattr(rand_augment, "PIXELS", rand_augment.PIXELS[:1])
+    own = source(tmp_path, size, augment="none", rand_augment=10)
+    example = MASKS.parse((tf.constant(record(blocks(size, size, 4))),), own)
+    moved, hidden = set(), 0
+    for position in range(60):
+        image, mask = (x.numpy() for x in MASKS.training(*example, own, tf.constant(position)))
+        inside = mask != IGNORED
+        assert np.array_equal(image[inside], PALETTE[mask[inside]])
+        assert (image[~inside] == GREY).all()
+        moved.add(mask.tobytes())
+        hidden += not inside.all()
+    assert len(moved) > 20
+    assert hidden > 30
+
+
+def test_what_is_erased_keeps_its_class(tmp_path):
+    own = source(tmp_path, augment="none", erase=1.0)
+    plain = source(tmp_path, augment="none")
+    example = MASKS.parse((tf.constant(record(blocks())),), own)
+    image, mask = MASKS.training(*example, own, tf.constant(1))
+    before, same = MASKS.training(*example, plain, tf.constant(1))
+    assert not np.array_equal(image, before)
+    assert np.array_equal(mask, same)
 
 
 def test_an_evaluation_sees_the_mask_of_the_central_square(tmp_path):

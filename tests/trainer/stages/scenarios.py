@@ -104,7 +104,13 @@ def _batch(config: TrainConfig, rank: int = 0) -> dict[str, tf.Tensor]:
         "target": tf.constant(noise.integers(0, CLASSES, shape), dtype),
         "weight": tf.constant(noise.random(count), tf.float32),
         "flip": tf.constant(noise.random(count) < 0.5),
+        **({"patch": _patches(noise, count, size)} if config.data.mixup else {}),
     }
+
+
+def _patches(noise: np.random.Generator, count: int, size: int) -> tf.Tensor:
+    whole = np.tile([0.0, 0.0, size, size], [count, 1])
+    return tf.constant(np.concatenate([whole, noise.random([count, 1])], 1), tf.float32)
 
 
 def _devices(holders: Any) -> list[str]:

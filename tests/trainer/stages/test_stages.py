@@ -37,16 +37,17 @@ NETWORKS = {
     "subclassed": (ModelConfig(builder=f"{BUILDERS}:attention", image_size=8), 3),
     "EfficientNetB0": (ModelConfig(network="EfficientNetB0", image_size=32), 2),
 }
+SYNTHETIC = DataConfig(source="synthetic")
 FREE = {"Const", "Placeholder", "ReadVariableOp", "Identity", "NoOp"}
 SHAPES = {"Sub", "Pack", "Slice", "ConcatV2", "Reshape", "Shape"}
 """Kinds of operation that may be on any device: they compute nothing, or only shapes."""
 
 
-def config(model, stages, **changes):
+def config(model, stages, data=SYNTHETIC, **changes):
     changes = {"batch_size": 8, "optimizer": OptimizerConfig(accumulation=4), **changes}
     return TrainConfig(
         task="segmentation" if model.network == "unet" else "classification",
-        data=DataConfig(source="synthetic"),
+        data=data,
         model=model,
         stages=StagesOptions(stages),
         **changes,
@@ -143,6 +144,15 @@ def test_loss_and_gradients_are_those_of_the_undivided_network(name):
     stages = NETWORKS[name][1]
     assert set(divided["variables"]) == {f"CPU:{number}" for number in range(stages)}
     assert set(whole["variables"]) == {"CPU:0"}
+
+
+@pytest.mark.slow
+def test_images_are_mixed_alike():
+    divided, whole = both(*NETWORKS["dropout"], data=replace(SYNTHETIC, mixup=0.4))
+    plain, _ = both(*NETWORKS["dropout"])
+    assert_close(divided["sums"], whole["sums"])
+    assert_close(divided["gradients"], whole["gradients"])
+    assert abs(divided["sums"][0] - plain["sums"][0]) > 1e-3
 
 
 @pytest.mark.slow

@@ -105,6 +105,8 @@ def mend_network(picked, value):
     if value("task") == "detection":
         picked |= {"data.eval_crop": 1.0, "optimizer.label_smoothing": 0.0, "data.augment": "none"}
     per = TASKS[value("task")].per
+    if per != "image" or value("batch_size") <= value("optimizer.accumulation"):
+        picked |= {"data.mixup": 0.0, "data.cutmix": 0.0}
     if value("model.builder") is not None:
         picked["model.network"] = "resnet"
     elif NETWORKS[value("model.network")].per != per:
@@ -156,7 +158,7 @@ def without_refused_leaves(base, picked):
     try:
         return changed(base, picked)
     except ConfigError as error:
-        refused = [leaf for leaf in ROWS if f"--{leaf.key}." in str(error)]
+        refused = [leaf for leaf in ROWS if f"--{leaf.key.replace('_', '-')}." in str(error)]
         rest = picked | {key: value for leaf in refused for key, value in off(leaf).items()}
         if rest == picked:
             raise

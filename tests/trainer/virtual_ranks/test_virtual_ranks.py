@@ -113,6 +113,10 @@ def test_steps_have_the_same_bits_on_1_2_and_4_ranks(digits_folder, precision):
 
 
 VIRTUAL = ["--virtual-ranks.count", "4", "--batch-size", "16"]
+AUGMENTED = (
+    *("--data.rand-augment", "9", "--data.colour-jitter", "0.4", "--data.erase", "0.5"),
+    *("--data.mixup", "0.2", "--data.cutmix", "1"),
+)
 
 
 def train(workplace, ranks, *args, small=True):
@@ -123,10 +127,11 @@ def train(workplace, ranks, *args, small=True):
 
 
 @pytest.mark.slow
-def test_a_run_whose_ranks_change_with_every_attempt_ends_with_the_same_bits(workplace):
-    train(workplace, 2, "--name", "whole")
+@pytest.mark.parametrize("augmented", [(), AUGMENTED])
+def test_a_run_whose_ranks_change_with_every_attempt_ends_with_the_same_bits(workplace, augmented):
+    train(workplace, 2, "--name", "whole", *augmented)
     for ranks, steps in ((4, "7"), (1, "31"), (2, "90")):
-        said = train(workplace, ranks, "--name", "parts", "--max-steps", steps)
+        said = train(workplace, ranks, "--name", "parts", "--max-steps", steps, *augmented)
     assert "changed: --ranks: was 1, is now 2\n" in said
     whole, parts = (workplace / "runs" / name for name in ("whole", "parts"))
     assert final_state(parts) == final_state(whole)
@@ -154,8 +159,12 @@ RUNS = {
     "segmentation": (
         *("--preset", "scenes", "--model.width", "4", "--model.image-size", "32"),
         *("--batch-size", "4", "--data.streams", "8"),
+        *("--data.rand-augment", "9", "--data.colour-jitter", "0.4", "--data.erase", "0.5"),
     ),
-    "multi-label": ("--preset", "tiles", "--model.width", "4", "--model.image-size", "16"),
+    "multi-label": (
+        *("--preset", "tiles", "--model.width", "4", "--model.image-size", "16"),
+        *("--data.mixup", "0.2", "--data.cutmix", "1"),
+    ),
     "Parquet": ("--data.source", "tfrecords", "--data.dir", "parquet"),
 }
 WORLDS = (1, 2, 4, 8)

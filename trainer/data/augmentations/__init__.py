@@ -1,0 +1,1 @@
+"""Changes of training images: a function and an option of `DataConfig` each, in `table.py`."""
