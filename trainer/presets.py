@@ -280,10 +280,12 @@ def _preset(args: Sequence[str]) -> TrainConfig:
     builder = _last(args, "--model.builder")
     if builder is None:
         return preset
-    # It is in place of the network of the preset, not in contradiction to it.
-    model = replace(preset.model, network=ModelConfig().network, builder=builder)
+    # It is in place of the network of the preset and of its stages, not in contradiction to them.
+    network, stages = ModelConfig().network, ModelConfig().frozen_stages
+    model = replace(preset.model, network=network, frozen_stages=stages, builder=builder)
+    decay = OptimizerConfig().layer_decay
     try:
-        return replace(preset, model=model)
+        return replace(preset, model=model, optimizer=replace(preset.optimizer, layer_decay=decay))
     except ConfigError:
         # Reported later as well.
         return preset

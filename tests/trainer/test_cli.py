@@ -130,7 +130,7 @@ def test_a_run_folder_holds_what_the_documents_say(workplace):
     names = {path.name for path in run.iterdir()}
     assert names == {
         *("config.json", "metrics.jsonl", "tblogs", "checkpoints", "result.json", "report.html"),
-        *("predictions.csv", "mistakes", "evidence"),
+        *("predictions.csv", "classes.csv", "mistakes", "evidence"),
     }
     assert (workplace / "runs" / "latest").resolve() == run.resolve()
     assert list((run / "tblogs").rglob("events.out.tfevents.*"))

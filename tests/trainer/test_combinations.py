@@ -7,6 +7,7 @@ import pytest
 from common.errors import ConfigError
 from tests import ROOT
 from trainer.combinations import FEATURES, UNSUPPORTED
+from trainer.leaves import TASKS
 from trainer.presets import parse_train
 
 BASE = ["--preset", "imagenet-1gpu", "--compute.precision", "float32", "--compute.xla", "False"]
@@ -21,6 +22,10 @@ def config_with(features):
     if "detection" in args:
         args += ["--model.network", "fcos", "--data.eval-crop", "1"]
         args += ["--optimizer.label-smoothing", "0"]
+    if {"--task", "--early-stop.metric"} <= {*args}:
+        # Each task has metrics of its own.
+        (metric, *_) = TASKS[args[args.index("--task") + 1]].evaluation
+        args[args.index("--early-stop.metric") + 1] = metric.key
     if "fp16" in args:
         # Float16 on the wire needs float16 in the network.
         args += ["--compute.precision", "mixed_float16"]

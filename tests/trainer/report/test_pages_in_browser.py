@@ -2,6 +2,8 @@
 answer a pointer.
 """
 
+import re
+
 import pytest
 
 from tests.trainer.support.browser import SCHEMES, look, needs_chromium
@@ -24,7 +26,8 @@ USED = """(() => {
     };
     return [type(" LASS 29"), type("none"), type("")];
   }
-  const plot = document.querySelector(".plot");
+  const plot = [...document.querySelectorAll(".plot")].find(
+    (plot) => plot.querySelector("h3").textContent === "Loss");
   if (!plot) return null;
   const [ground, area] = [plot.querySelector(".ground"), plot.querySelector(".area")];
   const { left, width } = ground.getBoundingClientRect();
@@ -51,6 +54,11 @@ def test_a_browser_draws_every_page_and_its_scripts_answer(tmp_path, flags, back
         write_run(tmp_path / "run", names=names, wrong=[(0, 1), (1, 0), (2, 9)], runs_dir=HOSTILE),
         write_run(tmp_path / ("<b>long" * 20), wrong=[(1, 2)]),
     ]
+
+    for run in runs:
+        metrics = run / "metrics.jsonl"
+        both = re.sub(r'"loss": ([0-9.]+)', r'\g<0>, "training_loss": \1', metrics.read_text())
+        metrics.write_text(both)
 
     def data_set(name, counts, names=None):
         write_set(tmp_path / name, counts, [1] * len(counts), names=names)

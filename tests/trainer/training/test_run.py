@@ -92,7 +92,7 @@ def test_a_run_that_is_stopped_in_every_phase_ends_as_documented_and_with_the_sa
         steps = ["--max-steps", "12"] if phase == "tracing an evaluation" else []
         ended = fork_trainer(*parts, *steps, cwd=workplace, ranks=1, stop_at=(0, 15, places))
         assert ended.returncode == 128 + signal.SIGTERM, (phase, ended.stderr)
-        assert "stopping once nothing is lost" in ended.stderr
+        assert "stopping as soon as nothing is lost" in ended.stderr
         assert "stopped after step" in ended.stdout
         assert not (run / "result.json").exists()
     ended = fork_trainer(*parts, cwd=workplace, ranks=1, stop_at=(0, 15, WITH_THE_RESULT))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from common.fields import to_flags
+from common.program import installed
 from common.text import listing, plural
 from trainer.data.intake.names import without_details
 from trainer.data.prepare.options import WriteOptions
@@ -174,9 +175,9 @@ def again(command: str, options: WriteOptions, rejected: int) -> str:
         rejected: Number of rejected files.
     """
     words = takewhile(lambda word: not word.startswith("--"), shlex.split(command))
-    name = [word for word in words if word not in ("python", "-m", "trainer")]
+    _, *name = words
     changed = replace(options, max_rejected=str(rejected))
-    return shlex.join(["ml-trainer", *name, *to_flags(changed, type(options)())])
+    return shlex.join([installed("ml-trainer"), *name, *to_flags(changed, type(options)())])
 
 
 def _key(file: RejectedFile) -> tuple[bool, str, str, str]:

@@ -69,7 +69,7 @@ def roboflow_coco(root):
         )
         write(root / split / "_annotations.coco.json", {"info": {}, "licenses": [], **content})
     write(root / "README.roboflow.txt", "pets")
-    return ["--classes", "cat", "dog"], 2 * COUNT
+    return ["--classes", "cat", "dog"], 3 * COUNT
 
 
 def roboflow_yolo(root):
@@ -84,7 +84,7 @@ def roboflow_yolo(root):
         "names: ['cat', 'dog']\n\nroboflow:\n  workspace: x\n  version: 1\n",
     )
     write(root / "README.dataset.txt", "pets")
-    return [], 2 * COUNT
+    return [], 3 * COUNT
 
 
 def cvat_coco(root):

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from fractions import Fraction
 from math import floor
 
@@ -83,7 +84,7 @@ def test_too_many_end_the_command_with_a_list_and_more_may_be_allowed(with_fault
     assert rejected(tmp_path / "out")[1:3] == ROWS[1:3]
     assert not (tmp_path / "out" / "manifest.json").exists()
     # The line that the error prints, as it is.
-    (line,) = (text for text in failed.stderr.splitlines() if text.startswith("    ml-trainer"))
+    (line,) = (text for text in failed.stderr.splitlines() if "ml-trainer prepare" in text)
     assert "--max-rejected" in shlex.split(line)
     done = run_trainer(*command, "--max-rejected", "50%", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -103,8 +104,11 @@ def test_the_printed_command_is_the_one_that_continues(tmp_path):
     assert "5 of 125 files are not usable images" in failed.stderr
     told = r"  - 4 files, such as: \w+/cat/\d\.png is empty\n  - 1 file: \w+/dog/a b\.jpg is not an"
     assert re.search(told, failed.stderr)
-    (line,) = (text for text in failed.stderr.splitlines() if text.startswith("    ml-trainer"))
-    done = run_trainer(*shlex.split(line)[1:], cwd=tmp_path)
+    (line,) = (text for text in failed.stderr.splitlines() if "ml-trainer prepare" in text)
+    script, *arguments = shlex.split(line)
+    assert line.startswith("    ")
+    assert shutil.which(script)
+    done = run_trainer(*arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "continuing" in done.stdout
     assert "5 files rejected; see" in done.stdout
