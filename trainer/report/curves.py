@@ -125,8 +125,7 @@ def plot_run(run: Run, panels: Sequence[Panel] = LEARNING) -> list[Plot]:
     """Return the plots of one run that have data, without that of an objective that is the training
     loss.
     """
-    if run.curve("train", "loss").is_close(run.curve("train", "training_loss")):
-        panels = [panel for panel in panels if panel is not OBJECTIVE]
+    panels = _apart([run], panels)
     saved = [(step, f"saved after step {step:,}") for step in run.checkpoints]
     return _plots(
         [
@@ -143,9 +142,11 @@ def plot_run(run: Run, panels: Sequence[Panel] = LEARNING) -> list[Plot]:
 
 
 def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
-    """Return all plots with the curves of several runs, each run in its own colour."""
+    """Return all plots with the curves of several runs, each run in its own colour; without that of
+    objectives that are the training losses.
+    """
     shown = []
-    panels = (*LEARNING, *SPEED)
+    panels = _apart(runs, (*LEARNING, *SPEED))
     for panel in panels:
         compared = [series for series in panel.series if series.compared]
         shown.append(
@@ -163,6 +164,13 @@ def plot_comparison(runs: Sequence[Run], labels: Sequence[str]) -> list[Plot]:
             ]
         )
     return _plots(shown, panels)
+
+
+def _apart(runs: Sequence[Run], panels: Sequence[Panel]) -> Sequence[Panel]:
+    same = (
+        run.curve("train", "loss").is_close(run.curve("train", "training_loss")) for run in runs
+    )
+    return [panel for panel in panels if panel is not OBJECTIVE] if all(same) else panels
 
 
 def _line(series: Series, name: str, colour: int) -> Line:
