@@ -156,10 +156,13 @@ def tagged_body(job: Job, tags: Mapping[str, str]) -> dict[str, Any]:
 
 
 def writable(job: Job) -> dict[str, Any]:
-    """Return the properties that a job was submitted with, without those that Azure added."""
-    body = job.body
+    """Return the properties that a job was submitted with, without those that Azure added.
+
+    Azure shows what was not given as null, in nested objects as well.
+    """
+    body = _given(job.body)
     services = {
-        name: {key: service[key] for key in _SERVICE if service.get(key) is not None}
+        name: {key: service[key] for key in _SERVICE if key in service}
         for name, service in (body.get("services") or {}).items()
         if service and service.get("jobServiceType") not in _OF_AZURE and name not in _OF_AZURE
     }
@@ -169,7 +172,7 @@ def writable(job: Job) -> dict[str, Any]:
         if name != _DEFAULT_OUTPUT
     }
     return {
-        **{key: body[key] for key in _KEPT if body.get(key) is not None},
+        **{key: body[key] for key in _KEPT if key in body},
         "inputs": body.get("inputs") or {},
         "outputs": outputs,
         "services": services,
@@ -186,7 +189,12 @@ def iso_duration(seconds: int) -> str:
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}
+    """Return what is not None, of nested objects too."""
+    return {
+        key: _given(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if value is not None
+    }
 
 
 def _distribution(processes: int | None) -> dict[str, Any] | None:

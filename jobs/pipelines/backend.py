@@ -29,6 +29,11 @@ _READY_SECONDS: Final = 300
 """Seconds that Azure may take to create an account or a vault."""
 _PRINCIPAL_SECONDS: Final = 120
 """Seconds until the directory knows a new identity."""
+_UNKNOWN: Final = (
+    "check --deployers, which takes object ids of people and groups of the stack's tenant, as"
+    " `az ad user show --id NAME --query id` and `az ad group show --group NAME --query id` print"
+    " them; run the same command again with the right ones"
+)
 _PAUSE_SECONDS: Final = 5.0
 _READY: Final = (None, "Succeeded")
 _COST: Final = (
@@ -228,7 +233,7 @@ class _Maker:
 
     def _put(self, resource: Resource) -> bool:
         """Write a resource; return False for a role that was assigned under another name."""
-        end = time.monotonic() + _PRINCIPAL_SECONDS
+        end, told = time.monotonic() + _PRINCIPAL_SECONDS, False
         while True:
             try:
                 self._manager.put(resource.id, resource.body, resource.api_version)
@@ -237,8 +242,16 @@ class _Maker:
                     return False
                 raise
             except RequestError as error:
-                if "PrincipalNotFound" not in str(error) or time.monotonic() > end:
+                if "PrincipalNotFound" not in str(error):
                     raise
+                if time.monotonic() > end:
+                    raise RequestError(f"{error}\n{resource.words}: {_UNKNOWN}") from error
+                if not told:
+                    self._console.note(
+                        f"{resource.words}: the directory does not know the id yet; waiting up to"
+                        f" {_PRINCIPAL_SECONDS} s, as a new group or identity takes a while"
+                    )
+                told = True
                 time.sleep(_PAUSE_SECONDS)
             else:
                 return True

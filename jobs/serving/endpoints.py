@@ -155,6 +155,8 @@ class Endpoints:
             self._delete_scaling(endpoint.name, deployment.name)
         for path in monitoring.alert_paths(self.manager.group_id, endpoint.name).values():
             self._delete(path, monitoring.ALERTS)
+        # Before the endpoint, which it would outlive: a new one of its name would have it again.
+        self._delete(monitoring.diagnostics_path(endpoint.id), monitoring.DIAGNOSTICS)
         self._delete(_endpoint(endpoint.name))
         self._until_gone(_endpoint(endpoint.name), f"endpoint {endpoint.name}")
 

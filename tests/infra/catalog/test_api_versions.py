@@ -54,7 +54,10 @@ WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "2023-05-01": "Microsoft.Storage",
         "2026-02-01": "Microsoft.KeyVault",
     },
-    "jobs/pulumi/existing.py": {"2024-05-01": "Microsoft.Network"},
+    "jobs/pulumi/existing.py": {
+        "2024-05-01": "Microsoft.Network",
+        "2024-06-01": "Microsoft.Network",
+    },
     "jobs/pulumi/leftover_resources.py": {
         "2021-04-01": "Microsoft.Resources",
         "2026-02-01": "Microsoft.KeyVault",
@@ -66,6 +69,7 @@ WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "2023-07-01": "Microsoft.ContainerRegistry",
         "2026-02-01": "Microsoft.KeyVault",
     },
+    "jobs/pulumi/teardown_steps.py": {"2021-05-01-preview": "Microsoft.Insights"},
     "jobs/serving/monitoring.py": {
         "2018-03-01": "Microsoft.Insights",
         "2021-05-01-preview": "Microsoft.Insights",

@@ -11,6 +11,7 @@ from infra.policies.pack import check
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
+    INSIGHTS,
     STORAGE,
     WORKSPACE,
     of_kind,
@@ -85,11 +86,15 @@ def test_existing_services_get_only_roles_and_endpoints():
                 ASSIGNMENT,
                 ENDPOINT,
                 WORKSPACE,
+                INSIGHTS,
                 "network:ServiceEndpointPolicy",
                 "monitor:DiagnosticSetting",
                 "monitor:ScheduledQueryRule",
             )
         }
+    # Application Insights keeps its data in the existing log workspace.
+    logs = SERVICES["monitoring.existing_log_workspace"]
+    assert only(resources, INSIGHTS).inputs["workspaceResourceId"] == logs
     settings = of_kind(resources, "monitor:DiagnosticSetting")
     assert not [one for one in settings if one.inputs["resourceUri"] in SERVICES.values()]
 

@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from jobs.azure.job_body import first_body, iso_duration, next_body, writable
+from jobs.azure.job_body import (
+    first_body,
+    iso_duration,
+    next_body,
+    tagged_body,
+    writable,
+)
 from jobs.azure.job_records import duration_seconds, read_job
 from jobs.azure.submission import next_attempt
 from jobs.spec.budget_policy import Budget, with_max_seconds
@@ -92,6 +98,21 @@ def test_what_azure_added_is_left_out():
             "properties": {"sshPublicKeys": "k"},
         }
     }
+
+
+def test_what_azure_shows_as_null_is_not_given_again():
+    shown = {"instanceType": None, "properties": None, "locations": None}
+    found = job(
+        resources={**BODY["resources"], **shown},
+        limits={**BODY["limits"], "timeout": None},
+        outputs={"run": {**BODY["outputs"]["run"], "description": None}},
+        services={"ssh": {"jobServiceType": "SSH", "port": None, "nodes": {"n": None}}, "x": None},
+    )
+    for body in (next_body(found, RunAttempt("night", 2)), tagged_body(found, {})):
+        assert body["resources"] == BODY["resources"]
+        assert body["limits"] == {"jobLimitsType": "Command"}
+        assert body["outputs"] == {"run": BODY["outputs"]["run"]}
+        assert body["services"] == {"ssh": {"jobServiceType": "SSH", "nodes": {}}}
 
 
 def test_everyone_makes_the_same_body_and_a_mark_is_not_passed_on():

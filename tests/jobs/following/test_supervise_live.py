@@ -3,6 +3,7 @@
 import pytest
 
 from common.errors import INTERRUPTED
+from jobs.azure.workspace import connect
 from jobs.cli import main
 from jobs.following.supervisor import Supervisor
 from tests.jobs.support.following import AGAIN, ONCE, QUICK, failed_by_pre_emption, touched
@@ -44,8 +45,8 @@ def test_a_run_that_is_pre_empted_twice_goes_on_until_it_has_trained(live, capsy
     assert text.count("PreemptionError") >= 2
     assert "attempt 2 of 5 follows" in text
     assert [f"life {n}" in text for n in range(3)] == [True] * 3
-    third = live.azure.resources.get(f"{live.workspace}/jobs/night-r3")["properties"]
-    first = live.azure.resources.get(job)["properties"]
+    manager = connect(live.outputs).manager
+    third, first = (manager.get(f"jobs/night-{one}")["properties"] for one in ("r3", "r1"))
     assert third["tags"]["attempt"] == "3"
     assert third["tags"]["run"] == "night"
     for key in ("command", "computeId", "environmentId", "limits", "resources", "distribution"):

@@ -10,7 +10,7 @@ from common.errors import UserError
 from infra.catalog import roles as catalog
 from infra.prerequisites import read_file
 from jobs.cli import main
-from jobs.errors import MissingError
+from jobs.errors import MissingError, RequestError
 from jobs.pipelines import backend, declaration
 from jobs.pipelines.declaration import ROLES, StateNames, holds
 from rehearsal.options import Options
@@ -19,6 +19,8 @@ from tests import ROOT
 
 SUBSCRIPTION = "00000000-0000-4000-8000-000000000002"
 SOMEBODY = "00000000-0000-4000-8000-00000000000a"
+DEPLOYERS = "00000000-0000-4000-8000-00000000000b"
+NOBODY = "00000000-0000-4000-8000-00000000000c"
 BACKEND = ("backend", "--stack", "dev", "--yes", "True")
 WITH_WORKFLOWS = (*BACKEND, "--repository", "team/platform")
 ASSIGNMENT = "Microsoft.Authorization/roleAssignments"
@@ -40,6 +42,7 @@ def started(tmp_path_factory):
     """An Azure without anything."""
     folder = tmp_path_factory.mktemp("azure")
     with Simulator(folder, Options(subscriptions=(SUBSCRIPTION,))) as azure:
+        azure.identity.join(SOMEBODY, DEPLOYERS)
         yield azure
 
 
@@ -115,6 +118,16 @@ def test_the_state_has_no_keys_is_kept_and_open_to_identities_only(azure, names,
     assert f"'azurekeyvault://{names.vault}.vault.azure.net/keys/pulumi'" in said
     assert main([*BACKEND, "--deployers", SOMEBODY]) == 0
     assert assigned(azure, SOMEBODY) == writes
+
+
+def test_an_unknown_deployer_is_waited_for_with_words_and_named(azure, monkeypatch, capsys):
+    monkeypatch.setattr("jobs.pipelines.backend._PRINCIPAL_SECONDS", 0.1)
+    assert main([*BACKEND, "--deployers", NOBODY]) == RequestError.exit_code
+    said = capsys.readouterr().err
+    assert f"of {NOBODY} on pulumi: the directory does not know the id yet; waiting up to" in said
+    assert said.count("waiting up to") == 1
+    assert "check --deployers, which takes object ids" in said
+    assert assigned(azure, NOBODY) == set()
 
 
 def test_the_same_command_puts_right_what_somebody_has_loosened_and_nothing_else(

@@ -26,7 +26,7 @@ YES = TeardownOptions(yes=True, wait_minutes=0.5, poll_seconds=0.05)
 PULUMI = """\
     #!{python}
     # Stands for Pulumi: remembers what it was asked, and deletes what its state names.
-    import json, os, pathlib, ssl, sys, time, urllib.parse, urllib.request
+    import json, os, pathlib, ssl, sys, time, urllib.error, urllib.parse, urllib.request
 
     here = pathlib.Path("state")
     with (here / "asked").open("a") as file:
@@ -76,10 +76,15 @@ PULUMI = """\
     while state["deployment"]["resources"]:
         one = state["deployment"]["resources"].pop()
         if one.get("custom"):
-            ask(urllib.request.Request(
-                f"{{base}}{{one['id']}}?api-version=2024-10-01", method="DELETE",
-                headers={{"Authorization": f"Bearer {{token}}"}},
-            ))
+            try:
+                ask(urllib.request.Request(
+                    f"{{base}}{{one['id']}}?api-version=2024-10-01", method="DELETE",
+                    headers={{"Authorization": f"Bearer {{token}}"}},
+                ))
+            except urllib.error.HTTPError as error:
+                # As azure-native does, which takes it for deleted.
+                if error.code != 404:
+                    raise
         (here / "state.json").write_text(json.dumps(state))
 """
 

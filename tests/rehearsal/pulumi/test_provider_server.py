@@ -7,7 +7,13 @@ from pulumi.runtime.proto.provider_pb2_grpc import ResourceProviderStub
 
 from rehearsal.pulumi.provider.server import CLIENT_CONFIG, Provider
 from rehearsal.pulumi.provider.values import UNKNOWN, plain, struct
-from tests.rehearsal.support.small_platform import ACCOUNT, CLUSTER, GROUP, SUBSCRIPTION
+from tests.rehearsal.support.small_platform import (
+    ACCOUNT,
+    CLUSTER,
+    GROUP,
+    SUBSCRIPTION,
+    compute,
+)
 
 SUBSCRIPTION_ID = SUBSCRIPTION.rpartition("/")[2]
 NSG = "azure-native:network:NetworkSecurityGroup"
@@ -196,6 +202,13 @@ def test_settings_that_come_with_an_account_are_reset_not_deleted(provider, clie
     assert "isVersioningEnabled" not in client.get(made.id).json()["properties"]
 
 
-def test_a_cluster_is_deleted_as_azure_native_deletes_it(provider):
-    request = protocol.DeleteRequest(id=CLUSTER, urn=urn(COMPUTE))
-    assert "underlyingResourceAction" in refusal(provider.Delete, request)
+def test_a_cluster_is_deleted_as_azure_native_deletes_it(provider, azure, client):
+    cluster = f"{CLUSTER}-2"
+    assert client.put(cluster, compute()).ok
+    azure.admin.forget_requests()
+    provider.Delete(protocol.DeleteRequest(id=cluster, urn=urn(COMPUTE)))
+    [deletion] = [one for one in azure.requests if one.method == "DELETE"]
+    # Without what to do with the nodes, which Azure's specification requires.
+    assert set(deletion.query.split("&")) == {"api-version=2025-12-01"}
+    assert deletion.status == 202
+    assert client.get(cluster).status_code == 404

@@ -150,8 +150,12 @@ class TestDev:
 
     def test_another_vm_size_is_refused_by_azure_and_nothing_is_lost(self, azure, dev):
         dev.deployment.configure("clusters.preparation.size", "Standard_D16ads_v5")
+        refusal = "The parameter underlyingResourceAction is required."
+        azure.admin.fault(
+            "DELETE .*/computes/", status=400, code="ValidationError", message=refusal
+        )
         up = dev.jobs("up", "--yes", "True", status=1)
-        assert "underlyingResourceAction" in up.out
+        assert refusal in up.out
         assert "python -m jobs teardown --cluster prep-" in up.err
         assert sizes(azure)["prep"] == "Standard_D8ads_v5"
 
