@@ -77,7 +77,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 # One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
 # images share with the trainer have the versions that are tested here; pyspark lies beside the trainer's own numpy.
 # They are resolved for Python 3.11; lock-check shows that 3.12 and 3.13 get the same versions.
-LOCKS := trainer+medical+evidence+dev+benchmarks workstation+medical+evidence+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit docs validators spark-3 spark-4 checkov python-client mlperf scoring azure-cli
+LOCKS := trainer+medical+evidence+dev+benchmarks workstation+medical+evidence+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit docs validators spark-3 spark-4 checkov python-client scoring azure-cli
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version $${python:-3.11} --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 

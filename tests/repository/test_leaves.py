@@ -240,19 +240,10 @@ LEAVES = {
         ("trainer/torchvision", "benchmarks/training/peers"),
         ("trainer/leaves.py",),
     ),
-    "weights of Keras 3": Leaf(
-        r"trainer[./]keras3|snake_case", ("trainer/keras3",), ("trainer/leaves.py",)
-    ),
     "MLflow": Leaf(
         r"MlflowLogger|MlflowClient|mlflow_logger|trainer\.mlflow",
         ("trainer/mlflow",),
         ("trainer/leaves.py",),
-    ),
-    "MLPerf": Leaf(
-        # A prediction of steps names the benchmark as its source.
-        r"trainer[./]mlperf|Mlperf[A-Z]|mlperf_(log|observer)\b|mlperf\.log|MLLOG",
-        ("trainer/mlperf", "conformance/mlperf_log.py"),
-        ("trainer/leaves.py", "conformance/judges.py"),
     ),
     "scheduled events": Leaf(
         r"scheduled.?events|EventOptions|EventObserver|events\.address",
