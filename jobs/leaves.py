@@ -14,7 +14,6 @@ _ROWS: Final[tuple[str, ...]] = (
     "sweep",
     "estimate",
     "scaling",
-    "commission",
     "pipelines",
     "elastic",
     "evidence",

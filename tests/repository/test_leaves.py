@@ -122,7 +122,6 @@ LEAVES = {
         r"jobs[./ ]scaling|ScalingPage|wanted_points",
         ("jobs/scaling", "benchmarks/scaling.py"),
     ),
-    "commission": Leaf(r"commission", ("jobs/commission",), ("jobs/leaves.py",)),
     "jump machine": Leaf(
         r"jump.?(machine|subnet|access|host|users)|bastion",
         ("infra/jump_machine",),
@@ -248,8 +247,7 @@ LEAVES = {
     "scheduled events": Leaf(
         r"scheduled.?events|EventOptions|EventObserver|events\.address",
         ("trainer/scheduled_events", "rehearsal/machine_learning/metadata.py"),
-        # A commissioning notes whether a job reaches the service.
-        ("trainer/leaves.py", "jobs/commission/steps.py"),
+        ("trainer/leaves.py",),
     ),
     "evidence": Leaf(
         r"(trainer|jobs)[./]evidence|Evidence[A-Z]|evidence_observer|state_rewritten|in-toto|\bDSSE\b"
