@@ -9,7 +9,6 @@ from jobs.leaf import Leaf
 _ROWS: Final[tuple[str, ...]] = (
     "serving",
     "batch",
-    "replication",
     "inspection",
     "sweep",
     "estimate",

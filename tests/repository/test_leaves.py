@@ -167,11 +167,6 @@ LEAVES = {
         ("infra/replicas",),
         (PLATFORM, SIMULATED, "rehearsal/resources/simple_kinds.py"),
     ),
-    "data of another stack": Leaf(
-        r"jobs[./]replication|ReplicateOptions|jobs replicate\b",
-        ("jobs/replication",),
-        ("jobs/leaves.py",),
-    ),
     "budget of the platform": Leaf(
         r"consumption.budget|BudgetSettings|forecast_percent|infra.budget",
         ("infra/budget",),
