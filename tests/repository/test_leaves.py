@@ -61,7 +61,7 @@ LEAVES = {
     ),
     "elastic": Leaf(
         r"elastic|--min-nodes|\bmove_(up|down)|placement_policy",
-        ("jobs/elastic", "benchmarks/spot"),
+        ("jobs/elastic",),
         ("jobs/leaves.py",),
     ),
     "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
@@ -71,8 +71,8 @@ LEAVES = {
         (
             "trainer/leaves.py",
             "serving/score.py",
-            # The values at which its preset is measured, and what is disturbed.
-            "benchmarks/training/batches.py",
+            # The values at which its preset was measured, and what is disturbed.
+            "benchmarks/tables.py",
             "benchmarks/documents.py",
             *MEASURED,
         ),
@@ -80,7 +80,7 @@ LEAVES = {
     "float16": Leaf(
         r"trainer[./]float16|saved_model_float16|Float16Options|HalfModel",
         ("trainer/float16",),
-        ("benchmarks/exports.py",),
+        ("benchmarks/tables.py",),
     ),
     "detection": Leaf(
         # Of a preparation, whose reader finds splits and damage: "detection" alone is a word.
@@ -98,7 +98,7 @@ LEAVES = {
         r"onnx",
         ("trainer/onnx",),
         # A recorded benchmark compared it with the SavedModel.
-        ("trainer/leaves.py", "benchmarks/tables.py", "benchmarks/exports.py"),
+        ("trainer/leaves.py", "benchmarks/tables.py"),
     ),
     "Parquet": Leaf(
         r"parquet|pyarrow",
@@ -216,8 +216,8 @@ LEAVES = {
     ),
     "virtual ranks": Leaf(
         r"virtual.?ranks?",
-        ("trainer/virtual_ranks", "benchmarks/training/virtual_ranks.py"),
-        ("trainer/leaves.py", "benchmarks/commands.py"),
+        ("trainer/virtual_ranks",),
+        ("trainer/leaves.py", "benchmarks/commands.py", "benchmarks/tables.py"),
     ),
     "sharded state": Leaf(
         r"sharded[._](state|optimizer)|ShardedO|ShardedState",
@@ -247,7 +247,7 @@ LEAVES = {
     "evidence": Leaf(
         r"(trainer|jobs)[./]evidence|Evidence[A-Z]|evidence_observer|state_rewritten|in-toto|\bDSSE\b"
         r"|(verify|describe)[-_]model",
-        ("trainer/evidence", "jobs/evidence", "benchmarks/training/evidence.py"),
+        ("trainer/evidence", "jobs/evidence"),
         ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/commands.py"),
     ),
     "conformance": Leaf(r"conformance", ("conformance",)),
