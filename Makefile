@@ -36,7 +36,6 @@ SERIES :=
 REPEAT :=
 DATA_SET :=
 JOB_ARGS :=
-CAP :=
 
 # A variable of the command line that no target reads is an error: without it, the job would run with other options.
 GIVEN = $(sort $(foreach name,$(filter-out MAKE% .% -% PYTHON GPU JOBS SHELL groups,$(.VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
@@ -77,7 +76,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 1)
 # One lock for each entry: one or several groups of pyproject.toml, named after the first. Packages that the
 # images share with the trainer have the versions that are tested here; pyspark lies beside the trainer's own numpy.
 # They are resolved for Python 3.11; lock-check shows that 3.12 and 3.13 get the same versions.
-LOCKS := trainer+medical+evidence+dev+benchmarks workstation+medical+evidence+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit docs validators spark-3 spark-4 checkov python-client mlperf scoring azure-cli
+LOCKS := trainer+medical+evidence+dev+benchmarks workstation+medical+evidence+dev+benchmarks infra+rehearsal+dev profile cpu gpu serving images sbom audit docs validators spark-3 spark-4 checkov python-client scoring azure-cli
 COMPILE := $(UV) pip compile pyproject.toml --generate-hashes --no-emit-index-url --quiet \
 	--python-version $${python:-3.11} --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock"
 
@@ -87,7 +86,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling commission chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults frozen mutations conformance diagram costs egress roles test test-platform test-trainer test-spark test-spark-short test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults frozen mutations conformance diagram costs egress roles test test-platform test-trainer test-spark test-spark-short test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -155,9 +154,6 @@ ifdef NAMED_STACK
 else
 	@$(TRAINER_PYTHON) -m benchmarks scaling $(if $(NAME),--name $(NAME)) $(if $(REPEAT),--repeat $(REPEAT)) $(ARGS)
 endif
-
-commission: $(INFRA) ## Estimate and measure: Acceptance-test a new platform on Azure, the cheapest check first, and write a report: STACK=dev DATA_SET=imagenet:3 CAP=100
-	@$(INFRA_PYTHON) -m jobs commission --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(CAP),--cap $(CAP)) $(if $(YES),--yes) $(ARGS)
 
 chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20 TRAINING=digits RANKS=any
 	@CHAOS_SEED=$(SEED) CHAOS_KILLS=$(KILLS) CHAOS_TRAINING=$(TRAINING) CHAOS_RANKS=$(RANKS) CHAOS_JSON=$(JSON) $(TRAINER_PYTHON) -m pytest $(MUST_RUN) $(TAKES_LONG) tests/trainer/test_chaos.py -m long -q -s $(ARGS)

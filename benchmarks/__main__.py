@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.commands import BENCHMARKS
+from benchmarks.commands import BENCHMARKS, GONE
 from benchmarks.measure import publish
 from common.arguments import parse
 from common.program import Command, Program
@@ -17,6 +17,7 @@ PROGRAM: Final = Program(
     tuple(dict.fromkeys(row.group for row in BENCHMARKS)),
     "WHAT [options]",
     "python -m benchmarks WHAT --help lists the options; --json FILE saves every round.",
+    gone=GONE,
 )
 
 

@@ -17,7 +17,7 @@ from benchmarks import prepare
 from benchmarks.commands import BENCHMARKS
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from benchmarks.tables import DECIDED
-from benchmarks.training import batches, exchange, loop, train
+from benchmarks.training import exchange, loop, train
 from common.program import Command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,7 +38,6 @@ SHOW: Mapping[str, Callable[[Data], str]] = {
         read_samples(data["default_samples"]), "image", [input_.FLOOR, input_.PIPELINE]
     ),
     "prepare-removal": prepare.show,
-    "batches-scenes": batches.show,
 }
 """Functions that format results as tables, by the name of the table."""
 OF_PARTS = {"input-default-memory": "input"}

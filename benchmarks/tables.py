@@ -5,6 +5,7 @@ this repository, at the commit that docs/benchmarks.md names.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 from typing import Any, Final, NamedTuple
 
 from benchmarks.measure import columns, ratio, read_samples, spread, table
@@ -150,6 +151,145 @@ def spark_prepare(data: Data) -> str:
     return columns(rows)
 
 
+def equal_sums(data: Data) -> str:
+    """Format the times of all contenders."""
+    parts = ["A step:", table(read_samples(data["step"]), "step", ["default exchange"])]
+    for kib, samples in data["exchanges"].items():
+        parts += [f"{kib} KiB:", table(read_samples(samples), "exchange", ["all-reduce"])]
+    return "\n\n".join(parts)
+
+
+def evidence(data: Data) -> str:
+    """Format the times of a run's statements, and their share."""
+    samples = read_samples(data["samples"])
+    pairs = zip(samples["a statement about a checkpoint"], samples["a step"], strict=True)
+    shares = sorted(100 * told.cpu_ms / (data["between"] * step.cpu_ms) for told, step in pairs)
+    times = table(samples, "unit", ["a step"])
+    return (
+        f"{times}\n\nWith a checkpoint of {data['bytes']:,} bytes every {data['between']} steps,"
+        f" statements take {shares[len(shares) // 2]:.2f} % of the CPU time of steps"
+        f" ({shares[0]:.2f} to {shares[-1]:.2f} %)."
+    )
+
+
+_METRICS: Final = {"digits": "top-1", "scenes": "mean IoU without background"}
+
+
+def batches(data: Data) -> str:
+    """Format a table with a row for each contender."""
+    target = data["options"]["target"]
+    rows = [
+        [
+            "global batch, steps",
+            "optimizer, peak rate",
+            "momentum of batch norm's statistics",
+            f"epochs to {target:.0%}",
+            f"{_METRICS[data['options']['preset']]} at the end",
+        ]
+    ]
+    for row in data["rows"]:
+        ends = spread([result["score"] for result in row["rounds"]])
+        rows.append(
+            [
+                f"{row['batch']:,}, {row['rounds'][0]['steps']}",
+                row["optimizer"],
+                f"{row['batch_norm_momentum']:g}",
+                ", ".join(_reached(result["after_epochs"], target) for result in row["rounds"]),
+                f"{ends.low:.1%}" + (f" to {ends.high:.1%}" if len(row["rounds"]) > 1 else ""),
+            ]
+        )
+    return columns(rows)
+
+
+def _reached(after_epochs: list[float], target: float) -> str:
+    """Return the first epoch, counted from 1, whose evaluation reached the target."""
+    epochs = (number for number, score in enumerate(after_epochs, 1) if score >= target)
+    return str(next(epochs, "never"))
+
+
+def fine_tune(data: Data) -> str:
+    """Format a table with a row for each way, and a column for each number of images."""
+    numbers = data["options"]["images"]
+    rows = [["a run begins with", *(f"top-1 with {number} images a class" for number in numbers)]]
+    for way in dict.fromkeys(row["way"] for row in data["rows"]):
+        cells = []
+        for number in numbers:
+            found = spread(
+                [
+                    row["top1"]
+                    for row in data["rows"]
+                    if (row["way"], row["images"]) == (way, number)
+                ]
+            )
+            cells.append(f"{found.median:.1%} ({found.low:.1%} to {found.high:.1%})")
+        rows.append([way, *cells])
+    return columns(rows)
+
+
+def damage(data: Data) -> str:
+    """Format the table."""
+    samples, names = read_samples(data["samples"]), list(data["rejected"])
+    rows = [
+        [kind, *(f"{data['rejected'][name][kind]} of {data['images']}" for name in names)]
+        for kind in data["rejected"][names[0]]
+    ]
+    cost = [spread([sample.cpu_ms for sample in samples[name]]).text() for name in names]
+    return columns([["rejected if", *names], *rows, ["CPU-ms of a whole image", *cost]])
+
+
+def exports(data: Data) -> str:
+    """Format the table."""
+    samples = {batch: read_samples(found) for batch, found in data["samples"].items()}
+    head = [f"CPU-ms/image, {batch} in a call" for batch in samples]
+    rows = [["", "size", data["metric"], *head]]
+    for name, facts in data["models"].items():
+        times = [spread([turn.cpu_ms for turn in found[name]]).text() for found in samples.values()]
+        rows.append([f"`{name}`", size(facts["bytes"]), f"{facts['score']:.2%}", *times])
+    return columns(rows)
+
+
+def spot(data: Data) -> str:
+    """Format the results."""
+    rows = [
+        [
+            "node held, gone (mean h)",
+            "wait for 4 nodes",
+            "4, 2 or 1 nodes",
+            "oracle",
+            "hours",
+            "USD",
+        ]
+    ]
+    ratios: dict[str, list[float]] = {"hours": [], "usd": []}
+    for name, ways in data["traces"].items():
+        wait, fewer = ways["wait"], ways["with what there is"]
+        ratios["hours"].append(_hours(fewer) / _hours(wait))
+        ratios["usd"].append(fewer["usd"] / wait["usd"])
+        _, held, _, gone = name.split("-")
+        rows.append(
+            [f"{held}, {gone}", *(_words(one) for one in ways.values()),
+             *(f"x {values[-1]:.2f}" for values in ratios.values())]
+        )  # fmt: skip
+    for label, pick in (("median", median), ("worst", max)):
+        rows.append([label, "", "", "", *(f"x {pick(values):.2f}" for values in ratios.values())])
+    return columns(rows)
+
+
+_DAYS: Final = 20
+"""Days of a trace of capacity."""
+
+
+def _hours(one: Data) -> float:
+    """Return the hours of a run, or those of the trace if it did not end."""
+    return float(one["hours"] or _DAYS * 24)
+
+
+def _words(one: Data) -> str:
+    time = f"{one['hours']:.0f} h" if one["hours"] else f"not in {_DAYS} days"
+    starts = f", {one['attempts']} starts" if one["attempts"] > 1 else ""
+    return f"{time}, {one['usd']:,.0f} USD{starts}"
+
+
 def chaos(data: Data) -> str:
     """Format the faults of a disturbed run, and how it recovered from each."""
     rows = [["", "signal", "to", "in", "after step", "the command", "took step", "after, s"]]
@@ -184,6 +324,20 @@ DECIDED: Final[Mapping[str, Callable[[Data], str]]] = {
     "engines": engines,
     "serve-parts": loads,
     "chaos": chaos,
+    "virtual-ranks": equal_sums,
+    "evidence": evidence,
+    "batches": batches,
+    "batches-scenes": batches,
+    "fine-tune": fine_tune,
+    "damage": damage,
+    "exports": exports,
+    "spot": spot,
+    "removal": lambda data: table(
+        read_samples(data["samples"]), "image", ["decode a baseline JPEG"]
+    ),
+    "treatment": lambda data: table(
+        read_samples(data["samples"]), "image", ["decode and crop, in the graph"]
+    ),
     "slow-storage": rounds(
         "a read takes longer by",
         of("images_per_second", "images/s", ".0f"),

@@ -47,7 +47,8 @@ def parse(
     if "--help" in named or "-h" in named:
         _help(default, f"{program} {command}", description)
     own = list(fields.leaves(type(default)))
-    given, problems, left = _given(args, own, others, elsewhere or {})
+    moved = {f"--{key.replace('_', '-')}": clause for key, clause in fields.gone(type(default))}
+    given, problems, left = _given(args, own, others, {**moved, **(elsewhere or {})})
     try:
         built = _replaced(default, given)
     except ConfigError as error:
@@ -112,7 +113,7 @@ def _given(
         leaf = known.get(flag) or known.get(flag.replace("_", "-"))
         values = [value] if equals else _values(leaf, remaining)
         if leaf is None:
-            place = elsewhere.get(flag)
+            place = elsewhere.get(flag) or elsewhere.get(flag.partition(".")[0])
             problem = fields.unknown_key(flag, sorted([*known, *others]), former)
             problems.append(f"{flag}: {place}" if place else problem)
         elif values or _is_many(leaf):

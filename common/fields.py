@@ -259,11 +259,22 @@ def from_dict(cls: type[T], data: Mapping[str, object]) -> T:
     return value
 
 
+def gone(cls: type) -> list[tuple[str, str]]:
+    """Return the keys of options and groups that earlier versions of a dataclass had, each with a
+    clause that names the last version and what to use: those of `GONE` in the class.
+    """
+    return list(getattr(cls, "GONE", {}).items())
+
+
 def with_current_keys(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace former keys by current ones in nested plain data: for files of earlier versions,
-    which users need not edit.
+    """Replace former keys by current ones in nested plain data, and leave out those that are gone:
+    for files of earlier versions, which users need not edit.
     """
     current = copy.deepcopy(dict(data))
+    for key, _ in gone(cls):
+        group, name = _inner(current, key)
+        if isinstance(group, dict):
+            group.pop(name, None)
     for leaf in leaves(cls):
         if leaf.former_key is not None:
             before, former = _inner(current, leaf.former_key)

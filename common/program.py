@@ -122,6 +122,8 @@ class Program:
     """Target of make that does it."""
     script: str = ""
     """Script that starts it where it is installed; empty if there is none."""
+    gone: Mapping[str, str] = field(default_factory=dict)
+    """Commands of earlier versions, each with the last version that had it and what to use."""
 
     @property
     def words(self) -> str:
@@ -247,6 +249,8 @@ class Program:
             print(self._kinds(args[0]) if grouped else self.usage, end="")
             return 0
         asked = " ".join(args[: 2 if grouped else 1])
+        if asked in self.gone:
+            raise UnknownCommandError(f"{asked}: {self.gone[asked]}")
         near = difflib.get_close_matches(asked, names, 1)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise UnknownCommandError(

@@ -71,7 +71,6 @@ JUDGES: Final[Mapping[str, Judge]] = {
         Platform("azure.ai.ml"),
         "conformance.job_files:judge",
     ),
-    "mlperf": Judge("the log of a training run", Python("mlperf"), "conformance.mlperf_log:judge"),
     "scoring": Judge("the scoring server", Python("scoring"), "conformance.scoring:judge"),
 }
 """By name, which is that of the folder in .tools/conformance/ as well."""

@@ -14,6 +14,7 @@ from common.arguments import parse
 from common.errors import ConfigError
 from common.program import Command, Program, load
 from infra.outputs import PlatformOutputs
+from jobs import gone
 from jobs.console import PLATFORM
 from jobs.errors import AccessError, NotDeployedError
 from jobs.leaf import Checked, JobCommand
@@ -207,6 +208,7 @@ PROGRAM: Final = Program(
     _NOTES,
     environment=".venv",
     setup="setup-platform",
+    gone=gone.COMMANDS,
 )
 
 

@@ -9,12 +9,10 @@ from jobs.leaf import Leaf
 _ROWS: Final[tuple[str, ...]] = (
     "serving",
     "batch",
-    "replication",
     "inspection",
     "sweep",
     "estimate",
     "scaling",
-    "commission",
     "pipelines",
     "elastic",
     "evidence",

@@ -88,7 +88,6 @@ VARIABLES: Final[Mapping[str, tuple[str, str]]] = {
         "trainer",
         "Minutes that a node of a failed rank is kept; set by `--hold-on-failure`.",
     ),
-    "TRAINER_KILL_RANK": ("trainer", "RANK:STEP: this rank kills itself at this step, as a test."),
     "TRAINER_LAUNCHER_PID": ("trainer", "Process of the launcher; set by the launcher."),
     "TRAINER_NAME_KEY": (
         "trainer",

@@ -2,7 +2,7 @@
 
 import importlib
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _CALLS = ("evaluate", "fit", "load")
 """What `trainer.api` offers to programs; imported when it is used."""

@@ -5,13 +5,14 @@ Standard library only, so that the side that submits jobs builds the very same o
 and every problem is reported at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from common import fields
 from common.annotations import Bounds, Formerly
 from common.errors import ConfigError
+from trainer import gone
 from trainer.combinations import contradictions
 from trainer.leaf import Exchanges, Feature
 from trainer.leaves import EMBEDDED, LEAVES, TASKS, WithLeaves, in_use, metrics_in
@@ -288,6 +289,8 @@ class LogConfig:
 @dataclass(frozen=True)
 class TrainConfig(WithLeaves):
     """One training run. Its last groups are the options of the leaves; see `of`."""
+
+    GONE: ClassVar[Mapping[str, str]] = gone.OPTIONS
 
     preset: PresetName = "digits"
     """Preset whose values the other options change."""

@@ -176,10 +176,6 @@ class Leaf:
     foreign_weights: str = ""
     """MODULE:FUNCTION that takes the tensors of a safetensors file of another project, and returns
     them by the names of this project's variables; None if they are not of a kind that it knows."""
-    weight_files: str = ""
-    """MODULE:FUNCTION that takes a file of another project and a network, and returns the arrays of
-    the file by the names of the network's variables, and what has no place in it by other names;
-    None if the file is not of a kind that it knows."""
     exporter: Exporter | None = None
     """Writes a model in one more format."""
     rewritten: str = ""

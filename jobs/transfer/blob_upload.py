@@ -17,7 +17,7 @@ from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSe
 from jobs.azure.storage import MIB, XXH128, Blob
 from jobs.errors import ConflictError
 from jobs.retry import Retry
-from jobs.transfer.local_files import Hashes, LocalError, SourceFile
+from jobs.transfer.local_files import Hashes, LocalError, LocalFile
 from jobs.transfer.progress import Progress
 
 BLOCK: Final = 8 * MIB
@@ -53,7 +53,7 @@ class BlobUploader:
         # Bounds the number of blocks that are in memory and not yet sent.
         self._slots = threading.Semaphore(2 * self.threads)
 
-    def send(self, file: SourceFile, existing: Blob | None) -> tuple[Hashes, bool]:
+    def send(self, file: LocalFile, existing: Blob | None) -> tuple[Hashes, bool]:
         """Upload a file unless its blob exists.
 
         Args:
@@ -87,13 +87,13 @@ class BlobUploader:
         put = self._put if file.size <= BLOCK else self._put_blocks
         return put(blob, file), True
 
-    def _hash(self, file: SourceFile) -> Hashes:
+    def _hash(self, file: LocalFile) -> Hashes:
         reader = file.reader()
         for _ in reader.blocks(BLOCK):
             self.retry.check()
         return reader.hashes
 
-    def _put(self, blob: BlobClient, file: SourceFile) -> Hashes:
+    def _put(self, blob: BlobClient, file: LocalFile) -> Hashes:
         reader = file.reader()
         content = b"".join(reader.blocks(BLOCK))
         hashes = reader.hashes
@@ -107,7 +107,7 @@ class BlobUploader:
         self.progress.moved(len(content))
         return hashes
 
-    def _put_blocks(self, blob: BlobClient, file: SourceFile) -> Hashes:
+    def _put_blocks(self, blob: BlobClient, file: LocalFile) -> Hashes:
         for attempt in range(1, ATTEMPTS + 1):
             staged = self._staged(blob)
             reader = file.reader()

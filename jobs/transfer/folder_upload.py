@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from azure.storage.blob import ContainerClient
 
@@ -17,7 +17,7 @@ from common.text import listing, plural
 from jobs.azure.storage import Blob, listed
 from jobs.errors import RequestError
 from jobs.transfer.blob_upload import BlobUploader
-from jobs.transfer.local_files import Hashes, LocalError, LocalFile, LocalFolder, SourceFile, scan
+from jobs.transfer.local_files import Hashes, LocalError, LocalFile, LocalFolder, scan
 from jobs.transfer.parallel import for_each
 from jobs.transfer.progress import Progress
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
@@ -28,18 +28,6 @@ VERSION_LENGTH: Final = 16
 ROUNDS: Final = 8
 """Rounds of listing the container and uploading what is missing; two suffice unless it loses
 uploads."""
-
-
-class Source(Protocol):
-    """Files to upload together."""
-
-    @property
-    def files(self) -> Mapping[str, SourceFile]:
-        """All files by name, with their checksums in the manifest."""
-
-    @property
-    def last(self) -> str | None:
-        """Name of the file that is uploaded last: if it exists, so do all others."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +103,7 @@ def read_data_set(path: Path) -> LocalDataSet:
 class FolderUpload:
     """Upload of one folder."""
 
-    data: Source
+    data: LocalDataSet
     """Files to upload."""
     source: str
     """Where they are, for messages."""
@@ -170,11 +158,11 @@ class FolderUpload:
         )
 
     def _send(
-        self, files: Sequence[SourceFile], blobs: Mapping[str, Blob], uploader: BlobUploader
+        self, files: Sequence[LocalFile], blobs: Mapping[str, Blob], uploader: BlobUploader
     ) -> None:
         problems = []
 
-        def work(file: SourceFile) -> None:
+        def work(file: LocalFile) -> None:
             try:
                 hashes, is_new = uploader.send(file, blobs.get(file.name))
             except LocalError as error:
@@ -192,7 +180,7 @@ class FolderUpload:
                 f"{self.source}: some files could not be uploaded:\n{listing(problems)}"
             )
 
-    def _is_there(self, file: SourceFile, blob: Blob | None, progress: Progress) -> bool:
+    def _is_there(self, file: LocalFile, blob: Blob | None, progress: Progress) -> bool:
         if blob is None or not is_same(file, blob, self.hashes.get(file.name)):
             return False
         if file.name not in self.hashes:
@@ -214,7 +202,7 @@ class FolderUpload:
         return blobs
 
 
-def is_same(file: SourceFile, blob: Blob, hashes: Hashes | None) -> bool:
+def is_same(file: LocalFile, blob: Blob, hashes: Hashes | None) -> bool:
     """Whether a blob is known to equal a file without reading the file. Pure.
 
     Args:

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 import xxhash
 
@@ -25,35 +25,6 @@ class LocalError(UserError):
 
 class ChangedError(LocalError):
     """A file changed while it was read."""
-
-
-class Reader(Protocol):
-    """Reads a file once."""
-
-    @property
-    def hashes(self) -> "Hashes":
-        """Hashes of the content; only valid after the last block was read."""
-
-    def blocks(self, size: int) -> Iterator[bytes]:
-        """Read the content in blocks of a size; only the last one is smaller."""
-
-
-class SourceFile(Protocol):
-    """A file to upload, wherever it is."""
-
-    @property
-    def name(self) -> str:
-        """Path relative to the folder, with slashes."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def xxh128(self) -> str | None:
-        """Checksum of the file in the folder's manifest, or None."""
-
-    def reader(self) -> Reader:
-        """Return what reads it, once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +120,13 @@ def _walk(
             yield prefix + name, folder / name, (folder / name).lstat()
 
 
-class Hasher:
-    """Hashes content that is read once, and checks that it matches its manifest.
-
-    Args:
-        source: Where the content comes from, for messages.
-        expected: Its checksum in the manifest, or None.
+class FileReader:
+    """Reads and hashes a file once; checks that it has not changed and that it matches its
+    manifest.
     """
 
-    def __init__(self, source: str, expected: str | None) -> None:
-        self._source, self._expected = source, expected
+    def __init__(self, file: LocalFile) -> None:
+        self._file = file
         self._md5 = hashlib.md5(usedforsecurity=False)
         self._xxh128 = xxhash.xxh3_128()
 
@@ -169,27 +137,13 @@ class Hasher:
         Raises:
             LocalError: The content does not match its checksum in the manifest.
         """
-        expected = self._expected
+        expected = self._file.xxh128
         if expected is not None and self._xxh128.hexdigest() != expected:
             raise LocalError(
-                f"{self._source}: is damaged: its checksum is {self._xxh128.hexdigest()}, but"
+                f"{self._file.path}: is damaged: its checksum is {self._xxh128.hexdigest()}, but"
                 f" {expected} in the manifest"
             )
         return Hashes(self._md5.digest(), expected)
-
-    def update(self, content: bytes) -> None:
-        """Add the next part of the content."""
-        self._md5.update(content)
-        if self._expected is not None:
-            self._xxh128.update(content)
-
-
-class FileReader(Hasher):
-    """Reads a file once; checks that it has not changed and that it matches its manifest."""
-
-    def __init__(self, file: LocalFile) -> None:
-        super().__init__(str(file.path), file.xxh128)
-        self._file = file
 
     def blocks(self, size: int) -> Iterator[bytes]:
         """Read the content in blocks of a size.
@@ -204,7 +158,9 @@ class FileReader(Hasher):
                 self._compare(_stamp(os.fstat(opened.fileno())))
                 while content := opened.read(min(size, left)):
                     left -= len(content)
-                    self.update(content)
+                    self._md5.update(content)
+                    if file.xxh128 is not None:
+                        self._xxh128.update(content)
                     yield content
                 # By its name: a file may also be replaced as a whole.
                 self._compare(_stamp(file.path.stat()) if not left else ())

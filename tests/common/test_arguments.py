@@ -1,14 +1,15 @@
 """A command line is parsed into a frozen dataclass."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 
 from common.annotations import Alone, Bounds, Formerly, Positional
 from common.arguments import parse
 from common.errors import ConfigError
-from common.fields import to_flags
+from common.fields import to_flags, with_current_keys
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,25 @@ def test_a_renamed_option_is_refused_with_its_name_of_today():
     with pytest.raises(ConfigError) as caught:
         parse(Options(), "wait", ["--patience", "2"])
     assert caught.value.problems == ("--patience: is now called --retry-timeout",)
+
+
+@dataclass(frozen=True)
+class Trimmed:
+    """Options that were more."""
+
+    GONE: ClassVar[Mapping[str, str]] = {"fast": "use --slow", "old_group": "use nothing"}
+
+    slow: bool = False
+    """Take time."""
+
+
+def test_an_option_that_is_gone_is_refused_with_what_to_use_and_left_out_of_files():
+    with pytest.raises(ConfigError) as caught:
+        parse(Trimmed(), "wait", ["--fast", "1", "--old-group.size=2", "--old"])
+    gone = ("--fast: use --slow", "--old-group.size: use nothing")
+    assert caught.value.problems == (*gone, "--old: unknown option")
+    stored = {"slow": True, "fast": 1, "old_group": {"size": 2}}
+    assert with_current_keys(Trimmed, stored) == {"slow": True}
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ PROGRAM = Program(
     ("data", "files"),
     "COMMAND [OPTIONS]",
     "Exit status: 0 is success.",
+    gone={"move": "version 1 was the last with it; use copy", "prepare zip": "use tars"},
 )
 
 
@@ -48,6 +49,13 @@ def test_a_former_name_still_works_and_is_told(capsys):
     assert run("pack", "x") == ("prepare tars", ["--with", "tar", "x"])
     said = "note: pack is now `python -m tools prepare tars --with tar`\n"
     assert capsys.readouterr().err == said
+
+
+def test_a_command_that_is_gone_is_refused_with_what_to_use():
+    with pytest.raises(UnknownCommandError, match=r"^move: version 1 was the last.*; use copy$"):
+        run("move", "x")
+    with pytest.raises(UnknownCommandError, match=r"^prepare zip: use tars$"):
+        run("prepare", "zip", "x")
 
 
 def test_the_help_lists_the_commands_by_group(capsys):

@@ -107,7 +107,7 @@ STANDARD_LIBRARY_ONLY = [
     *("jobs.estimate.assumed", "jobs.estimate.choosing.campaign", "jobs.estimate.fit"),
     *("jobs.estimate.grounds", "jobs.estimate.limits", "jobs.estimate.report.page"),
     "jobs.estimate.report.table",
-    *("jobs.commission.steps", "jobs.scaling.measurement", "jobs.scaling.report"),
+    *("jobs.gone", "jobs.scaling.measurement", "jobs.scaling.report"),
     "jobs.throughput",
     *("jobs.pulumi.changes", "jobs.pipelines.runner_policy"),
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),

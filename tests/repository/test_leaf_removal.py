@@ -50,7 +50,7 @@ REMOVALS = {
     "ONNX": Removal("onnx"),
     "segmentation": Removal("segmentation"),
     "detection": Removal("detection"),
-    "commission": Removal("commission", world="jobs"),
+    "inspection": Removal("inspection", world="jobs"),
 }
 
 WORLDS = {

@@ -61,7 +61,7 @@ LEAVES = {
     ),
     "elastic": Leaf(
         r"elastic|--min-nodes|\bmove_(up|down)|placement_policy",
-        ("jobs/elastic", "benchmarks/spot"),
+        ("jobs/elastic",),
         ("jobs/leaves.py",),
     ),
     "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
@@ -71,8 +71,8 @@ LEAVES = {
         (
             "trainer/leaves.py",
             "serving/score.py",
-            # The values at which its preset is measured, and what is disturbed.
-            "benchmarks/training/batches.py",
+            # The values at which its preset was measured, and what is disturbed.
+            "benchmarks/tables.py",
             "benchmarks/documents.py",
             *MEASURED,
         ),
@@ -80,7 +80,7 @@ LEAVES = {
     "float16": Leaf(
         r"trainer[./]float16|saved_model_float16|Float16Options|HalfModel",
         ("trainer/float16",),
-        ("benchmarks/exports.py",),
+        ("benchmarks/tables.py",),
     ),
     "detection": Leaf(
         # Of a preparation, whose reader finds splits and damage: "detection" alone is a word.
@@ -98,7 +98,7 @@ LEAVES = {
         r"onnx",
         ("trainer/onnx",),
         # A recorded benchmark compared it with the SavedModel.
-        ("trainer/leaves.py", "benchmarks/tables.py", "benchmarks/exports.py"),
+        ("trainer/leaves.py", "benchmarks/tables.py"),
     ),
     "Parquet": Leaf(
         r"parquet|pyarrow",
@@ -122,7 +122,6 @@ LEAVES = {
         r"jobs[./ ]scaling|ScalingPage|wanted_points",
         ("jobs/scaling", "benchmarks/scaling.py"),
     ),
-    "commission": Leaf(r"commission", ("jobs/commission",), ("jobs/leaves.py",)),
     "jump machine": Leaf(
         r"jump.?(machine|subnet|access|host|users)|bastion",
         ("infra/jump_machine",),
@@ -167,11 +166,6 @@ LEAVES = {
         r"infra[./]replicas|ReplicaSettings|remote_reason|:Replication\b|registries/replications",
         ("infra/replicas",),
         (PLATFORM, SIMULATED, "rehearsal/resources/simple_kinds.py"),
-    ),
-    "data of another stack": Leaf(
-        r"jobs[./]replication|ReplicateOptions|jobs replicate\b",
-        ("jobs/replication",),
-        ("jobs/leaves.py",),
     ),
     "budget of the platform": Leaf(
         r"consumption.budget|BudgetSettings|forecast_percent|infra.budget",
@@ -222,8 +216,8 @@ LEAVES = {
     ),
     "virtual ranks": Leaf(
         r"virtual.?ranks?",
-        ("trainer/virtual_ranks", "benchmarks/training/virtual_ranks.py"),
-        ("trainer/leaves.py", "benchmarks/commands.py"),
+        ("trainer/virtual_ranks",),
+        ("trainer/leaves.py", "benchmarks/commands.py", "benchmarks/tables.py"),
     ),
     "sharded state": Leaf(
         r"sharded[._](state|optimizer)|ShardedO|ShardedState",
@@ -240,30 +234,20 @@ LEAVES = {
         ("trainer/torchvision", "benchmarks/training/peers"),
         ("trainer/leaves.py",),
     ),
-    "weights of Keras 3": Leaf(
-        r"trainer[./]keras3|snake_case", ("trainer/keras3",), ("trainer/leaves.py",)
-    ),
     "MLflow": Leaf(
         r"MlflowLogger|MlflowClient|mlflow_logger|trainer\.mlflow",
         ("trainer/mlflow",),
         ("trainer/leaves.py",),
     ),
-    "MLPerf": Leaf(
-        # A prediction of steps names the benchmark as its source.
-        r"trainer[./]mlperf|Mlperf[A-Z]|mlperf_(log|observer)\b|mlperf\.log|MLLOG",
-        ("trainer/mlperf", "conformance/mlperf_log.py"),
-        ("trainer/leaves.py", "conformance/judges.py"),
-    ),
     "scheduled events": Leaf(
         r"scheduled.?events|EventOptions|EventObserver|events\.address",
         ("trainer/scheduled_events", "rehearsal/machine_learning/metadata.py"),
-        # A commissioning notes whether a job reaches the service.
-        ("trainer/leaves.py", "jobs/commission/steps.py"),
+        ("trainer/leaves.py",),
     ),
     "evidence": Leaf(
         r"(trainer|jobs)[./]evidence|Evidence[A-Z]|evidence_observer|state_rewritten|in-toto|\bDSSE\b"
         r"|(verify|describe)[-_]model",
-        ("trainer/evidence", "jobs/evidence", "benchmarks/training/evidence.py"),
+        ("trainer/evidence", "jobs/evidence"),
         ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/commands.py"),
     ),
     "conformance": Leaf(r"conformance", ("conformance",)),

@@ -53,7 +53,7 @@ def test_help_lists_every_target_that_a_person_may_want():
         *("Develop:", "Train:", "Data:", "Use a model:", "Platform:", "Estimate and measure:"),
         "Try without Azure:",
     ]
-    assert len(shown.stdout.partition("\nTrain:")[2].split("\n  ")) - 1 == 20
+    assert len(shown.stdout.partition("\nTrain:")[2].split("\n  ")) - 1 == 19
 
 
 @pytest.mark.parametrize(

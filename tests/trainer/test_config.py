@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from functools import reduce
 from pathlib import Path
 from typing import get_args, get_origin
 
@@ -17,7 +18,7 @@ from common import fields
 from common.errors import ConfigError
 from tests import ROOT
 from tests.trainer.support.random_configs import LEAVES, changed, configs
-from trainer import config, leaves, model_config, presets
+from trainer import config, gone, leaves, model_config, presets
 from trainer.config import TrainConfig
 from trainer.presets import EXPECTATIONS, PRESETS, to_args
 
@@ -111,6 +112,17 @@ def test_plain_data_list_every_problem_at_once():
     assert "batch_size: 'many' is not a whole number" in problems
     assert "epochs: 0 must be at least 1" in problems
     assert f"data.source: 'web' is not one of {', '.join(get_args(config.SourceName))}" in problems
+
+
+@pytest.mark.parametrize("key", gone.OPTIONS)
+def test_an_option_of_an_earlier_version_is_refused_and_left_out_of_what_was_written(key):
+    with pytest.raises(ConfigError, match=r"--.*: version [0-9.]+ was the last with it; "):
+        presets.parse_train([f"--{key.replace('_', '-')}", "1"])
+    stored = fields.to_dict(PRESETS["digits"])
+    *groups, name = key.split(".")
+    reduce(lambda inner, group: inner[group], groups, stored)[name] = {"any": 1}
+    current = fields.with_current_keys(TrainConfig, stored)
+    assert fields.from_dict(TrainConfig, current) == PRESETS["digits"]
 
 
 def test_unknown_preset_is_refused_with_those_that_exist():

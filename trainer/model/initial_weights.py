@@ -42,9 +42,9 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
     Args:
         model: Model to change.
         file: state.safetensors of a checkpoint, or safetensors of another project whose names a
-            leaf knows; `.h5` of Keras, such as the files of
-            tf_keras.applications, which name layers; a file that a leaf reads; or `.weights.h5` of
-            tf_keras, which fits only the very same network, the last layer included.
+            leaf knows; `.h5` of Keras, such as the files of tf_keras.applications, which name
+            layers; or `.weights.h5` of tf_keras, which fits only the very same network, the last
+            layer included.
         keep_head: Whether the last layer keeps its own weights in any case.
 
     Returns:
@@ -54,19 +54,22 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
         CheckpointError: The file cannot be read, or belongs to another network; names the variable.
     """
     head = [layer for layer in model.layers if layer.weights][-1]
+    if file.suffix == ".keras":
+        raise CheckpointError(
+            f"--model.weights: {file}: version 0.1.0 was the last to read files of Keras 3; write"
+            ' this one again with model.save("weights.h5")'
+        )
     try:
-        arrays = _of_another_project(model, file)
-        if arrays is None and keep_head and file.name.endswith(".weights.h5"):
+        if keep_head and file.name.endswith(".weights.h5"):
             raise CheckpointError(
                 f"--model.weights: {file} fits only a network whose last layer is whole; give"
                 " state.safetensors of a checkpoint, or do not divide the last layer"
             )
-        if arrays is None and file.name.endswith(".weights.h5"):
+        if file.name.endswith(".weights.h5"):
             model.load_weights(str(file))
             return f"{file}: initial weights of all layers"
-        if arrays is None:
-            source = _read_h5(file) if file.suffix in (".h5", ".hdf5") else _read_state(file)
-            arrays = _by_name(model, source, head)
+        source = _read_h5(file) if file.suffix in (".h5", ".hdf5") else _read_state(file)
+        arrays = _by_name(model, source, head)
         _check_finite(arrays)
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"--model.weights: {file} cannot be loaded: {error}") from error
@@ -97,18 +100,6 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
     more = f" and {len(left) - 3:,} more" if len(left) > 3 else ""
     unused = f"; without a place in the network: {', '.join(left[:3])}{more}" if left else ""
     return f"{file}: initial weights{kept}{unused}"
-
-
-def _of_another_project(model: keras.Model, file: Path) -> Mapping[str, Array] | None:
-    """Return the arrays of a file that a leaf can read, by the names of the model's variables."""
-    if file.suffix not in (".h5", ".keras"):
-        return None
-    readers = (load(leaf.weight_files) for leaf in LEAVES if leaf.weight_files)
-    found = (reader(file, model) for reader in readers)
-    arrays: Mapping[str, Array] | None = next((one for one in found if one is not None), None)
-    if arrays is None and file.suffix == ".keras":
-        raise ValueError("it is no file of a Keras that can be read here; give its .weights.h5")
-    return arrays
 
 
 def _check_finite(arrays: Mapping[str, Array]) -> None:

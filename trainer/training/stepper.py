@@ -2,7 +2,6 @@
 watchdog.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from math import fsum
@@ -18,7 +17,6 @@ from trainer.checkpoints.format import Array
 from trainer.config import TrainConfig
 from trainer.data.rank_data import DATA_ERRORS, RankData
 from trainer.diagnostics.device import device_name, gpu_share, peak_flops, peak_memory
-from trainer.diagnostics.killed_rank import KilledRank
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.watchdog import Watchdog
 from trainer.errors import OutOfMemoryError
@@ -76,7 +74,6 @@ class Stepper:
         self._world = communicator
         self._result_of = config.result_of
         self._totals, self._watchdog, self._folder = totals, watchdog, setup.folder
-        self._killed = KilledRank(os.environ, communicator.rank)
         division = divide(config, setup.data_set.classes, communicator)
         self.model = division.model
         problem = single_value_problem(self.model, config.batch_size, config.optimizer.accumulation)
@@ -150,7 +147,6 @@ class Stepper:
             OutOfMemoryError: A step does not fit into memory, for the first time in this run.
             UserError: It does not fit although the micro-batches are smaller.
         """
-        self._killed.at(step)
         schedule, timer = self._plan.schedule, self._totals.timer
         end = self._plan.exchanges.next(step + count)
         rates = [schedule.learning_rate(number) for number in range(step, end)]

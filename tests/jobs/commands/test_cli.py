@@ -204,7 +204,6 @@ WRONG = [
     ("undeploy", "--endpoint: is missing"),
     ("score-batch digits:1 --input photos", "--input: 'photos' must be raw/FOLDER"),
     ("scaling --data imagenet", "--data: 'imagenet' must be NAME:VERSION"),
-    ("commission --data imagenet", "--data: 'imagenet' must be NAME:VERSION"),
     ("supervise", "pass either --once or --watch"),
     ("place night --on a --free", "exclude each other"),
     ("sweep --preset digits", "OPTION=VALUE,VALUE...: is missing"),

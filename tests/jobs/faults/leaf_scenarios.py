@@ -1,16 +1,12 @@
-"""What the commands of leaves do in the fault matrix: pipelines, scaling, commission."""
+"""What the commands of leaves do in the fault matrix: pipelines, scaling."""
 
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
 
 from common.program import REPORTED, report
-from jobs.commission import command as commissioning
-from jobs.commission import steps
-from jobs.commission.facts import Record
-from jobs.commission.steps import Output
 from jobs.pipelines import backend, comment
 from jobs.pipelines.backend import BackendOptions
 from jobs.pipelines.comment import CommentOptions
@@ -19,7 +15,6 @@ from jobs.throughput import FILE, read
 from tests import ROOT
 from tests.jobs.faults.github import VARIABLES
 from tests.jobs.faults.trial import Trial
-from tests.jobs.support.tiny import begin
 
 if TYPE_CHECKING:
     from tests.jobs.faults.scenarios import Scenarios
@@ -33,7 +28,6 @@ _MADE: Final = {
 """How many resources `backend` makes for one identity, of the kinds that are made last."""
 _STATE: Final = "00000000-0000-4000-8000-0000000000b0"
 """Subscription of Pulumi's state."""
-_SMOKE: Final = "smoke job"
 _TINY: Final = ("--model.depth", "18", "--model.width", "4", "--model.image-size", "8")
 _POINT: Final = b"".join(
     json.dumps(line).encode() + b"\n"
@@ -127,46 +121,9 @@ def measure(world: "Scenarios") -> Trial:
     return Trial(run, problem, damage, told=lambda said: "cpu, 1 node, synthetic: " in said)
 
 
-def commission(world: "Scenarios") -> Trial:
-    """Run one step of a commissioning; the requests of its command are in other tables."""
-    key = world.key("commission")
-    # It lists all jobs of the workspace.
-    for document in world.azure.resources.below(world.live.workspace, "/jobs/"):
-        world.azure.resources.discard(document["id"])
-    options = ("--yes", "--cluster", "cpu", "--attempts", "2")
-    folder = world.folder / key
-
-    def call(*_: Any) -> Output:
-        begin(world.live, f"{key}-smoke", "train")
-        world.azure.clock.sleep(60.0)
-        return Output(0, {"reason": "completed", "attempts": 1})
-
-    def smoke(*given: Any) -> list[Any]:
-        return [one for one in steps.steps(*given) if one.name == _SMOKE]
-
-    own = world.command("commission", *options, name=key, folder=str(folder))
-
-    def run() -> int:
-        with (
-            patch.object(commissioning, "steps", smoke),
-            patch.object(commissioning.Commissioning, "_call", call),
-        ):
-            return own()
-
-    def problem() -> str | None:
-        fact = Record.read(folder / "dev" / key / "facts.json").facts[_SMOKE]
-        return None if fact.state == "as expected" else f"{fact}"
-
-    def damage() -> str | None:
-        return "a second job" if world.job(f"{key}-smoke-r2") else None
-
-    return Trial(run, problem, damage)
-
-
 ALL: Final[Mapping[str, Callable[["Scenarios"], Trial]]] = {
     "backend": set_up_backend,
     "comment": write_comment,
     "scaling": measure,
-    "commission": commission,
 }
 """Functions that prepare a command, by its name in the table."""

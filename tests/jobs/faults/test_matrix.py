@@ -59,7 +59,7 @@ class TestPipelines(Tables):
 
 
 class TestOnAPlatform(Tables):
-    COMMANDS = ("backend", "scaling", "commission")
+    COMMANDS = ("backend", "scaling")
     # Of many rows, so that every fault is among them.
     EVERY = 7
 

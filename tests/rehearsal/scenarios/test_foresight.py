@@ -7,6 +7,7 @@ import pytest
 
 from rehearsal.pulumi.deployment import ROOT
 from tests.rehearsal.scenarios.cloud import cloud_in, copy_of_the_repository
+from tests.rehearsal.support.newcomer import blocks
 from tests.rehearsal.support.waiting import until
 
 pytestmark = pytest.mark.rehearse_all
@@ -32,12 +33,6 @@ def bases(command):
     return {one["nodes"]: one["basis"] for one in json.loads(command.out)["choices"]}
 
 
-def facts(command):
-    """States and guesses of a commissioning, by step."""
-    found = json.loads(command.out)["facts"]
-    return {one["step"]: (one["state"], one["guess"]) for one in found}, found
-
-
 def running_on_two_nodes(cloud):
     """Id of a job of the sweep on two nodes that runs."""
     names = [name for name in cloud.job_names() if name.startswith("first-gpu-2-")]
@@ -55,15 +50,6 @@ def digits(folder):
     return folder
 
 
-def patiently(command):
-    """A command that takes long, at its end; it must always go on."""
-    while not command.ended:
-        seen = len(command.err)
-        command.wait_for(lambda seen=seen: len(command.err) > seen)
-    assert command.wait() == 1, command.words
-    return command
-
-
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory):
     """A deployed stack, and a copy of the repository whose folders the commands write to."""
@@ -72,21 +58,6 @@ def platform(tmp_path_factory):
     with cloud_in(folder) as cloud:
         cloud.jobs("up", "--yes", "True", repository=clone)
         yield cloud, clone
-
-
-@pytest.fixture(scope="module")
-def commission(platform, tmp_path_factory):
-    """The command that commissions it, on a data set that is registered."""
-    cloud, clone = platform
-    folder = str(digits(tmp_path_factory.mktemp("digits")))
-    uploaded = cloud.jobs("upload", folder, "--to", "prepared/digits", "--json", repository=clone)
-    asset = json.loads(uploaded.out)["asset"]
-    return (
-        *("commission", "--data", asset, "--steps", "2000", "--cap", "90", "--json"),
-        "--despite-check",
-        *("--training", *SMALL, "--submit", POLL, "resubmit.backoff-seconds=1"),
-        *("--scaling", *SWEEP),
-    )
 
 
 def test_a_plan_rests_on_what_was_measured_even_if_nodes_of_a_point_are_lost(platform):
@@ -110,43 +81,52 @@ def test_a_plan_rests_on_what_was_measured_even_if_nodes_of_a_point_are_lost(pla
     assert plan() == {1: "measured", 2: "measured"}
 
 
-def test_nothing_is_commissioned_that_costs_more_than_somebody_agrees_to(platform, commission):
+MORE = {"submit": flags((POLL, "resubmit.backoff-seconds=1")), "scaling": [*flags(SWEEP), "--yes"]}
+"""Further options of commands, for nodes that are processes."""
+
+
+@pytest.fixture
+def first_day(platform, tmp_path):
+    """The commands of the page, in order, for nodes that are processes and a small data set."""
     cloud, clone = platform
-    before = cloud.job_names()
-    for more, words in (((), "pass --yes"), (("--cap", "0.1", "--yes"), "more than --cap 0.1")):
-        refused = cloud.jobs(*commission, *more, "--", *PROGRAM, status=1, repository=clone)
-        assert words in refused.err
-    assert cloud.job_names() == before
+    folder = digits(tmp_path / "digits")
+    options = ("--to", "prepared/digits", "--json")
+    asset = json.loads(cloud.jobs("upload", folder, *options, repository=clone).out)["asset"]
+    (page,) = blocks("first-day-on-azure.md", "first day")
+    page = page.replace("\\\n", " ").replace("imagenet:3", asset)
+
+    def adapted(line):
+        words, _, program = line.removeprefix(".venv/bin/python -m jobs ").partition(" -- ")
+        verb, *given = words.split()
+        small = () if "--kind" in given or "--preset" not in given else PROGRAM
+        data = flags(SMALL) if "--data.asset" in given else ()
+        after = [*program.split(), *small, *data]
+        return [verb, *given, *MORE.get(verb, ()), *(["--", *after] if after else [])]
+
+    return [adapted(line) for line in page.splitlines()]
 
 
-def test_a_platform_is_commissioned_and_the_page_says_what_was_different(platform, commission):
+def test_the_commands_of_the_first_day_end_as_their_page_says(platform, first_day):
     cloud, clone = platform
-    first = patiently(cloud.start(*commission, "--yes", "--", *PROGRAM, repository=clone))
-    states, found = facts(first)
-    assert states == {
-        "preflight": ("as expected", "right"),
-        "smoke job": ("as expected", "right"),
-        "data set": ("as expected", ""),
-        # Nobody has InfiniBand here, and of so small a batch nothing is predicted.
-        "cluster check": ("different", "right"),
-        "scaling": ("as expected", "not seen"),
-        "plan": ("as expected", ""),
-        "training": ("as expected", "right"),
-        "rank killed": ("as expected", "right"),
-        "cancel": ("as expected", "right"),
-        "pre-emption": ("not seen", "not seen"),
-    }, found
-    page = (clone / "commission" / "dev" / "first" / "facts.html").read_text()
-    assert "different from what was expected: cluster check" in page
-    assert " USD spent" in page
-
-    before = cloud.job_names()
-    patiently(cloud.start(*commission, "--yes", "--", *PROGRAM, repository=clone))
-    # Only what was different runs again, and what was measured is not measured again.
-    assert {name for name in cloud.job_names() if name not in before} == {"first-check-r2"}
-
-    cloud.jobs(*commission, "--teardown", repository=clone)
+    *before, training, cancel, download, cost = first_day
+    assert [command[0] for command in (training, cancel, download, cost)] == [
+        *("submit", "cancel", "download", "cost")
+    ]
+    for command in before:
+        # No node has InfiniBand here.
+        status = 23 if "check" in command else 0
+        cloud.jobs(*command, status=status, repository=clone)
+    run = cloud.start(*training, repository=clone)
     store = cloud.outputs.datastores.results
     blobs = cloud.azure.blobs.container(store.account, store.container)
-    assert not list(blobs.list_blob_names(name_starts_with="runs/first-"))
-    assert (clone / "commission" / "dev" / "first" / "facts.json").exists()
+    saved = f"runs/{cancel[1]}/checkpoints/"
+    assert run.wait_for(lambda: any(blobs.list_blob_names(name_starts_with=saved))), run.words
+    cloud.jobs(*cancel, repository=clone)
+    assert run.wait() == 20, run.words
+    cloud.jobs(*training, repository=clone)
+    cloud.jobs(*download, repository=clone)
+    metrics = (clone / "runs" / cancel[1] / "metrics.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in metrics]
+    first, *_, last = (event["step"] for event in events if event["event"] == "start")
+    assert first == 0 < last
+    assert "day-train" in cloud.jobs(*cost, repository=clone).out

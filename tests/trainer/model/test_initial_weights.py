@@ -115,6 +115,43 @@ def test_a_new_file_of_keras_gives_all_weights(tmp_path):
     assert all(equal_layers(source, model).values())
 
 
+def test_a_file_that_only_keras_3_reads_is_refused_with_what_to_write_instead(tmp_path):
+    with pytest.raises(CheckpointError, match=r"Keras 3; .* model\.save\(\"weights\.h5\"\)"):
+        load_initial_weights(build_model(TINY_RESNET, 10), tmp_path / "whole.keras")
+
+
+KERAS_3 = """
+import keras, numpy
+layers = keras.layers
+model = keras.Sequential([
+    layers.Input((4, 4, 3)), layers.Conv2D(2, 3, name="first"),
+    layers.BatchNormalization(name="norm"), layers.Flatten(), layers.Dense(5, name="last"),
+])
+for weight in model.weights:
+    weight.assign(numpy.arange(numpy.prod(weight.shape)).reshape(weight.shape))
+model.save("weights.h5")
+"""
+
+
+@pytest.mark.slow
+def test_a_file_of_keras_3_in_the_format_of_keras_2_is_read(tmp_path):
+    command = [sys.executable, "-c", KERAS_3]
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    layers = [
+        keras.layers.Input((4, 4, 3)),
+        keras.layers.Conv2D(2, 3, name="other"),
+        keras.layers.BatchNormalization(),
+        keras.layers.Flatten(),
+        keras.layers.Dense(5),
+    ]
+    model = keras.Sequential(layers)
+    told = load_initial_weights(model, tmp_path / "weights.h5")
+    assert told.endswith("weights.h5: initial weights")
+    for weight in model.get_weights():
+        np.testing.assert_array_equal(weight.ravel(), np.arange(weight.size))
+
+
 # 2. Layers that are not trained.
 
 

@@ -1,1 +1,0 @@
-"""A run on Spot nodes that come and go, simulated."""

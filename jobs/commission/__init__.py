@@ -1,1 +1,0 @@
-"""The first day on a subscription: what was only rehearsed meets Azure, and facts are noted."""

@@ -1,1 +1,0 @@
-"""Initial weights from files of Keras 3."""

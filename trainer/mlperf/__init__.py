@@ -1,1 +1,0 @@
-"""The log of a run in the form of MLPerf."""
