@@ -350,7 +350,7 @@ class ResourceManager:
         """Return a stored resource, or a subscription. What belongs to a missing resource is not
         shown.
         """
-        if _LASTING in path.id.lower() and self.get(path.parent) is None:
+        if _LASTING in path.id.lower() and self._get(self._path(path.parent)) is None:
             return None
         document = self.get(path.id)
         if document is None and path.kind == "Microsoft.Resources/subscriptions":

@@ -284,6 +284,14 @@ def test_diagnostic_settings_outlive_what_they_belong_to(alone):
     assert error(alone.get(setting)) == (404, "ResourceNotFound")
 
 
+def test_a_subscription_has_diagnostic_settings_too(client):
+    setting = f"{SUBSCRIPTION}/providers/Microsoft.Insights/diagnosticSettings/all"
+    assert client.put(setting, {"properties": {"workspaceId": "logs"}}).ok
+    assert client.get(setting).json()["properties"]["workspaceId"] == "logs"
+    assert client.ask("DELETE", setting).ok
+    assert error(client.get(setting)) == (404, "ResourceNotFound")
+
+
 def test_a_change_takes_a_second_factor_and_reading_does_not(client, azure):
     azure.admin.challenge()
     refused = client.put(CLUSTER, compute())
