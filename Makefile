@@ -86,7 +86,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults frozen mutations conformance diagram costs egress roles test test-platform test-trainer test-spark test-spark-short test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults frozen mutations conformance costs egress roles test test-platform test-trainer test-spark test-spark-short test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -256,10 +256,7 @@ render: $(INFRA) ## List what a stack declares, without Azure: STACK=dev
 snapshots: $(INFRA) ## Write what the stacks declare to tests/infra/snapshots, for a review
 	@$(INFRA_PYTHON) -m infra.render.snapshot $(ARGS)
 
-diagram: $(INFRA) ## Print a picture of what a stack declares, without Azure: STACK=dev
-	@$(INFRA_PYTHON) -m infra.render.diagram $(STACK) $(ARGS)
-
-roles: $(INFRA) ## List the roles that the owner of the subscription assigns (roles: existing): STACK=dev, ARGS=--script or --json
+roles: $(INFRA) ## List the roles that a stack assigns, or that the owner of the subscription does (roles: existing): STACK=dev, ARGS=--script or --json
 	@$(INFRA_PYTHON) -m infra.render.roles $(STACK) $(ARGS)
 
 egress: $(INFRA) ## List what nodes must reach, for the owner of an existing network: STACK=dev
@@ -375,6 +372,10 @@ references: $(INFRA) ## Write docs/reference/ from the code: settings, options, 
 
 pictures: $(TRAINER) $(INFRA) ## Draw the pictures of docs/ and take its screenshots anew, with Chromium
 	@scripts/pictures $(ARGS)
+
+# Targets of earlier versions.
+commission diagram:
+	@echo "error: make $@: version 0.1.0 was the last with it; $(if $(filter diagram,$@),make roles STACK=dev lists the roles,run the commands of docs/first-day-on-azure.md)" >&2; exit 2
 
 clean: ## Remove environments and caches; runs/ and data/ stay
 	rm -rf .tools .venv .venv-trainer build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,26 +1,39 @@
-"""The roles that the owner of a subscription assigns for a stack with `roles: existing`, without
-Azure: `python -m infra.render.roles STACK`.
+"""The roles of a stack, without Azure: `python -m infra.render.roles STACK`.
 
-A table, the same as JSON, or a script for the owner. The script looks up what Azure decides, the
-principals of the stack's identities and the GUID of its workspace, when it runs. It can run again
-at any time: the names of the assignments are fixed, and Azure accepts an equal one twice.
+Those that the stack assigns are a table. With `roles: existing`, the owner of the subscription
+assigns them: a table, the same as JSON, or a script for the owner. The script looks up what Azure
+decides, the principals of the stack's identities and the GUID of its workspace, when it runs. It
+can run again at any time: the names of the assignments are fixed, and Azure accepts an equal one
+twice.
 """
 
 import argparse
 import json
+import re
 import shlex
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import pulumi
 
 from infra.catalog import resource_ids
+from infra.catalog import roles as role_names
 from infra.errors import PlatformError
 from infra.render import mocks
-from infra.render.render import overrides_of, run
-from infra.resources import WORKSPACE, of_kind
+from infra.render.render import Rendered, overrides_of, run
+from infra.resources import (
+    ASSIGNMENT,
+    DEFINITION,
+    IDENTITY,
+    WORKSPACE,
+    Resource,
+    input_at,
+    of_kind,
+)
 
+_GUID: Final = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-?")
 GUID: Final = "WORKSPACE_GUID"
 """Stands for the workspace's GUID, which Azure chooses, in the names of two containers."""
 
@@ -61,18 +74,16 @@ fi
 """
 
 
-def needed(stack: str, overrides: Mapping[str, object]) -> list[dict[str, str]]:
+def needed(rendered: Rendered) -> list[dict[str, str]]:
     """Return the assignments that a stack needs and does not declare, in the order of deployment.
 
     Raises:
-        pulumi.RunError: the configuration is not valid.
-        ValueError: there is no such stack, or it assigns its roles itself.
+        ValueError: it assigns its roles itself.
     """
-    rendered = run(stack, overrides)
     if not rendered.roles:
         raise ValueError(
-            f"stack {stack} assigns its roles itself; `roles: existing` in its settings leaves them"
-            " to the owner of the subscription"
+            "this stack assigns its roles itself; `roles: existing` in its settings leaves them to"
+            " the owner of the subscription"
         )
     [workspace] = of_kind(rendered.resources, WORKSPACE)
     guid = mocks.guid(workspace.id)
@@ -82,6 +93,30 @@ def needed(stack: str, overrides: Mapping[str, object]) -> list[dict[str, str]]:
         | {"workspace": workspace.id}
         for one in rendered.roles
     ]
+
+
+def declared(resources: Sequence[Resource]) -> str:
+    """Return the roles that a stack assigns as a table in Markdown, by identity and group."""
+    identities = {one.key: resource_ids.name(one.id) for one in of_kind(resources, IDENTITY)}
+    names = role_names.NAMES | {
+        str(input_at(one, "roleDefinitionId")): str(input_at(one, "roleName"))
+        for one in of_kind(resources, DEFINITION)
+    }
+    held: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for assignment in of_kind(resources, ASSIGNMENT):
+        needed = assignment.options.get("dependsOn", ())
+        group = f"group {input_at(assignment, 'principalId')}"
+        holder = next((identities[key] for key in needed if key in identities), group)
+        role = resource_ids.name(str(input_at(assignment, "roleDefinitionId")))
+        scope = _GUID.sub("", resource_ids.name(str(input_at(assignment, "scope"))))
+        limited = " (with a condition)" if input_at(assignment, "condition") else ""
+        held[holder][names.get(role, role)].add(f"`{scope}`{limited}")
+    rows = [
+        f"| {holder} | {role} | {', '.join(sorted(scopes))} |"
+        for holder, by_role in sorted(held.items())
+        for role, scopes in sorted(by_role.items())
+    ]
+    return "\n".join(["| who | role | on |", "|---|---|---|", *rows]) + "\n"
 
 
 def table(assignments: Sequence[Mapping[str, str]]) -> str:
@@ -140,7 +175,7 @@ def _people(one: Mapping[str, str]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the assignments of a stack; return 2 if its configuration is wrong."""
+    """Print the roles of a stack; return 2 if its configuration is wrong."""
     parser = argparse.ArgumentParser(prog="python -m infra.render.roles", description=__doc__)
     parser.add_argument("stack", help="name of the stack, configured in Pulumi.STACK.yaml")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
@@ -149,7 +184,11 @@ def main(arguments: Sequence[str]) -> int:
     form.add_argument("--json", action="store_true", help="print JSON, for another tool")
     options = parser.parse_args(arguments)
     try:
-        found = needed(options.stack, overrides_of(options.changes))
+        rendered = run(options.stack, overrides_of(options.changes))
+        if not (rendered.roles or options.script or options.json):
+            print(declared(rendered.resources), end="")
+            return 0
+        found = needed(rendered)
     except (PlatformError, pulumi.RunError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -140,8 +140,7 @@ LEAVES = {
         ("infra/managed_network", "rehearsal/resources/managed_networks.py"),
         (
             PLATFORM,
-            # The picture, the snapshots of stacks, and what Azure runs one at a time.
-            "infra/render/diagram.py",
+            # The snapshots of stacks, and what Azure runs one at a time.
             "infra/render/snapshot.py",
             "rehearsal/resources/account_operations.py",
             # A role of people excludes its rules.

@@ -55,7 +55,7 @@ LEAF: Final = Leaf(
         Command(
             "describe-model",
             "look at runs",
-            "write a run's statements as a bill of materials and a model card",
+            "write a run's statements as a model card",
             "trainer.evidence.views:describe_model",
             "trainer.evidence.options:DescribeModelOptions",
         ),

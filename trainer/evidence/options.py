@@ -57,9 +57,7 @@ class VerifyModelOptions:
 
 @dataclass(frozen=True)
 class DescribeModelOptions:
-    """Write two views of the statements of a run: bom.cdx.json, a machine-learning bill of
-    materials (CycloneDX 1.6), and README.md, a model card with Hugging Face's metadata.
-    """
+    """Write the statements of a run as README.md, a model card with Hugging Face's metadata."""
 
     run: Annotated[str, Positional("RUN")] = "runs/latest"
     """Folder of the run."""

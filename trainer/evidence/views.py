@@ -1,10 +1,8 @@
-"""Two views of the statements of a run, for other tools: a machine-learning bill of materials
-(CycloneDX 1.6, https://cyclonedx.org/docs/1.6/json/) and a model card with the metadata of Hugging
-Face (https://huggingface.co/docs/hub/model-cards). Both only repeat what was stated.
+"""A view of the statements of a run, for other tools: a model card with the metadata of Hugging
+Face (https://huggingface.co/docs/hub/model-cards). It only repeats what was stated.
 """
 
 import json
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -16,13 +14,13 @@ from trainer.evidence.options import DescribeModelOptions
 from trainer.evidence.statements import FOLDER, Statement, read_statements
 from trainer.leaves import metrics_in
 
-BOM, CARD = "bom.cdx.json", "README.md"
+CARD: Final = "README.md"
 _TASKS: Final = {"classification": "image-classification"}
 """Names of tasks on the Hub, where they differ from ours by more than the prefix image-."""
 
 
 def describe_model(options: DescribeModelOptions) -> None:
-    """Write both views, and print their paths.
+    """Write the model card, and print its path.
 
     Raises:
         CheckpointError: The run has no statement about a start, or one is not complete.
@@ -36,121 +34,14 @@ def describe_model(options: DescribeModelOptions) -> None:
         )
     folder = Path(options.output) if options.output else run / FOLDER / "views"
     try:
-        bom = json.dumps(bill_of_materials(run.name, statements), indent=1) + "\n"
         card = model_card(run.name, statements)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{options.run}: a statement in {FOLDER}/ does not say what a view needs"
+            f"{options.run}: a statement in {FOLDER}/ does not say what a card needs"
             f" ({type(error).__name__}: {error}); check them with verify-model"
         ) from error
-    for name, text in ((BOM, bom), (CARD, card)):
-        write_atomically(folder / name, text)
-        print(folder / name)
-
-
-def bill_of_materials(name: str, statements: Sequence[Statement]) -> dict[str, Any]:
-    """Return a CycloneDX document: the model, its data set, its code and the packages.
-
-    Args:
-        name: Name of the run.
-        statements: Its statements, at least one of them about a start.
-    """
-    start, head = _newest(statements, "start"), statements[-1]
-    assert start is not None
-    stated = start.predicate
-    data = stated["data"]
-    packages = [
-        {
-            "type": "library",
-            "bom-ref": f"pkg:pypi/{package}@{version}",
-            "name": package,
-            "version": version,
-            "purl": f"pkg:pypi/{package}@{version}",
-        }
-        for package, version in sorted(stated["packages"]["versions"].items())
-    ]
-    code = {
-        "type": "application",
-        "bom-ref": "code",
-        "name": "trainer",
-        "version": stated["code"]["version"],
-        "hashes": _hashes(stated["code"]["sha256"]),
-    }
-    data_set = {
-        "type": "data",
-        "bom-ref": "data",
-        "name": _data_name(start),
-        "version": data["version"],
-        "hashes": _hashes(data["sha256"]),
-        "data": [
-            {
-                "type": "dataset",
-                "name": _data_name(start),
-                "contents": {"properties": _properties({"shards": len(data["shards"])})},
-            }
-        ],
-    }
-    # The digest of the newest statement covers all others, so the document has one identity.
-    serial = uuid.uuid5(uuid.NAMESPACE_URL, f"urn:sha256:{head.digest}")
-    return {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{serial}",
-        "version": 1,
-        "metadata": {
-            "timestamp": head.predicate["time"],
-            "component": _model(name, statements, start),
-            "properties": _properties(
-                {
-                    "evidence:statements": len(statements),
-                    "evidence:sha256": head.digest,
-                    "evidence:signed": str(bool(head.signatures)).lower(),
-                }
-            ),
-        },
-        "components": [data_set, code, *packages],
-        "dependencies": [
-            {"ref": "model", "dependsOn": ["data", "code"]},
-            {"ref": "code", "dependsOn": [one["bom-ref"] for one in packages]},
-            {"ref": "data"},
-            *({"ref": one["bom-ref"]} for one in packages),
-        ],
-    }
-
-
-def _model(name: str, statements: Sequence[Statement], start: Statement) -> dict[str, Any]:
-    config = start.predicate["configuration"]["config"]
-    export, checkpoint = _newest(statements, "export"), _newest(statements, "checkpoint")
-    made = export or checkpoint
-    hashed = next(iter(checkpoint.subjects.values())) if checkpoint else None
-    card: dict[str, Any] = {
-        "modelParameters": {
-            "approach": {"type": "supervised"},
-            "task": _task(start),
-            "architectureFamily": "convolutional neural network",
-            "modelArchitecture": str(config["model"].get("builder") or config["model"]["network"]),
-            "datasets": [{"ref": "data"}],
-        }
-    }
-    measured = _metrics(statements)
-    if measured:
-        card["quantitativeAnalysis"] = {
-            "performanceMetrics": [
-                {"type": key, "value": f"{value}", "slice": "validation"}
-                for key, value in measured.items()
-            ]
-        }
-    files = export.subjects if export else {}
-    return {
-        "type": "machine-learning-model",
-        "bom-ref": "model",
-        "name": name,
-        "version": f"step-{made.predicate['step']}" if made else "step-0",
-        "hashes": _hashes(hashed),
-        "modelCard": card,
-        "properties": _properties({f"sha256:{path}": value for path, value in files.items()}),
-    }
+    write_atomically(folder / CARD, card)
+    print(folder / CARD)
 
 
 def model_card(name: str, statements: Sequence[Statement]) -> str:
@@ -225,14 +116,6 @@ def _metrics(statements: Sequence[Statement]) -> dict[str, float]:
     result = found.predicate["result"]
     keys = (metric.key for metric in metrics_in(result))
     return {key: result[key] for key in keys if result.get(key) is not None}
-
-
-def _hashes(digest: str | None) -> list[dict[str, str]]:
-    return [{"alg": "SHA-256", "content": digest}] if digest else []
-
-
-def _properties(values: Mapping[str, Any]) -> list[dict[str, str]]:
-    return [{"name": name, "value": f"{value}"} for name, value in values.items()]
 
 
 def _all(statements: Sequence[Statement], kind: str) -> list[Statement]:

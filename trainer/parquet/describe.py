@@ -24,6 +24,7 @@ from trainer.data.prepare.foreign.in_place import (
     scan_all,
 )
 from trainer.data.prepare.foreign.names import files_by_split, read_class_names, told_apart
+from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.errors import DataError
 from trainer.parquet.files import (
     Layout,
@@ -38,37 +39,27 @@ from trainer.parquet.leaf import FORMAT
 from trainer.parquet.options import PrepareParquetOptions
 
 _SUFFIX: Final = ".parquet"
-_OF_COPIES = (
-    *("reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out", "with_"),
-    *("metadata", "names", "name_key", "name_table", "group_by", "pages", "test"),
-)
-"""Options that a description in place has no use for."""
 _LARGE_ROW_GROUP = 32_000_000
 """Bytes of a row group from which the user is told of the memory that it takes."""
 
 
-def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
+def prepare_parquet(
+    options: PrepareParquetOptions, line: str, work_through: WorkThrough = work_through
+) -> Manifest:
     """Describe the Parquet files in a folder by a manifest.
 
     Args:
         options: Options of the command.
         line: Command line, for the manifest.
+        work_through: Reads the files; see `trainer.data.prepare.pool`.
 
     Raises:
-        ConfigError: No folder is given, an option is for copies alone, or a file of class names
-            cannot be read.
+        ConfigError: No folder is given, or a file of class names cannot be read.
         DataError: Files are missing, damaged or cannot be trained on, columns are ambiguous, labels
             are out of range, or the folder has a manifest of other files.
     """
-    problems = [
-        f"--{name.rstrip('_').replace('_', '-')}: applies to copies only; add --copy True"
-        for name in _OF_COPIES
-        if getattr(options, name) != getattr(PrepareParquetOptions(), name)
-    ]
     if not options.input:
-        problems.append("--input: name the folder of the Parquet files")
-    if problems:
-        raise ConfigError(problems)
+        raise ConfigError(["--input: name the folder of the Parquet files"])
     folder = Path(options.input)
     output = Path(options.output or folder)
     found = find_files(folder)
@@ -85,7 +76,7 @@ def prepare_parquet(options: PrepareParquetOptions, line: str) -> Manifest:
         for split, paths in found.items()
         for name, path in paths.items()
     ]
-    scanned = scan_all(shards, rows, options.processes)
+    scanned = scan_all(shards, rows, options.processes, work_through)
     labels = labels_by_split(folder, scanned)
     known = range(len(names) or max(map(max, labels.values())) + 1)
     levels = levels_of(folder, scanned, options.levels)
@@ -117,12 +108,12 @@ def _note_row_groups(manifest: Manifest) -> None:
         print(
             f"row groups have up to {train.largest_block:,} images, about {size / 1e6:,.0f} MB,"
             " and each stream of a run holds one or more: `train --dry-run` prints the memory"
-            " that this takes; a smaller --data.streams takes less, and a copy with --copy True"
-            " least"
+            " that this takes; a smaller --data.streams takes less, and so do files with fewer rows"
+            " in a row group"
         )
 
 
-def find_files(folder: Path, *, divide: bool = False) -> dict[str, dict[str, Path]]:
+def find_files(folder: Path) -> dict[str, dict[str, Path]]:
     """Return the files of each split by their names, in their order; see `files_by_split`.
 
     Raises:
@@ -137,7 +128,7 @@ def find_files(folder: Path, *, divide: bool = False) -> dict[str, dict[str, Pat
         if path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     }
-    return files_by_split(found, str(folder), _SUFFIX, divide=divide)
+    return files_by_split(found, str(folder), _SUFFIX, divide=False)
 
 
 def agreed_columns(paths: list[Path], options: PrepareParquetOptions) -> tuple[Columns, Layout]:

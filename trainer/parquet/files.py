@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainer.data.example import BrokenRecordError
-from trainer.data.formats.record_format import BrokenBlockError
 from trainer.leaves import TASKS
 from trainer.parquet.format import NAMES, NUMBERS, Columns, explained, first_line
 
@@ -19,25 +18,13 @@ LARGEST_ROW_GROUP: Final = 256 << 20
 """Most bytes of a row group's images, uncompressed: each stream may hold one besides its windows.
 Hugging Face's `datasets` writes 100 images into a row group, about 10 MB of photographs."""
 
-_ROWS: Final = 16
-"""Rows decoded at once where all rows of a file are read in their order."""
-
-_REWRITE: Final = (
-    "write the files again with fewer rows in a row group, such as 100, or copy them with --copy"
-    " True"
-)
-
-_BUFFER: Final = 1 << 20
-"""Bytes read at once where all rows of a file are read in their order."""
+_REWRITE: Final = "write the files again with fewer rows in a row group, such as 100"
 
 _LABELS: Final = ("label", "labels")
 """Usual names of the column of labels."""
 
 _TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 """Whether a type is one of texts."""
-
-ABSENT: Final = -1
-"""Label of a row without one, as in the unlabelled splits that Hugging Face publishes."""
 
 
 class UnfitFileError(ValueError):
@@ -162,27 +149,6 @@ def check_row_groups(path: str, columns: Columns) -> int:
     return int(footer.num_rows)
 
 
-def file_labels(path: str, columns: Columns) -> tuple[list[list[int]], int]:
-    """Return the labels of each row group of a file, `ABSENT` for none, and the bytes of all rows
-    before compression.
-
-    Raises:
-        BrokenBlockError: A row group cannot be decoded.
-        UnfitFileError: Columns are encrypted.
-        OSError: The file cannot be read.
-    """
-    labels, size = list[list[int]](), 0
-    with explained(), pa.OSFile(path) as file:
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        if parquet.num_row_groups:
-            _check_readable(path, columns)
-        for part in range(parquet.num_row_groups):
-            table = parquet.read_row_group(part, [columns.label], use_threads=False)
-            labels.append(table.column(0).cast(pa.int64()).fill_null(ABSENT).to_pylist())
-            size += parquet.metadata.row_group(part).total_byte_size
-    return labels, size
-
-
 def listed_texts(path: str, columns: Columns) -> Iterator[str]:
     """Yield the texts in the lists of all rows, without the blanks around them; empty ones and
     nulls are left out.
@@ -196,28 +162,6 @@ def listed_texts(path: str, columns: Columns) -> Iterator[str]:
         for batch in parquet.iter_batches(columns=[columns.label], use_threads=False):
             for row in batch.column(0).to_pylist():
                 yield from filter(None, (text and text.strip() for text in row or ()))
-
-
-def row_images(path: str, columns: Columns) -> Iterator[memoryview]:
-    """Yield the encoded images of all rows, empty where there is none; memory use does not depend
-    on the size of row groups.
-
-    Raises:
-        BrokenRecordError: A row group cannot be decoded; names it.
-        OSError: The file cannot be read.
-    """
-    with pa.OSFile(path) as file:
-        parquet = pq.ParquetFile(file, buffer_size=_BUFFER, page_checksum_verification=True)
-        for part in range(parquet.num_row_groups):
-            batches = parquet.iter_batches(_ROWS, [part], [columns.leaf], use_threads=False)
-            try:
-                with explained():
-                    for batch in batches:
-                        images = batch.column(0)
-                        (images,) = images.flatten() if columns.field else (images,)
-                        yield from (memoryview(image.as_buffer() or b"") for image in images)
-            except BrokenBlockError as error:
-                raise BrokenRecordError(f"row group {part}: cannot be read ({error})") from error
 
 
 def _check_readable(path: str, columns: Columns) -> None:

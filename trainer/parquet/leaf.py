@@ -1,4 +1,4 @@
-"""Parquet files of images and labels: read where they are, or copied."""
+"""Parquet files of images and labels, read where they are."""
 
 from typing import Final
 
@@ -14,8 +14,8 @@ LEAF: Final = Leaf(
         Command(
             "prepare parquet",
             "data",
-            "write only the manifest for Parquet files, or copy their images",
-            "trainer.parquet.copies:describe_or_copy",
+            "write only the manifest for Parquet files",
+            "trainer.parquet.describe:prepare_parquet",
             "trainer.parquet.options:PrepareParquetOptions",
         ),
     ),

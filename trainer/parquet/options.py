@@ -1,23 +1,21 @@
 """Options of `prepare parquet`. Standard library only."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, ClassVar
 
 from common.annotations import Bounds
-from trainer.data.prepare.options import NAME_FILES, WriteOptions
-
-COPIED: Final = "data/images"
-"""Folder of a copy of Parquet files, unless another one is given."""
+from trainer import gone
 
 
 @dataclass(frozen=True)
-class PrepareParquetOptions(WriteOptions):
+class PrepareParquetOptions:
     """Write a manifest for Parquet files of images and labels, as Hugging Face publishes them. The
-    files are not changed, and training reads them where they are. With --copy True write their
-    images as TFRecords instead, for classification only; if that is interrupted, the same command
-    continues.
+    files are not changed, and training reads them where they are.
     """
+
+    GONE: ClassVar[Mapping[str, str]] = gone.OF_PARQUET
 
     input: str = ""
     """Folder of the files: train-*.parquet and validation-*.parquet (or valid, val, test), at any
@@ -25,12 +23,7 @@ class PrepareParquetOptions(WriteOptions):
 
     output: str | None = None
     """Folder for manifest.json if INPUT cannot be written; it then refers to INPUT, which must stay
-    where it is. By default the manifest is written to INPUT, and both can be moved together. With
-    --copy True the folder to write, by default data/images."""
-
-    copy: bool = False
-    """Whether to write the images as shuffled TFRecords instead of describing the files. The images
-    take their size once more in OUTPUT until all shards are written."""
+    where it is. By default the manifest is written to INPUT, and both can be moved together."""
 
     image_column: str | None = None
     """Column of encoded images, binary or a struct with the field `bytes`. By default the column
@@ -48,13 +41,15 @@ class PrepareParquetOptions(WriteOptions):
     """File with one class name per line, in the order of labels. By default the names are those in
     the metadata or in lists of names, sorted, and without them "class 0", "class 1", ..."""
 
-    held_out: Annotated[float, Bounds(above=0, below=1)] = 0.1
-    """Fraction of each class to hold out for evaluation, if a copy is of files without such a
-    split."""
+    levels: str = "auto"
+    """Values that become 0 and 255 whenever an image of more than 8 bits is read, the same for all
+    images: LOW:HIGH; auto, from 0 to the highest value of the bits that the data set uses; bits, by
+    the bits that each image uses; percentiles, 0.5% and 99.5% of all pixels; full, all 16 bits."""
 
-    paths = ("input", "output", "class_names", *NAME_FILES)
+    processes: Annotated[int, Bounds(at_least=0)] = 0
+    """Processes that read; 0 is one per core."""
 
     @property
     def folder(self) -> Path:
-        """Folder of the data set that is described or written."""
-        return Path(self.output or (COPIED if self.copy else self.input))
+        """Folder of the data set that is described."""
+        return Path(self.output or self.input)

@@ -13,6 +13,8 @@ from infra.stack_config import configuration
 from infra.validation import load
 from tests import ROOT
 from tests.infra.support.stacks import key, only
+from tests.infra.support.stacks import rendered as declared_by
+from tests.infra.support.variants import OPTIONS
 
 FILE = ROOT / "docs" / "examples" / "Pulumi.company.yaml"
 PAGE = (ROOT / "docs" / "company.md").read_text(encoding="utf-8")
@@ -98,7 +100,7 @@ def test_the_script_of_an_owner_who_is_not_signed_in_leaves_out_nothing_in_silen
     rendered, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(roles, "run", lambda _stack, _overrides: rendered)
-    needed = [one | {"definition": ""} for one in roles.needed("company", {})]
+    needed = [one | {"definition": ""} for one in roles.needed(roles.run("company", {}))]
     (tmp_path / "assign.sh").write_text(roles.script("company", needed))
     program = tmp_path / "az"
     program.write_text("#!/bin/sh\necho \"Please run 'az login'\" >&2\nexit 1\n")
@@ -117,8 +119,23 @@ def test_the_script_of_an_owner_who_is_not_signed_in_leaves_out_nothing_in_silen
 
 
 def test_a_stack_that_assigns_its_roles_has_none_for_the_owner(capsys):
-    assert roles.main(["dev"]) == 2
+    assert roles.main(["dev", "--script"]) == 2
     assert "assigns its roles itself" in capsys.readouterr().err
+
+
+def test_the_page_has_the_roles_that_the_development_stack_assigns(capsys):
+    assert roles.main(["dev"]) == 0
+    page = (ROOT / "docs" / "platform.md").read_text(encoding="utf-8")
+    on_page = page.split("<!-- roles of dev -->\n")[1].split("<!-- end -->")[0]
+    assert on_page == capsys.readouterr().out, "paste the output of `make roles STACK=dev`"
+
+
+def test_declared_roles_are_by_identity_and_group():
+    resources = declared_by("dev", **OPTIONS["people"])
+    rows = roles.declared(resources)
+    assert "| hvd-dev-id-training | Storage Blob Data Reader | " in rows
+    assert "| group 33333333-3333-3333-3333-333333333332 | AzureML Data Scientist | " in rows
+    assert rows == roles.declared(resources[::-1])
 
 
 def test_the_page_has_the_traffic_that_the_owner_of_the_network_opens(values):

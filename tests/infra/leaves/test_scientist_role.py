@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 
 from infra.catalog import roles
 from infra.policies import pack
-from infra.render import diagram
 from infra.render import roles as owner
+from infra.render.render import run
 from infra.resources import ASSIGNMENT, DEFINITION, of_kind
 from tests.infra.support.configurations import problem
 from tests.infra.support.production import changed
@@ -51,7 +51,7 @@ def test_scientists_get_the_role_of_the_stack_alone():
     defined = only(stack, DEFINITION)
     assert given_on_workspace(stack) == [defined.inputs["roleDefinitionId"]]
     assert defined.inputs["assignableScopes"] == [defined.inputs["scope"]]
-    assert f"| {defined.inputs['roleName']} | `" in diagram.table(stack)
+    assert f"| {defined.inputs['roleName']} | `" in owner.declared(stack)
     without = rendered("dev", **LIMITED | {"people.existing_clusters_only": False})
     assert of_kind(without, DEFINITION) == []
     assert given_on_workspace(without) == [roles.AZUREML_DATA_SCIENTIST]
@@ -82,7 +82,7 @@ def test_azures_wider_role_is_a_fault_where_the_limit_is_on():
 
 
 def test_the_owners_script_defines_the_role_before_it_is_assigned(tmp_path):
-    needed = owner.needed("dev", EXISTING)
+    needed = owner.needed(run("dev", EXISTING))
     script = owner.script("dev", needed)
     [own] = [one for one in needed if one["definition"]]
     lines = script.splitlines()

@@ -9,6 +9,7 @@ import pytest
 
 from infra.catalog import roles
 from infra.render import roles as owner
+from infra.render.render import run
 from infra.resources import ASSIGNMENT
 from rehearsal.options import Options
 from rehearsal.pulumi.deployment import SUBSCRIPTION
@@ -41,7 +42,7 @@ def world(tmp_path_factory):
             cloud.deployment.configure(key, str(value).lower())
         settings = LIMITED | {"subscription.id": SUBSCRIPTION}
         settings["subscription.tenant"] = azure.options.tenant_id
-        needed = owner.needed("dev", settings)
+        needed = owner.needed(run("dev", settings))
         script = folder / "assign.sh"
         script.write_text(owner.script("dev", needed))
         ids = json.dumps({name: guid for guid, name in roles.NAMES.items()})

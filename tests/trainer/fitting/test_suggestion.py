@@ -119,7 +119,6 @@ KINDS = {
                  "in/ILSVRC2012_img_val.tar", "--ground-truth", "in/truth.txt", "--output", "out"],
     "parquet": ["--input", "in/parquet"],
     "parquet elsewhere": ["--input", "in/parquet", "--output", "out"],
-    "parquet as a copy": ["--input", "in/parquet", "--output", "out", "--copy", "True"],
     "webdataset": ["--input", "in/tars", "--output", "out"],
     "digits": ["--output", "out"],
     "synthetic": ["--output", "out", "--images", "60"],

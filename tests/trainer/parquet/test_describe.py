@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
 
+from common.arguments import parse
 from common.errors import ConfigError
+from tests import ROOT
 from tests.trainer.support.data_sets.image_folders import content
 from tests.trainer.support.data_sets.image_samples import samples
 from tests.trainer.support.data_sets.parquet_files import (
@@ -22,6 +24,7 @@ from tests.trainer.support.data_sets.parquet_files import (
     write_file,
     write_split,
 )
+from trainer import gone
 from trainer.data.manifest import (
     FILE_NAME,
     Sides,
@@ -29,7 +32,8 @@ from trainer.data.manifest import (
     parse_manifest,
     read_manifest,
 )
-from trainer.data.prepare.options import VerifyOptions
+from trainer.data.prepare.folder import prepare_folder
+from trainer.data.prepare.options import PrepareFolderOptions, VerifyOptions
 from trainer.data.verify import verify
 from trainer.errors import DataError
 from trainer.parquet import files as parquet_files
@@ -157,6 +161,26 @@ def test_columns_and_names_can_be_given(tmp_path):
 # What is refused.
 
 
+@pytest.mark.parametrize("option", gone.OF_PARQUET)
+def test_an_option_of_copies_is_refused_with_what_to_use(option):
+    with pytest.raises(ConfigError, match="use `prepare folder`"):
+        parse(PrepareParquetOptions(), "x", [f"--{option.replace('_', '-')}", "1"])
+
+
+def test_the_program_of_the_page_writes_images_that_can_be_prepared(files, tmp_path, monkeypatch):
+    page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    program = page.partition("```python\n")[2].partition("```")[0]
+    files.rename(tmp_path / "existing-files")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "data.md", "exec"), {})
+    options = PrepareFolderOptions(input="photos", output="out", processes=1)
+    manifest = prepare_folder(options, "x")
+    described = prepare_parquet(PrepareParquetOptions(input="existing-files"), "x")
+    counts = [sum(split.examples for split in one.splits.values()) for one in (manifest, described)]
+    assert counts[0] == counts[1] > 100
+    assert len(manifest.classes) == len(described.classes)
+
+
 def test_a_folder_must_be_named():
     with pytest.raises(ConfigError, match="--input: name the folder"):
         prepare_parquet(PrepareParquetOptions(), "")
@@ -273,7 +297,7 @@ def test_row_groups_that_take_much_memory_are_told_with_what_to_do(files, monkey
     describe(files)
     told = capsys.readouterr().out
     assert re.search(r"row groups have up to 100 images, about \d+ MB, and each stream", told)
-    assert "--copy True" in told
+    assert "fewer rows in a row group" in told
 
 
 class Keys(pe.KmsClient):  # type: ignore[misc]

@@ -24,9 +24,7 @@ from trainer.data.prepare.options import PrepareWebdatasetOptions, VerifyOptions
 from trainer.data.reader import read_segments
 from trainer.data.source import Source
 from trainer.data.verify import verify
-from trainer.parquet.copies import describe_or_copy
 from trainer.parquet.format import Columns
-from trainer.parquet.options import PrepareParquetOptions
 
 HERE = Path(__file__).parent
 
@@ -58,17 +56,6 @@ def test_files_of_datasets_are_described_and_read_in_place(parquet):
         found = [source.format.record(each) for each in stored.as_numpy_iterator()]
         assert [(pixels(r.encoded), r.label) for r in found] == wanted(name, COUNTS[name])
     verify(parquet, VerifyOptions(str(parquet), deep=True, processes=1))
-
-
-def test_files_of_datasets_are_copied(parquet, tmp_path):
-    options = PrepareParquetOptions(
-        input=str(parquet), output=str(tmp_path / "out"), copy=True, processes=1
-    )
-    manifest = describe_or_copy(options, "the command")
-    assert manifest.classes == CLASSES
-    for name in ("train", "validation"):
-        found = Counter((pixels(r.encoded), r.label) for r in records(tmp_path / "out", name))
-        assert found == Counter(wanted(name, COUNTS[name]))
 
 
 def test_the_split_test_is_held_out_where_there_is_no_other(parquet):

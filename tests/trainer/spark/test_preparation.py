@@ -10,7 +10,6 @@ from common.errors import UserError
 from tests.trainer.support.data_sets.image_folders import content, picture, write_images
 from tests.trainer.support.data_sets.image_folders import prepare as prepare_by_pool
 from tests.trainer.support.data_sets.imagenet_files import tar
-from tests.trainer.support.data_sets.parquet_files import pictures, write_split
 from trainer import cli
 from trainer.data.manifest import load_manifest
 from trainer.data.prepare import shards
@@ -116,23 +115,19 @@ def test_the_command_takes_relative_paths_and_writes_the_same(spark, images, tmp
     assert content(tmp_path / "out") == content(tmp_path / "pool2")
 
 
-def test_tars_and_rows_of_parquet_are_written_as_by_the_pool(spark, tmp_path, monkeypatch):
-    """Rows are unpacked by the driver, and read by the tasks."""
+def test_tars_are_written_as_by_the_pool(spark, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_split(tmp_path / "parquet", "train", pictures(150))
-    write_split(tmp_path / "parquet", "validation", pictures(30, 1000))
     files = {}
     for number in range(150):
         files |= {f"{number}.jpg": picture(number), f"{number}.cls": b"%d" % (number % 2)}
     (tmp_path / "a.tar").write_bytes(tar(files))
-    for kind in (["webdataset", "--input", "a.tar"], ["parquet", "--input", "parquet", "--copy",
-                 "True"]):  # fmt: skip
-        for output, more in (("pool", []), ("out", ["--with", "spark"])):
-            assert cli.main(["prepare", *kind, "--output", f"{kind[0]}-{output}", *more]) == 0
-        outputs = [tmp_path / f"{kind[0]}-{output}" for output in ("pool", "out")]
-        found, wanted = map(content, outputs)
-        assert len(found) > 3
-        manifests = [load_manifest(output) for output in outputs]
-        assert manifests[0].version == manifests[1].version
-        del found["manifest.json"], wanted["manifest.json"]
-        assert found == wanted
+    for output, more in (("pool", []), ("out", ["--with", "spark"])):
+        kind = ["webdataset", "--input", "a.tar"]
+        assert cli.main(["prepare", *kind, "--output", output, *more]) == 0
+    outputs = [tmp_path / output for output in ("pool", "out")]
+    found, wanted = map(content, outputs)
+    assert len(found) > 3
+    manifests = [load_manifest(output) for output in outputs]
+    assert manifests[0].version == manifests[1].version
+    del found["manifest.json"], wanted["manifest.json"]
+    assert found == wanted

@@ -22,7 +22,7 @@ from trainer.data.pixels.treatment import (
     open_image,
     own_levels,
 )
-from trainer.data.prepare.input_files import ImageFile, ImageReader
+from trainer.data.prepare.input_files import FileReader, ImageFile
 
 CHOICES: Final = ("auto", "bits", "window", "percentiles", "full")
 SEARCHED: Final = ("auto", "percentiles")
@@ -123,7 +123,7 @@ class Values:
         return own_levels(self.least, self.most, whole=self.whole)
 
 
-def find_values(files: Iterator[ImageFile], reader: ImageReader, max_pixels: int) -> Values:
+def find_values(files: Iterator[ImageFile], reader: FileReader, max_pixels: int) -> Values:
     """Sum up the values of the deep images among some files; unusable ones are left out."""
     found = Values()
     for file in files:

@@ -78,21 +78,6 @@ class ImageFile:
         return self.shown or self.name
 
 
-class ImageReader(Protocol):
-    """Reads the bytes of listed files."""
-
-    def read(self, file: ImageFile) -> bytes:
-        """Return the bytes of one file.
-
-        Raises:
-            RejectedError: The file cannot be used.
-            DataError: The file has changed since it was listed, or its storage fails.
-        """
-
-    def close(self) -> None:
-        """Close what is open."""
-
-
 class TargetFiles(Protocol):
     """Files beside the images that say what is to be predicted; the same in every process."""
 
@@ -136,10 +121,6 @@ class Inputs:
     above: int | None = None
     """Number of folders at the beginning of names that are classes; None if names have no folders
     of files."""
-    unpack: Callable[[Path, int], Callable[[], ImageReader]] | None = None
-    """Function that makes single images readable, for files from which they cannot be read alone.
-    It takes the folder to write, where it continues what was interrupted, and the number of
-    processes, and returns the picklable maker of a reader. None if a `FileReader` reads them."""
 
 
 @dataclass(frozen=True)

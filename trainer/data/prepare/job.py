@@ -1,7 +1,6 @@
 """Write a data set of shards from files, in parallel; it can be interrupted and continued.
 
     list the files and assign each its position     (on disk: millions of files need no memory)
-    unpack images that cannot be read alone         (others are read where they are)
     survey some: statistics, sizes of records
     write each shard, then its description in .parts; a restart skips finished shards
     combine the descriptions: manifest.json last, then delete .parts
@@ -42,7 +41,7 @@ from trainer.data.manifest import (
 )
 from trainer.data.pixels.treatment import Levels
 from trainer.data.prepare.encode import Rules, make_rules
-from trainer.data.prepare.input_files import FileReader, Inputs
+from trainer.data.prepare.input_files import Inputs
 from trainer.data.prepare.listing import Listing, SplitSize
 from trainer.data.prepare.options import WriteOptions
 from trainer.data.prepare.output import begin, check_folder, finished, interruptible, only_writer
@@ -131,7 +130,6 @@ def prepare(
             print(f"{output}: is already complete, version {complete.version}")
             return complete
         least = begin(output, identity)
-        reader = inputs.unpack(output / PARTS, options.processes) if inputs.unpack else FileReader
         preparation = Preparation(
             listing.path,
             output,
@@ -139,7 +137,6 @@ def prepare(
             inputs.synsets,
             rules,
             inputs.targets,
-            reader,
             intake.without_key(),
         )
         levels, depths = _levels(preparation, sizes, options, work_through)

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from trainer.data.intake.rules import IntakeRules
 from trainer.data.manifest import Shard, SplitCounts
 from trainer.data.pixels.treatment import Encoded, NoImageError, RejectedError
 from trainer.data.prepare.encode import Rules
-from trainer.data.prepare.input_files import FileReader, ImageFile, ImageReader, TargetFiles
+from trainer.data.prepare.input_files import FileReader, ImageFile, TargetFiles
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.pool import Advance
 from trainer.data.prepare.rejected import RejectedFile
@@ -46,8 +46,6 @@ class Preparation:
     rules: Rules
     targets: TargetFiles | None = None
     """Files beside the images, from which their labels follow; None if the listing has labels."""
-    reader: Callable[[], ImageReader] = FileReader
-    """Makes the reader of a process."""
     intake: IntakeRules = field(default_factory=IntakeRules)
     """What is taken over of a file besides its pixels."""
 
@@ -121,7 +119,7 @@ def write_shard(files: FileRange, advance: Advance) -> WrittenShard:
         DataError: A file has changed, or cannot be read now.
         UserError: The shard cannot be written.
     """
-    preparation, reader = files.preparation, files.preparation.reader()
+    preparation, reader = files.preparation, FileReader()
     counts, treatment = SplitCounts.empty(len(preparation.classes)), Counter[str]()
     rejected, found, narrow = list[RejectedFile](), Counter[str](), list[str]()
     listing, path = Listing(preparation.listing), preparation.output / files.shard
@@ -195,7 +193,7 @@ def survey_files(files: FileRange, advance: Advance) -> Survey:
         return look_at(
             _counted(selected, advance),
             preparation.rules,
-            preparation.reader(),
+            FileReader(),
             preparation.intake,
         )
     finally:
@@ -207,7 +205,7 @@ def survey_values(files: FileRange, advance: Advance) -> Values:
     preparation, listing = files.preparation, Listing(files.preparation.listing)
     try:
         selected = _counted(listing.files(files.split, files.begin, files.end), advance)
-        return find_values(selected, preparation.reader(), preparation.rules.max_pixels)
+        return find_values(selected, FileReader(), preparation.rules.max_pixels)
     finally:
         listing.close()
 

@@ -12,7 +12,7 @@ from trainer.data.intake.rules import IntakeRules
 from trainer.data.manifest import Normalization
 from trainer.data.pixels.treatment import RejectedError, bounded, damage
 from trainer.data.prepare.encode import Rules
-from trainer.data.prepare.input_files import ImageFile, ImageReader
+from trainer.data.prepare.input_files import FileReader, ImageFile
 
 IMAGES = 512
 """Number of images in the survey. Their mean is within 2 (of 255) of that of all images of a
@@ -98,7 +98,7 @@ class Survey:
 
 
 def look_at(
-    files: Iterator[ImageFile], rules: Rules, reader: ImageReader, intake: IntakeRules
+    files: Iterator[ImageFile], rules: Rules, reader: FileReader, intake: IntakeRules
 ) -> Survey:
     """Survey some images: encode them as they will be stored, and sum their pixels."""
     survey = Survey()

@@ -34,7 +34,6 @@ from trainer.export.exporter import export_run
 from trainer.export.layout import export_facts
 from trainer.export.options import ExportOptions
 from trainer.export.predict import classify_files, load_exported
-from trainer.parquet.copies import copy_parquet
 from trainer.parquet.describe import prepare_parquet
 from trainer.parquet.options import PrepareParquetOptions
 from trainer.scoring.unit import Unit, score_unit
@@ -43,7 +42,7 @@ from trainer.training.setup import set_up
 DOCUMENT = ROOT / "docs" / "export.md"
 BEGIN, END = "<!-- depths: checked by a test -->\n", "<!-- end -->"
 WAYS = (
-    *("Parquet in place", "TFRecords in place", "Parquet copied", "predict", "score", "serve"),
+    *("Parquet in place", "TFRecords in place", "predict", "score", "serve"),
     *("`treatment_of`", "ONNX", "SavedModel alone"),
 )
 NUMBER = 8
@@ -166,7 +165,7 @@ def read_by_a_run(folder):
     config = tiny_config(str(folder), name="run", batch_size=4)
     data = RankData(config, load_data_set(config), Alone(), 1)
     found = [data.validation_example(place)[0] for place in data.validation_share]
-    # Parquet in place has no names, and a copy another order.
+    # Parquet in place has no names.
     return dict(enumerate(sorted(found, key=lambda image: image.tobytes())))
 
 
@@ -193,14 +192,6 @@ def in_place_tfrecords(known, root, options):
     chosen = {"levels": options.get("levels", "auto")}
     prepare_tfrecords(PrepareTfrecordsOptions(input=str(folder), processes=1, **chosen), "x")
     return known.compare(read_by_a_run(folder), read_by_a_run(known.data))
-
-
-def copied_parquet(known, root, options):
-    for split in known.stored:
-        write_file(root / "c" / f"{split}.parquet", table(known.originals(split), ("a", "b")))
-    where = {"input": str(root / "c"), "output": str(root / "copy"), "copy": True}
-    copy_parquet(PrepareParquetOptions(**where, processes=1, **options), "x")
-    return known.compare(read_by_a_run(root / "copy"), read_by_a_run(known.data))
 
 
 def predicted(known, root, options):
@@ -278,7 +269,7 @@ def alone(known, root, options):
 @pytest.fixture(scope="module")
 def outcomes(script, export, tmp_path_factory):
     """By depth and way, "same", "other" or "refused"."""
-    ways = (in_place_parquet, in_place_tfrecords, copied_parquet, predicted, scored,
+    ways = (in_place_parquet, in_place_tfrecords, predicted, scored,
             served(script), recipe, onnx, alone)  # fmt: skip
     found = {}
     for depth, (suffix, options, make) in DEPTHS.items():
