@@ -145,7 +145,9 @@ def test_since_when_outputs_are_uploaded_is_told_where_the_run_has_written(live,
     for command in (["supervise", "--once"], ["status"]):
         assert main(command) == 0
         text = capsys.readouterr().out
-        assert re.search(r"uploads: .*outputs are still being uploaded after [\d.]+ s; 1 node", text)
+        assert re.search(
+            r"uploads: .*outputs are still being uploaded after [\d.]+ s; 1 node", text
+        )
     assert main(["cancel", "uploads"]) == 0
 
 
