@@ -10,6 +10,8 @@ UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 NOT_IN_A_STATE = ("deleteBeforeReplace", "import")
 """Options that the engine does not keep."""
 _PROVIDER = "pulumi:providers:"
+_OF_PROVIDERS = ("__internal", "version")
+"""Inputs that the engine adds to a provider."""
 _HOOKS = {"BeforeUpdate": "before_update"}
 
 
@@ -74,9 +76,11 @@ def _id(kind, id_):
 
 def _inputs(row, made_up):
     of_others = {name for name, urns in row.get("propertyDependencies", {}).items() if urns}
+    added = _OF_PROVIDERS if row["type"].startswith(_PROVIDER) else ()
     return {
         name: _replaced(value, made_up | ({UNKNOWN: ANY} if name in of_others else {}))
         for name, value in plain(row.get("inputs", {})).items()
+        if name not in added
     }
 
 
