@@ -16,7 +16,7 @@ from common.program import Command, Program, load
 from infra.outputs import PlatformOutputs
 from jobs import gone
 from jobs.console import PLATFORM
-from jobs.errors import AccessError, NotDeployedError
+from jobs.errors import AccessError, NotDeployedError, UnreadableStateError
 from jobs.leaf import Checked, JobCommand
 from jobs.leaves import LEAVES
 from jobs.pulumi.stack_outputs import read_outputs
@@ -307,7 +307,7 @@ def _run_on_platform(command: JobCommand, options: Any, program: tuple[str, ...]
     try:
         if command.outputs != "named" or options.given:
             outputs = options.read()
-    except NotDeployedError:
+    except (NotDeployedError, UnreadableStateError):
         if command.outputs == "required":
             raise
     if command.data and outputs is not None:

@@ -49,6 +49,10 @@ class NotDeployedError(PlatformReadError):
     """A stack has no outputs: its deployment never completed, or it was torn down."""
 
 
+class UnreadableStateError(PlatformReadError):
+    """The state of the stack is damaged, so nothing says what the stack has and protects."""
+
+
 class LockedError(UserError):
     """A stack is locked by another update, or by one that was killed."""
 

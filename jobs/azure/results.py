@@ -15,6 +15,8 @@ from jobs.spec.run_key import RunAttempt
 
 RESULT: Final = "result.json"
 """File that the trainer writes once a run has completed."""
+EVENTS: Final = "metrics.jsonl"
+"""File to which the trainer adds events during a run, and one at its end."""
 ARTIFACTS: Final = "workspaceartifactstore"
 """Datastore of every workspace with the jobs' logs and what they write to outputs/ and logs/."""
 
@@ -32,7 +34,7 @@ def read_events(storage: Storage, run: str) -> list[dict[str, Any]]:
         RequestError: Storage cannot be read from here.
     """
     store = storage.datastores.results
-    content = storage.read(store, f"{run_folder(run)}/metrics.jsonl") or b""
+    content = storage.read(store, f"{run_folder(run)}/{EVENTS}") or b""
     found = []
     for line in content.decode(errors="replace").splitlines():
         try:
@@ -42,6 +44,20 @@ def read_events(storage: Storage, run: str) -> list[dict[str, Any]]:
         if isinstance(event, dict):
             found.append(event)
     return found
+
+
+def silent_seconds(storage: Storage, run: str, now: datetime) -> float | None:
+    """Return how long ago a run wrote its last event, in seconds: if its program has ended, about
+    that time. None if it has written none, or storage cannot be read from here.
+    """
+    store = storage.datastores.results
+    blob = storage.container(store).get_blob_client(f"{run_folder(run)}/{EVENTS}")
+    try:
+        with storage.errors(store):
+            written = blob.get_blob_properties().last_modified
+    except RequestError:
+        return None
+    return max((now - written).total_seconds(), 0.0)
 
 
 def is_trained(storage: Storage, job: Job, details: Details) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from common.annotations import Bounds
@@ -17,6 +18,7 @@ from jobs.azure.costs import JobCosts
 from jobs.azure.job_records import Job
 from jobs.azure.requests import segment
 from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.results import silent_seconds
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, table
 from jobs.errors import MissingError, RequestError
@@ -162,7 +164,12 @@ def _status(
     now = workspace.manager.now()
     lines = [*cost_lines(clusters, now, prices), *outputs.standing_costs]
     lines += [line for found in costly for line in found.lines]
-    lines += ["", *_run_lines(runs, cost, now)]
+    waited = {
+        run.key: silent_seconds(workspace.storage, run.key, now)
+        for run in runs
+        if run.last.status == job_states.FINALIZING
+    }
+    lines += ["", *_run_lines(runs, cost, now, waited)]
     if older:
         lines.append(f"shows only runs among the newest {MAX_JOBS} jobs; there are older jobs")
     document = {
@@ -206,8 +213,19 @@ def _cost(nodes: ClusterNodes, now: datetime, prices: NodePrices) -> str:
 
 
 def _run_lines(
-    runs: Sequence[Run], cost: Mapping[str, Cost], now: datetime | None = None
+    runs: Sequence[Run],
+    cost: Mapping[str, Cost],
+    now: datetime | None = None,
+    waited: Mapping[str, float | None] = MappingProxyType({}),
 ) -> list[str]:
+    """Return the table of the runs, and what to know of some.
+
+    Args:
+        runs: The runs.
+        cost: Costs by job.
+        now: The time, by Azure's clock.
+        waited: Seconds since the programs of finalizing runs ended, by run.
+    """
     if not runs:
         return ["no runs; `python -m jobs submit --help` shows how to start one"]
     rows = [
@@ -226,7 +244,7 @@ def _run_lines(
     placed = [f"{run.key}: {run.last.tags[PLACED]}" for run in runs if PLACED in run.last.tags]
     shown = table((*head, "node time", "cost"), rows).splitlines()
     ending = [
-        f"{run.key}: {job_states.finalizing(run.last)}"
+        f"{run.key}: {job_states.finalizing(run.last, waited.get(run.key))}"
         for run in runs
         if run.last.status == job_states.FINALIZING
     ]

@@ -11,7 +11,9 @@ from typing import Annotated, Final
 from common.annotations import Bounds
 from common.errors import INTERRUPTED, ConfigError, UserError
 from common.text import plural
+from infra import prerequisites
 from infra.outputs import PlatformOutputs
+from infra.prerequisites import Prerequisites
 from jobs.azure.error_messages import Platform
 from jobs.azure.job_records import Jobs
 from jobs.azure.requests import Requests
@@ -19,7 +21,7 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.run_history import RunHistory
 from jobs.azure.sign_in import credential
 from jobs.console import Console, confirm
-from jobs.errors import NotDeployedError
+from jobs.errors import NotDeployedError, UnreadableStateError
 from jobs.pulumi import cluster_teardown
 from jobs.pulumi.cli import Pulumi
 from jobs.pulumi.leftover_resources import AzureResources, Leftover, Undeclared
@@ -96,12 +98,12 @@ def run(
     pulumi, record = Pulumi(repository, stack or name), TeardownRecord(repository, name)
     if outputs is None and options.cluster is not None:
         raise NotDeployedError(f"stack {name}: has no outputs, so it has no cluster to delete")
-    if outputs is None and not record.is_there and not pulumi.check():
+    if outputs is None and not record.is_there and _is_empty(pulumi):
         text = f"stack {name}: nothing is left; its state is empty and no teardown is pending"
         console.answer(_document(name, [], []), text)
         return 0
     # A deployment that never completed has no outputs; names follow from the settings then.
-    known: Platform = outputs or record.read() or of_stack(pulumi)
+    known: Platform = outputs or record.read() or _from_settings(pulumi, name)
     if stack is not None and _short(stack) != known.stack:
         raise ConfigError([f"--stack: {stack!r}, but the outputs are those of {known.stack!r}"])
     requests = Requests(known, credential(known.tenant_id))
@@ -111,28 +113,18 @@ def run(
     wait, poll = options.wait_minutes * 60, options.poll_seconds
     teardown = Teardown(manager, jobs, in_azure, pulumi, console, wait, poll)
     try:
-        resources = pulumi.resources()
+        try:
+            resources = pulumi.resources()
+        except UnreadableStateError as error:
+            if options.cluster is not None:
+                raise
+            return _stop_costs(options, known, teardown, error)
         check_same(manager.group_id, resources)
         if options.cluster is not None:
             return cluster_teardown.remove(
                 options.cluster, known.stack, resources, teardown, ask=not options.yes
             )
-        check_protected(pulumi.stack, resources)
-        check_known(
-            in_azure,
-            manager.group_id,
-            known,
-            pulumi.stack,
-            resources,
-            begun=record.has_begun(known),
-        )
-        others = in_azure.undeclared(resources)
-        # Without resources and group nothing can be lost; only reserved names are to be freed.
-        if not options.yes and (resources or in_azure.owns_group()):
-            running = jobs.running() if in_azure.has_workspace() else []
-            confirm(known.stack, _warning(known, len(resources), len(running), others), console)
-        elif options.yes:
-            check_named(known, others, options.also)
+        _check(options, known, teardown, resources, begun=record.has_begun(known))
         record.write(known)
         teardown.run(resources)
         leftovers = [*in_azure.leftovers(), *teardown.leftovers_of_state()]
@@ -148,6 +140,70 @@ def run(
         console.note(logs)
     console.answer(_document(known.stack, teardown.done, leftovers), _words(known.stack, leftovers))
     return 1 if leftovers else 0
+
+
+def _check(
+    options: TeardownOptions,
+    known: Platform,
+    teardown: Teardown,
+    resources: Sequence[StackResource],
+    *,
+    begun: bool,
+) -> None:
+    """Check that everything may be deleted, and ask for it.
+
+    Raises:
+        UserError: Something is protected, unknown to Pulumi or the user, or was not confirmed.
+    """
+    in_azure, stack = teardown.resources, teardown.pulumi.stack
+    check_protected(stack, resources)
+    group = teardown.manager.group_id
+    check_known(in_azure, group, known, stack, resources, begun=begun)
+    others = in_azure.undeclared(resources)
+    # Without resources and group nothing can be lost; only reserved names are to be freed.
+    if not options.yes and (resources or in_azure.owns_group()):
+        running = teardown.jobs.running() if in_azure.has_workspace() else []
+        warning = _warning(known, len(resources), len(running), others)
+        confirm(known.stack, warning, teardown.console)
+    elif options.yes:
+        check_named(known, others, options.also)
+
+
+def _is_empty(pulumi: Pulumi) -> bool:
+    """Whether the state is known to have no resources."""
+    try:
+        return not pulumi.check()
+    except UnreadableStateError:
+        return False
+
+
+def _from_settings(pulumi: Pulumi, stack: str) -> Prerequisites:
+    """Read what a stack is called from its settings, without Pulumi if its state is damaged."""
+    try:
+        return of_stack(pulumi)
+    except UnreadableStateError:
+        return prerequisites.read_file(stack)
+
+
+def _stop_costs(
+    options: TeardownOptions, known: Platform, teardown: Teardown, error: UnreadableStateError
+) -> int:
+    """Delete only what costs money by the hour, as nothing says what is protected; return 1."""
+    console = teardown.console
+    console.note(str(error))
+    warning = (
+        f"stack {known.stack}: its state cannot be read, so nothing says what is protected. In"
+        f" workspace {known.workspace}, all jobs will be cancelled, and endpoints and clusters"
+        " deleted, which cost money by the hour; data, models and everything else stay"
+    )
+    if options.yes:
+        console.note(warning)
+    else:
+        confirm(known.stack, warning, console)
+    teardown.stop_costs()
+    leftovers = [*teardown.resources.leftovers(), *teardown.leftovers_of_state()]
+    console.answer(_document(known.stack, teardown.done, leftovers), _words(known.stack, leftovers))
+    return 1
 
 
 def recoverable_logs(resources: Sequence[StackResource]) -> list[str]:

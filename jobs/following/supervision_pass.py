@@ -13,6 +13,7 @@ from typing import Any
 from common.errors import UserError
 from infra.outputs import Cluster
 from jobs.azure.job_records import Details, Job, recent
+from jobs.azure.results import silent_seconds
 from jobs.azure.submission import resubmit
 from jobs.azure.workspace import Workspace
 from jobs.console import Console
@@ -110,7 +111,9 @@ class SupervisionPass:
             reason = None if self.dry_run else self._supervisor(job).review(job)
             moved = f"; is ended to run elsewhere, as {reason}" if reason else ""
             if job.status == job_states.FINALIZING:
-                moved += f": {job_states.finalizing(job)}"
+                now = self.workspace.manager.now()
+                waited = silent_seconds(self.workspace.storage, job.run, now)
+                moved += f": {job_states.finalizing(job, waited)}"
             return Seen(job.run, job.name, "running", f"{job.name} {job.status}{moved}", notified)
         if self.notifier.is_told(job):
             return Seen(job.run, job.name, "concluded", f"{job.name} {job.status}", notified)

@@ -17,6 +17,7 @@ from jobs.errors import (
     PendingOperationsError,
     PlatformReadError,
     PulumiMissingError,
+    UnreadableStateError,
 )
 from jobs.pulumi.retry_policy import Failure, ended_with_preview, failures
 from jobs.pulumi.state import StackResource, pending_creations, resources
@@ -56,8 +57,8 @@ _CAUSES: Final = (
         " STACK={stack}`",
     ),
     (
-        _BROKEN,
-        PlatformReadError,
+        (*_BROKEN, "deserialize", "unmarshal", "unexpected end of json"),
+        UnreadableStateError,
         _REPAIR,
     ),
     (
@@ -257,7 +258,7 @@ class Pulumi:
         try:
             return look(self._ask("stack", "export"))
         except (KeyError, TypeError, AttributeError) as error:
-            raise PlatformReadError(
+            raise UnreadableStateError(
                 f"pulumi: the state of stack {self.stack} has an unexpected format ({error!r})"
             ) from error
 

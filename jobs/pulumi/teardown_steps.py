@@ -33,6 +33,8 @@ DIAGNOSTICS: Final = "2021-05-01-preview"
 _DIAGNOSTICS: Final = {
     f"azure-native:{module}:DiagnosticSetting" for module in ("monitor", "insights")
 }
+_SETTINGS: Final = "/providers/microsoft.insights/diagnosticsettings"
+"""End of the ids of a resource's diagnostic settings, in lower case."""
 
 
 @dataclass
@@ -57,6 +59,21 @@ class Teardown:
         Raises:
             UserError: A step failed; the steps before it are done.
         """
+        self.stop_costs()
+        self._delete_diagnostics(stack_resources)
+        self._purge_workspace()
+        if stack_resources:
+            self.console.note("running pulumi destroy for the rest of the stack")
+            self._destroy()
+            self._did("destroyed the stack's resources")
+        self._purge_vault()
+
+    def stop_costs(self) -> None:
+        """Delete what costs money by the hour and holds no data: endpoints, jobs, clusters.
+
+        Raises:
+            UserError: A step failed; the steps before it are done.
+        """
         if self.resources.has_workspace():
             # First, what costs money without jobs.
             for delete in (load(leaf.delete) for leaf in LEAVES if leaf.delete):
@@ -65,13 +82,6 @@ class Teardown:
                     self._did(f"deleted {deleted}")
             self._cancel_jobs()
             self.delete_clusters()
-        self._delete_diagnostics(stack_resources)
-        self._purge_workspace()
-        if stack_resources:
-            self.console.note("running pulumi destroy for the rest of the stack")
-            self._destroy()
-            self._did("destroyed the stack's resources")
-        self._purge_vault()
 
     def leftovers_of_state(self) -> list[Leftover]:
         """List the resources that are still in Pulumi's state, or say why it cannot be read."""
@@ -141,21 +151,32 @@ class Teardown:
                 raise
 
     def _delete_diagnostics(self, stack_resources: Sequence[StackResource]) -> None:
-        """Delete the diagnostic settings of the workspace, which outlive it: Azure would then
-        refuse those of a new workspace of its name. Pulumi deletes all others before what they
-        belong to.
+        """Delete the diagnostic settings that would outlive what they belong to, as a new resource
+        of its name would have them again: those of the workspace, which is purged before Pulumi
+        comes to them, and those that others have added to the stack's resources.
         """
-        workspace = f"{self.manager.workspace_id}/"
-        settings = {
-            one.id
-            for one in stack_resources
-            if one.kind in _DIAGNOSTICS and one.id.lower().startswith(workspace.lower())
-        }
-        for setting in sorted(settings):
+        declared = {one.id.lower() for one in stack_resources if one.kind in _DIAGNOSTICS}
+        workspace = self.manager.workspace_id.lower()
+        own, others = [], []
+        for place in sorted({workspace, *(one.partition(_SETTINGS)[0] for one in declared)}):
+            with suppress(MissingError, AccessError):
+                for setting in self.manager.items(f"{place}{_SETTINGS}", DIAGNOSTICS):
+                    id_ = str(setting["id"])
+                    if id_.lower() not in declared:
+                        others.append(id_)
+                    elif place == workspace:
+                        own.append(id_)
+        for setting in (*own, *others):
             with suppress(MissingError):
                 self.manager.delete(setting, DIAGNOSTICS)
-        if settings:
-            self._did(f"deleted {plural(len(settings), 'diagnostic setting')} of the workspace")
+        if own:
+            self._did(f"deleted {plural(len(own), 'diagnostic setting')} of the workspace")
+        for setting in others:
+            place, _, name = setting.lower().partition(f"{_SETTINGS}/")
+            self._did(
+                f"deleted diagnostic setting {name} of {place.rpartition('/')[2]}, which the stack"
+                " has not declared"
+            )
 
     def _destroy(self) -> None:
         """Let Pulumi delete the stack's resources, and repeat it within the longest time to wait

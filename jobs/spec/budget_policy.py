@@ -102,6 +102,13 @@ class Budget:
         return max(self.price, self.at_most or 0.0)
 
     @property
+    def worst(self) -> float:
+        """What all attempts can cost together: were the highest price billed, while each supervisor
+        sees that of now, by which the attempts are then counted.
+        """
+        return self.spent + self._left * self.highest / self.price
+
+    @property
     def _left(self) -> float:
         return max(self.limit - self.spent, 0.0)
 
@@ -163,7 +170,16 @@ class Budget:
         return (
             f"{money(self.limit, self.currency)}{before}: pays for {self._nodes()} for"
             f" {duration(self.seconds)}{now}; the trainer saves its state and stops"
-            f" {duration(self.margin_seconds)} before"
+            f" {duration(self.margin_seconds)} before. All attempts cost at most"
+            f" {money(self.limit, self.currency)}{self._unseen()}"
+        )
+
+    def _unseen(self) -> str:
+        if self.highest <= self.price:
+            return ""
+        return (
+            f", or {money(self.worst, self.currency)} if the price rises to"
+            f" {money(self.highest, self.currency)} each time after a supervisor has looked"
         )
 
     @property

@@ -107,6 +107,21 @@ JOB: Final[Defaults] = {
     "queueSettings": Versioned({"jobTier": "Null"}, since="2023-06-01"),
 }
 """Defaults of the properties of a job."""
+_FOREVER: Final = Versioned({"enabled": False, "days": 0}, since=_2021)
+"""What a diagnostic setting says of the retention of logs, which Azure no longer applies."""
+_RECEIVERS: Final = (
+    "armRole",
+    "automationRunbook",
+    "azureAppPush",
+    "azureFunction",
+    "email",
+    "itsm",
+    "logicApp",
+    "sms",
+    "voice",
+    "webhook",
+)
+"""Those of an action group, which notify in different ways."""
 _DATASTORE: Final[Defaults] = {
     "description": None,
     "tags": None,
@@ -210,6 +225,122 @@ DEFAULTS: Final[Mapping[str, Defaults]] = {
     f"{_NETWORK}/privateDnsZones/virtualNetworkLinks": _properties(
         virtualNetworkLinkState="Completed", registrationEnabled=False
     ),
+    "Microsoft.Storage/storageAccounts": {
+        "tags": {},
+        **_properties(
+            supportsHttpsTrafficOnly=True,
+            privateEndpointConnections=[],
+            networkAcls={
+                "bypass": "AzureServices",
+                "defaultAction": "Allow",
+                "ipRules": [],
+                "virtualNetworkRules": [],
+            },
+            encryption={
+                "keySource": "Microsoft.Storage",
+                "services": {
+                    one: {"enabled": True, "keyType": "Account"} for one in ("blob", "file")
+                },
+            },
+        ),
+    },
+    "Microsoft.Storage/storageAccounts/blobServices": _properties(
+        cors={"corsRules": []}, deleteRetentionPolicy={"enabled": False}
+    ),
+    "Microsoft.Storage/storageAccounts/blobServices/containers": _properties(
+        publicAccess="None",
+        leaseStatus="Unlocked",
+        leaseState="Available",
+        hasImmutabilityPolicy=False,
+        hasLegalHold=False,
+        legalHold={"hasLegalHold": False, "tags": []},
+        defaultEncryptionScope="$account-encryption-key",
+        denyEncryptionScopeOverride=False,
+        deleted=False,
+        remainingRetentionDays=0,
+    ),
+    "Microsoft.ContainerRegistry/registries": {
+        "tags": {},
+        **_properties(
+            adminUserEnabled=False,
+            dataEndpointEnabled=False,
+            encryption={"status": "disabled"},
+            networkRuleBypassOptions="AzureServices",
+            policies={
+                "quarantinePolicy": {"status": "disabled"},
+                "trustPolicy": {"type": "Notary", "status": "disabled"},
+                "retentionPolicy": {"days": 7, "status": "disabled"},
+                "exportPolicy": Versioned({"status": "enabled"}, since=_2021),
+            },
+            privateEndpointConnections=[],
+            publicNetworkAccess="Enabled",
+            zoneRedundancy="Disabled",
+        ),
+    },
+    "Microsoft.OperationalInsights/workspaces": _properties(
+        retentionInDays=31,
+        features={
+            "legacy": 0,
+            "searchVersion": 1,
+            "enableLogAccessUsingOnlyResourcePermissions": True,
+        },
+        workspaceCapping={"dailyQuotaGb": -1.0, "dataIngestionStatus": "RespectQuota"},
+        publicNetworkAccessForIngestion="Enabled",
+        publicNetworkAccessForQuery="Enabled",
+    ),
+    "Microsoft.Insights/actionGroups": {
+        "kind": None,
+        "tags": None,
+        "identity": Versioned(None, until=_2021),
+        **_properties(
+            **{f"{one}Receivers": [] for one in _RECEIVERS},
+            eventHubReceivers=Versioned([], since=_2021),
+        ),
+    },
+    "Microsoft.Insights/autoscaleSettings": _properties(
+        enabled=True,
+        notifications=None,
+        predictiveAutoscalePolicy=Versioned(
+            {"scaleMode": "Disabled", "scaleLookAheadTime": None}, since=_2022
+        ),
+        profiles=Each(
+            {
+                "rules": Each(
+                    {
+                        "metricTrigger": {
+                            "metricNamespace": "",
+                            "dividePerInstance": False,
+                            "dimensions": None,
+                        }
+                    }
+                )
+            }
+        ),
+    ),
+    "Microsoft.Insights/components": {
+        "tags": {},
+        **_properties(
+            publicNetworkAccessForIngestion="Enabled", publicNetworkAccessForQuery="Enabled"
+        ),
+    },
+    "Microsoft.Insights/diagnosticSettings": {
+        **dict.fromkeys(("identity", "kind", "location", "tags")),
+        **_properties(
+            **dict.fromkeys(
+                (
+                    "eventHubAuthorizationRuleId",
+                    "eventHubName",
+                    "logAnalyticsDestinationType",
+                    "serviceBusRuleId",
+                    "workspaceId",
+                )
+            ),
+            logs=Each({"category": None, "retentionPolicy": _FOREVER}, absent=[]),
+            metrics=Each({"retentionPolicy": _FOREVER}, absent=[]),
+        ),
+    },
+    "Microsoft.Insights/metricAlerts": _properties(actions=[]),
+    "Microsoft.Insights/scheduledQueryRules": _properties(enabled=True),
     "Microsoft.Authorization/roleAssignments": _properties(
         condition=None,
         conditionVersion=None,

@@ -1,6 +1,7 @@
 """Runs that nobody follows are looked after by passes, from any machine."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from jobs.following import supervisor
 from jobs.following.supervision_policy import mark
 from jobs.options import ResubmitOptions
 from tests import ROOT
-from tests.jobs.support.runs import content
+from tests.jobs.support.runs import content, put
 from tests.jobs.support.tiny import TRAINED, begin, status, wait_for
 
 pytestmark = pytest.mark.usefixtures("outputs")
@@ -132,6 +133,22 @@ def test_a_run_waits_while_a_node_of_spot_costs_more_than_it_may(
     finally:
         live.azure.admin.spot_price(0.01)
     assert once(capsys)[1][run]["did"] == ("concluded" if follows else "submitted")
+
+
+def test_since_when_outputs_are_uploaded_is_told_where_the_run_has_written(live, capsys):
+    job = begin(live, "uploads", "sleep 600", tags=mark(ResubmitOptions()).items())
+    wait_for(lambda: status(live, job) == "Running")
+    live.azure.runs.change(job, status="Finalizing")
+    assert main(["supervise", "--once"]) == 0
+    assert "its outputs are still being uploaded; 1 node" in capsys.readouterr().out
+    put(live, {"runs/uploads/uploads/metrics.jsonl": b'{"event": "end"}\n'})
+    for command in (["supervise", "--once"], ["status"]):
+        assert main(command) == 0
+        text = capsys.readouterr().out
+        assert re.search(
+            r"uploads: .*outputs are still being uploaded after [\d.]+ s; 1 node", text
+        )
+    assert main(["cancel", "uploads"]) == 0
 
 
 def test_a_notice_that_was_not_accepted_is_sent_by_the_next_pass(

@@ -16,7 +16,12 @@ from common.errors import INTERRUPTED, ConfigError, UserError
 from jobs.azure.job_records import Jobs
 from jobs.azure.workspace import connect
 from jobs.commands.teardown import ProtectedError, UnknownError
-from jobs.errors import NotDeployedError, PendingOperationsError, PlatformReadError
+from jobs.errors import (
+    NotDeployedError,
+    PendingOperationsError,
+    PlatformReadError,
+    UnreadableStateError,
+)
 from jobs.pulumi import teardown_steps
 from jobs.pulumi.state import pending_creations, resources
 from jobs.pulumi.teardown_record import TeardownRecord
@@ -264,6 +269,38 @@ def test_a_damaged_state_is_repaired_by_the_command_that_is_named(stack):
         stack.tear_down()
 
 
+def test_with_a_state_that_cannot_be_read_only_what_costs_is_deleted(stack, capsys):
+    declare_job(stack.live, "damaged-r1", tags={}, command="sleep 60")
+    (stack.state / "damaged").touch()
+    with pytest.raises(UserError, match="stdin is not a terminal"):
+        stack.tear_down(replace(YES, yes=False))
+    with pytest.raises(UnreadableStateError, match="pulumi state repair --stack dev"):
+        stack.tear_down(replace(YES, cluster="gpu"))
+    assert stack.deletions() == []
+    assert stack.tear_down() == 1
+    said = capsys.readouterr()
+    done = json.loads(said.out)
+    assert [text.split()[0] for text in done["done"]] == ["cancelled", "deleted"]
+    assert "cannot be read: " in done["left"][-1]["why"]
+    assert done["left"][-1]["what"] == "Pulumi's state"
+    assert any("workspaces" in one["what"] for one in done["left"])
+    assert "pulumi state repair --stack dev" in said.err
+    assert "data, models and everything else stay" in said.err
+    assert stack.asked == []
+    (stack.state / "damaged").unlink()
+    assert stack.tear_down() == 0
+    assert answer(capsys)["left"] == []
+
+
+def test_a_damaged_state_without_outputs_is_told_by_the_names_of_the_settings(half, capsys):
+    (half.state / "damaged").touch()
+    assert half.tear_down(outputs=None, stack="dev") == 1
+    assert [one["what"] for one in answer(capsys)["left"]][-1] == "Pulumi's state"
+    steps = [name for _, name in half.deletions()]
+    assert half.outputs.clusters["gpu"].name in steps
+    assert half.outputs.workspace not in steps
+
+
 def test_what_others_have_put_into_the_own_group_goes_only_if_it_is_named(stack, monkeypatch):
     account = f"{stack.live.group}/providers/Microsoft.Compute/disks/by-hand"
     stack.live.azure.put(account, ARM, {"location": "westeurope"})
@@ -291,6 +328,29 @@ def test_the_workspaces_diagnostic_settings_are_deleted_before_it(stack):
     assert stack.tear_down() == 0
     steps = [name for _, name in stack.deletions()]
     assert steps.index("diag") < steps.index(stack.outputs.workspace)
+
+
+def test_diagnostic_settings_of_others_are_deleted_with_what_they_belong_to(stack, capsys):
+    kind = "azure-native:monitor:DiagnosticSetting"
+    account = stack.resources[-1]["id"]
+    for place in (stack.live.workspace, account):
+        for name in ("declared", "of-others"):
+            setting = f"{place}/providers/Microsoft.Insights/diagnosticSettings/{name}"
+            stack.live.azure.put(setting, "2021-05-01-preview", {"properties": {"logs": []}})
+            if name == "declared" and place == account:
+                urn = f"urn:pulumi:dev::p::{kind}::{name}"
+                stack.resources.append({"urn": urn, "type": kind, "id": setting, "custom": True})
+    stack.write()
+    assert stack.tear_down() == 0
+    done = [one for one in answer(capsys)["done"] if "diagnostic" in one]
+    places = sorted((stack.live.workspace.rpartition("/")[2], account.rpartition("/")[2]))
+    assert sorted(done) == sorted(
+        f"deleted diagnostic setting {name} of {place}, which the stack has not declared"
+        for place in places
+        for name in ("of-others", "declared")
+        if (place, name) != (account.rpartition("/")[2], "declared")
+    )
+    assert stack.live.azure.resources.below(stack.live.group, "/diagnosticSettings/") == []
 
 
 def test_what_is_unfinished_is_kept_where_the_environment_says(stack, tmp_path, monkeypatch):

@@ -110,6 +110,11 @@ def test_a_budget_on_spot_is_time_at_the_pay_as_you_go_price_and_says_both():
         in (budget.words())
     )
     assert "for 25 h 0 min at the 2.00 USD of now" in budget.words()
+    # 25 hours, each billed at 20 USD and counted at 2.
+    assert "at most 50.00 USD, or 500.00 USD if the price rises to 20.00 USD" in budget.words()
+    assert budget.after(3600).worst == 20 + 300
+    assert budget.worst == 25 * 20
+    assert Budget(50, "USD", 9.0, nodes=1).words().endswith("All attempts cost at most 50.00 USD")
     euros = Price(1.0, "EUR", "hour", None)
     assert budget.priced(euros, dedicated) == budget.priced(None, None) == budget
     assert budget.priced(spot, euros).highest == 2

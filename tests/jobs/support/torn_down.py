@@ -35,6 +35,9 @@ PULUMI = """\
     if (here / "elsewhere").exists():
         print("error: no stack named 'dev' found", file=sys.stderr)
         sys.exit(255)
+    if (here / "damaged").exists() and sys.argv[1] != "config":
+        print("error: snapshot integrity failure; it was already written", file=sys.stderr)
+        sys.exit(255)
     if sys.argv[1:3] == ["stack", "export"]:
         print(json.dumps(state))
         sys.exit()

@@ -9,7 +9,9 @@ UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 """How the engine writes what it cannot know before the resource that has it exists."""
 NOT_IN_A_STATE = ("deleteBeforeReplace", "import")
 """Options that the engine does not keep."""
-_OWN = ("pulumi:pulumi:Stack", "pulumi:providers:")
+_PROVIDER = "pulumi:providers:"
+_OF_PROVIDERS = ("__internal", "version")
+"""Inputs that the engine adds to a provider."""
 _HOOKS = {"BeforeUpdate": "before_update"}
 
 
@@ -19,7 +21,7 @@ def registered(rows):
     Identities and the workspace have the GUIDs that rendering makes up for them. What a preview
     does not know yet is equal to anything, if it is made of another resource's outputs.
     """
-    own = [row for row in rows if not row["type"].startswith(_OWN)]
+    own = [row for row in rows if not _is_the_engines(row)]
     made_up = {
         row["outputs"][key]: guid(f"{row['id']}/{key.removesuffix('Id')}")
         for row in own
@@ -39,7 +41,7 @@ def registered(rows):
             _name(row["urn"]),
             _inputs(row, made_up) if row["custom"] else {},
             _options(row),
-            _replaced(row.get("id", ""), made_up),
+            _id(row["type"], _replaced(row.get("id", ""), made_up)),
         )
         for row in own
     )
@@ -54,18 +56,31 @@ def declared(resources):
             one.name,
             one.inputs,
             {key: value for key, value in one.options.items() if key not in NOT_IN_A_STATE},
-            one.id,
+            _id(one.type, one.id),
         )
         for one in resources
     )
     return {resource.key: resource for resource in kept}
 
 
+def _is_the_engines(row):
+    """Whether the engine has added a resource: the stack, and providers that nothing names."""
+    default = row["type"].startswith(_PROVIDER) and _name(row["urn"]).startswith("default")
+    return default or row["type"] == "pulumi:pulumi:Stack"
+
+
+def _id(kind, id_):
+    """The id of a resource; none of a provider, for which the engine makes it up."""
+    return "" if kind.startswith(_PROVIDER) else id_
+
+
 def _inputs(row, made_up):
     of_others = {name for name, urns in row.get("propertyDependencies", {}).items() if urns}
+    added = _OF_PROVIDERS if row["type"].startswith(_PROVIDER) else ()
     return {
         name: _replaced(value, made_up | ({UNKNOWN: ANY} if name in of_others else {}))
         for name, value in plain(row.get("inputs", {})).items()
+        if name not in added
     }
 
 
