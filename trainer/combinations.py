@@ -128,8 +128,6 @@ def _data_problems(config: Any) -> list[str]:
         problems.append("--data.dir: name the folder with the shards and their manifest.json")
     if data.source == "synthetic" and data.dir is not None:
         problems.append("--data.dir: synthetic data is not read from a folder; leave it out")
-    if data.source == "synthetic" and data.cache_dir is not None:
-        problems.append("--data.cache-dir: synthetic data has no shards to keep; leave it out")
     if data.source in EMBEDDED and data.flip:
         problems.append("--data.flip: a mirrored digit is a different symbol; set it to False")
     if data.augment == "shift" and data.shift_pixels >= config.model.image_size:

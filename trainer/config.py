@@ -80,10 +80,6 @@ class DataConfig:
     dir: str | None = None
     """Folder with manifest.json and its shards. Embedded data sets default to data/SOURCE."""
 
-    cache_dir: str | None = None
-    """Folder on the node's own disk in which copies of shards are kept: the first epoch fills it,
-    later ones and later runs read it. What does not fit is read from `dir`."""
-
     streams: Annotated[int, Positive] = 64
     """Streams into which the records of an epoch are divided. With every world size that divides
     this number, the global batches are the same; more streams mix better and open more files."""

@@ -6,6 +6,8 @@ from typing import Final
 _LAST: Final = "version 0.1.0 was the last with it"
 
 OPTIONS: Final[Mapping[str, str]] = {
+    "data.cache_dir": f"{_LAST}; a mount can cache what it reads on the node's disk, as"
+    " `--data.cache` of jobs says",
     "mlperf": f"{_LAST}; metrics.jsonl has the losses, metrics and times of every attempt",
 }
 """By key of an option, or of a whole group, of `TrainConfig`; files of runs may still have it."""

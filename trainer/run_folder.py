@@ -43,7 +43,6 @@ _MAY_CHANGE = (
     "max_seconds",
     "export",
     "data.dir",
-    "data.cache_dir",
     "data.decode_threads",
     "data.prefetch_batches",
     "compute.steps_per_loop",

@@ -137,7 +137,7 @@ def benchmark_config(config: TrainConfig, steps: int, repeat: int, data: str) ->
         data: What is read.
     """
     source = (
-        replace(config.data, source="synthetic", dir=None, cache_dir=None)
+        replace(config.data, source="synthetic", dir=None)
         if data == SYNTHETIC
         else replace(config.data, source="tfrecords", dir=DATA)
     )

@@ -229,11 +229,6 @@ def _check(builder: JobBuilder, config: TrainConfig, cluster: Cluster) -> None:
         builder.problems.append(
             f"--exchange.timeline: {timeline!r} would be lost with the node; put it in outputs/"
         )
-    if config.data.cache_dir is not None and builder.options.data.mode == "download":
-        builder.problems.append(
-            "--data.cache-dir: the data is already downloaded to the node's disk; omit it, or use"
-            " --data.mode ro_mount"
-        )
     if config.compute.precision == "mixed_float16" and not cluster.gpus_per_node:
         builder.notes.append(
             f"--compute.precision: mixed_float16 is for GPUs, and {cluster.size} has none"

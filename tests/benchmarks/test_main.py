@@ -5,11 +5,12 @@ from dataclasses import is_dataclass
 import pytest
 
 from benchmarks.__main__ import PROGRAM, main
-from benchmarks.commands import BENCHMARKS
+from benchmarks.commands import BENCHMARKS, GONE
 from benchmarks.photos import Options as PhotoOptions
 from benchmarks.training.digits import Options as DigitsOptions
 from common.arguments import parse
 from common.errors import ConfigError
+from tests import ROOT
 
 
 @pytest.mark.parametrize("row", BENCHMARKS, ids=lambda row: row.name)
@@ -19,6 +20,13 @@ def test_each_benchmark_has_its_options_and_what_runs_it(row):
     assert parse(options(), row.name, []) == options()
     assert callable(row.load_run())
     assert f"\n  {row.name} " in PROGRAM.usage
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_a_benchmark_of_a_decided_question_is_refused_with_where_its_rounds_are(name, capsys):
+    assert main([name]) == 2
+    assert f"error: {name}: version 0.1.0 was the last with it" in capsys.readouterr().err
+    assert list((ROOT / "benchmarks" / "results").glob(f"{name}*.json"))
 
 
 def test_what_stands_before_the_options_or_after_dashes_has_no_name():

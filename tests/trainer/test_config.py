@@ -194,10 +194,6 @@ CONTRADICTIONS = {
         {"data.source": "synthetic", "data.dir": "data/x"},
         "--data.dir: synthetic data is not read from a folder; leave it out",
     ),
-    "synthetic with a cache": (
-        {"data.source": "synthetic", "data.dir": None, "data.cache_dir": "/tmp/x"},
-        "--data.cache-dir: synthetic data has no shards to keep; leave it out",
-    ),
     "mirrored digits": (
         {"data.flip": True},
         "--data.flip: a mirrored digit is a different symbol; set it to False",
@@ -240,7 +236,7 @@ def test_a_name_that_is_no_folder_of_its_own_is_refused(name):
 
 
 @pytest.mark.parametrize("folder", ["", "-x", "--epochs"])
-@pytest.mark.parametrize("key", ["runs_dir", "data.dir", "data.cache_dir", "log.tensorboard_dir"])
+@pytest.mark.parametrize("key", ["runs_dir", "data.dir", "log.tensorboard_dir"])
 def test_a_folder_without_a_name_or_like_an_option_is_refused(key, folder):
     with pytest.raises(ConfigError, match=f"{LEAVES[key].flag}: .* is not a folder name"):
         changed(PRESETS["digits"], {key: folder})

@@ -261,7 +261,7 @@ def make_bad_paths(place):
             make(place / name)
 
 
-@pytest.mark.parametrize("option", ["--runs-dir", "--log.tensorboard-dir", "--data.cache-dir"])
+@pytest.mark.parametrize("option", ["--runs-dir", "--log.tensorboard-dir"])
 @pytest.mark.parametrize("path", ["a-file", "a-file/below", "pipe", "/proc/x", "/etc/hostname"])
 @pytest.mark.parametrize("ranks", ["1", "2"])
 def test_a_folder_that_a_run_cannot_write_to_is_refused_at_once(

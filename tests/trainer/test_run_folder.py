@@ -85,7 +85,7 @@ def test_all_kinds_of_differences_are_listed_at_once(run):
         replace(DIGITS, restarts=9),
         replace(DIGITS, max_steps=3),
         replace(DIGITS, export=False),
-        with_group("data", dir="elsewhere", cache_dir="disk", decode_threads=3, prefetch_batches=9),
+        with_group("data", dir="elsewhere", decode_threads=3, prefetch_batches=9),
         with_group("compute", steps_per_loop=7, threads=1),
         with_group("exchange", groups=4, cycle_time_ms=3.0),
         with_group("watchdog", step_seconds=5, startup_seconds=50),

@@ -23,10 +23,10 @@ it takes every N / gcd(V, N)-th.
 
 import bisect
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import accumulate, chain, zip_longest
+from itertools import accumulate
 from math import gcd
 
 
@@ -193,25 +193,6 @@ class Order:
             own = position + (rank - position) % self.ranks
             before += len(range(own, end, self.ranks))
             position = end
-
-    def blocks_ahead(self, ranks: Iterable[int], position: int) -> list[int]:
-        """Return all blocks: first those that some ranks still need in this epoch, in the order of
-        need, then the others.
-        """
-        epoch = position // self.examples
-        blocks, ends = _layout(self.counts, self.seed, epoch)
-        queues = []
-        for rank in ranks:
-            for stream, record in self.rank_streams(rank, position):
-                begin = self.stream(epoch, stream).start
-                # A window is read completely, even if a run resumes in the middle of it.
-                needed = chain.from_iterable(
-                    consecutive(self.counts, blocks, ends, begin + number * self.window, size)
-                    for number, size, _ in self._window_parts(epoch, stream, record)
-                )
-                queues.append(dict.fromkeys(segment.block for segment in needed))
-        soonest = chain.from_iterable(zip_longest(*queues))
-        return list(dict.fromkeys([block for block in soonest if block is not None] + [*blocks]))
 
     def locate(self, position: int) -> tuple[int, int]:
         """Return the block, and the record in it, at a position of the endless sequence."""

@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.config import TrainConfig
-from trainer.data.cache import ShardCache, open_cache
 from trainer.data.corruption import as_tensors, find_damage, read_image, read_record
 from trainer.data.data_set import DataSet
 from trainer.data.example import BrokenRecordError
@@ -49,7 +48,6 @@ class RankData:
         self._iterator: Any = None
         self._begun: Begun | None = None
         self._synthetic: Batch = {}
-        self._cache = self._open_cache()
 
     @property
     def has_validation(self) -> bool:
@@ -89,7 +87,6 @@ class RankData:
             position,
             self._threads,
         )
-        self._fill_cache(position)
         if tf.config.get_visible_devices("GPU"):
             dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0", 2))
         self._iterator = iter(dataset)
@@ -203,10 +200,8 @@ class RankData:
         self._explain(source, error, locator(source, order), positions)
 
     def close(self) -> None:
-        """Stop copying in the background."""
+        """Stop reading."""
         self._iterator = None
-        if self._cache is not None:
-            self._cache.close()
 
     def _explain(
         self,
@@ -225,29 +220,6 @@ class RankData:
                 f" set, or {remedy}"
             ) from error
 
-    def _open_cache(self) -> ShardCache | None:
-        manifest, folder = self._data_set.manifest, self._data_set.folder
-        cache_dir = self._config.data.cache_dir
-        if manifest is None or folder is None or cache_dir is None:
-            return None
-        return open_cache(cache_dir, manifest, folder, chief=self._world.local_rank == 0)
-
-    def _fill_cache(self, position: int) -> None:
-        """Have one rank of each node copy the shards that its ranks read next, then the others."""
-        world, manifest = self._world, self._data_set.manifest
-        if self._cache is None or manifest is None or world.local_rank:
-            return
-        source = self._source("train")
-        # Assumes that launchers fill one node after the other; otherwise only the order is worse.
-        ranks = range(world.rank, world.rank + world.local_size)
-        ahead = make_order(source, world.size).blocks_ahead(ranks, position)
-        self._cache.fill(
-            [
-                *dict.fromkeys(source.shard(block) for block in ahead),
-                *manifest.splits["validation"].shards,
-            ]
-        )
-
     def _source(self, split: str) -> Source:
         config, folder, manifest = self._config, self._data_set.folder, self._data_set.manifest
         assert manifest is not None
@@ -260,7 +232,6 @@ class RankData:
             config.data,
             config.seed,
             manifest.first_label,
-            self._cache,
             self._config.task,
             record_format(manifest),
             self._begun,

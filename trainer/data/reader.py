@@ -19,7 +19,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import cycle
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -204,7 +203,7 @@ class _WindowReader:
         source, segments = self._source, window.segments
         for number, pause in enumerate((*PAUSES, None), 1):
             try:
-                records = self._read(segments, source.path if number == 1 else source.origin)
+                records = self._read(segments)
                 shown = self._choose(records, window) if self._choose else window.shuffle
                 return [records[index] for index in reversed(shown)]
             except (BrokenRecordError, OSError) as error:
@@ -214,7 +213,7 @@ class _WindowReader:
                         return []
         raise _UnreadableError(_find_fault(source, segments))
 
-    def _read(self, segments: Sequence[Segment], path: Callable[[int], Path]) -> list[Values]:
+    def _read(self, segments: Sequence[Segment]) -> list[Values]:
         """Return the records of some segments, in the order of the segments.
 
         Raises:
@@ -223,7 +222,8 @@ class _WindowReader:
         """
         records: list[Values] = []
         for segment in segments:
-            records += self._source.records(segment, path(segment.block), self._reader)
+            path = self._source.path(segment.block)
+            records += self._source.records(segment, path, self._reader)
         if len(records) < sum(segment.count for segment in segments):
             raise BrokenRecordError("the shard ends before it")
         return records
@@ -260,10 +260,7 @@ class _Stream:
 def _warn(
     source: Source, segments: Sequence[Segment], number: int, pause: float, error: Exception
 ) -> None:
-    """Warn that an attempt failed, and have the cache check its copies."""
-    if source.cache is not None:
-        for segment in segments:
-            source.cache.check(source.shard(segment.block))
+    """Warn that an attempt failed."""
     print(
         f"warning: {_names(source, segments)}: could not be read (attempt {number} of"
         f" {len(PAUSES) + 1}), trying again in {pause:g} s: {_reason(error)}",
@@ -279,7 +276,7 @@ def _find_fault(source: Source, segments: Sequence[Segment]) -> str:
         index = segment.first - segment.first % INDEX_EVERY
         reason: Exception = BrokenRecordError("the shard ends before it")
         try:
-            for _ in source.records(Segment(block, index, end - index), source.origin(block)):
+            for _ in source.records(Segment(block, index, end - index), source.path(block)):
                 index += 1
         except (BrokenRecordError, OSError) as error:
             reason = error

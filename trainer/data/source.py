@@ -7,7 +7,6 @@ from itertools import accumulate
 from pathlib import Path
 
 from trainer.config import DataConfig, TrainConfig
-from trainer.data.cache import ShardCache
 from trainer.data.formats.record_format import BrokenBlockError, RecordFormat, RecordReader, Values
 from trainer.data.formats.tfrecord import TFRECORDS
 from trainer.data.manifest import Shard, Split
@@ -51,8 +50,6 @@ class Source:
     seed: int
     first_label: int = 0
     """Label of the first class in the records."""
-    cache: ShardCache | None = None
-    """Cache of shards on this node, if there is one."""
     task: str = "classification"
     """Task whose targets its records become."""
     format: RecordFormat = TFRECORDS
@@ -104,15 +101,9 @@ class Source:
         named = None if isinstance(error, BrokenBlockError) else record
         return f"{shard.file}, {self.format.where(number, named)}"
 
-    def origin(self, block: int) -> Path:
-        """Return the file of a block in the data folder."""
-        return self.folder / self.shard(block).file
-
     def path(self, block: int) -> Path:
-        """Return the file to read a block from: with a cache a copy, which may be made first."""
-        if self.cache is None:
-            return self.origin(block)
-        return self.cache.path(self.shard(block))
+        """Return the file of a block."""
+        return self.folder / self.shard(block).file
 
     def records(
         self, segment: Segment, path: Path, reader: RecordReader | None = None

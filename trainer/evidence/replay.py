@@ -318,7 +318,7 @@ class Replay:
             export=False,
             checkpoint=saves,
             evaluation=replace(config.evaluation, every_epochs=0),
-            data=replace(config.data, cache_dir=None, dir=self.data_dir or config.data.dir),
+            data=replace(config.data, dir=self.data_dir or config.data.dir),
             compute=replace(config.compute, threads=record.threads or config.compute.threads),
             log=replace(config.log, report=False, images="none", tensorboard_dir=None),
             **unstated,

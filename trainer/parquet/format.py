@@ -3,6 +3,7 @@
 A row is an image and its label, as Arrow holds them. Nothing here imports TensorFlow.
 """
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,6 @@ import pyarrow.parquet as pq
 import xxhash
 
 from common.program import load
-from trainer.data.cache import file_hash
 from trainer.data.example import BrokenRecordError, Record
 from trainer.data.formats.record_format import (
     BrokenBlockError,
@@ -288,7 +288,8 @@ class ParquetScan:
 
     def __iter__(self) -> Iterator[Stored]:
         # First, so that the row groups are then read from the system's cache.
-        self._xxh128 = file_hash(Path(self._path))
+        with Path(self._path).open("rb") as file:
+            self._xxh128 = hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
         with explained():
             footer = pq.read_metadata(self._path)
         for number in range(footer.num_row_groups):

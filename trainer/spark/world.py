@@ -170,7 +170,6 @@ def for_executors(config: TrainConfig, ranks: int, folder: Path) -> TrainConfig:
         data=replace(
             data,
             dir=_absolute(data.dir or default, folder),
-            cache_dir=_absolute(data.cache_dir, folder),
         ),
         log=replace(log, tensorboard_dir=_absolute(log.tensorboard_dir, folder)),
         model=replace(config.model, weights=_absolute(config.model.weights, folder)),

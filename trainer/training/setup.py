@@ -123,11 +123,10 @@ def check_folders(config: TrainConfig, run: Path) -> None:
     Raises:
         ConfigError: One cannot; names the option.
     """
-    curves, cache = config.log.tensorboard_dir, config.data.cache_dir
+    curves = config.log.tensorboard_dir
     folders = {
         "--runs-dir": run,
         "--log.tensorboard-dir": Path(curves) if curves else None,
-        "--data.cache-dir": Path(cache) if cache else None,
     }
     problems = []
     for option, path in folders.items():

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from infra.outputs import to_dict
-from jobs import cli
+from jobs import cli, gone
 from jobs.cli import COMMANDS, GROUPS, main
 from jobs.console import PLATFORM, next_command
 from jobs.errors import PulumiMissingError, SignInError
@@ -140,6 +140,13 @@ def test_unknown_options_are_all_told_at_once_with_what_was_meant(capsys):
 def test_an_option_that_was_renamed_is_told_with_its_new_name(args, now, capsys):
     assert main(args) == 2
     assert f": is now called {now}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", gone.COMMANDS)
+def test_a_command_of_an_earlier_version_is_refused_with_what_to_use(name, capsys):
+    assert main([name, "imagenet:3", "--stack", "dev"]) == 2
+    assert f"error: {name}: version 0.1.0 was the last with it; " in capsys.readouterr().err
+    assert name not in COMMANDS
 
 
 def test_a_name_given_as_an_option_is_told_to_be_an_argument(capsys):

@@ -154,7 +154,6 @@ def test_options_of_a_persons_machine_are_refused_at_once():
         name="other",
         resume="never",
         runs_dir="elsewhere",
-        data=replace(TRAINING.data, cache_dir="/tmp/cache"),
         exchange=replace(TRAINING.exchange, timeline="timeline.json"),
         log=LogConfig(tensorboard_dir="tb"),
     )
@@ -165,12 +164,12 @@ def test_options_of_a_persons_machine_are_refused_at_once():
             nodes=99,
             timeout_hours=200.0,
             variables=("NCCL_IB_DISABLE=1",),
-            data=replace(IMAGENET, mode="download"),
+            data=IMAGENET,
             services=ServiceOptions(vs_code=True),
         )
 
     assert sorted(problems(make)) == [
-        "--data.cache-dir", "--exchange.timeline", "--log.tensorboard-dir", "--name",
+        "--exchange.timeline", "--log.tensorboard-dir", "--name",
         "--nodes", "--resume", "--runs-dir", "--services.vs-code", "--timeout-hours",
         "--variables",
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import cycle, islice, repeat
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.data.order import Begun, Order
@@ -97,24 +97,6 @@ def resumed(order, position, ranks):
     """The order of a run that goes on at a position with another number of ranks."""
     epoch = position // order.examples
     return replace(order, ranks=ranks, begun=Begun(epoch, order.streams_in(epoch)))
-
-
-@given(resumed_orders(), st.integers(1, 5))
-@example((Order(counts=(0, 1, 1, 3), streams=1, window=1, seed=0, ranks=1), 0), 4)
-def test_the_blocks_that_ranks_need_next_come_before_all_others(case, ranks):
-    before, position = case
-    order = resumed(before, position, ranks)
-    ranks = range(min(2, order.ranks))
-    needed = {
-        segment.block
-        for rank in ranks
-        for stream, record in order.rank_streams(rank, position)
-        for window in order.windows(position // order.examples, stream, record)
-        for segment in window.segments
-    }
-    ahead = order.blocks_ahead(ranks, position)
-    assert sorted(ahead) == list(range(len(order.counts)))
-    assert set(ahead[: len(needed)]) == needed
 
 
 @given(orders())

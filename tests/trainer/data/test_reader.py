@@ -20,8 +20,7 @@ from tests.trainer.support.command import TIMEOUT, TINY
 from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.slow_reads import compile_library
 from trainer.config import DataConfig
-from trainer.data import cache, reader
-from trainer.data.cache import ShardCache
+from trainer.data import reader
 from trainer.data.corruption import find_damage
 from trainer.data.formats import tfrecord
 from trainer.data.manifest import load_manifest
@@ -187,13 +186,13 @@ def test_a_window_is_read_on_from_where_the_last_one_ended(source, monkeypatch):
 
     monkeypatch.setattr(tfrecord, "read_frames", counted)
     reader_, shard = source.format.reader(1), source.split.shards[0]
-    path = str(source.origin(0))
+    path = str(source.path(0))
     records = [
         record
         for first in range(0, 150, 50)
         for record in reader_.records(path, shard, 0, first, 50)
     ]
-    assert records == list(source.records(Segment(0, 0, 150), source.origin(0)))
+    assert records == list(source.records(Segment(0, 0, 150), source.path(0)))
     assert read[:150] == sorted(set(read))
 
 
@@ -217,35 +216,8 @@ def test_segments_longer_than_a_window_are_read_in_pieces(source):
     assert everything(source) == everything(whole)
     middle = [Segment(2, 70, 105)]
     records = list(read_segments(source, middle).unbatch().as_numpy_iterator())
-    assert records == list(source.records(middle[0], source.origin(2)))
+    assert records == list(source.records(middle[0], source.path(2)))
     assert len(records) == 105
-
-
-def test_records_are_the_same_from_the_cache_and_from_the_data_folder(
-    source, tmp_path, digits_folder, monkeypatch, capfd
-):
-    monkeypatch.setattr(cache, "MARGIN", 0)
-    folder, copies, shards = source.folder, tmp_path / "cache", source.split.shards
-    copies.mkdir()
-
-    def cached():
-        return replace(source, cache=ShardCache(copies, folder, shards))
-
-    undisturbed = an_epoch(source)
-    assert an_epoch(cached()) == undisturbed
-    assert sorted(path.name for path in copies.glob("*.tfrecord")) == [s.file for s in shards]
-    for path in folder.glob("train-*"):
-        path.write_bytes(b"\0" * path.stat().st_size)
-    assert an_epoch(cached()) == undisturbed
-    assert capfd.readouterr().out == ""
-    shutil.rmtree(folder)
-    shutil.copytree(digits_folder, folder)
-    for path in copies.glob("train-*"):
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 0xFF
-        path.write_bytes(content)
-    assert an_epoch(cached()) == undisturbed
-    assert f"is damaged; from now on the shard is read from {folder}" in capfd.readouterr().out
 
 
 # In a process whose reads fail, and over the command line.
@@ -260,8 +232,7 @@ def slow_reads(tmp_path_factory):
 READ = """
 import hashlib, pickle, sys
 import tensorflow as tf
-from trainer.data import cache, reader
-from trainer.data.cache import ShardCache
+from trainer.data import reader
 from trainer.data.pipeline import make_order
 
 reader.PAUSES = (0.01, 0.02)

@@ -81,7 +81,7 @@ def test_augmented_batches_depend_on_positions_alone(tmp_path, ranks, on_corrupt
         )
         for number, position_ in enumerate(own):
             block, index = order.locate(position_)
-            (values,) = source.records(Segment(block, index, 1), source.origin(block))
+            (values,) = source.records(Segment(block, index, 1), source.path(block))
             encoded = source.format.record(values).encoded
             assert np.array_equal(
                 images_[number], images.training_image(encoded, source, position_)
@@ -106,7 +106,7 @@ def test_batches_hold_the_record_of_each_position_decoded_by_itself(
             batch = next(batches)
             for number, position_ in enumerate(own[first : first + size]):
                 block, index = order.locate(position_)
-                (values,) = source.records(Segment(block, index, 1), source.origin(block))
+                (values,) = source.records(Segment(block, index, 1), source.path(block))
                 record = source.format.record(values)
                 image = images.training_image(record.encoded, source, position_)
                 assert np.array_equal(batch["image"][number], image)

@@ -158,11 +158,10 @@ def test_folders_become_those_of_the_driver(preset):
 
 def test_absolute_folders_and_other_options_stay():
     config = PRESETS["images"]
-    data = replace(config.data, dir="/mnt/images", cache_dir="cache")
+    data = replace(config.data, dir="/mnt/images")
     model = replace(config.model, weights="start.safetensors")
     changed = for_executors(replace(config, data=data, model=model), 2, Path("/work"))
     assert changed.data.dir == "/mnt/images"
-    assert changed.data.cache_dir == "/work/cache"
     assert changed.model.weights == "/work/start.safetensors"
     assert changed.optimizer == config.optimizer
 

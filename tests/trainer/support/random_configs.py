@@ -178,7 +178,7 @@ def configs(draw):
     if value("data.source") == "tfrecords" and value("data.dir") is None:
         picked["data.dir"] = draw(texts("data.dir"))
     if value("data.source") == "synthetic":
-        picked["data.dir"] = picked["data.cache_dir"] = None
+        picked["data.dir"] = None
     for task in TASKS.values():
         if value("data.source") == task.embedded.source:
             picked["data.flip"] = False

@@ -146,7 +146,7 @@ def test_all_ranks_together_read_a_row_group_once_an_epoch_but_where_two_streams
             for stream, first in order.rank_streams(rank, 0):
                 for window in order.windows(0, stream, first):
                     for segment in window.segments:
-                        list(source.records(segment, source.origin(segment.block), kept))
+                        list(source.records(segment, source.path(segment.block), kept))
         assert set(reads) == {
             (str(Path(folder) / shard.file), part) for shard, part in source.blocks
         }
