@@ -40,6 +40,10 @@ BENCHMARKS: Final = (
         "images.decoding",
     ),
     _row(
+        "removal", "data", "CPU time of removing metadata, compared with decoding",
+        "images.removal",
+    ),
+    _row(
         "augmentations", "data", "CPU time of augmenting a training image, and a picture of it",
         "images.augmentations",
     ),
@@ -60,7 +64,7 @@ BENCHMARKS: Final = (
 )  # fmt: skip
 
 GONE: Final = dict.fromkeys(
-    ("virtual-ranks", "evidence", "batches", "fine-tune", "removal", "damage", "treatment",
+    ("virtual-ranks", "evidence", "batches", "fine-tune", "damage", "treatment",
      "exports", "spot"),
     "version 0.1.0 was the last with it, as its question is decided; benchmarks/results/ has its"
     " rounds",
