@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from common.annotations import Bounds
-from trainer import gone
+from trainer.gone import LAST
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,12 @@ class PrepareParquetOptions:
     files are not changed, and training reads them where they are.
     """
 
-    GONE: ClassVar[Mapping[str, str]] = gone.OF_PARQUET
+    GONE: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("copy", "reencode", "shard_mb", "seed", "max_rejected", "max_pixels", "held_out", "with",
+         "metadata", "names", "name_key", "name_table", "group_by", "pages", "test"),
+        f"{LAST}, as files are read where they are; write their images to a folder"
+        " (docs/data.md), and use `prepare folder`",
+    )  # fmt: skip
 
     input: str = ""
     """Folder of the files: train-*.parquet and validation-*.parquet (or valid, val, test), at any

@@ -24,7 +24,6 @@ from tests.trainer.support.data_sets.parquet_files import (
     write_file,
     write_split,
 )
-from trainer import gone
 from trainer.data.manifest import (
     FILE_NAME,
     Sides,
@@ -161,7 +160,7 @@ def test_columns_and_names_can_be_given(tmp_path):
 # What is refused.
 
 
-@pytest.mark.parametrize("option", gone.OF_PARQUET)
+@pytest.mark.parametrize("option", PrepareParquetOptions.GONE)
 def test_an_option_of_copies_is_refused_with_what_to_use(option):
     with pytest.raises(ConfigError, match="use `prepare folder`"):
         parse(PrepareParquetOptions(), "x", [f"--{option.replace('_', '-')}", "1"])
