@@ -295,8 +295,8 @@ test-spark: $(TRAINER) ## Run the tests on Spark, with pyspark 3.5 and 4; needs 
 	@status=0; for spark in $(SPARKS); do \
 		echo "tests with $$(dirname $$spark)"; \
 		export PYTHONPATH=$$(dirname $$(realpath $$spark)):.; \
-		$(TRAINER_PYTHON) -m pytest $(MUST_RUN) -o cache_dir=.pytest_cache/spark -m spark tests/trainer/spark $(ARGS) \
-			$(call again,$(SPARK_TESTS),-m spark tests/trainer/spark) || status=$$?; \
+		$(TRAINER_PYTHON) -m pytest $(MUST_RUN) -o cache_dir=.pytest_cache/spark -m spark tests/trainer/extras/spark $(ARGS) \
+			$(call again,$(SPARK_TESTS),-m spark tests/trainer/extras/spark) || status=$$?; \
 	done; exit $$status
 
 # Each version of Spark once.

@@ -16,7 +16,7 @@ from common.files import write_atomically
 from common.page.parts import Table
 from common.page.plots import Series, plot
 from common.page.render import render
-from jobs.scaling.report import ScalingPage, share
+from jobs.extras.scaling.report import ScalingPage, share
 from jobs.throughput import (
     FILE,
     FOLDER,
@@ -107,7 +107,9 @@ def run(options: Options) -> int:
     facts = environment()
     machine = f"{facts['processor']}, {facts['cores']} cores"
     page = page_of(found, failed, machine)
-    write_atomically(folder / "scaling.html", render("jobs.scaling", "scaling.html", page=page))
+    write_atomically(
+        folder / "scaling.html", render("jobs.extras.scaling", "scaling.html", page=page)
+    )
     print(f"points: {file}\npage: {folder / 'scaling.html'}")
     return status
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.measure import columns, ratio, read_samples, spread, table
 from common.text import duration, size
-from trainer.classification.trust import wilson
+from trainer.tasks.classification.trust import wilson
 
 Data = Mapping[str, Any]
 Turn = Mapping[str, Any]

@@ -23,7 +23,7 @@ ROWS: Final[tuple[str, ...]] = (
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(
-    importlib.import_module(f"infra.{row}.leaf").LEAF for row in ROWS
+    importlib.import_module(f"infra.extras.{row}.leaf").LEAF for row in ROWS
 )
 TYPES: Final[Mapping[str, str]] = {
     kind: path for leaf in LEAVES for kind, path in leaf.types.items()

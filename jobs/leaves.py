@@ -19,7 +19,7 @@ _ROWS: Final[tuple[str, ...]] = (
 )
 
 LEAVES: Final[tuple[Leaf, ...]] = tuple(
-    importlib.import_module(f"jobs.{row}.leaf").LEAF for row in _ROWS
+    importlib.import_module(f"jobs.extras.{row}.leaf").LEAF for row in _ROWS
 )
 
 if TYPE_CHECKING:

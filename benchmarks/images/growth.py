@@ -27,15 +27,15 @@ import numpy as np
 from benchmarks.measure import BenchmarkOptions, columns, spread
 from common.annotations import Bounds
 from trainer.config import Positive
+from trainer.data.duplicates.hashes import find_matches
 from trainer.data.intake.names import Naming
 from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.shards import FileRange, Preparation
-from trainer.detection.data import coco
-from trainer.detection.data.folder import Folder
-from trainer.detection.data.options import PrepareDetectionOptions
-from trainer.detection.data.prepare import listed
-from trainer.duplicates.hashes import find_matches
+from trainer.extras.detection.data import coco
+from trainer.extras.detection.data.folder import Folder
+from trainer.extras.detection.data.options import PrepareDetectionOptions
+from trainer.extras.detection.data.prepare import listed
 
 FACTOR: Final = 4
 """Ratio of the larger size to the smaller one."""

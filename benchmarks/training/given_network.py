@@ -5,11 +5,11 @@ from typing import Any
 
 import tf_keras as keras
 
-from trainer.classification.task import Classification
 from trainer.config import TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.distributed.communicator import Communicator
 from trainer.leaf import Exchanges
+from trainer.tasks.classification.task import Classification
 from trainer.training.loop import Loop
 from trainer.updates.division import Division
 from trainer.updates.loss_scale import LossScale

@@ -20,13 +20,13 @@ from benchmarks.measure import BenchmarkOptions, ratio, read_samples, table, tak
 from benchmarks.processes import in_world, join_world
 from benchmarks.training.given_network import GivenNetwork, make_loop, summed
 from common.text import plural
-from trainer.classification.task import Classification
 from trainer.config import DataConfig, Positive, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.data.rank_data import synthetic_batch
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.horovod import Horovod
 from trainer.leaves import TASKS
+from trainer.tasks.classification.task import Classification
 from trainer.training.metrics import Interval
 from trainer.training.reporter import Reporter
 from trainer.training.setup import run_name, set_up

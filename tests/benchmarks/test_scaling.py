@@ -48,7 +48,7 @@ def test_the_page_shows_points_with_linear_growth_and_what_failed():
     points = [point(1, 10.0, 12.0), point(2, 16.5)]
     page = page_of(points, [point(4, problem="no memory")], "a CPU")
     assert [line.name for line in page.plots[0].lines] == ["measured", "linear"]
-    html = render("jobs.scaling", "scaling.html", page=page)
+    html = render("jobs.extras.scaling", "scaling.html", page=page)
     assert "no memory" in html
     assert html.count('class="plot card"') == 1
     alone = page_of(points[1:], [], "a CPU")

@@ -41,20 +41,20 @@ JOBS_TAKE_FROM_TRAINER = {
     "trainer.export.layout",
     "trainer.training.plan",
     # Statements of a run, which one that serves its model checks as well.
-    "trainer.evidence.chain",
-    "trainer.evidence.signing",
-    "trainer.evidence.statements",
+    "trainer.extras.evidence.chain",
+    "trainer.extras.evidence.signing",
+    "trainer.extras.evidence.statements",
 }
 """Pure modules that jobs/ may import beside the contract; at most ten."""
 
 ONLY = {
     "horovod": {"trainer/distributed/horovod.py"},
     "pyspark": {
-        f"trainer/spark/{name}.py"
+        f"trainer/extras/spark/{name}.py"
         for name in ("classifier", "job", "preparation", "ranks", "runner", "session")
     },
     # People and workflows sign in; a run signs statements with a key of Key Vault.
-    "azure.identity": {"jobs/azure/sign_in.py", "trainer/evidence/vault.py"},
+    "azure.identity": {"jobs/azure/sign_in.py", "trainer/extras/evidence/vault.py"},
 }
 """Packages that few files may import."""
 
@@ -75,7 +75,7 @@ STANDARD_LIBRARY_ONLY = [
     *("trainer.leaf", "trainer.leaves", "trainer.task_descriptions"),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),
-    "trainer.early_stop.leaf",
+    "trainer.training.early_stop.leaf",
     *("common.source_files", "trainer.own_code.code", "trainer.own_code.importer"),
     *("trainer.data.manifest", "trainer.data.order"),
     *("trainer.diagnostics.environment", "trainer.diagnostics.infiniband"),
@@ -84,8 +84,12 @@ STANDARD_LIBRARY_ONLY = [
     "trainer.distributed.run_requests",
     *("common.image_files", "trainer.export.layout", "trainer.loggers.metrics_file"),
     "trainer.report.run_data",
-    "trainer.spark.world",
-    *("trainer.evidence.chain", "trainer.evidence.signing", "trainer.evidence.statements"),
+    "trainer.extras.spark.world",
+    *(
+        "trainer.extras.evidence.chain",
+        "trainer.extras.evidence.signing",
+        "trainer.extras.evidence.statements",
+    ),
     "trainer.training.plan",
     *("infra.catalog.dns_zones", "infra.catalog.network_rules", "infra.catalog.resource_ids"),
     *("infra.catalog.roles", "infra.catalog.vm_sizes", "infra.errors", "infra.naming"),
@@ -97,26 +101,52 @@ STANDARD_LIBRARY_ONLY = [
         "infra.settings",
     ),
     *("infra.subnets", "infra.validation", "infra.leaf", "infra.leaves"),
-    *("infra.alerts.alert_rules", "infra.jump_machine.cloud_init"),
+    *("infra.extras.alerts.alert_rules", "infra.extras.jump_machine.cloud_init"),
     *("jobs.errors", "jobs.exit_status", "jobs.following.cluster_check_result"),
-    *("jobs.elastic.placement_policy", "trainer.scheduled_events.event_policy"),
+    *("jobs.extras.elastic.placement_policy", "trainer.extras.scheduled_events.event_policy"),
     *("jobs.evictions", "jobs.following.job_states", "jobs.following.resubmit_policy"),
     *("jobs.following.supervision_policy", "jobs.options"),
-    *("jobs.estimate.choosing.advice", "jobs.estimate.back_test", "jobs.estimate.forecast"),
-    *("jobs.estimate.published", "jobs.estimate.rates", "jobs.estimate.workload"),
-    *("jobs.estimate.assumed", "jobs.estimate.choosing.campaign", "jobs.estimate.fit"),
-    *("jobs.estimate.grounds", "jobs.estimate.limits", "jobs.estimate.report.page"),
-    "jobs.estimate.report.table",
-    *("jobs.gone", "jobs.scaling.measurement", "jobs.scaling.report"),
+    *(
+        "jobs.extras.estimate.choosing.advice",
+        "jobs.extras.estimate.back_test",
+        "jobs.extras.estimate.forecast",
+    ),
+    *(
+        "jobs.extras.estimate.published",
+        "jobs.extras.estimate.rates",
+        "jobs.extras.estimate.workload",
+    ),
+    *(
+        "jobs.extras.estimate.assumed",
+        "jobs.extras.estimate.choosing.campaign",
+        "jobs.extras.estimate.fit",
+    ),
+    *(
+        "jobs.extras.estimate.grounds",
+        "jobs.extras.estimate.limits",
+        "jobs.extras.estimate.report.page",
+    ),
+    "jobs.extras.estimate.report.table",
+    *("jobs.gone", "jobs.extras.scaling.measurement", "jobs.extras.scaling.report"),
     "jobs.throughput",
-    *("jobs.pulumi.changes", "jobs.pipelines.runner_policy"),
+    *("jobs.pulumi.changes", "jobs.extras.pipelines.runner_policy"),
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
-    *("jobs.serving.monitoring", "jobs.serving.bodies", "jobs.serving.traffic_policy"),
+    *(
+        "jobs.extras.serving.monitoring",
+        "jobs.extras.serving.bodies",
+        "jobs.extras.serving.traffic_policy",
+    ),
     *("jobs.spec.budget_policy", "jobs.spec.builder"),
     "jobs.spec.code_snapshot",
     *("jobs.spec.environment_variables", "jobs.spec.job_spec"),
     *("jobs.spec.kinds", "jobs.spec.run_key", "jobs.spec.tags"),
-    *("jobs.batch.spec", "jobs.job_kinds", "jobs.leaf", "jobs.leaves", "jobs.sweep.sweep"),
+    *(
+        "jobs.extras.batch.spec",
+        "jobs.job_kinds",
+        "jobs.leaf",
+        "jobs.leaves",
+        "jobs.extras.sweep.sweep",
+    ),
     *("rehearsal.blob_storage.role_policy", "rehearsal.control_plane.arm_path"),
     *("rehearsal.control_plane.azure_formats", "rehearsal.machine_learning.preemption_policy"),
     *("rehearsal.options", "trainer.checkpoints.retention_policy"),
@@ -235,7 +265,7 @@ def test_the_trainer_needs_neither_cloud_nor_engine():
         if is_allowed(name, {"azure", "pulumi", "pulumi_azure_native"})
     }
     # A key that signs may be in Key Vault: an option, whose packages are an optional group.
-    assert importers == {"trainer/evidence/vault.py"}
+    assert importers == {"trainer/extras/evidence/vault.py"}
 
 
 MAY_NAME_FILES_OF = {

@@ -36,38 +36,42 @@ ANSWERS = ("rehearsal/resources/answers.py", "rehearsal/resources/defaults.py")
 MEASURED = ("benchmarks/images/growth.py", "benchmarks/training/gpu.py")
 """Presets and preparations that are measured."""
 
-SWEEP = "jobs/sweep/command.py"
+SWEEP = "jobs/extras/sweep/command.py"
 """Its example is a search for the rate of fine-tuning."""
 
 LEAVES = {
     "endpoints": Leaf(
         r"undeploy|EndpointState|jobs[./]serving|onlineEndpoints",
-        ("jobs/serving", "rehearsal/serving"),
+        ("jobs/extras/serving", "rehearsal/serving"),
         # A role of people excludes them.
-        ("infra/scientist_role/leaf.py", "infra/scientist_role/security.py", *ANSWERS),
+        (
+            "infra/extras/scientist_role/leaf.py",
+            "infra/extras/scientist_role/security.py",
+            *ANSWERS,
+        ),
     ),
     "batch scoring": Leaf(
-        r"score.?batch|BatchOptions|jobs[./]batch|scor\w+ in batch", ("jobs/batch",)
+        r"score.?batch|BatchOptions|jobs[./]batch|scor\w+ in batch", ("jobs/extras/batch",)
     ),
     "inspection": Leaf(
         r"jobs[./]inspection|RunBlobs|find_running|DebugOptions",
-        ("jobs/inspection",),
+        ("jobs/extras/inspection",),
     ),
     "pipelines": Leaf(
         r"jobs[./]pipelines|\"pipelines\"|runner_policy|github-hosted|RUNNER_INSIDE|StateNames"
         r"|BackendOptions|CommentOptions|DriftOptions",
-        ("jobs/pipelines",),
+        ("jobs/extras/pipelines",),
         ("jobs/leaves.py",),
     ),
     "elastic": Leaf(
         r"elastic|--min-nodes|\bmove_(up|down)|placement_policy",
-        ("jobs/elastic",),
+        ("jobs/extras/elastic",),
         ("jobs/leaves.py",),
     ),
-    "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/sweep",)),
+    "sweep": Leaf(r"jobs[./]sweep|SweepJob|search_space|read_sweep", ("jobs/extras/sweep",)),
     "segmentation": Leaf(
         r"segmentation(?! fault)|\bmasks?\b|\bunet\b|\bdilated\b|\bscenes\b",
-        ("trainer/segmentation", "serving/segmentation.py"),
+        ("trainer/extras/segmentation", "serving/segmentation.py"),
         (
             "trainer/leaves.py",
             "serving/score.py",
@@ -79,52 +83,54 @@ LEAVES = {
     ),
     "float16": Leaf(
         r"trainer[./]float16|saved_model_float16|Float16Options|HalfModel",
-        ("trainer/float16",),
+        ("trainer/extras/float16",),
         ("benchmarks/tables.py",),
     ),
     "detection": Leaf(
         # Of a preparation, whose reader finds splits and damage: "detection" alone is a word.
         r"\bdetection\b(?! of)|\bfcos\b|\bcoco\b|\byolo\b|\bshapes preset\b|mean average precision",
-        ("trainer/detection", "serving/detection.py"),
+        ("trainer/extras/detection", "serving/detection.py"),
         # Azure calls a rule of its own "Smart Detection".
         ("trainer/leaves.py", "serving/score.py", "jobs/pulumi/leftover_resources.py", *MEASURED),
     ),
     "multi-label": Leaf(
         r"multi.?label|multi.?hot|\"tiles\"|\bmean_ap\b",
-        ("trainer/multilabel", "serving/multilabel.py"),
+        ("trainer/extras/multilabel", "serving/multilabel.py"),
         ("trainer/leaves.py", "serving/score.py", *MEASURED),
     ),
     "ONNX": Leaf(
         r"onnx",
-        ("trainer/onnx",),
+        ("trainer/extras/onnx",),
         # A recorded benchmark compared it with the SavedModel.
         ("trainer/leaves.py", "benchmarks/tables.py"),
     ),
     "Parquet": Leaf(
         r"parquet|pyarrow",
         (
-            "trainer/parquet",
+            "trainer/extras/parquet",
             # Scores are written as Parquet by default, and read by other tools.
             "trainer/scoring",
             # Spark's own format, in which the classifier hands over the images of a DataFrame.
-            "trainer/spark",
+            "trainer/extras/spark",
         ),
         # The benchmarks of the input compare it with TFRecords.
         ("trainer/leaves.py", "benchmarks/input.py", "benchmarks/photos.py"),
     ),
     "Spark": Leaf(
         r"\bspark\b|pyspark",
-        ("trainer/spark",),
+        ("trainer/extras/spark",),
         ("trainer/leaves.py", "benchmarks/tables.py", "benchmarks/documents.py"),
     ),
-    "estimate": Leaf(r"jobs[./]estimate|Forecaster|Workload\b|back_test", ("jobs/estimate",)),
+    "estimate": Leaf(
+        r"jobs[./]estimate|Forecaster|Workload\b|back_test", ("jobs/extras/estimate",)
+    ),
     "scaling": Leaf(
         r"jobs[./ ]scaling|ScalingPage|wanted_points",
-        ("jobs/scaling", "benchmarks/scaling.py"),
+        ("jobs/extras/scaling", "benchmarks/scaling.py"),
     ),
     "jump machine": Leaf(
         r"jump.?(machine|subnet|access|host|users)|bastion",
-        ("infra/jump_machine",),
+        ("infra/extras/jump_machine",),
         # The contract with jobs/ has a field for it.
         (
             PLATFORM,
@@ -137,15 +143,15 @@ LEAVES = {
     "managed network": Leaf(
         r"infra[./]managed_network|ManagedNetworkSettings\b|accept_one_way|image.publishers|AllowOnlyApproved"
         r"|outbound.?rules?\b|profile.{0,6}\bmanaged\b",
-        ("infra/managed_network", "rehearsal/resources/managed_networks.py"),
+        ("infra/extras/managed_network", "rehearsal/resources/managed_networks.py"),
         (
             PLATFORM,
             # The snapshots of stacks, and what Azure runs one at a time.
             "infra/render/snapshot.py",
             "rehearsal/resources/account_operations.py",
             # A role of people excludes its rules.
-            "infra/scientist_role/leaf.py",
-            "infra/scientist_role/security.py",
+            "infra/extras/scientist_role/leaf.py",
+            "infra/extras/scientist_role/security.py",
             SIMULATED,
             SHOWN,
             *ANSWERS,
@@ -153,27 +159,27 @@ LEAVES = {
     ),
     "monitor's private link": Leaf(
         r"monitor_?(link|scope)|monitoring.private_link|PrivateLinkScope",
-        ("infra/monitor_link",),
+        ("infra/extras/monitor_link",),
         (PLATFORM, SIMULATED),
     ),
     "customer-managed keys": Leaf(
         r"customer.?(managed|key)|EncryptionSettings|KeyEncryption",
-        ("infra/customer_keys",),
+        ("infra/extras/customer_keys",),
         (PLATFORM,),
     ),
     "copies of the registry": Leaf(
         r"infra[./]replicas|ReplicaSettings|remote_reason|:Replication\b|registries/replications",
-        ("infra/replicas",),
+        ("infra/extras/replicas",),
         (PLATFORM, SIMULATED, "rehearsal/resources/simple_kinds.py"),
     ),
     "budget of the platform": Leaf(
-        r"consumption.budget|BudgetSettings|forecast_percent|infra.budget",
-        ("infra/budget",),
+        r"consumption.budget|BudgetSettings|forecast_percent|infra.extras.budget",
+        ("infra/extras/budget",),
         (PLATFORM, SIMULATED, SHOWN),
     ),
     "alerts": Leaf(
-        r"alert_rules|AlertSettings|ScheduledQueryRule|preempted_nodes|infra.alerts",
-        ("infra/alerts",),
+        r"alert_rules|AlertSettings|ScheduledQueryRule|preempted_nodes|infra.extras.alerts",
+        ("infra/extras/alerts",),
         # Azure refuses a query before its first row, and makes rules of its own.
         (
             *(PLATFORM, SIMULATED, SHOWN, "jobs/pulumi/refusals.py"),
@@ -182,100 +188,105 @@ LEAVES = {
     ),
     "role of scientists": Leaf(
         r"scientist_role|ScientistSettings|existing_clusters_only",
-        ("infra/scientist_role",),
+        ("infra/extras/scientist_role",),
         # The snapshots of stacks.
         (PLATFORM, "infra/render/snapshot.py"),
     ),
     "head groups": Leaf(
         r"head.groups|HeadOptions|DividedHead|DividedClassification",
-        ("trainer/head",),
+        ("trainer/extras/head",),
         ("trainer/leaves.py",),
     ),
     "stages": Leaf(
         r"stages.count|StagesOptions|stage_devices|build_divided|ColocatedTape|pipelined\(",
-        ("trainer/stages",),
+        ("trainer/extras/stages",),
         ("trainer/leaves.py",),
     ),
     "periodic averaging": Leaf(
         r"averaging[._](every|until|rule)|AveragingOptions|periodic averag|local SGD",
-        ("trainer/averaging",),
+        ("trainer/extras/averaging",),
         ("trainer/leaves.py",),
     ),
     "early stopping": Leaf(
         r"early.?stop|least_gain|\bpatience\s*=\s*\d",
-        ("trainer/early_stop",),
+        ("trainer/training/early_stop",),
         # Presets, and the run that fits a data set, give it a value.
-        ("trainer/leaves.py", "trainer/own_images/presets.py", "trainer/fitting/choice.py"),
+        ("trainer/leaves.py", "trainer/fitting/own_images/presets.py", "trainer/fitting/choice.py"),
     ),
     "own images at 224 pixels": Leaf(
         r"trainer[./]own_images|images.224",
-        ("trainer/own_images",),
+        ("trainer/fitting/own_images",),
         # The default task suggests its presets.
-        ("trainer/leaves.py", "trainer/classification/leaf.py", "jobs/sweep/leaf.py", SWEEP),
+        (
+            "trainer/leaves.py",
+            "trainer/tasks/classification/leaf.py",
+            "jobs/extras/sweep/leaf.py",
+            SWEEP,
+        ),
     ),
     "virtual ranks": Leaf(
         r"virtual.?ranks?",
-        ("trainer/virtual_ranks",),
+        ("trainer/extras/virtual_ranks",),
         ("trainer/leaves.py", "benchmarks/commands.py", "benchmarks/tables.py"),
     ),
     "sharded state": Leaf(
         r"sharded[._](state|optimizer)|ShardedO|ShardedState",
-        ("trainer/sharded",),
+        ("trainer/extras/sharded",),
         ("trainer/leaves.py",),
     ),
     "medical formats": Leaf(
         r"dicom|TiffPages|trainer[./]medical",
-        ("trainer/medical",),
+        ("trainer/data/medical",),
         ("trainer/leaves.py",),
     ),
     "weights of torchvision": Leaf(
         r"torchvision|\btimm\b",
-        ("trainer/torchvision", "benchmarks/training/peers"),
+        ("trainer/model/torchvision", "benchmarks/training/peers"),
         ("trainer/leaves.py",),
     ),
     "MLflow": Leaf(
         r"MlflowLogger|MlflowClient|mlflow_logger|trainer\.mlflow",
-        ("trainer/mlflow",),
+        ("trainer/extras/mlflow",),
         ("trainer/leaves.py",),
     ),
     "scheduled events": Leaf(
         r"scheduled.?events|EventOptions|EventObserver|events\.address",
-        ("trainer/scheduled_events", "rehearsal/machine_learning/metadata.py"),
+        ("trainer/extras/scheduled_events", "rehearsal/machine_learning/metadata.py"),
         ("trainer/leaves.py",),
     ),
     "evidence": Leaf(
         r"(trainer|jobs)[./]evidence|Evidence[A-Z]|evidence_observer|state_rewritten|in-toto|\bDSSE\b"
         r"|(verify|describe)[-_]model",
-        ("trainer/evidence", "jobs/evidence"),
+        ("trainer/extras/evidence", "jobs/extras/evidence"),
         ("trainer/leaves.py", "jobs/leaves.py", "benchmarks/commands.py"),
     ),
     "conformance": Leaf(r"conformance", ("conformance",)),
     "calibration": Leaf(
         r"calibration\.temperature|CalibrationOptions|calibrate_run|trainer[./]calibration"
         r"|temperature scaling",
-        ("trainer/calibration",),
+        ("trainer/extras/calibration",),
         ("trainer/leaves.py",),
     ),
     "near-duplicates": Leaf(
         r"near.?duplicates?|DuplicateOptions|trainer[./]duplicates|perceptual",
-        ("trainer/duplicates",),
+        ("trainer/data/duplicates",),
         ("trainer/leaves.py", "benchmarks/prepare.py", *MEASURED),
     ),
     "slices": Leaf(
         r"slices\.(pattern|table|column)|SlicesOptions|slices\.csv|trainer[./]slices",
-        ("trainer/slices",),
+        ("trainer/extras/slices",),
         ("trainer/leaves.py",),
     ),
     "class imbalance": Leaf(
         r"imbalance\.(by|beta)|ImbalanceOptions|trainer[./]imbalance|class.?(weights|sampling)\b"
         r"|WeightedTask",
-        ("trainer/imbalance",),
+        ("trainer/tasks/imbalance",),
         # The run that fits unequal classes gives it a value.
         ("trainer/leaves.py", "trainer/fitting/choice.py"),
     ),
     "profiler": Leaf(
         r"tf\.profiler|profile[._]steps|profile_span|ProfileO|TensorFlow's profiler",
-        ("trainer/profiler", "jobs/inspection"),
+        ("trainer/extras/profiler", "jobs/extras/inspection"),
         ("trainer/leaves.py",),
     ),
 }

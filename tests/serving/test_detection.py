@@ -9,8 +9,8 @@ import pytest
 
 from tests.serving.client import ask, instances, multipart
 from tests.serving.conftest import READY_SECONDS, free_port
-from tests.trainer.detection.test_rows import GOOD, picture, table
-from tests.trainer.detection.test_task import finding, state
+from tests.trainer.extras.detection.test_rows import GOOD, picture, table
+from tests.trainer.extras.detection.test_task import finding, state
 from tests.trainer.support.command import start_trainer
 from tests.trainer.support.data_sets.parquet_files import describe, write_file
 from tests.trainer.support.forked import fork_trainer

@@ -12,8 +12,8 @@ from trainer.config import ModelConfig
 from trainer.data.builtin.digits import load_records
 from trainer.data.manifest import Normalization
 from trainer.export.saved_model import save_model
+from trainer.extras.multilabel.task import Multilabel
 from trainer.model.build import build_model
-from trainer.multilabel.task import Multilabel
 from trainer.scoring.server import PYTHON
 from trainer.tasks.task import Serving
 

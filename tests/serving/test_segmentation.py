@@ -14,9 +14,9 @@ from tests import ROOT
 from trainer.config import ModelConfig
 from trainer.data.manifest import Normalization
 from trainer.export.saved_model import save_model
+from trainer.extras.segmentation.task import Segmentation
 from trainer.model.build import build_model
 from trainer.scoring.server import PYTHON
-from trainer.segmentation.task import Segmentation
 from trainer.tasks.task import Serving
 
 CLASSES = ("ground", "Kätzchen", "犬")

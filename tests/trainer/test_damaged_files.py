@@ -17,7 +17,7 @@ from PIL import Image
 from tests.trainer.support.made_run import make_exported_run
 from tests.trainer.support.written_run import write_run
 from trainer import cli
-from trainer.evidence.statements import Chain
+from trainer.extras.evidence.statements import Chain
 
 TEXTS = [
     b"", b"\xff\xfe\x00", b"[" * 100_000, b'{"a":' * 50_000, b"null", b"[1]", b"{}", b'"x"', b"7",

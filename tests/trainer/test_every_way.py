@@ -11,9 +11,9 @@ import pytest
 from tests.trainer.support.command import TINY, final_state, result
 from tests.trainer.support.forked import fork_trainer
 from trainer.data.builtin.writer import write_embedded
-from trainer.detection.data import shapes
-from trainer.multilabel import tiles
-from trainer.segmentation import scenes
+from trainer.extras.detection.data import shapes
+from trainer.extras.multilabel import tiles
+from trainer.extras.segmentation import scenes
 
 NETWORKS = {
     "ResNet": TINY,

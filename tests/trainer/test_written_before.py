@@ -26,7 +26,7 @@ import pytest
 from tests.trainer.support.command import metrics, result
 from tests.trainer.support.forked import fork_trainer
 from trainer.checkpoints.folder import CheckpointFolder
-from trainer.head.leaf import HeadOptions
+from trainer.extras.head.leaf import HeadOptions
 from trainer.report.run_data import read_run
 from trainer.run_folder import RunFolder
 

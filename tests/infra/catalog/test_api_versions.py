@@ -39,15 +39,15 @@ WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "2024-06-01": "Microsoft.Network",
         "2026-02-01": "Microsoft.KeyVault",
     },
-    "infra/customer_keys/leaf.py": {
+    "infra/extras/customer_keys/leaf.py": {
         "2023-01-31": "Microsoft.ManagedIdentity",
         "2026-02-01": "Microsoft.KeyVault",
     },
-    "infra/jump_machine/leaf.py": {"2021-07-01": "Microsoft.Features"},
+    "infra/extras/jump_machine/leaf.py": {"2021-07-01": "Microsoft.Features"},
     "infra/render/roles.py": {"2022-04-01": "Microsoft.Authorization"},
-    "infra/replicas/leaf.py": {"2023-07-01": "Microsoft.ContainerRegistry"},
+    "infra/extras/replicas/leaf.py": {"2023-07-01": "Microsoft.ContainerRegistry"},
     "jobs/azure/resource_manager.py": {"2024-10-01": "Microsoft.MachineLearningServices"},
-    "jobs/pipelines/declaration.py": {
+    "jobs/extras/pipelines/declaration.py": {
         "2021-04-01": "Microsoft.Resources",
         "2022-04-01": "Microsoft.Authorization",
         "2023-01-31": "Microsoft.ManagedIdentity",
@@ -70,7 +70,7 @@ WRITTEN: Final[Mapping[str, Mapping[str, str]]] = {
         "2026-02-01": "Microsoft.KeyVault",
     },
     "jobs/pulumi/teardown_steps.py": {"2021-05-01-preview": "Microsoft.Insights"},
-    "jobs/serving/monitoring.py": {
+    "jobs/extras/serving/monitoring.py": {
         "2018-03-01": "Microsoft.Insights",
         "2021-05-01-preview": "Microsoft.Insights",
         "2022-10-01": "Microsoft.Insights",

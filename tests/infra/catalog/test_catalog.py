@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from infra.catalog import dns_zones, network_rules, roles, vm_sizes
 from infra.catalog.network_rules import Rule, ServiceTraffic, Surroundings
-from infra.jump_machine.network_rules import jump
+from infra.extras.jump_machine.network_rules import jump
 from tests import ROOT
 from tests.infra.support.stacks import settings_of
 from tests.infra.support.variants import OPTIONS
@@ -88,7 +88,7 @@ def test_no_default_and_no_example_is_a_size_that_new_subscriptions_cannot_deplo
             if path.suffix in {".py", ".md", ".yaml"} and path != Path(vm_sizes.__file__):
                 for name in re.findall(r"Standard_[A-Z]+\d+\w+", path.read_text()):
                     named.setdefault(name, set()).add(path.relative_to(ROOT).as_posix())
-    assert "jobs/serving/bodies.py" in named["Standard_D4as_v4"]
+    assert "jobs/extras/serving/bodies.py" in named["Standard_D4as_v4"]
     assert {name: places for name, places in named.items() if name not in usable} == {}
 
 

@@ -3,8 +3,8 @@
 import re
 from dataclasses import replace
 
-from infra.alerts.alert_rules import alert_rules
-from infra.alerts.leaf import AlertSettings
+from infra.extras.alerts.alert_rules import alert_rules
+from infra.extras.alerts.leaf import AlertSettings
 from infra.policies import pack
 from infra.resources import of_kind
 from tests.infra.support.production import changed

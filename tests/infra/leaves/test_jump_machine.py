@@ -10,20 +10,20 @@ import pytest
 
 from infra.catalog import roles
 from infra.catalog.network_rules import Surroundings
-from infra.jump_machine import cloud_init, network_rules
-from infra.jump_machine.security import (
+from infra.extras.jump_machine import cloud_init, network_rules
+from infra.extras.jump_machine.security import (
     BASTION_KIND as BASTION,
 )
-from infra.jump_machine.security import (
+from infra.extras.jump_machine.security import (
     EXTENSION_KIND as EXTENSION,
 )
-from infra.jump_machine.security import (
+from infra.extras.jump_machine.security import (
     INTERFACE_KIND as INTERFACE,
 )
-from infra.jump_machine.security import (
+from infra.extras.jump_machine.security import (
     MACHINE_KIND as MACHINE,
 )
-from infra.jump_machine.security import (
+from infra.extras.jump_machine.security import (
     SCHEDULE_KIND as SCHEDULE,
 )
 from infra.outputs import from_dict

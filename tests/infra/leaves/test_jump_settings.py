@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.jump_machine.leaf import AccessSettings
+from infra.extras.jump_machine.leaf import AccessSettings
 from infra.validation import load
 from tests.infra.support.configurations import GROUP, NETWORK, configured, problem, problems
 

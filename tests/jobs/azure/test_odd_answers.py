@@ -10,8 +10,8 @@ from jobs.azure.job_body import writable
 from jobs.azure.job_records import read_details, read_job
 from jobs.azure.requests import read_json
 from jobs.errors import OddAnswerError
-from jobs.serving.bodies import violations
-from jobs.serving.endpoints import read_deployment, read_endpoint
+from jobs.extras.serving.bodies import violations
+from jobs.extras.serving.endpoints import read_deployment, read_endpoint
 from tests.jobs.azure.test_requests import WORKSPACE
 from tests.jobs.support.platform import platform
 

@@ -22,12 +22,12 @@ from jobs.errors import (
     PlatformReadError,
     UnreadableStateError,
 )
+from jobs.extras.serving import deploy
+from jobs.extras.serving.deploy import DeployOptions
 from jobs.pulumi import teardown_steps
 from jobs.pulumi.state import pending_creations, resources
 from jobs.pulumi.teardown_record import TeardownRecord
 from jobs.pulumi.teardown_steps import Teardown
-from jobs.serving import deploy
-from jobs.serving.deploy import DeployOptions
 from rehearsal.resources.workspaces import DELETED
 from tests.jobs.support.runs import answer, declare_job
 from tests.jobs.support.serving import register_model

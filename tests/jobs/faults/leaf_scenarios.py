@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
 
 from common.program import REPORTED, report
-from jobs.pipelines import backend, comment
-from jobs.pipelines.backend import BackendOptions
-from jobs.pipelines.comment import CommentOptions
-from jobs.pipelines.declaration import PURPOSES, StateNames
+from jobs.extras.pipelines import backend, comment
+from jobs.extras.pipelines.backend import BackendOptions
+from jobs.extras.pipelines.comment import CommentOptions
+from jobs.extras.pipelines.declaration import PURPOSES, StateNames
 from jobs.throughput import FILE, read
 from tests import ROOT
 from tests.jobs.faults.github import VARIABLES

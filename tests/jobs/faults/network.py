@@ -18,7 +18,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 from urllib3.exceptions import ProtocolError
 
-from jobs.pipelines import comment
+from jobs.extras.pipelines import comment
 from rehearsal.control_plane.http_messages import Request, Respond, Response
 from rehearsal.page.request_kinds import classify
 from tests.jobs.faults.clock import Clock

@@ -17,8 +17,8 @@ from jobs import cli
 from jobs.azure import storage
 from jobs.commands import teardown
 from jobs.commands.teardown import TeardownOptions
+from jobs.extras.serving import deploy
 from jobs.pulumi.state import StackResource
-from jobs.serving import deploy
 from jobs.spec import from_options
 from jobs.transfer import blob_upload
 from rehearsal.control_plane.http_messages import Request

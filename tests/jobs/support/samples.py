@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.batch.spec import BatchOptions, score
 from jobs.errors import SpecError
+from jobs.extras.batch.spec import BatchOptions, score
 from jobs.options import (
     DataOptions,
     JobOptions,

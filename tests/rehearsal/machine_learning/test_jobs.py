@@ -302,7 +302,7 @@ def test_metrics_are_tracked_by_mlflows_protocol(client, azure):
 
 def test_the_trainers_own_client_reaches_the_service_from_a_job(client, azure):
     script = (
-        "import os; from trainer.mlflow.client import MlflowClient, Point;"
+        "import os; from trainer.extras.mlflow.client import MlflowClient, Point;"
         " run = MlflowClient('unused', os.environ);"
         " run.describe({'epochs': 3}, {'trainer.run': 'a'});"
         " run.send([Point('train/loss', 0.5, 1, 3)]); run.end(7, failed=True)"

@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from common.waiting import wait_until
-from jobs.batch import command as score_batch
-from jobs.batch.command import ScoreBatchOptions
+from jobs.extras.batch import command as score_batch
+from jobs.extras.batch.command import ScoreBatchOptions
+from jobs.extras.serving import deploy, score, traffic
+from jobs.extras.serving.deploy import DeployOptions
+from jobs.extras.serving.score import ScoreOptions
+from jobs.extras.serving.traffic import TrafficOptions
 from jobs.options import ResubmitOptions
-from jobs.serving import deploy, score, traffic
-from jobs.serving.deploy import DeployOptions
-from jobs.serving.score import ScoreOptions
-from jobs.serving.traffic import TrafficOptions
 from rehearsal.options import Options
 from rehearsal.serving.endpoints import ENDPOINT
 from rehearsal.simulator import Simulator

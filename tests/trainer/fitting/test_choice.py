@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from trainer.classification.leaf import CLASSIFICATION
-from trainer.early_stop.leaf import EarlyStopOptions
 from trainer.fitting.choice import EPOCHS, MOST_WORK, SIZES, UNEQUAL, Facts, choose
-from trainer.imbalance.leaf import ImbalanceOptions
 from trainer.presets import parse_train, to_args
+from trainer.tasks.classification.leaf import CLASSIFICATION
+from trainer.tasks.imbalance.leaf import ImbalanceOptions
+from trainer.training.early_stop.leaf import EarlyStopOptions
 
 SUGGESTION = CLASSIFICATION.suggestion
 XRAYS = Facts(3000, 224, (2130, 660, 210))

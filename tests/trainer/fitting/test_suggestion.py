@@ -15,13 +15,13 @@ from tests.trainer.support.data_sets.imagenet_files import (
 )
 from tests.trainer.support.data_sets.parquet_files import pictures, write_split
 from tests.trainer.support.forked import fork_trainer
-from trainer.classification.leaf import CLASSIFICATION
 from trainer.cli import main
 from trainer.data.manifest import SIDES, Manifest, Normalization, Origin, Sides, Split
 from trainer.fitting.choice import Facts
 from trainer.fitting.suggestion import command, facts_of, suggest
 from trainer.leaves import TASKS
 from trainer.presets import parse_train
+from trainer.tasks.classification.leaf import CLASSIFICATION
 
 FITTING = {
     1: [("digits", 16)],

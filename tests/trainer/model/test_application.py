@@ -11,7 +11,6 @@ import tf_keras as keras
 from tests.trainer.support.scenarios import NORMALIZATION, make_loop
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.checkpoints.snapshot import snapshot
-from trainer.classification.task import Classification
 from trainer.config import DataConfig, ModelConfig, TrainConfig
 from trainer.distributed.communicator import Alone
 from trainer.export.saved_model import save_model
@@ -19,6 +18,7 @@ from trainer.model.build import build_model
 from trainer.model.flops import training_flops_per_image
 from trainer.model.layers import all_layers
 from trainer.model.weights import load_model, variables_by_name
+from trainer.tasks.classification.task import Classification
 from trainer.tasks.task import Serving
 
 pytestmark = pytest.mark.slow

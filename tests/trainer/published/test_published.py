@@ -24,7 +24,7 @@ from trainer.data.prepare.options import PrepareWebdatasetOptions, VerifyOptions
 from trainer.data.reader import read_segments
 from trainer.data.source import Source
 from trainer.data.verify import verify
-from trainer.parquet.format import Columns
+from trainer.extras.parquet.format import Columns
 
 HERE = Path(__file__).parent
 

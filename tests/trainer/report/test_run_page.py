@@ -17,8 +17,6 @@ from PIL import Image
 from tests import ROOT
 from tests.trainer.support.reader import Reader, loaded
 from tests.trainer.support.written_run import HOSTILE, SECONDS, picture, write_metrics, write_run
-from trainer.classification.report import read_predictions
-from trainer.classification.trust import wilson, wilson_of_groups
 from trainer.cli import main
 from trainer.errors import CheckpointError
 from trainer.loggers.metrics_file import MetricsFile
@@ -26,6 +24,8 @@ from trainer.presets import PRESETS
 from trainer.report.curves import plot_comparison, plot_run
 from trainer.report.run_data import POINTS, Curve, read_run
 from trainer.report.write import write_report
+from trainer.tasks.classification.report import read_predictions
+from trainer.tasks.classification.trust import wilson, wilson_of_groups
 
 STYLE = (ROOT / "common" / "page" / "templates" / "style.css").read_text()
 """The look of all pages."""

@@ -13,10 +13,10 @@ os.environ |= {
 
 for name in (
     "tests.trainer.support.scenarios",
-    "trainer.classification.report",
+    "trainer.tasks.classification.report",
     "trainer.cli",
     "trainer.export.exporter",
-    "trainer.profiler.observer",
+    "trainer.extras.profiler.observer",
     "trainer.report.run_page",
     "trainer.report.write",
     "trainer.training.command",

@@ -17,7 +17,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tests.trainer.support.small_model import small_model
-from trainer.classification.task import Classification
 from trainer.config import (
     CheckpointConfig,
     ComputeConfig,
@@ -36,6 +35,7 @@ from trainer.distributed.communicator import Alone, Communicator
 from trainer.distributed.horovod import connect
 from trainer.leaf import Exchanges
 from trainer.model.weights import variables_by_name
+from trainer.tasks.classification.task import Classification
 from trainer.tasks.task import Predictions
 from trainer.training.evaluator import Evaluator, gather
 from trainer.training.loop import Loop

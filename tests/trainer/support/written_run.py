@@ -6,8 +6,8 @@ import json
 from PIL import Image
 
 from common.fields import to_dict
-from trainer.classification.files import COLUMNS, NAMES
 from trainer.presets import PRESETS
+from trainer.tasks.classification.files import COLUMNS, NAMES
 
 HOSTILE = "</script><script>alert('x')</script>&\"<img src=x onerror=alert(1)>"
 SECONDS = {"compile": 10.0, "train": 20.0, "evaluation": 4.0, "checkpoint": 1.0}

@@ -11,11 +11,11 @@ from tests.trainer.support.data_sets.records import plain_record, write_records
 from tests.trainer.support.made_run import make_run
 from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
-from trainer.classification.files import mistakes
-from trainer.classification.task import Classification
 from trainer.data.manifest import Normalization
 from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
+from trainer.tasks.classification.files import mistakes
+from trainer.tasks.classification.task import Classification
 from trainer.training.evaluator import Evaluator, evaluate_run
 from trainer.training.options import EvaluateOptions
 

@@ -10,13 +10,13 @@ from tests.trainer.support.data_sets.image_folders import content, prepare, reco
 from tests.trainer.support.made_run import make_run
 from tests.trainer.support.scenarios import tiny_config
 from tests.trainer.support.small_model import small_model
-from trainer.calibration.fit import calibrate
-from trainer.calibration.options import CalibrateOptions
 from trainer.cli import main
 from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone
 from trainer.errors import DataError
+from trainer.extras.calibration.fit import calibrate
+from trainer.extras.calibration.options import CalibrateOptions
 from trainer.report.run_data import read_run
 from trainer.training.evaluator import evaluate_run
 from trainer.training.options import EvaluateOptions

@@ -72,7 +72,7 @@ BEFORE_THE_RESULT = {
 """Functions of each phase, in the order in which attempts of a run are stopped there."""
 WITH_THE_RESULT = [
     "trainer.training.validation:Validation._write",
-    "trainer.calibration.fit:calibrate_run",
+    "trainer.extras.calibration.fit:calibrate_run",
     "trainer.run_folder:RunFolder.write_result",
     "trainer.report.write:write_report",
     "trainer.export.exporter:write_export",

@@ -7,14 +7,14 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.support.scenarios import NORMALIZATION, local_gradients, plain_model, tiny_config
-from trainer.classification.task import Classification
 from trainer.config import DataConfig, OptimizerConfig
 from trainer.data.augmentations.table import drawn_patch
 from trainer.data.manifest import Split
 from trainer.data.pipeline import Batch
 from trainer.data.source import Source
-from trainer.imbalance.weights import WeightedTask
-from trainer.multilabel.task import Multilabel
+from trainer.extras.multilabel.task import Multilabel
+from trainer.tasks.classification.task import Classification
+from trainer.tasks.imbalance.weights import WeightedTask
 from trainer.updates.mixing import mixed_images, mixed_losses
 
 SIZE, CLASSES = 8, 10

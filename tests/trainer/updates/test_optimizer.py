@@ -9,10 +9,10 @@ import tf_keras as keras
 
 from common.errors import ConfigError
 from tests.trainer.support.scenarios import local_gradients
-from trainer.classification.task import cross_entropy
 from trainer.config import DataConfig, OptimizerConfig, TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.presets import PRESETS
+from trainer.tasks.classification.task import cross_entropy
 from trainer.updates.loss_scale import unscale
 from trainer.updates.optimizer import Compiled, Momentum, build_optimizer, parameters
 

@@ -24,7 +24,7 @@ from trainer.data.formats.tfrecord import TFRECORDS, write_shard
 from trainer.data.manifest import Shard, Split, SplitCounts
 from trainer.data.pipeline import make_order
 from trainer.data.source import Source
-from trainer.parquet.format import Columns, ParquetFormat
+from trainer.extras.parquet.format import Columns, ParquetFormat
 
 PARQUET = ParquetFormat(Columns("image", "label", "bytes"))
 FORMATS = {"tfrecord": TFRECORDS, "parquet": PARQUET}

@@ -9,7 +9,7 @@ from PIL import Image
 from trainer.cli import main
 from trainer.data.intake.names import KEY_VARIABLE, without_details
 from trainer.data.pixels.treatment import RejectedError, damage
-from trainer.detection.boxes import UnfitBoxError, with_advice
+from trainer.extras.detection.boxes import UnfitBoxError, with_advice
 
 TEXTS = ("PatientMeier", "Zeugnis", "Kreuzberg")
 

@@ -34,8 +34,8 @@ from trainer.export.exporter import export_run
 from trainer.export.layout import export_facts
 from trainer.export.options import ExportOptions
 from trainer.export.predict import classify_files, load_exported
-from trainer.parquet.describe import prepare_parquet
-from trainer.parquet.options import PrepareParquetOptions
+from trainer.extras.parquet.describe import prepare_parquet
+from trainer.extras.parquet.options import PrepareParquetOptions
 from trainer.scoring.unit import Unit, score_unit
 from trainer.training.setup import set_up
 

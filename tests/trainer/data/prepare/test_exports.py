@@ -13,9 +13,9 @@ from trainer.cli import main
 from trainer.data.example import from_example
 from trainer.data.formats.tfrecord import read_shard
 from trainer.data.manifest import load_manifest
-from trainer.detection.boxes import unpack
-from trainer.detection.leaf import BOXES
-from trainer.segmentation.leaf import MASK
+from trainer.extras.detection.boxes import unpack
+from trainer.extras.detection.leaf import BOXES
+from trainer.extras.segmentation.leaf import MASK
 
 COUNT = 6
 SIZE = (40, 30)

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from tests.trainer.support.data_sets.records import noise_record
 from trainer.data.example import Record
 from trainer.data.manifest import Manifest
-from trainer.parquet.describe import prepare_parquet
-from trainer.parquet.options import PrepareParquetOptions
+from trainer.extras.parquet.describe import prepare_parquet
+from trainer.extras.parquet.options import PrepareParquetOptions
 
 CLASSES = ("ant", "bee", "cat")
 IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})

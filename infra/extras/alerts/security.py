@@ -1,0 +1,146 @@
+"""What the security rules know of the alerts."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infra.catalog import resource_ids
+from infra.extras.alerts.leaf import AlertSettings
+from infra.policies.expected import PRESENT, UNSET, exactly, one_of, optional, table_rule
+from infra.policies.facts import Facts
+from infra.policies.rule import StackRule, named
+from infra.policies.rules.data import by_name, log_workspace
+from infra.resources import Resource, entries_at, input_at, of_kind
+from infra.settings import Settings
+
+ON: Final = exactly(value=True)
+ACTION_GROUP: Final = "monitor:ActionGroup"
+ALERT: Final = "monitor:ScheduledQueryRule"
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """One alert as it was reviewed."""
+
+    query: str
+    """First digits of the SHA-256 of its query, without the workspace and the minutes in it."""
+    threshold: Callable[[AlertSettings], int] = lambda _: 1
+    measure: str | None = None
+    minutes: Callable[[AlertSettings], int] | None = None
+    """Minutes in its query."""
+
+
+ALERTS_REVIEWED: Final[Mapping[str, Reviewed]] = {
+    "ended": Reviewed("907d356f06780953"),
+    "waiting": Reviewed("0f1d041716c9792e", minutes=lambda s: s.waiting_minutes),
+    "preempted": Reviewed("541edd3c815fde81", lambda s: s.preempted_nodes, "Preempted"),
+    "idle": Reviewed("e5d755bfadf3dd9c", minutes=lambda s: s.idle_minutes),
+    "failed": Reviewed("5b9665497edc22e4", lambda s: s.failed_jobs),
+    "quota": Reviewed("10bc7bd55e1798d6", lambda s: s.quota_percent, "Percent"),
+}
+"""The alerts of a stack, by the end of their names; `ended` only if the settings ask for it."""
+
+_MINUTES: Final = re.compile(r"ago\((\d+)m\)")
+_OF: Final = re.compile(r'_ResourceId =~ "([^"]+)"')
+
+
+def _alerts(
+    resources: Sequence[Resource], settings: Settings
+) -> Iterator[tuple[Resource | None, str]]:
+    people = [
+        group
+        for group in of_kind(resources, ACTION_GROUP)
+        if input_at(group, "enabled") is True
+        and {receiver.get("emailAddress") for receiver in entries_at(group, "emailReceivers")}
+        == set(settings.budget.emails)
+    ]
+    for group in of_kind(resources, ACTION_GROUP):
+        if group not in people:
+            yield group, "does not notify exactly the people of budget.emails"
+    declared = {
+        str(input_at(alert, "ruleName")).rpartition("-alert-")[2]: alert
+        for alert in of_kind(resources, ALERT)
+    }
+    own, workspace = settings.of(AlertSettings), settings.names.workspace
+    for name, reviewed in ALERTS_REVIEWED.items():
+        alert = declared.get(name)
+        if alert is None:
+            if name != "ended" or own.ended_runs:
+                yield None, f"has no alert {name}"
+            continue
+        notified = [
+            resource_ids.name(str(id_)) for id_ in entries_at(alert, "actions.actionGroups")
+        ]
+        if not {str(input_at(group, "actionGroupName")) for group in people} & set(notified):
+            yield alert, "notifies no action group of the stack"
+        criteria = entries_at(alert, "criteria.allOf")
+        if not _asks(criteria, reviewed, own):
+            yield alert, "does not ask what was reviewed"
+        for id_ in _OF.findall(str([one.get("query") for one in criteria])):
+            if not named(id_, "Microsoft.MachineLearningServices/workspaces", workspace):
+                yield alert, f"asks about {id_}, which is not the stack's workspace"
+
+
+def _asks(criteria: Sequence[Mapping[str, Any]], reviewed: Reviewed, own: AlertSettings) -> bool:
+    """Check whether an alert has the one criterion that was reviewed, with the set threshold."""
+    wanted = {
+        "threshold": reviewed.threshold(own),
+        "operator": "GreaterThanOrEqual",
+        "timeAggregation": "Maximum" if reviewed.measure else "Count",
+        "metricMeasureColumn": reviewed.measure,
+    }
+    query = str(criteria[0].get("query")) if criteria else ""
+    minutes = [reviewed.minutes(own)] if reviewed.minutes else []
+    text = _OF.sub('_ResourceId =~ "WORKSPACE"', query, count=1)
+    digest = hashlib.sha256(_MINUTES.sub("ago(MINUTES)", text).encode()).hexdigest()
+    return (
+        len(criteria) == 1
+        and all(criteria[0].get(key) == value for key, value in wanted.items())
+        and [int(one) for one in _MINUTES.findall(query)] == minutes
+        and digest.startswith(reviewed.query)
+    )
+
+
+ALERTS = StackRule(
+    "alerts",
+    "Pre-empted nodes, idle nodes, failed jobs, unsupervised runs and a quota that is "
+    "nearly used up are reported to the people of the stack's settings.",
+    "Restore the alert; to change thresholds or people, change the stack's settings.",
+    _alerts,
+)
+
+ALERTS_ON = table_rule(
+    "alerts-on",
+    "Alert rules are enabled, and query the log workspace every quarter of an hour.",
+    "Restore the input.",
+    {
+        ALERT: {
+            "enabled": ON,
+            "severity": one_of(2, 3, 4),
+            "evaluationFrequency": exactly("PT15M"),
+            "windowSize": exactly("PT1H"),
+            "muteActionsDuration": UNSET,
+            "scopes": PRESENT,
+            "scopes[]": by_name(log_workspace),
+            "autoMitigate": ON,
+            "skipQueryValidation": ON,
+            "overrideQueryTimeRange": optional(exactly("P2D")),
+            "criteria.allOf[].dimensions": optional(
+                exactly([{"name": "ClusterName", "operator": "Include", "values": ["*"]}])
+            ),
+            "criteria.allOf[].failingPeriods.numberOfEvaluationPeriods": exactly(1),
+            "criteria.allOf[].failingPeriods.minFailingPeriodsToAlert": exactly(1),
+        },
+    },
+)
+
+FACTS = Facts(
+    rules=(ALERTS, ALERTS_ON),
+    reviewed={
+        ACTION_GROUP: "actionGroupName emailReceivers enabled groupShortName",
+        ALERT: "actions.actionGroups criteria displayName ruleName",
+    },
+    tagged=frozenset({ACTION_GROUP, ALERT}),
+)

@@ -1,0 +1,72 @@
+"""What the security rules know of the budget."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from infra.extras.budget.leaf import BudgetSettings
+from infra.policies.expected import UNSET, Expected, as_set, exactly, violated
+from infra.policies.facts import Facts
+from infra.policies.rule import StackRule
+from infra.resources import Resource, input_at, of_kind
+from infra.settings import Settings
+
+BUDGET_KIND: Final = "consumption:Budget"
+BUDGET_INPUTS = {
+    "amount": as_set(lambda settings: settings.of(BudgetSettings).amount),
+    "category": exactly("Cost"),
+    "timeGrain": exactly("Monthly"),
+    "timePeriod.startDate": as_set(lambda s: f"{s.of(BudgetSettings).start}T00:00:00Z"),
+    "timePeriod.endDate": UNSET,
+    "filter": UNSET,
+    "scope": Expected(
+        lambda s: f"the resource group {s.names.resource_group}",
+        lambda given, s: (
+            str(given).lower().endswith(f"/resourcegroups/{s.names.resource_group}".lower())
+        ),
+    ),
+}
+
+
+def _budget(
+    resources: Sequence[Resource], settings: Settings
+) -> Iterator[tuple[Resource | None, str]]:
+    own = settings.of(BudgetSettings)
+    budgets = of_kind(resources, BUDGET_KIND)
+    if not own.offered:
+        yield from ((one, "is declared, but budget.offered is false") for one in budgets)
+        return
+    if not budgets:
+        yield None, "has no budget"
+    planned = {
+        *(("Actual", percent) for percent in own.actual_percent),
+        *(("Forecasted", percent) for percent in own.forecast_percent),
+    }
+    for budget in budgets:
+        for path, expected in BUDGET_INPUTS.items():
+            for fault in violated(budget, path, expected, settings):
+                yield budget, fault
+        reached = {
+            (notification.get("thresholdType"), notification.get("threshold"))
+            for _, notification in (input_at(budget, "notifications") or {}).items()
+            if notification.get("enabled")
+            and notification.get("operator") == "GreaterThanOrEqualTo"
+            and set(settings.budget.emails) <= set(notification.get("contactEmails") or ())
+        }
+        for kind, percent in sorted(planned - reached):
+            yield budget, f"does not notify everybody at {percent:g} % of {kind.lower()} spending"
+
+
+BUDGET = StackRule(
+    "budget-present",
+    "The stack has the budget of its settings, which notifies the people in them of actual and of "
+    "forecast spending.",
+    "Declare one; to change amount, percentages or people, change the stack's settings.",
+    _budget,
+)
+
+FACTS = Facts(
+    rules=(BUDGET,),
+    reviewed={
+        BUDGET_KIND: "amount budgetName category notifications scope timeGrain timePeriod.startDate"
+    },
+)

@@ -1,0 +1,28 @@
+"""Scoring in batch as a leaf."""
+
+from typing import Final
+
+from jobs.leaf import JobCommand, JobKind, Leaf
+
+LEAF: Final = Leaf(
+    commands=(
+        JobCommand(
+            "score-batch",
+            "use a model",
+            "write the classes of all images in a folder of storage to files, as a job on many"
+            " nodes",
+            "jobs.extras.batch.command:run",
+            "jobs.extras.batch.command:ScoreBatchOptions",
+            program=True,
+            data=True,
+        ),
+    ),
+    kinds=(
+        JobKind(
+            "score",
+            role="prepare",
+            continues="skips what it has written",
+            completed="jobs.extras.batch.command:completed",
+        ),
+    ),
+)

@@ -1,0 +1,128 @@
+"""The estimate of one run on one cluster: before it is measured, and compared with its outcome."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from common import fields
+from common.errors import ConfigError, UserError
+from common.prices import NodePrices, money, total
+from infra.catalog import vm_sizes
+from infra.outputs import Cluster, PlatformOutputs
+from jobs import throughput
+from jobs.azure import node_prices
+from jobs.commands.runs.compare import ComparedRun, read_files
+from jobs.extras.estimate.forecast import Assumptions, Choice, Forecaster
+from jobs.extras.estimate.rates import rate
+from jobs.extras.estimate.workload import DataSet, Workload
+from jobs.throughput import SYNTHETIC, Expected
+from trainer.config import TrainConfig
+
+if TYPE_CHECKING:
+    from jobs.azure.workspace import Workspace
+
+
+def expected(config: TrainConfig, cluster: Cluster, nodes: int, data: str) -> Expected:
+    """Return the throughput of a run on a cluster by published measurements alone.
+
+    Args:
+        config: Configuration of the run.
+        cluster: The cluster.
+        nodes: Number of its nodes.
+        data: What is read: synthetic, or a data set, which brings the limits of the input.
+    """
+    size = vm_sizes.find(cluster.size)
+    try:
+        workload = Workload(config)
+    except ConfigError:
+        return Expected(None, "a plan does not predict such a training")
+    if size is None or not size.gpus:
+        return Expected(None, "a plan predicts nodes with GPUs alone")
+    found = rate(workload, size, nodes)
+    if isinstance(found, str):
+        return Expected(None, found)
+    if data == SYNTHETIC:
+        return Expected(found.images_per_s, "", found.one_gpu)
+    forecaster = Forecaster(workload, NodePrices(), Assumptions())
+    choice = forecaster.choice(size, nodes, cluster.priority)
+    reason = choice.reason if choice.images_per_s is None else ""
+    return Expected(choice.images_per_s, reason, found.one_gpu)
+
+
+def compared_runs(
+    workspace: "Workspace", outputs: PlatformOutputs, keys: Sequence[str]
+) -> list[ComparedRun]:
+    """Return what is known of runs, with their files and costs.
+
+    Raises:
+        UserError: Azure refuses, or there is no such run.
+    """
+    # Azure's libraries take seconds to import.
+    from jobs.azure.costs import JobCosts  # noqa: PLC0415
+
+    files = read_files(workspace.storage, keys)
+    jobs = {key: workspace.jobs.attempts(key) for key in files}
+    costs = JobCosts(workspace.jobs, workspace.manager, outputs.clusters)
+    return [
+        ComparedRun(key, files[key], jobs[key], list(costs.of(jobs[key]).values())) for key in files
+    ]
+
+
+def about_run(run: ComparedRun, outputs: PlatformOutputs) -> str | None:
+    """Return the estimate of a completed run and its outcome in a line; None if there is none.
+
+    Both count the time in which nodes train, without allocation and image pulls, as the estimate of
+    a cost does. The estimate has the steps of the run itself; measured points of the stack are used
+    as `plan` uses them.
+
+    Args:
+        run: The run, with its files and the cost of its jobs.
+        outputs: Outputs of the stack.
+    """
+    names = {cluster.name.lower(): cluster for cluster in outputs.clusters.values()}
+    cluster = names.get(run.jobs[-1].cluster.lower()) if run.jobs else None
+    size = vm_sizes.find(cluster.size) if cluster else None
+    if cluster is None or size is None or "result.json" not in run.files:
+        return None
+    try:
+        stored, steps = json.loads(run.files["config.json"]), int(run.result["steps"])
+        current = fields.with_current_keys(TrainConfig, stored["config"])
+        config = replace(fields.from_dict(TrainConfig, current), max_seconds=None)
+        # The manifest is not read again: the number of steps says how many images an epoch has.
+        known = DataSet()
+        images = round(steps * stored["global_batch"] / config.epochs)
+        if config.max_steps is not None and steps >= config.max_steps:
+            images = max(images, known.images)
+        size_gb = known.gigabytes * images / known.images
+        data = DataSet(images, size_gb, known.megapixels, "the run's")
+        files = throughput.files_of(Path(throughput.FOLDER), outputs.stack)
+        points = [point for file in files for point in throughput.read(file)]
+        workload = Workload(config, data)
+        prices = node_prices.known(outputs.region)
+    except (KeyError, TypeError, ValueError, UserError):
+        return None
+    nodes, assumed = run.jobs[-1].nodes, Assumptions()
+    points.sort(key=lambda point: point.at)
+    choice = Forecaster(workload, prices, assumed, points).choice(size, nodes, cluster.priority)
+    return compared(choice, assumed.start_minutes, run)
+
+
+def compared(choice: Choice, start_minutes: float, run: ComparedRun) -> str | None:
+    """Return a forecast and the outcome of a run in a line; None if the forecast has no end."""
+    if choice.hours is None or choice.hours.high == inf:
+        return None
+    hours = choice.hours.shifted(-start_minutes / 60).scaled(choice.nodes)
+    text = f"{hours.middle:.2f} node hours ({hours.low:.2f} - {hours.high:.2f})"
+    if choice.price:
+        low, middle, high = hours.scaled(choice.price.amount).values
+        text += f", {money(middle, choice.price.currency)} ({low:,.2f} - {high:,.2f})"
+    spent = total(run.cost)
+    was = spent.node_seconds / 3600
+    place = "below" if was < hours.low else "above" if was > hours.high else "inside"
+    return (
+        f"{run.key}: estimated: {text}, {choice.basis}, {choice.steps:,} steps; was: {was:.2f} node"
+        f" hours, {place} the range, {spent}, {run.result.get('steps', 0):,} steps"
+    )

@@ -1,0 +1,148 @@
+"""The statements of a run whose model is registered: their digest, and whether they hold.
+
+`register` puts the digest of the newest statement on the model, as a property, which Azure never
+changes. It covers all statements before it.
+"""
+
+import hashlib
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from azure.storage.blob import ContainerClient
+
+from common.errors import UserError
+from common.text import listing, plural
+from jobs.assets import models
+from jobs.azure import results
+from jobs.azure.storage import listed, read_small
+from jobs.azure.workspace import Workspace
+from jobs.errors import SpecError
+from jobs.extras.evidence.leaf import EvidenceCheckOptions
+from trainer.export.layout import FOLDER as EXPORT
+from trainer.extras.evidence.chain import Verified, check_chain
+from trainer.extras.evidence.signing import PublicKey
+from trainer.extras.evidence.statements import FOLDER
+
+DIGEST: Final = "evidence"
+"""Property of a registered model with the SHA-256 of the newest statement of its run."""
+
+
+def properties(client: ContainerClient, folder: str) -> dict[str, str]:
+    """Return what a model says about the statements of its run; nothing if there are none.
+
+    Args:
+        client: Client of the container of results.
+        folder: Folder of the run.
+
+    Raises:
+        UserError: The statements do not hold together.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        found = _read(client, folder, Path(scratch))
+    if not found.statements and not found.broken:
+        return {}
+    check_chain_holds(found, folder)
+    newest = found.statements[-1]
+    signed = str(bool(newest.signatures)).lower()
+    return {DIGEST: newest.digest, "evidence_signed": signed}
+
+
+def check(options: EvidenceCheckOptions, workspace: Workspace, model: str) -> str | None:
+    """Check a registered model before it is deployed, if that is wanted.
+
+    Args:
+        options: Whether it is.
+        workspace: Workspace of the model.
+        model: NAME:VERSION.
+
+    Returns:
+        A line about what was checked; None without a check.
+
+    Raises:
+        UserError: Its making cannot be shown.
+    """
+    if not options.require_evidence:
+        return None
+    key = PublicKey(Path(options.evidence_key)) if options.evidence_key else None
+    name, version = model.split(":")
+    said = models.read_properties(workspace.manager, name, version)
+    if DIGEST not in said or "run" not in said:
+        raise SpecError(
+            [
+                f"--require-evidence: {model} was registered without statements of a run; train"
+                " with --evidence.chain True, and register it under another --model"
+            ]
+        )
+    storage = workspace.storage
+    store, folder = storage.datastores.results, results.run_folder(said["run"])
+    client = storage.container(store)
+    with storage.errors(store), tempfile.TemporaryDirectory() as scratch:
+        found = _read(client, folder, Path(scratch), key)
+        numbers = [one.number for one in found.statements if one.digest == said[DIGEST]]
+        if not numbers:
+            text = f"the newest statement at the registration, {said[DIGEST][:16]}, is not there"
+            found.add("broken", folder, text)
+        else:
+            _check_files(client, models.folder_of(name, version), found, numbers[0])
+    check_chain_holds(found, folder)
+    signed = f"signed by key {key.key_id[:16]}" if key else "signatures not checked"
+    return f"{model}: {plural(len(found.statements), 'statement')} hold, {signed}"
+
+
+def check_chain_holds(found: Verified, folder: str) -> None:
+    """Refuse statements that do not hold.
+
+    Raises:
+        UserError: They do not; lists why.
+    """
+    if found.broken:
+        lines = [str(one) for one in found.broken]
+        raise UserError(f"{folder}: is not what its statements say:\n{listing(lines)}")
+
+
+def _read(
+    client: ContainerClient, folder: str, scratch: Path, key: PublicKey | None = None
+) -> Verified:
+    """Read the statements of a run, and check that they hold together."""
+    target = scratch / FOLDER
+    target.mkdir()
+    for name in listed(client, f"{folder}/{FOLDER}"):
+        content = read_small(client, f"{folder}/{FOLDER}/{name}") if "/" not in name else None
+        if content is not None:
+            (target / name).write_bytes(content)
+    found = Verified(scratch)
+    check_chain(found, key)
+    return found
+
+
+def _check_files(client: ContainerClient, folder: str, found: Verified, newest: int) -> None:
+    """Compare the files of a model with the last export that was stated before it was registered.
+
+    Args:
+        client: Client of the container of results.
+        folder: Folder of the model.
+        found: What was found; the files are added.
+        newest: Number of the newest statement at the registration.
+    """
+    exports = [one for one in found.of("export") if one.number <= newest]
+    if not exports:
+        found.add("broken", folder, "no export was stated before the model was registered")
+        return
+    files = listed(client, folder)
+    stated = {name.removeprefix(f"{EXPORT}/"): one for name, one in exports[-1].subjects.items()}
+    for name, digest in stated.items():
+        if name not in files:
+            found.add("broken", f"{folder}/{name}", "is missing")
+        elif _digest(client, f"{folder}/{name}") != digest:
+            text = f"has other bytes than in {exports[-1]}"
+            found.add("broken", f"{folder}/{name}", text)
+    for name in sorted(files.keys() - stated.keys()):
+        found.add("broken", f"{folder}/{name}", f"was added since {exports[-1]}")
+
+
+def _digest(client: ContainerClient, name: str) -> str:
+    whole = hashlib.sha256()
+    for chunk in client.download_blob(name).chunks():
+        whole.update(chunk)
+    return whole.hexdigest()

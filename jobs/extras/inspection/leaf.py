@@ -1,0 +1,35 @@
+"""The commands that look into a running job as a leaf."""
+
+from typing import Final
+
+from jobs.leaf import JobCommand, Leaf
+
+_GROUP: Final = "look at runs"
+
+LEAF: Final = Leaf(
+    commands=(
+        JobCommand(
+            "stacks",
+            _GROUP,
+            "print where the ranks of a running job are, and what they wait for",
+            "jobs.extras.inspection.stacks:run",
+            "jobs.extras.inspection.stacks:StacksOptions",
+            data=True,
+        ),
+        JobCommand(
+            "profile",
+            _GROUP,
+            "record some steps of a running job, and download the profile",
+            "jobs.extras.inspection.profile:run",
+            "jobs.extras.inspection.profile:ProfileOptions",
+            data=True,
+        ),
+        JobCommand(
+            "debug",
+            _GROUP,
+            "show how to log in to the nodes of a job that was submitted with --debug",
+            "jobs.extras.inspection.debug:run",
+            "jobs.extras.inspection.debug:DebugOptions",
+        ),
+    ),
+)

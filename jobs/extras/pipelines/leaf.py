@@ -1,0 +1,37 @@
+"""The steps of the workflows in `.github/`, and what they need, as a leaf."""
+
+from typing import Final
+
+from jobs.leaf import JobCommand, Leaf
+
+_GROUP: Final = "platform"
+
+LEAF: Final = Leaf(
+    commands=(
+        JobCommand(
+            "drift",
+            _GROUP,
+            "show which resources were changed outside of Pulumi",
+            "jobs.extras.pipelines.drift:run",
+            "jobs.extras.pipelines.drift:DriftOptions",
+            outputs="made",
+        ),
+        JobCommand(
+            "backend",
+            _GROUP,
+            "set up a storage account for Pulumi's state, and identities for GitHub's workflows",
+            "jobs.extras.pipelines.backend:run",
+            "jobs.extras.pipelines.backend:BackendOptions",
+            outputs="made",
+        ),
+        JobCommand(
+            "comment",
+            _GROUP,
+            "write a preview as a comment on a pull request, as a step of a workflow",
+            "jobs.extras.pipelines.comment:run",
+            "jobs.extras.pipelines.comment:CommentOptions",
+            outputs="made",
+        ),
+    ),
+    refuses="jobs.extras.pipelines.runner_policy:refusal",
+)

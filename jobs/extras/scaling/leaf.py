@@ -1,0 +1,20 @@
+"""Measurements of images/s by number of nodes as a leaf."""
+
+from typing import Final
+
+from jobs.leaf import JobCommand, Leaf
+
+LEAF: Final = Leaf(
+    commands=(
+        JobCommand(
+            "scaling",
+            "estimate and measure",
+            "measure images/s by number of nodes with short jobs; `plan` then uses the points:"
+            " scaling --nodes 1 2 4",
+            "jobs.extras.scaling.command:run",
+            "jobs.extras.scaling.command:ScalingOptions",
+            program=True,
+            data=True,
+        ),
+    ),
+)

@@ -1,0 +1,44 @@
+"""Endpoints as a leaf."""
+
+from typing import Final
+
+from jobs.leaf import JobCommand, Leaf
+
+_GROUP: Final = "use a model"
+
+LEAF: Final = Leaf(
+    commands=(
+        JobCommand(
+            "deploy",
+            _GROUP,
+            "let a registered model answer requests: deploy MODEL:VERSION --endpoint NAME",
+            "jobs.extras.serving.deploy:run",
+            "jobs.extras.serving.deploy:DeployOptions",
+            data=True,
+        ),
+        JobCommand(
+            "score",
+            _GROUP,
+            "ask an endpoint for the classes of images: score --endpoint NAME IMAGE...",
+            "jobs.extras.serving.score:run",
+            "jobs.extras.serving.score:ScoreOptions",
+        ),
+        JobCommand(
+            "traffic",
+            _GROUP,
+            "promote a deployment of an endpoint, divide the requests, or roll back: traffic"
+            " --endpoint NAME --to green",
+            "jobs.extras.serving.traffic:run",
+            "jobs.extras.serving.traffic:TrafficOptions",
+        ),
+        JobCommand(
+            "undeploy",
+            _GROUP,
+            "delete an endpoint, or one deployment of it",
+            "jobs.extras.serving.undeploy:run",
+            "jobs.extras.serving.undeploy:UndeployOptions",
+        ),
+    ),
+    costs_now="jobs.extras.serving.listing:costs_now",
+    delete="jobs.extras.serving.endpoints:delete_all",
+)

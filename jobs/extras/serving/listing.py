@@ -1,0 +1,98 @@
+"""The endpoints of the workspace, and what they cost while idle, for `status`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from common.prices import Cost, NodePrices, Total, total
+from infra.outputs import PlatformOutputs
+from jobs.azure.costs import read_prices
+from jobs.azure.resource_manager import ResourceManager
+from jobs.azure.workspace import Workspace
+from jobs.console import Console, table
+from jobs.errors import RequestError
+from jobs.extras.serving.bodies import violations
+from jobs.extras.serving.endpoints import Endpoints, EndpointState
+from jobs.leaf import Found
+
+
+def costs_now(workspace: Workspace, outputs: PlatformOutputs) -> Found:
+    """List the endpoints with their deployments, traffic and cost of an hour, and name those that
+    the platform's rules forbid.
+    """
+    endpoints = Endpoints(workspace.manager, Console()).all()
+    prices = prices_of(workspace.manager, endpoints)
+    lines = ["", *endpoint_lines(endpoints, prices)] if endpoints else ["no endpoints"]
+    for one in endpoints:
+        lines += violations(outputs, one.body, [inner.body for inner in one.deployments])
+    return Found("endpoints", endpoint_documents(endpoints, prices), tuple(lines))
+
+
+def prices_of(manager: ResourceManager, endpoints: Sequence[EndpointState]) -> NodePrices:
+    """Ask Azure for prices; without endpoints, or if Azure has none, there are none."""
+    try:
+        return read_prices(manager) if endpoints else NodePrices()
+    except RequestError:
+        return NodePrices()
+
+
+def cost_of_an_hour(endpoints: Sequence[EndpointState], prices: NodePrices) -> Total:
+    """Return what endpoints cost for an hour, with or without requests. Pure."""
+    return total(
+        Cost(3600.0 * one.instances, prices.find(one.size, "Dedicated"))
+        for endpoint in endpoints
+        for one in endpoint.deployments
+    )
+
+
+def endpoint_lines(endpoints: Sequence[EndpointState], prices: NodePrices) -> list[str]:
+    """Describe endpoints as a table. Pure."""
+    if not endpoints:
+        return ["no endpoints"]
+    rows = [
+        (
+            *(endpoint.name, one.name if one else "-"),
+            one.state if one else endpoint.state,
+            _share(endpoint, one.name) if one else "-",
+            one.model if one else "-",
+            f"{one.instances} x {one.size}" if one else "-",
+        )
+        for endpoint in endpoints
+        for one in endpoint.deployments or (None,)
+    ]
+    head = ("endpoint", "deployment", "state", "traffic", "model", "instances")
+    hour = cost_of_an_hour(endpoints, prices)
+    cost = f"endpoints cost {hour} an hour as long as they exist, also without requests"
+    return [*table(head, rows).splitlines(), cost]
+
+
+def endpoint_documents(
+    endpoints: Sequence[EndpointState], prices: NodePrices
+) -> list[dict[str, Any]]:
+    """Describe endpoints for JSON output. Pure."""
+    return [
+        {
+            "endpoint": one.name,
+            "state": one.state,
+            "address": one.address,
+            "traffic": dict(one.traffic.live),
+            "mirror": dict(one.traffic.mirror),
+            "hourly": dict(cost_of_an_hour([one], prices).amounts) or None,
+            "deployments": [
+                {
+                    "deployment": inner.name,
+                    "state": inner.state,
+                    "model": inner.model,
+                    "size": inner.size,
+                    "instances": inner.instances,
+                }
+                for inner in one.deployments
+            ],
+        }
+        for one in endpoints
+    ]
+
+
+def _share(endpoint: EndpointState, name: str) -> str:
+    mirrored = endpoint.traffic.mirror.get(name)
+    copies = f" (copies of {mirrored} %)" if mirrored else ""
+    return f"{endpoint.traffic.live.get(name, 0)} %{copies}"

@@ -1,0 +1,20 @@
+"""Sweeps as a leaf."""
+
+from typing import Final
+
+from jobs.leaf import JobCommand, Leaf
+
+LEAF: Final = Leaf(
+    commands=(
+        JobCommand(
+            "sweep",
+            "train",
+            "train all combinations of values of options, each on one GPU: sweep"
+            " optimizer.learning-rate=0.003,0.01 --preset images-224-finetune --submit",
+            "jobs.extras.sweep.command:run",
+            "jobs.extras.sweep.command:SweepOptions",
+            former={"spec --sweep": ()},
+            program=True,
+        ),
+    ),
+)

@@ -1,0 +1,220 @@
+"""Images and masks from two folders become shards that train."""
+
+import csv
+import io
+import re
+import shlex
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from common.errors import ConfigError
+from trainer.data.example import from_example
+from trainer.data.formats.tfrecord import read_shard
+from trainer.data.manifest import check_trainable
+from trainer.data.prepare.options import VerifyOptions
+from trainer.data.verify import verify
+from trainer.errors import DataError
+from trainer.extras.segmentation.leaf import MASK, SEGMENTATION
+from trainer.extras.segmentation.mask_files import stored_mask_fault
+from trainer.extras.segmentation.options import PrepareSegmentationOptions
+from trainer.extras.segmentation.prepare import prepare_segmentation
+from trainer.fitting.suggestion import print_suggestion
+from trainer.presets import parse_train
+from trainer.tasks.classification.leaf import CLASSIFICATION
+
+CLASSES = ("background", "cat", "dog")
+
+
+def save(path, pixels, **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, **options)
+
+
+def picture(height=20, width=30, seed=0):
+    noise = np.random.default_rng(seed)
+    return noise.integers(0, 256, [height, width, 3]).astype(np.uint8)
+
+
+def striped(value, height=20, width=30):
+    mask = np.zeros([height, width], np.uint8)
+    mask[2:10] = value
+    mask[-1] = 255
+    return mask
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Twelve images in two folders, with masks."""
+    for number in range(12):
+        name = f"{'ab'[number % 2]}/{number}"
+        save(tmp_path / "images" / f"{name}.jpg", picture(seed=number), quality=95)
+        save(tmp_path / "masks" / f"{name}.png", striped(1 + number % 2))
+    return tmp_path
+
+
+def prepare(folder, **options):
+    given = {"classes": CLASSES, "processes": 1, "held_out": 0.25, **options}
+    return prepare_segmentation(
+        PrepareSegmentationOptions(
+            images=str(folder / "images"), masks=str(folder / "masks"),
+            output=str(folder / "out"), **given,
+        ),
+        "prepare segmentation",
+    )  # fmt: skip
+
+
+def records(folder, manifest):
+    return {
+        record.filename: record
+        for split in manifest.splits.values()
+        for shard in split.shards
+        for record in map(from_example, read_shard(folder / "out" / shard.file))
+    }
+
+
+def pixels(png):
+    with Image.open(io.BytesIO(png)) as image:
+        assert image.mode == "L"
+        return np.asarray(image)
+
+
+def test_every_record_has_its_image_its_mask_and_its_main_class(folders):
+    manifest = prepare(folders)
+    assert manifest.classes == CLASSES
+    assert {name: split.examples for name, split in manifest.splits.items()} == {
+        "train": 9,
+        "validation": 3,
+    }
+    found = records(folders, manifest)
+    assert len(found) == 12
+    for name, record in found.items():
+        number = int(name.split("/")[1].split(".")[0])
+        assert record.encoded == (folders / "images" / name).read_bytes()
+        assert np.array_equal(pixels(record.more[MASK]), striped(1 + number % 2))
+        assert (record.label, record.text) == (1 + number % 2, CLASSES[1 + number % 2])
+    # Verification reads the records as those of any data set.
+    verify(folders / "out", VerifyOptions(deep=True, processes=1))
+
+
+def test_a_palette_counts_by_its_indices_and_one_bit_by_its_values(folders):
+    palette = Image.fromarray(striped(2))
+    coloured = palette.convert("P")
+    coloured = Image.frombytes("P", palette.size, palette.tobytes())
+    coloured.putpalette([0, 0, 0, 10, 200, 30, 250, 1, 99] + [7] * 759)
+    coloured.save(folders / "masks/a/0.png")
+    bits = striped(1) == 1
+    Image.fromarray(bits).save(folders / "masks/b/1.png")
+    found = records(folders, prepare(folders))
+    assert np.array_equal(pixels(found["a/0.jpg"].more[MASK]), striped(2))
+    assert np.array_equal(pixels(found["b/1.jpg"].more[MASK]), bits.astype(np.uint8))
+
+
+def test_a_shrunk_image_has_its_mask_shrunk_alike(folders):
+    found = records(folders, prepare(folders, reencode="10:90"))
+    for record in found.values():
+        assert (record.height, record.width) == (10, 15)
+        assert pixels(record.more[MASK]).shape == (10, 15)
+        assert set(np.unique(pixels(record.more[MASK]))) <= {0, 1, 2, 255}
+
+
+def test_folders_of_splits_are_kept(folders):
+    for kind, suffix in (("images", "jpg"), ("masks", "png")):
+        for number in range(12):
+            old = folders / kind / "ab"[number % 2] / f"{number}.{suffix}"
+            new = folders / kind / ("train" if number < 8 else "val") / f"{number}.{suffix}"
+            new.parent.mkdir(exist_ok=True)
+            old.rename(new)
+    manifest = prepare(folders)
+    assert {name: split.examples for name, split in manifest.splits.items()} == {
+        "train": 8,
+        "validation": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("mask", "reason"),
+    [
+        (striped(3), "value 3, which is no class: classes are 0 to 2"),
+        (striped(1, 21), "has 30 x 20 pixels, but its mask 30 x 21"),
+        (picture(), "mask in mode RGB"),
+        (None, "has no mask a/0.png"),
+        (b"nothing", "damaged mask"),
+    ],
+)
+def test_an_image_without_a_mask_that_fits_is_rejected_with_the_reason(folders, mask, reason):
+    path = folders / "masks/a/0.png"
+    path.unlink()
+    if isinstance(mask, bytes):
+        path.write_bytes(mask)
+    elif mask is not None:
+        save(path, mask)
+    manifest = prepare(folders, max_rejected="1")
+    assert len(records(folders, manifest)) == 11
+    with (folders / "out/rejected.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["name"] == "a/0.jpg"
+    assert reason in row["reason"]
+
+
+def test_a_changed_mask_makes_another_data_set(folders):
+    prepare(folders)
+    save(folders / "masks/a/0.png", striped(2))
+    with pytest.raises(DataError, match="out"):
+        prepare(folders)
+
+
+def test_what_cannot_be_is_refused_at_once(tmp_path):
+    (tmp_path / "images").mkdir()
+    with pytest.raises(ConfigError) as caught:
+        prepare_segmentation(
+            PrepareSegmentationOptions(
+                images=str(tmp_path / "images"), masks="nowhere", classes=("a", "a")
+            ),
+            "",
+        )
+    assert [problem.split(":")[0] for problem in caught.value.problems] == [
+        "--masks",
+        "--classes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mask", "fault"),
+    [
+        (striped(3), "value 3, which is no class"),
+        (striped(1, 21), "has 30 x 20 pixels, but its mask 30 x 21"),
+        (picture(), "mask in mode RGB"),
+        (b"no image", "damaged mask"),
+        (striped(2), None),
+    ],
+)
+def test_a_verification_looks_into_stored_masks(tmp_path, mask, fault):
+    if not isinstance(mask, bytes):
+        save(tmp_path / "mask.png", mask)
+        mask = (tmp_path / "mask.png").read_bytes()
+    found = stored_mask_fault(mask, 30, 20, 3)
+    assert found is None if fault is None else fault in found
+
+
+def test_one_class_beside_the_background_is_enough_to_learn(folders):
+    for number in range(12):
+        save(folders / "masks" / "ab"[number % 2] / f"{number}.png", striped(1))
+    manifest = prepare(folders, classes=CLASSES[:2])
+    check_trainable(manifest, None, "out", SEGMENTATION)
+    with pytest.raises(DataError, match="all training images are of the class 'cat'"):
+        check_trainable(manifest, None, "out", CLASSIFICATION)
+
+
+@pytest.mark.parametrize(("side", "network"), [(40, "dilated"), (80, "unet")])
+def test_the_command_that_is_printed_trains_on_the_masks(tmp_path, capsys, side, network):
+    for number in range(24):
+        save(tmp_path / "images" / f"{number}.jpg", picture(side, side, number))
+        save(tmp_path / "masks" / f"{number}.png", striped(1 + number % 2, side, side))
+    prepare(tmp_path)
+    print_suggestion(tmp_path / "out")
+    (line,) = re.findall("^    (.*)$", capsys.readouterr().out, re.MULTILINE)
+    config = parse_train(shlex.split(line)[2:])
+    assert (config.task, config.model.network) == ("segmentation", network)
+    assert config.data.dir == str(tmp_path / "out")

@@ -1,0 +1,74 @@
+"""Boxes of rows as Hugging Face's data sets hold them: lists of `bbox` and `category`.
+
+With them may come `area` and `iscrowd` (or `is_crowd`). The forms of a `bbox`, in pixels: xywh,
+left and top corner with width and height, as COCO has it; corners, left, top, right and bottom. In
+the forms xywh-drop and corners-drop, boxes that do not fit their image are left out.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from trainer.data.pixels.encoded_image import open_stored
+from trainer.data.pixels.treatment import RejectedError
+from trainer.extras.detection.boxes import Box, UnfitBoxError, fitted, main_class, pack, with_advice
+
+_ORIENTATION: Final = 0x0112
+"""EXIF tag; 1 is upright."""
+
+
+def packed(row: Any, encoded: bytes, form: str, classes: int) -> tuple[bytes, int]:
+    """Return the boxes of a row as records hold them, and the class of the largest object.
+
+    Args:
+        row: A mapping with lists, or a list of mappings, one for each box.
+        encoded: The image.
+        form: One of the forms above.
+        classes: Number of classes.
+
+    Raises:
+        RejectedError: The image cannot be read, or a box does not fit.
+    """
+    if not encoded:
+        raise RejectedError("has no image in it, at most a path; write the files with the images")
+    image = open_stored(encoded)
+    if image.getexif().get(_ORIENTATION, 1) != 1:
+        raise RejectedError(
+            "is turned by its EXIF, so it is not clear for which image its boxes are; write the"
+            " file with the image turned upright"
+        )
+    width, height = image.size
+    kept = []
+    for number, one in enumerate(_objects(row)):
+        try:
+            kept.append(fitted(_box(one, number, form), width, height, classes))
+        except UnfitBoxError as error:
+            if not form.endswith("-drop"):
+                forms = f"--target-form {form}-drop leaves it out"
+                raise with_advice(error, f"({forms})") from error
+    return pack(kept, width, height), main_class(kept)
+
+
+def _objects(row: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the fields of each object."""
+    if not isinstance(row, Mapping):
+        yield from row or ()
+        return
+    lists = {key: value for key, value in row.items() if value is not None}
+    if len({len(value) for value in lists.values()}) > 1:
+        counts = ", ".join(f"{len(value)} {key}" for key, value in lists.items())
+        raise RejectedError("has objects that are not told apart: ", counts)
+    for values in zip(*lists.values(), strict=True):
+        yield dict(zip(lists, values, strict=True))
+
+
+def _box(one: Mapping[str, Any], number: int, form: str) -> Box:
+    corners, label = one.get("bbox"), one.get("category")
+    if not isinstance(corners, Sequence) or len(corners) != 4 or None in corners:
+        raise UnfitBoxError(f"has box {number} without four numbers")
+    if label is None:
+        raise UnfitBoxError(f"has box {number} without a category")
+    left, top, right, bottom = map(float, corners)
+    if form.startswith("xywh"):
+        right, bottom = left + right, top + bottom
+    crowd = bool(one.get("iscrowd") or one.get("is_crowd"))
+    return Box(left, top, right, bottom, int(label), crowd, one.get("area"), f"box {number}")

@@ -1,0 +1,140 @@
+"""`ml-trainer verify-model RUN`."""
+
+import json
+import random
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from common.errors import ConfigError, UserError
+from common.text import plural
+from trainer.data.data_set import manifest_folder
+from trainer.data.manifest import FILE_NAME, read_manifest
+from trainer.errors import CheckpointError, DataError
+from trainer.extras.evidence.chain import Verified
+from trainer.extras.evidence.options import VerifyModelOptions
+from trainer.extras.evidence.replay import (
+    Launch,
+    Outcome,
+    Replay,
+    launch,
+    links,
+    plan_replay,
+    replay,
+)
+from trainer.extras.evidence.verify import check_data, verify
+from trainer.run_folder import RunFolder
+
+
+class EvidenceError(UserError):
+    """A run is not what its statements say, or they do not show enough."""
+
+    exit_code = CheckpointError.exit_code
+
+
+def verify_model(options: VerifyModelOptions, launched: Launch = launch) -> None:
+    """Check the statements of a run, replay some of its steps, and print what was found.
+
+    Args:
+        options: What to check.
+        launched: Starts a replay.
+
+    Raises:
+        EvidenceError: Something is not what was stated, or could not be shown.
+        CheckpointError: The folder is not a run folder, or the steps cannot be replayed.
+    """
+    if problems := options.problems():
+        raise ConfigError(problems)
+    run = Path(options.run).resolve()
+    if not run.is_dir():
+        raise CheckpointError(f"{options.run}: there is no such run folder")
+    key = None
+    if options.key is not None:
+        from trainer.extras.evidence.signing import PublicKey  # noqa: PLC0415 needs an optional group
+
+        key = PublicKey(Path(options.key))
+    found = verify(run, key)
+    _check_data(found, options)
+    outcomes = list[Outcome]()
+    if not found.broken and found.of("checkpoint"):
+        outcomes = _replay(found, options, launched)
+    _tell(found, outcomes, as_json=options.json)
+
+
+def _check_data(found: Verified, options: VerifyModelOptions) -> None:
+    """Compare the data set of the run with its statements."""
+    try:
+        config = RunFolder(found.run).read().config
+    except CheckpointError as error:
+        found.add("gap", "config.json", f"cannot be used ({error})")
+        return
+    if options.data_dir is not None:
+        config = replace(config, data=replace(config.data, dir=options.data_dir))
+    folder, beside = manifest_folder(config), None
+    if folder is not None and (folder / FILE_NAME).is_file():
+        try:
+            beside = read_manifest(folder).folder(folder)
+        except DataError as error:
+            found.add("broken", "data/manifest.json", str(error))
+    check_data(found, folder, beside, shards=options.shards)
+
+
+def _replay(found: Verified, options: VerifyModelOptions, launched: Launch) -> list[Outcome]:
+    if options.from_ is not None and options.to is not None:
+        chosen = [(options.from_, options.to)]
+    else:
+        there = links(found)
+        # What a run could have foreseen would show little.
+        count = min(options.sample, len(there))
+        chosen = sorted(random.SystemRandom().sample(there, count))
+        if count < options.sample:
+            found.add("note", "replay", f"only {plural(count, 'link')} can be replayed")
+    outcomes = list[Outcome]()
+    with tempfile.TemporaryDirectory(prefix="replay-") as scratch:
+        for number, (begin, end) in enumerate(chosen):
+            how = Replay(
+                found,
+                Path(scratch) / f"{number}",
+                options.ranks,
+                options.data_dir,
+                options.tolerance,
+                launched,
+            )
+            outcomes += replay(how, plan_replay(found, begin, end))
+    for one in outcomes:
+        if one.broken:
+            found.add("broken", f"steps {one.origin} to {one.step}", one.text)
+    return outcomes
+
+
+def _tell(found: Verified, outcomes: list[Outcome], *, as_json: bool) -> None:
+    """Print what was found.
+
+    Raises:
+        EvidenceError: Something is broken, or missing.
+    """
+    verdict = "broken" if found.broken else "incomplete" if found.gaps else "holds"
+    shown = [one for one in outcomes if not one.broken]
+    if as_json:
+        document = {
+            "run": str(found.run),
+            "verdict": verdict,
+            "statements": len(found.statements),
+            "findings": [asdict(one) for one in found.findings],
+            "replayed": [asdict(one) for one in shown],
+        }
+        print(json.dumps(document, indent=1))
+    else:
+        print(f"{found.run}: {plural(len(found.statements), 'statement')}")
+        for note in (one for one in found.findings if one.level == "note"):
+            print(f"  {note}")
+        for one in shown:
+            print(f"  replayed steps {one.origin} to {one.step}: {one.text}")
+    if verdict == "holds":
+        if not as_json:
+            print("every statement holds" + ("" if shown else "; no step was replayed"))
+        return
+    wrong = found.broken or found.gaps
+    words = "is not what was stated" if found.broken else "cannot be shown from its statements"
+    listed = "\n".join(f"  - {one}" for one in wrong)
+    raise EvidenceError(f"{found.run}: {words}:\n{listed}")

@@ -1,0 +1,41 @@
+"""Options of the sharded state, and what it can be combined with. Standard library only."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from common.annotations import Formerly
+from trainer.leaf import DIVIDED_NETWORK, UPDATES_ALONE, Feature, Leaf
+
+
+@dataclass(frozen=True)
+class ShardedOptions:
+    """What is divided over all ranks."""
+
+    state: Annotated[bool, Formerly("optimizer.sharded", moved=True)] = False
+    """Divide the state of the optimizer over the ranks (ZeRO stage 1, Rajbhandari et al. 2020), for
+    models whose state is large compared with their activations; ResNet50's is not."""
+
+
+LEAF = Leaf(
+    key="sharded",
+    options=ShardedOptions,
+    on_resume="free",
+    features=(
+        Feature(
+            "sharded state",
+            "--sharded.state True",
+            lambda config: config.of(ShardedOptions).state,
+            {
+                (DIVIDED_NETWORK,): "the state of a divided network is divided with it already",
+                (
+                    UPDATES_ALONE,
+                ): "a rank that updates alone needs the whole state of the optimizer",
+                ("float16 exchange",): (
+                    "the reduce-scatter adds in the type that is sent, and float16 would lose small"
+                    " gradients"
+                ),
+            },
+        ),
+    ),
+    step_rule="trainer.extras.sharded.rule:sharded_state",
+)

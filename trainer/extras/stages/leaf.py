@@ -1,0 +1,34 @@
+"""Options of stages, and what they can be combined with. Standard library only."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from common.annotations import Bounds, Formerly
+from trainer.leaf import Feature, Leaf
+
+
+@dataclass(frozen=True)
+class StagesOptions:
+    """Devices of each rank over which its layers are divided."""
+
+    count: Annotated[int, Bounds(at_least=1), Formerly("model.stages", moved=True)] = 1
+    """Devices of each rank, over which its layers are divided in order, for networks that do not
+    fit on one. `optimizer.accumulation` is the number of micro-batches that keep them busy; they
+    are in several stages at once."""
+
+
+LEAF = Leaf(
+    key="stages",
+    options=StagesOptions,
+    on_resume="free",
+    features=(
+        Feature(
+            "stages",
+            "--stages.count above 1",
+            lambda config: config.of(StagesOptions).count > 1,
+            {("xla",): "XLA compiles for one device"},
+        ),
+    ),
+    devices="stages.count",
+    division="trainer.extras.stages.division:Stages",
+)

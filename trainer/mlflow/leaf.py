@@ -1,5 +1,0 @@
-"""MLflow, which the environment configures. Standard library only."""
-
-from trainer.leaf import Leaf
-
-LEAF = Leaf(observer="trainer.mlflow.logger:mlflow_logger")
