@@ -86,7 +86,7 @@ LOCKED := $$(echo "+$$groups" | sed 's/+/ --group /g'; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults frozen mutations conformance costs egress roles test test-platform test-trainer test-spark test-spark-short test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references pictures clean
+.PHONY: help setup setup-platform configure train evaluate export predict score serve report prepare verify inspect benchmark scaling chaos profile plan preview up drift backend status teardown rehearse rehearse-all rehearse-scoring rehearse-env simulator engine images images-gpu images-test render snapshots faults frozen mutations conformance costs egress roles test test-platform test-trainer test-spark test-spark-short test-long test-fast lint lint-images lint-workflows audit format types types-trainer types-platform lock lock-check docs docs-serve references map pictures clean
 
 # Those for users come last, where a terminal still shows them.
 help: ## List the targets
@@ -309,9 +309,10 @@ test-long: $(TRAINER) $(SERVING) ## Run the long tests, which measure, or kill a
 test-fast: $(TRAINER) ## Run the trainer's tests that take seconds each
 	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not slow and not long" $(ARGS)
 
-lint: $(TRAINER) ## Check style and common mistakes (ruff)
+lint: $(TRAINER) ## Check style, common mistakes (ruff) and imports between packages (import-linter)
 	$(TRAINER_PYTHON) -m ruff check .
 	$(TRAINER_PYTHON) -m ruff format --check .
+	.venv-trainer/bin/lint-imports
 
 lint-images: $(HADOLINT)/.ready ## Check the Dockerfiles (hadolint)
 	$(HADOLINT)/bin/hadolint --config environments/hadolint.yaml environments/*/Dockerfile
@@ -366,6 +367,9 @@ docs: $(DOCS) ## Build the site of docs/ in build/site, without the internet; op
 
 docs-serve: $(DOCS) ## Serve the site of docs/ on http://127.0.0.1:8000, and follow changes
 	@NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs serve $(ARGS)
+
+map: ## Print the packages, folders and modules of the code, a sentence each: ARGS="trainer jobs"
+	@$(PYTHON) -m references.rooms $(ARGS)
 
 references: $(INFRA) ## Write docs/reference/ from the code: settings, options, commands, files
 	@$(INFRA_PYTHON) -m references $(ARGS)

@@ -1,9 +1,11 @@
-"""Which world may import which, and what each of the pure modules may load."""
+"""Which modules load the standard library alone, sign in, or name files of another package.
+
+`[tool.importlinter]` in pyproject.toml says which package may import which.
+"""
 
 import ast
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,48 +17,9 @@ WORLDS = (
     *("references", "conformance"),
 )
 
-MAY_IMPORT = {
-    "common": set(),
-    "infra": {"common"},
-    "trainer": {"common"},
-    # What an image of the server contains besides.
-    "serving": {"trainer.data.pixels.treatment"},
-    "rehearsal": {"common"},
-    "jobs": {
-        *("common", "infra.outputs", "infra.prerequisites"),
-        *("infra.catalog.roles", "infra.catalog.vm_sizes"),
-    },
-    "environments": {"common", "jobs.spec.build_context", "jobs.errors"},
-}
-"""By world, the worlds or modules of other worlds; benchmarks/, references/ and
-conformance/ may import all."""
-
-CONTRACT = "trainer.config"
-JOBS_TAKE_FROM_TRAINER = {
-    "trainer.presets",
-    "trainer.options",
-    "trainer.errors",
-    "trainer.data.manifest",
-    "trainer.distributed.run_requests",
-    "trainer.export.layout",
-    "trainer.training.plan",
-    # Statements of a run, which one that serves its model checks as well.
-    "trainer.extras.evidence.chain",
-    "trainer.extras.evidence.signing",
-    "trainer.extras.evidence.statements",
-}
-"""Pure modules that jobs/ may import beside the contract; at most ten."""
-
-ONLY = {
-    "horovod": {"trainer/distributed/horovod.py"},
-    "pyspark": {
-        f"trainer/extras/spark/{name}.py"
-        for name in ("classifier", "job", "preparation", "ranks", "runner", "session")
-    },
-    # People and workflows sign in; a run signs statements with a key of Key Vault.
-    "azure.identity": {"jobs/azure/sign_in.py", "trainer/extras/evidence/vault.py"},
-}
-"""Packages that few files may import."""
+SIGN_IN = {"jobs/azure/sign_in.py", "trainer/extras/evidence/vault.py"}
+"""Modules that import azure.identity: people and workflows sign in, and a run signs statements with
+a key of Key Vault."""
 
 STANDARD_LIBRARY_ONLY = [
     *(
@@ -182,90 +145,17 @@ def imported(tree):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@cache
-def modules_imported(path):
-    """Modules of the project that a file imports."""
-    return {
-        name if name in MODULES else name.rpartition(".")[0]
-        for name in imported(ast.parse(path.read_text()))
-        if name.split(".")[0] in WORLDS
-    }
-
-
-def is_allowed(module, allowed):
-    return any(module == other or module.startswith(f"{other}.") for other in allowed)
-
-
-@pytest.mark.parametrize("world", MAY_IMPORT)
-def test_a_world_imports_only_what_its_contracts_allow(world):
-    allowed = {world, *MAY_IMPORT[world]}
-    if world == "jobs":
-        allowed |= {CONTRACT, *JOBS_TAKE_FROM_TRAINER}
-    strange = {
-        f"{path.relative_to(ROOT)} imports {module}"
-        for path in files(world)
-        for module in modules_imported(path)
-        if not is_allowed(module, allowed)
-    }
-    assert not strange
-
-
-def circles(arrows):
-    """Groups of modules that import each other, directly or through others."""
-    reached = {}
-    for module in arrows:
-        seen, todo = set(), [module]
-        while todo:
-            new = arrows.get(todo.pop(), set()) - seen
-            seen |= new
-            todo += new
-        reached[module] = seen
-    return {
-        tuple(sorted(other for other in seen if module in reached.get(other, ())))
-        for module, seen in reached.items()
-        if module in seen
-    }
-
-
-@pytest.mark.parametrize("world", WORLDS)
-def test_no_modules_of_a_world_import_each_other_in_a_circle(world):
-    """Imports inside functions, and for types alone, count as well."""
-    arrows = {name_of(path): modules_imported(path) - {name_of(path)} for path in files(world)}
-    assert circles(arrows) == set()
-
-
-def test_a_circle_is_found_whatever_leads_to_it():
-    arrows = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"f"}, "f": {"e"}}
-    assert circles(arrows) == {("b", "c"), ("e", "f")}
-
-
-def test_what_jobs_take_from_the_trainer_is_short_pure_and_used():
-    used = {module for path in files("jobs") for module in modules_imported(path)}
-    assert used >= {CONTRACT, *JOBS_TAKE_FROM_TRAINER}
-    assert len(JOBS_TAKE_FROM_TRAINER) <= 10
-    assert set(STANDARD_LIBRARY_ONLY) >= {CONTRACT, *JOBS_TAKE_FROM_TRAINER}
-
-
-@pytest.mark.parametrize("package", ONLY)
-def test_only_one_file_imports_a_package_that_is_a_seam(package):
+def test_few_modules_sign_in():
     importers = {
         path.relative_to(ROOT).as_posix()
         for world in ("trainer", "jobs", "infra", "common")
         for path in files(world)
-        if any(is_allowed(name, {package}) for name in imported(ast.parse(path.read_text())))
+        if any(
+            f"{name}.".startswith("azure.identity.")
+            for name in imported(ast.parse(path.read_text()))
+        )
     }
-    assert importers == ONLY[package]
-
-
-def test_the_trainer_needs_neither_cloud_nor_engine():
-    importers = {
-        path.relative_to(ROOT).as_posix()
-        for path in files("trainer") + files("common")
-        for name in imported(ast.parse(path.read_text()))
-        if is_allowed(name, {"azure", "pulumi", "pulumi_azure_native"})
-    }
-    # A key that signs may be in Key Vault: an option, whose packages are an optional group.
-    assert importers == {"trainer/extras/evidence/vault.py"}
+    assert importers == SIGN_IN
 
 
 MAY_NAME_FILES_OF = {

@@ -1,8 +1,8 @@
-"""A leaf can be removed: without its folders and its row, what is left is imported and passes its
-tests.
+"""An extra can be removed: without its folder and its row, all other modules are imported and pass
+their tests.
 
-Each leaf here stands for another interface of the trunk. The tests of a leaf are those in its
-folders, and those that import it; they are removed as well.
+Each extra in the table stands for another interface of the trunk. The tests of an extra are those
+in its folder, and those that import it; they are removed as well.
 """
 
 import ast
@@ -18,30 +18,25 @@ from tests import ROOT
 
 @dataclass(frozen=True)
 class Removal:
-    """What has to be deleted so that a leaf is gone."""
+    """The parts that have to be deleted so that an extra is gone."""
 
-    row: str
-    """Its row in the leaves of its world, which is the name of its folder there as well."""
+    name: str
+    """Name of its folder, which its row in the leaves of its world has as well."""
     world: str = "trainer"
 
     @property
     def package(self):
-        return f"{self.world}.{self.row}"
+        return f"{self.world}.extras.{self.name}"
 
     def remove_from(self, root):
-        """Delete the leaf, and the tests that import it, from a copy of the repository."""
-        home = f"{self.world}/{self.row}"
+        """Delete the extra from a copy of the repository."""
+        home = self.package.replace(".", "/")
         for place in (home, f"tests/{home}"):
             shutil.rmtree(root / place, ignore_errors=True)
         rows = root / self.world / "leaves.py"
-        text, found = re.subn(rf'\n? *"{self.row}",?', "", rows.read_text(), count=1)
+        text, found = re.subn(rf'\n? *"(extras\.)?{self.name}",?', "", rows.read_text(), count=1)
         assert found, f"{rows} has no row of {self.package}"
         rows.write_text(text)
-        gone = {self.package}
-        while tests := [path for path in (root / "tests").rglob("*.py") if imports(path, gone)]:
-            for path in tests:
-                gone.add(".".join(path.relative_to(root).with_suffix("").parts))
-                path.unlink()
 
 
 REMOVALS = {
@@ -85,9 +80,23 @@ def imports(path, modules):
     return any(name == one or name.startswith(f"{one}.") for name in names for one in modules)
 
 
+def remove_tests_of(root, removals):
+    """Delete the tests that import extras, directly or through others, from a copy."""
+    gone = {removal.package for removal in removals}
+    while tests := [path for path in (root / "tests").rglob("*.py") if imports(path, gone)]:
+        for path in tests:
+            gone.add(".".join(path.relative_to(root).with_suffix("").parts))
+            path.unlink()
+
+
 def of_world(world):
     """The removals of a world."""
     return [removal for removal in REMOVALS.values() if removal.world == world]
+
+
+def extras_of(world):
+    """The removals of all extras of a world."""
+    return [Removal(leaf.parent.name, world) for leaf in (ROOT / world).glob("extras/*/leaf.py")]
 
 
 @pytest.fixture
@@ -116,15 +125,16 @@ def run(copy, world, *arguments):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
-def test_without_all_these_leaves_every_module_is_imported(copy, world):
-    for removal in of_world(world):
+def test_without_any_extra_every_module_is_imported(copy, world):
+    for removal in extras_of(world):
         removal.remove_from(copy)
+    assert not list((copy / world).glob("extras/*/*.py"))
     run(copy, world, "-c", IMPORTED, world)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", REMOVALS)
-def test_without_a_leaf_every_module_is_imported(copy, name):
+def test_without_an_extra_every_module_is_imported(copy, name):
     removal = REMOVALS[name]
     removal.remove_from(copy)
     run(copy, removal.world, "-c", IMPORTED, removal.world)
@@ -132,10 +142,11 @@ def test_without_a_leaf_every_module_is_imported(copy, name):
 
 @pytest.mark.long
 @pytest.mark.parametrize("world", WORLDS)
-def test_without_all_these_leaves_the_fast_tests_of_a_world_pass(copy, world):
+def test_without_all_these_extras_the_fast_tests_of_a_world_pass(copy, world):
     removals = of_world(world)
     for removal in removals:
         removal.remove_from(copy)
+    remove_tests_of(copy, removals)
     fast = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow and not long")
     passed = re.search(r"(\d+) passed", run(copy, world, *fast, *WORLDS[world][1]))
     assert passed

@@ -1,1 +1,1 @@
-"""Networks."""
+"""Networks: ResNets, those of Keras, and own ones."""

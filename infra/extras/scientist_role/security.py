@@ -55,8 +55,8 @@ FACTS = Facts(
             "own-role",
             "The role that the stack defines allows work with its clusters, and neither the "
             "creation of computes nor a way out of the network.",
-            "Restore the definition; or change infra/extras/scientist_role/security.py, in a commit that "
-            "says why.",
+            "Restore the definition; or change infra/extras/scientist_role/security.py, in a "
+            "commit that says why.",
             {
                 DEFINITION: {
                     "permissions": as_set(_permissions),

@@ -10,8 +10,9 @@ the publishers' medians, and the rows' spread around these. A class has few publ
 variance and centre are drawn towards those of all generations and precisions, as if these were
 `_PRIOR` publishers more (a moderated t, as of Smyth 2004).
 
-`python -m jobs.extras.estimate.back_test` writes the table of docs/plan.md. With the path of a file in the
-form of measurements.csv, it predicts the rows of that file instead, which the project has not seen.
+`python -m jobs.extras.estimate.back_test` writes the table of docs/plan.md. With the path of a
+file in the form of measurements.csv, it predicts the rows of that file instead, which the
+project has not seen.
 """
 
 import re

@@ -40,7 +40,7 @@ def test_what_is_left_declares_a_stack_within_its_rules(removed, tmp_path):
         shutil.copy(ROOT / name, tmp_path)
     table = tmp_path / "infra" / "leaves.py"
     for row in removed:
-        shutil.rmtree(tmp_path / "infra" / row)
+        shutil.rmtree(tmp_path / "infra" / "extras" / row)
         table.write_text(table.read_text().replace(f'    "{row}",\n', ""))
     kept = ["emails"] if "budget" in removed else ["emails", "amount", "start"]
     subprocess.run([sys.executable, "-c", PROGRAM, *kept], cwd=tmp_path, check=True)

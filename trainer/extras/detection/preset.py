@@ -53,8 +53,8 @@ SHAPES: Final = Preset(
     Expectation(
         "a mAP at 0.5 of at least 90 % on 200 held-out images in about three minutes on 2 CPU"
         " cores, 2 ranks",
-        "seen with three seeds, for which tests/trainer/extras/detection/test_shapes.py asks for it within"
-        " ten minutes",
+        "seen with three seeds, for which tests/trainer/extras/detection/test_shapes.py asks for it"
+        " within ten minutes",
     ),
 )
 

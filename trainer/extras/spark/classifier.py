@@ -1,8 +1,8 @@
 """An image classifier as a stage of a Spark ML pipeline: `ImageClassifier(...).fit(images)`.
 
 The images of a DataFrame are written as Parquet, described in place, and trained on by
-`trainer.extras.spark.run`; the model predicts by the exported SavedModel. This stands where Databricks had
-HorovodEstimator, which took a `model_fn` of TensorFlow 1.
+`trainer.extras.spark.run`; the model predicts by the exported SavedModel. This stands where
+Databricks had HorovodEstimator, which took a `model_fn` of TensorFlow 1.
 """
 
 import json

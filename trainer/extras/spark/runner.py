@@ -4,8 +4,8 @@ Databricks deprecated HorovodRunner, and its runtimes after 15.4 LTS ML no longe
 it did maps to what is here: `HorovodRunner(np=8).run(main, **kwargs)` runs `main` on 8 tasks of
 Spark at once, `np=-2` on 2 processes of the driver, and both return what `main` returned on rank 0.
 It neither restarts nor stops in order, because a function says nothing of its checkpoints: for
-that, `trainer.extras.spark.run` takes a configuration in place of a function. `driver_log_verbosity` has
-no counterpart: the output of ranks on executors is in their logs.
+that, `trainer.extras.spark.run` takes a configuration in place of a function.
+`driver_log_verbosity` has no counterpart: the output of ranks on executors is in their logs.
 """
 
 import os
