@@ -193,11 +193,12 @@ def _data_sets() -> dict[str, str]:
     from trainer.data.builtin.writer import write_embedded
 
     facts = {}
-    with tempfile.TemporaryDirectory() as folder:
+    # A manifest holds the command that wrote it, with the folder as it was given.
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name in EMBEDDED:
-            place = Path(folder) / name
+            place = Path(name)
             with contextlib.redirect_stdout(io.StringIO()):
-                write_embedded(name, str(place))
+                write_embedded(name, name)
             files = (path for path in place.rglob("*") if path.is_file())
             facts[name] = _sha256({str(p.relative_to(place)): p.read_bytes() for p in files})
     return facts
