@@ -28,7 +28,7 @@ LEAVES: Final[tuple[Leaf, ...]] = tuple(
 TYPES: Final[Mapping[str, str]] = {
     kind: path for leaf in LEAVES for kind, path in leaf.types.items()
 }
-PRICES: Final = tuple(Path(__file__).with_name(row) / "prices.json" for row in ROWS)
+PRICES: Final = tuple(Path(__file__).parent / "extras" / row / "prices.json" for row in ROWS)
 """Prices of the leaves' resources, a file each."""
 
 

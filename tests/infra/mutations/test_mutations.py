@@ -73,7 +73,7 @@ def test_the_rules_import_nothing_that_declares_the_resources():
     own = {"infra.policies", "infra.resources", "infra.settings", "infra.leaves", "infra.leaf"}
     # Ids are parsed and names read in one way; neither says what is allowed.
     parsing = {"infra.catalog.resource_ids", "infra.naming", "infra.stack_config"}
-    files = [*ROOT.glob("infra/policies/*.py"), *ROOT.glob("infra/*/security.py")]
+    files = [*ROOT.glob("infra/policies/*.py"), *ROOT.glob("infra/extras/*/security.py")]
     files.remove(ROOT / "infra" / "policies" / "stack.py")  # It reads the settings.
     assert len(files) > len(pack.ALL) / 4
     for file in files:
@@ -85,6 +85,6 @@ def test_the_rules_import_nothing_that_declares_the_resources():
         }
         for module, names in imported.items():
             known = any(f"{module}.".startswith(f"{one}.") for one in own | parsing)
-            leaf = module == f"infra.{file.parent.name}.leaf"
+            leaf = module == f"infra.extras.{file.parent.name}.leaf"
             spelled = {f"{module}.{name}" for name in names} <= parsing
             assert known or leaf or spelled, f"{file.name} imports {module}"

@@ -32,6 +32,7 @@ def azure(tmp_path_factory):
         properties = {"sku": {"family": "A", "name": "standard"}, "tenantId": options.tenant_id}
         azure.put(holder, ARM, {"location": "westeurope", "properties": properties})
         azure.put(f"{holder}/keys/runs", ARM, {"properties": {"kty": "EC", "curveName": "P-256"}})
+        azure.identity.add_client(HOLDER)
         role = f"/subscriptions/x/providers/Microsoft.Authorization/roleDefinitions/{CRYPTO_USER}"
         assignment = f"{holder}/keys/runs/providers/Microsoft.Authorization/roleAssignments/one"
         azure.put(assignment, ARM, {"properties": {
@@ -62,7 +63,10 @@ def test_a_key_of_the_vault_signs_and_its_public_half_verifies_offline(
     key = vault.VaultKey(sign_in(azure, monkeypatch, HOLDER))
     chain = Chain(tmp_path, key)
     for number in range(3):
-        facts = {"attempt": 1, "continues": None, "signer": chain.signer, "time": time.time()}
+        facts = {
+            "attempt": 1, "step": 0, "configuration": {}, "data": {}, "code": {}, "packages": {},
+            "continues": None, "signer": chain.signer, "time": time.time(),
+        }  # fmt: skip
         chain.append("start", {"config.json": f"{number}"}, facts)
     monkeypatch.setenv("MSI_SECRET", "not needed any more")
     assert key.address.startswith(f"{azure.url}/keys/runs/")
