@@ -287,6 +287,7 @@ class TrainConfig(WithLeaves):
     """One training run. Its last groups are the options of the leaves; see `of`."""
 
     GONE: ClassVar[Mapping[str, str]] = gone.OPTIONS
+    """Options of earlier versions; see `common.fields.gone`."""
 
     preset: PresetName = "digits"
     """Preset whose values the other options change."""

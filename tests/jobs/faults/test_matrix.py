@@ -20,7 +20,7 @@ class Tables:
     """The tables of some commands; processes of pytest take classes, and each has its own world."""
 
     COMMANDS: tuple[str, ...] = ()
-    EVERY = 3
+    EVERY = 5
     """One of how many faults is tried in each row."""
 
     @pytest.mark.slow

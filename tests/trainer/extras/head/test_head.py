@@ -21,6 +21,7 @@ from trainer.checkpoints.format import Tensors
 from trainer.config import DataConfig, ModelConfig, TrainConfig
 from trainer.data.builtin.writer import write_embedded
 from trainer.distributed.communicator import Alone
+from trainer.errors import CheckpointError
 from trainer.extras.head.last_layer import DividedHead
 from trainer.extras.head.leaf import HeadOptions
 from trainer.model.build import build_model
@@ -439,10 +440,10 @@ def test_a_divided_network_has_the_variables_of_the_undivided_one():
     assert not head.state(names).shapes
 
 
-def test_a_divided_layer_keeps_its_own_weights_whatever_a_file_of_keras_has(tmp_path):
+def test_a_file_of_keras_that_fits_the_whole_last_layer_is_refused_with_another(tmp_path):
     model = dense_network(np.ones([3, 4], np.float32), None)
     file = tmp_path / "all.weights.h5"
     model.save_weights(file)
     head = DividedHead(model, Alone())
-    told = load_initial_weights(head.network, file, keep_head=True)
-    assert "is divided and keeps its own" in told
+    with pytest.raises(CheckpointError, match=r"last layer is whole; give state\.safetensors"):
+        load_initial_weights(head.network, file, keep_head=True)

@@ -127,7 +127,7 @@ def train(workplace, ranks, *args, small=True):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("augmented", [(), AUGMENTED])
+@pytest.mark.parametrize("augmented", [(), pytest.param(AUGMENTED, marks=pytest.mark.long)])
 def test_a_run_whose_ranks_change_with_every_attempt_ends_with_the_same_bits(workplace, augmented):
     train(workplace, 2, "--name", "whole", *augmented)
     for ranks, steps in ((4, "7"), (1, "31"), (2, "90")):
