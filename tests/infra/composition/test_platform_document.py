@@ -12,18 +12,19 @@ from tests import ROOT
 from tests.infra.support.stacks import rendered
 
 PAGE = (ROOT / "docs" / "platform.md").read_text(encoding="utf-8")
+COSTS = (ROOT / "docs" / "reference" / "costs.md").read_text(encoding="utf-8")
 DEPLOYING = (ROOT / "docs" / "deploy-the-platform.md").read_text(encoding="utf-8")
 
 
 def test_the_table_of_costs_is_what_the_command_prints():
     book = costs.read()
     printed = costs.table(costs.rows(rendered("dev"), book), book)
-    on_page = PAGE.split("<!-- costs of dev -->\n")[1].split("<!-- end -->")[0]
+    on_page = COSTS.split("<!-- costs of dev -->\n")[1].split("<!-- end -->")[0]
     assert on_page == printed, "paste the output of `.venv/bin/python -m infra.render.costs dev`"
 
 
 def test_the_table_of_reading_is_what_the_command_prints():
-    on_page = PAGE.split("<!-- reading -->\n")[1].split("<!-- end -->")[0]
+    on_page = COSTS.split("<!-- reading -->\n")[1].split("<!-- end -->")[0]
     assert on_page == costs.reading(costs.read())
 
 
