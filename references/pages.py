@@ -119,7 +119,8 @@ def jobs() -> str:
         "# Commands for jobs\n",
         "`python` is `.venv/bin/python`. NAME is the key of a run, which stands for its newest "
         "job, or the name of a job. Options of the trainer follow after `--` where a command "
-        "accepts them. [Train on Azure](../train-on-azure.md) describes kinds of job and resubmission.\n",
+        "accepts them. [Train on Azure](../train-on-azure.md) describes kinds of job and "
+        "resubmission.\n",
         "## Options of every command\n",
         _options(common.fields),
         *_commands(JOBS),
