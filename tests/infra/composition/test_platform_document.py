@@ -51,6 +51,23 @@ def test_every_file_and_setting_that_a_page_names_exists(page):
         assert (ROOT / path).exists(), path
 
 
+def test_the_page_for_a_review_names_rules_files_and_settings_that_exist():
+    review = (ROOT / "docs" / "review.md").read_text(encoding="utf-8")
+    rows = review.split("|---|---|---|---|---|\n")[1].split("\n\n")[0].splitlines()
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    assert {len(row) for row in cells} == {5}
+    known = {rule.name for rule in pack.ALL}
+    rules = {name for row in cells for name in re.findall(r"`([\w-]+)`", row[2])}
+    assert rules - known == {"preview", "up"}
+    for row in cells:
+        for path in re.findall(r"`((?:components|catalog|extras|policies)/[\w./]*)`", row[1]):
+            assert (ROOT / "infra" / path).exists(), path
+    reference = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    groups = r"network|storage|registry|vault|monitoring|access|people|encryption|managed_network"
+    for name in re.findall(rf"`((?:{groups})\.[a-z_]+)`", review):
+        assert f"| `{name}` |" in reference or f"`{name}." in reference, name
+
+
 def test_the_readme_has_the_numbers_of_the_code_and_begins_with_few_lines():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     book = costs.read()
