@@ -10,6 +10,7 @@ from infra.render import costs
 from rehearsal.cycle.steps import STEPS
 from tests import ROOT
 from tests.infra.support.stacks import rendered
+from tests.infra.support.variants import OPTIONS
 
 PAGE = (ROOT / "docs" / "platform.md").read_text(encoding="utf-8")
 COSTS = (ROOT / "docs" / "reference" / "costs.md").read_text(encoding="utf-8")
@@ -71,20 +72,25 @@ def test_the_page_for_a_review_names_rules_files_and_settings_that_exist():
 def test_the_readme_has_the_numbers_of_the_code_and_begins_with_few_lines():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     book = costs.read()
-    [total] = re.findall(
-        r"\*\*at least (\d+)\.", costs.table(costs.rows(rendered("dev"), book), book)
+    total, jump = (
+        costs.total(costs.rows(rendered("dev", **options), book))[0]
+        for options in ({}, OPTIONS["jump machine"])
     )
+    # The price of a Basic Bastion, the cheaper tier, which the table of costs names.
+    [bastion] = re.findall(r"more than the (\S+) USD a month of a Basic", str(book.prices))
     recorded = json.loads((ROOT / "benchmarks" / "results" / "chaos.json").read_text())
     failing = (ROOT / "docs" / "when-something-fails.md").read_text(encoding="utf-8")
     others = failing.split("| seed | attempts")[1].split("\n\n")[0].count("\n| ")
     signals = len(recorded["recoveries"]) * (1 + others)
     for number in (
-        f"[at least {total} USD a month]",
+        f"[at least {int(total)} USD a month]",
+        f"at least {int(jump)} USD together",
+        f"at {bastion} USD: expect more than {int(jump + float(bastion)) // 10 * 10} USD",
         f"[{len(pack.ALL)} rules]",
         f"[{signals} signals in {1 + others} runs]",
         f"in {len(STEPS)} steps",
     ):
-        assert number in readme.replace("\n  ", " ")
+        assert number in re.sub(r"\n *", " ", readme)
     before, _, _ = readme.partition("\n    git clone")
     assert before.count("\n") <= 40
     assert readme.count("\n    ") == 3
