@@ -119,7 +119,8 @@ def jobs() -> str:
         "# Commands for jobs\n",
         "`python` is `.venv/bin/python`. NAME is the key of a run, which stands for its newest "
         "job, or the name of a job. Options of the trainer follow after `--` where a command "
-        "accepts them. [Jobs](../jobs.md) describes kinds of job and resubmission.\n",
+        "accepts them. [Train on Azure](../train-on-azure.md) describes kinds of job and "
+        "resubmission.\n",
         "## Options of every command\n",
         _options(common.fields),
         *_commands(JOBS),
@@ -228,9 +229,10 @@ def index() -> str:
             rows.append((f"[{page().splitlines()[0].removeprefix('# ')}]({name})", name))
     return (
         "# Reference\n\n"
-        "These pages are written from the code by `make references`, and a test compares them.\n\n"
+        "These pages are written from the code, and tests compare them.\n\n"
         + "".join(f"- {link}\n" for link, _ in rows)
-        + "- [Jobs: kinds, resubmission, tags](../jobs.md)\n"
+        + "- [Jobs: kinds, resubmission, tags](../train-on-azure.md)\n"
+        "- [Rules of a stack](rules.md), [roles and traffic](roles.md), [costs](costs.md)\n"
     )
 
 
