@@ -39,7 +39,7 @@ def settings() -> str:
         "`make render STACK=dev` reads and checks them without Azure; an unknown key or a value "
         "that is invalid is an error. "
         'A "yes" under "change" means that `make up` changes the resource of a deployed stack in '
-        "place, as far as the program and [the simulator](../simulator.md) tell; "
+        "place, as far as the program and [the simulator](../rehearse-without-azure.md) tell; "
         "[not tested on Azure](../tested.md).\n",
     ]
     for group in groups(SETTINGS):
@@ -233,6 +233,8 @@ def index() -> str:
         + "".join(f"- {link}\n" for link, _ in rows)
         + "- [Jobs: kinds, resubmission, tags](../train-on-azure.md)\n"
         "- [Rules of a stack](rules.md), [roles and traffic](roles.md), [costs](costs.md)\n"
+        "\nOther commands write the tables of [benchmarks](benchmarks.md), [faults of single "
+        "requests](faults.md) and [others' verdicts](conformance.md).\n"
     )
 
 
