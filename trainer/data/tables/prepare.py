@@ -27,7 +27,7 @@ from trainer.data.tables.file_names import ByName
 from trainer.data.tables.kept_columns import KeptColumns
 from trainer.data.tables.leaks import Column, identifying
 from trainer.data.tables.options import PrepareTableOptions
-from trainer.data.tables.reader import Row, Table, check_rows, open_table
+from trainer.data.tables.reader import Row, Table, check_classes, check_rows, open_table
 from trainer.errors import DataError
 
 _FILES: Final = (
@@ -43,6 +43,7 @@ _GROUPS: Final = (
     *("group", "group_id", "patienten_id", "patientennummer", "gruppe", "proband"),
 )
 _SPLITS: Final = ("split", "subset", "partition", "dataset_split")
+_MARKS: Final = frozenset(("0", "1", "0.0", "1.0", "-1", "-1.0", ""))
 _NONE: Final = "none"
 _LOOKED_AT: Final = 500
 """Rows by which the column of files is found."""
@@ -106,6 +107,7 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
         DataError: The table cannot be used, or names no usable image.
     """
     table = open_table(Path(options.table))
+    check_classes(table, named=options.class_column is not None)
     files = OnDisk[StoredFile]()
     for file in in_folder(root, root):
         files[file.path] = file
@@ -187,6 +189,8 @@ def _columns(table: Table, by_name: ByName[StoredFile], options: PrepareTableOpt
                 f" {by_name.example}; {table.listed}; --file-column names it"
             )
     file = table.column(file, _FILES, "--file-column")
+    if options.class_column is None and not table.column(None, _CLASSES, ""):
+        _check_marks(table, file)
     label = table.column(options.class_column, _CLASSES, "--class-column")
     group, split = (
         "" if given == _NONE else table.column(given, usual, "")
@@ -195,6 +199,19 @@ def _columns(table: Table, by_name: ByName[StoredFile], options: PrepareTableOpt
     if options.group_by is not None:
         group = ""
     return _Columns(file, label, group, split)
+
+
+def _check_marks(table: Table, file: str) -> None:
+    """Raises:
+    DataError: Several columns mark with 1 and 0 which classes an image has.
+    """
+    rows = [row.values for row in islice(table.rows(), _LOOKED_AT) if not row.fault]
+    marks = [c for c in table.columns if c != file and all(row[c] in _MARKS for row in rows)]
+    if rows and len(marks) > 1:
+        raise DataError(
+            f"{table.path}: marks classes with 1 and 0 in columns of their own, such as {marks[0]};"
+            " `prepare multilabel` reads it, also where an image has several classes"
+        )
 
 
 def _entries(

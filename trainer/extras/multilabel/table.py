@@ -10,7 +10,7 @@ from common.text import plural
 from trainer.data.prepare.on_disk import OnDisk
 from trainer.data.prepare.splits import split_of
 from trainer.data.tables import reader as tables
-from trainer.data.tables.reader import open_table
+from trainer.data.tables.reader import check_classes, open_table
 from trainer.errors import DataError
 from trainer.extras.multilabel.options import Marked, PrepareMultilabelOptions
 
@@ -56,6 +56,7 @@ def read_table(path: Path, options: PrepareMultilabelOptions) -> Table:
             split or value, or a file for the second time. Names the lines of the first ones.
     """
     table = open_table(path)
+    check_classes(table, named=bool(options.class_column or options.classes))
     columns = _columns(table, options)
     rows, ignored = _read(table, columns)
     counts = Counter(name for row in rows.values() for name in row.classes)
