@@ -4,9 +4,10 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
 def parse_json(content: str | bytes) -> Any:
@@ -47,14 +48,21 @@ def write_atomically(
     Raises:
         OSError: The file cannot be written; its previous content stays.
     """
+    with _replacing(path) as file:
+        file.write(content if isinstance(content, bytes) else content.encode("utf-8", errors))
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that takes the place of another one once it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}-{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
-            file.write(content if isinstance(content, bytes) else content.encode("utf-8", errors))
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
+            yield file
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -67,9 +75,11 @@ def write_table(
     *,
     errors: str = "strict",
 ) -> None:
-    """Write a CSV file with a line of the columns' names; see `write_atomically`."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue(), errors=errors)
+    """Write a CSV file with a line of the columns' names, row by row; see `write_atomically`."""
+    with _replacing(path) as file:
+        text = io.TextIOWrapper(file, "utf-8", errors, newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+        text.flush()
+        text.detach()

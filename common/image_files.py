@@ -2,11 +2,10 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from unicodedata import normalize
 
 from common.errors import UserError
 from common.text import plural
@@ -86,22 +85,3 @@ def find_images(names: Iterable[str], error: type[UserError] = UserError) -> Ima
 def is_image(name: str) -> bool:
     """Return whether a name has the suffix of an image."""
     return os.path.splitext(name)[1].lower() in SUFFIXES  # noqa: PTH122 - speed
-
-
-def same_name(paths: Iterable[str]) -> Callable[[str], str]:
-    """Return the function that finds a path among some: itself, or else the only one of the same
-    composed form, because macOS stores é as two characters and tables as one; itself without one.
-    """
-    exact = set(paths)
-    composed: dict[str, str] = {}
-    for path in exact:
-        if not path.isascii():
-            form = normalize("NFC", path)
-            composed[form] = "" if form in composed else path
-
-    def find(path: str) -> str:
-        if path in exact or path.isascii():
-            return path
-        return composed.get(normalize("NFC", path)) or path
-
-    return find

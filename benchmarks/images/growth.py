@@ -4,15 +4,13 @@ No pixel is read. Writes folders of empty files and COCO's JSON with two boxes f
 images in as many folders as the square root of their number, whose names are the same in each
 folder, as frames of films have them, and a quarter more entries of files that are not there. A
 process of its own then does for each size what a preparation does before it reads an image: it
-finds and matches the files, reads the boxes, lists all with numbered names, and looks for
-near-duplicates among random hashes.
+finds and matches the files, reads the boxes, lists all with numbered names, looks for
+near-duplicates among random hashes, and lists the same files once more as a table describes them.
 """
 
 import json
 import math
 import pickle
-import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,6 +30,8 @@ from trainer.data.intake.names import Naming
 from trainer.data.prepare.encode import Rules
 from trainer.data.prepare.listing import Listing
 from trainer.data.prepare.shards import FileRange, Preparation
+from trainer.data.tables.options import PrepareTableOptions
+from trainer.data.tables.prepare import table_inputs
 from trainer.extras.detection.data import coco
 from trainer.extras.detection.data.folder import Folder
 from trainer.extras.detection.data.options import PrepareDetectionOptions
@@ -43,6 +43,13 @@ _STEPS: Final = {
     "annotations": "find files, read and match annotations",
     "listing": "list all, with numbered names",
     "near-duplicates": "find near-duplicates among hashes",
+    "table": "read a table, find files and list all",
+}
+_SIZES: Final = {
+    "listing_mb": "highest memory, boxes listed, MB",
+    "table_mb": "highest memory, the table listed as well, MB",
+    "all_mb": "highest memory, near-duplicates found as well, MB",
+    "task": "bytes of a task",
 }
 
 
@@ -69,7 +76,6 @@ def measure(options: Options) -> dict[str, Any]:
             for _ in range(options.rounds):
                 done = subprocess.run(command, capture_output=True, check=True, text=True)
                 rounds.setdefault(str(count), []).append(json.loads(done.stdout.splitlines()[-1]))
-            shutil.rmtree(root / "in")
     return {"rounds": rounds}
 
 
@@ -77,7 +83,10 @@ def show(data: Mapping[str, Any]) -> str:
     """Format the rounds as a table."""
     (small, first), (large, second) = data["rounds"].items()
     rows = [["", f"{int(small):,} images", f"{int(large):,} images", "power of the images"]]
+    # Earlier results lack some rows.
     for step, words in _STEPS.items():
+        if step not in first[0]:
+            continue
         times = [
             spread([1e6 * one[step] / int(count) for one in rounds])
             for count, rounds in data["rounds"].items()
@@ -85,9 +94,11 @@ def show(data: Mapping[str, Any]) -> str:
         growth = int(large) * times[1].median / (int(small) * times[0].median)
         power = math.log(growth) / math.log(int(large) / int(small))
         rows.append([f"{words}, CPU-µs/image", *(t.text(".0f") for t in times), f"{power:.2f}"])
-    for name, words in (("mb", "memory at the highest, MB"), ("task", "bytes of a task")):
-        values = [spread([one[name] for one in rounds]).text(".0f") for rounds in (first, second)]
-        rows.append([words, *values, ""])
+    for name, words in _SIZES.items():
+        if name not in first[0]:
+            continue
+        values = [spread([one[name] for one in rounds]) for rounds in (first, second)]
+        rows.append([words, *(value.text(".0f") for value in values), ""])
     return columns(rows)
 
 
@@ -99,6 +110,10 @@ def _write(root: Path, count: int) -> None:
         path = root / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
+    with (root / "table.csv").open("w") as file:
+        file.write("file,class,patient,age\n")
+        for n, name in enumerate(names):
+            file.write(f"{name},{'ab'[n % 2]},P{n // 5:07},{n % 90}\n")
     gone = [f"gone/{n}.jpg" for n in range(count // 4)]
     with (root / "in/instances.json").open("w") as file:
         file.write('{"images": [')
@@ -136,6 +151,17 @@ def _grow(root: Path, count: int) -> dict[str, float]:
     listing.close()
     (root / "listing.sqlite").unlink()
     times["listing"] = time.process_time() - began
+    times["listing_mb"] = _highest_mb()
+    began = time.process_time()
+    options = PrepareTableOptions(input=str(root / "in"), table=str(root / "table.csv"))
+    of_table = table_inputs(root / "in", options)
+    listing = Listing(root / "listing.sqlite")
+    listing.fill(of_table, 0, 0.1, group=of_table.group)
+    assert sum(size.files for size in listing.split_sizes().values()) == count
+    listing.close()
+    (root / "listing.sqlite").unlink()
+    times["table"] = time.process_time() - began
+    times["table_mb"] = _highest_mb()
     preparation = Preparation(
         Path("listing"), Path("out"), inputs.classes, (), Rules(1), inputs.targets
     )
@@ -144,8 +170,16 @@ def _grow(root: Path, count: int) -> dict[str, float]:
     began = time.process_time()
     find_matches(hashes, hashes[::10] ^ np.uint64(5), 4)
     times["near-duplicates"] = time.process_time() - began
-    times["mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    times["all_mb"] = _highest_mb()
     return times
+
+
+def _highest_mb() -> float:
+    """Return the most memory that this process had. Not `getrusage`, which counts that of the
+    process that started it as well.
+    """
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 if __name__ == "__main__":

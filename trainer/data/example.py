@@ -9,7 +9,7 @@ each process that loads it, so a process that writes shards stays small.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
@@ -17,6 +17,17 @@ from google.protobuf.message import DecodeError
 from trainer.leaves import TASKS
 
 _OF_TASKS = tuple(key for task in TASKS.values() for key in task.features)
+_EMPTY: Final = 2
+"""Bytes of a feature without values."""
+LABELS: Final = "several labels"
+BOXES: Final = "boxes"
+MASK: Final = "a mask"
+OTHER_COMMANDS: Final = {
+    LABELS: "write them as a table for `prepare multilabel`",
+    BOXES: "write them as COCO's JSON or YOLO's texts for `prepare detection`",
+    MASK: "write images and masks into folders for `prepare segmentation`",
+}
+"""What files of one class for each image may have of other tasks, and what reads that."""
 _READ_KEYS = (
     *_OF_TASKS,
     *("image/encoded", "image/format", "image/height", "image/width", "image/filename"),
@@ -42,6 +53,8 @@ class Record:
     """WordNet's identifier of the class, in ImageNet."""
     more: Mapping[str, bytes] = field(default_factory=dict)
     """Features of a task by key, which sort behind image/height and before image/width."""
+    unread: str = ""
+    """What the record of another writer has besides a class: one of `OTHER_COMMANDS`."""
 
 
 class BrokenRecordError(ValueError):
@@ -95,8 +108,12 @@ def from_example(serialized: bytes) -> Record:
     encoded, label = values.get("image/encoded"), values.get("image/class/label")
     if not isinstance(encoded, bytes) or not encoded:
         raise BrokenRecordError("has no image (image/encoded)")
+    unread = _of_another_task(feature)
     if not isinstance(label, int):
-        raise BrokenRecordError("has no label (image/class/label)")
+        cure = f", but {unread}; {OTHER_COMMANDS[unread]}" if unread else ""
+        raise BrokenRecordError(f"has no label (image/class/label){cure}")
+    if unread == LABELS:
+        raise BrokenRecordError(f"has {unread} (image/class/label); {OTHER_COMMANDS[unread]}")
 
     def text(key: str) -> str:
         value = values.get(key, b"")
@@ -112,7 +129,19 @@ def from_example(serialized: bytes) -> Record:
         filename=text("image/filename"),
         synset=text("image/class/synset"),
         more={key: values[key] for key in _OF_TASKS if values.get(key)},
+        unread=unread,
     )
+
+
+def _of_another_task(feature: Mapping[str, Any]) -> str:
+    """Return one of `OTHER_COMMANDS`; empty if a record is of one class alone."""
+    if "image/class/label" in feature and len(feature["image/class/label"].int64_list.value) > 1:
+        return LABELS
+    # ImageNet's converters write empty lists of boxes.
+    keys = [key for key, value in feature.items() if value.ByteSize() > _EMPTY]
+    if any(key.startswith("image/object/") for key in keys):
+        return BOXES
+    return MASK if any(key.startswith("image/segmentation/") for key in keys) else ""
 
 
 # The functions below serialise an Example without copying its image: protobuf would copy it twice,

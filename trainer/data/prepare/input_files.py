@@ -14,6 +14,7 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -40,6 +41,9 @@ _AGAIN = "download it again, or let the download continue"
 
 MAX_FILE_BYTES = 200_000_000
 """Largest file to read, in bytes, because files are held in memory."""
+
+_SORTED = 100_000
+"""Most entries of a folder that are sorted by name, which holds them in memory."""
 
 _PAUSES = (1.0, 5.0)
 """Seconds before each retry of a failed read: storage behind a network fails briefly at times."""
@@ -173,7 +177,8 @@ def folder_problems(output: str, **folders: str) -> list[str]:
 
 
 def in_folder(folder: Path, root: Path) -> Iterator[StoredFile]:
-    """Yield all files in a folder and below, by name; links to folders are not followed.
+    """Yield all files in a folder and below, by name; links to folders are not followed. A folder
+    of very many files is in the order of the file system.
 
     Args:
         folder: Folder to list.
@@ -182,13 +187,14 @@ def in_folder(folder: Path, root: Path) -> Iterator[StoredFile]:
     Raises:
         DataError: The storage fails.
     """
+    items = _scanned(folder)
     try:
-        items = listed(folder)
+        first = sorted(islice(items, _SORTED), key=lambda item: item.name)
     except PermissionError as error:
         fault = f"cannot be listed ({error.strerror})"
         yield StoredFile(folder.relative_to(root).as_posix(), str(folder), 0, 0, 0, fault)
         return
-    for item in items:
+    for item in chain(first, items):
         if item.is_dir(follow_symlinks=False) and not is_hidden(item.name):
             yield from in_folder(Path(item.path), root)
         else:
@@ -202,9 +208,14 @@ def listed(folder: Path) -> list["os.DirEntry[str]"]:
         PermissionError: This user may not list it.
         DataError: The storage fails.
     """
+    return sorted(_scanned(folder), key=lambda item: item.name)
+
+
+def _scanned(folder: Path) -> Iterator["os.DirEntry[str]"]:
+    """Yield the entries of a folder; raises as `listed` does."""
     try:
         with os.scandir(folder) as items:
-            return sorted(items, key=lambda item: item.name)
+            yield from items
     except PermissionError:
         raise
     except OSError as error:

@@ -1,13 +1,13 @@
 """Which file a table means by a name, and which row is of a file. Standard library only."""
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from pathlib import PurePosixPath
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-_AMBIGUOUS: Final = object()
+_AMBIGUOUS: Final = ""
 
 
 class ByName(Generic[T]):
@@ -18,16 +18,25 @@ class ByName(Generic[T]):
     and composed and decomposed letters are equal: archives of macOS hold decomposed ones.
     """
 
-    def __init__(self, values: Mapping[str, T]) -> None:
+    def __init__(
+        self, values: Mapping[str, T], known: MutableMapping[str, str] | None = None
+    ) -> None:
+        """Find out the names.
+
+        Args:
+            values: Values by path.
+            known: Empty mapping to hold the names, such as one on disk; by default a dict.
+        """
         self._values = values
-        self._known: dict[str, object] = {}
+        self._known = {} if known is None else known
         for path in values:
             for name in _names(path):
                 first = self._known.setdefault(name, path)
-                if first != path:
+                if first not in (path, _AMBIGUOUS):
                     self._known[name] = _AMBIGUOUS
         # A path has precedence over the same text as the name of another file.
-        self._known |= {_plain(path): path for path in values}
+        for path in values:
+            self._known[_plain(path)] = path
 
     @property
     def example(self) -> str:
@@ -43,8 +52,8 @@ class ByName(Generic[T]):
         if found is None:
             # A table may have names of files alone, of which the folder is not known.
             alone = (self._known.get(other) for other in others)
-            found = next((p for p in alone if isinstance(p, str) and "/" not in p), None)
-        return found if isinstance(found, str) else None
+            found = next((p for p in alone if p and "/" not in p), None)
+        return found or None
 
     def get(self, name: str) -> T | None:
         """Return the value of a file by its name; None if there is none, or several."""

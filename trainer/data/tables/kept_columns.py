@@ -2,7 +2,7 @@
 library only.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,8 +19,8 @@ class KeptColumns:
     """Columns of a table that are kept with a data set."""
 
     names: tuple[str, ...]
-    values: Mapping[str, Sequence[str]]
-    """Values of an image, in the order of `names`, by the path of its file."""
+    values: Callable[[str], Sequence[str]]
+    """Returns the values of an image, in the order of `names`, by the path of its file."""
 
     def write(self, folder: Path, files: Iterable[tuple[str, str]]) -> None:
         """Write columns.csv.
@@ -29,5 +29,5 @@ class KeptColumns:
             folder: Folder of the data set.
             files: Names of the records, and the paths of their files.
         """
-        rows = ((title, *self.values[path]) for title, path in files if path in self.values)
+        rows = ((title, *self.values(path)) for title, path in files)
         write_table(folder / FILE, (NAME, *self.names), rows, errors="surrogateescape")

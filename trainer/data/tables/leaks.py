@@ -3,7 +3,7 @@ that look like patients and are in both. Standard library only.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -13,7 +13,7 @@ from common.text import plural
 _FEWEST: Final = 10
 """Fewest folders, or values, that may be patients; fewer are rather years, devices or places."""
 _MOST: Final = 1_000_000
-"""Folders from which they are not counted any more, which bounds the memory."""
+"""Folders, or values, from which they are not counted any more, which bounds the memory."""
 _IDENTIFYING: Final = re.compile(
     r"patient|subject|person|proband|study|studie|series|case|fall|specimen|slide|donor|animal|tier"
     r"|group|gruppe|film|video|sequence|(?:^|[_ -])p?id$",
@@ -27,20 +27,27 @@ class Column:
     """A column of a table whose values may say what several images are of."""
 
     name: str
-    values: Mapping[str, str]
-    """Value by the path of an image."""
+    value: Callable[[str], str]
+    """Returns the value of an image by its path; empty if it has none."""
 
 
-def identifying(name: str, values: Sequence[str]) -> bool:
+def identifying(name: str, values: Iterable[str]) -> bool:
     """Return whether a column may say what several images are of: by its name, or as its values are
-    letters with digits, or long numbers, that occur more than once.
+    letters with digits, or long numbers, that occur more than once. Of very many different ones it
+    is not known, as they are no longer counted.
 
     Args:
         name: Name of the column.
         values: Its values, one for each image.
     """
-    different = set(values) - {""}
-    if not _FEWEST <= len(different) <= len(values) // 2:
+    different, total = set[str](), 0
+    for value in values:
+        total += 1
+        different.add(value)
+        if len(different) > _MOST:
+            return False
+    different.discard("")
+    if not _FEWEST <= len(different) <= total // 2:
         return False
     coded = sum(bool(re.search(r"[^\W\d].*\d{2}|\d{5}", value)) for value in different)
     return bool(_IDENTIFYING.search(name)) or 2 * coded > len(different)
@@ -102,7 +109,7 @@ def shared_values(files: Iterable[tuple[str, str]], columns: Sequence[Column]) -
     for split, path in files:
         total += 1
         for column, groups in zip(columns, found, strict=True):
-            if value := column.values.get(path, ""):
+            if value := column.value(path):
                 _count(groups, value, split)
     for column, groups in zip(columns, found, strict=True):
         if words := _sentence(groups, total):

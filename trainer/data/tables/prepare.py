@@ -1,7 +1,7 @@
 """`ml-trainer prepare table`: images whose classes are in a table."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from trainer.data.prepare.input_files import (
     in_folder,
 )
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.on_disk import OnDisk
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import split_of, used_splits
@@ -26,7 +27,7 @@ from trainer.data.tables.file_names import ByName
 from trainer.data.tables.kept_columns import KeptColumns
 from trainer.data.tables.leaks import Column, identifying
 from trainer.data.tables.options import PrepareTableOptions
-from trainer.data.tables.reader import Row, Table, check_rows, open_table
+from trainer.data.tables.reader import Row, Table, check_classes, check_rows, open_table
 from trainer.errors import DataError
 
 _FILES: Final = (
@@ -42,6 +43,7 @@ _GROUPS: Final = (
     *("group", "group_id", "patienten_id", "patientennummer", "gruppe", "proband"),
 )
 _SPLITS: Final = ("split", "subset", "partition", "dataset_split")
+_MARKS: Final = frozenset(("0", "1", "0.0", "1.0", "-1", "-1.0", ""))
 _NONE: Final = "none"
 _LOOKED_AT: Final = 500
 """Rows by which the column of files is found."""
@@ -70,6 +72,8 @@ class _Entry:
     label: str
     group: str
     split: str
+    values: tuple[str, ...]
+    """All values, in the order of the table's columns."""
 
 
 def prepare_table(
@@ -103,34 +107,50 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
         DataError: The table cannot be used, or names no usable image.
     """
     table = open_table(Path(options.table))
-    files = {file.path: file for file in in_folder(root, root)}
-    by_name = ByName(files)
+    check_classes(table, named=options.class_column is not None)
+    files = OnDisk[StoredFile]()
+    for file in in_folder(root, root):
+        files[file.path] = file
+    by_name = ByName(files, OnDisk())
     columns = _columns(table, by_name, options)
-    entries, rejected, others = _entries(table, by_name, columns)
-    classes = tuple(sorted({entry.label for entry in entries.values()}))
+    entries, rejected, lines = _entries(table, by_name, columns)
+    words: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    for entry in entries.values():
+        words[entry.split] += 1
+        found[entry.label] += 1
+    classes = tuple(sorted(found))
     if not classes:
         raise DataError(f"{table.path}: has no row with a class and a file in {root}")
     labels = {name: label for label, name in enumerate(classes)}
-    splits = _splits(table.path, {path: entry.split for path, entry in entries.items()})
+    splits = _splits(table.path, words)
     kept = _kept(table, columns, options)
+    places = {name: place for place, name in enumerate(table.columns)}
 
     def listed() -> Iterator[ImageFile | RejectedFile]:
-        yield from rejected
+        yield from rejected.values()
         for path, entry in entries.items():
             file = entry.file
-            if path not in splits:
+            split = splits.get(entry.split)
+            if split is None:
                 continue
             if file.fault:
-                yield RejectedFile(splits[path], path, file.fault)
+                yield RejectedFile(split, path, file.fault)
                 continue
             label, where = labels[entry.label], file.container
-            yield ImageFile(splits[path], path, label, where, 0, file.size, file.changed)
+            yield ImageFile(split, path, label, where, 0, file.size, file.changed)
 
-    named = {*entries, *(file.name for file in rejected)}
+    def value(name: str) -> Callable[[str], str]:
+        return lambda path: entries[path].values[places[name]] if path in entries else ""
+
+    def kept_values(path: str) -> Sequence[str]:
+        values = entries[path].values
+        return [values[places[name]] for name in kept]
+
     unnamed = sum(
-        path not in named and not file.fault and may_be_image(path) for path, file in files.items()
+        path not in lines and not file.fault and may_be_image(path) for path, file in files.items()
     )
-    unused = len(entries) - len(splits)
+    unused = sum(count for word, count in words.items() if word not in splits)
     notes = [
         *([table.form] if table.form else []),
         f"{table.path}: {columns}",
@@ -143,14 +163,12 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
         notes=tuple(notes),
         above=0,
         group=(lambda file: entries[file.name].group) if columns.group else None,
-        kept=KeptColumns(kept, {p: [v[n] for n in kept] for p, v in others.items()})
-        if kept
-        else None,
+        kept=KeptColumns(kept, kept_values) if kept else None,
         columns=tuple(
-            Column(name, {path: values[name] for path, values in others.items()})
+            Column(name, value(name))
             for name in table.columns
             if name not in vars(columns).values()
-            and identifying(name, [values[name] for values in others.values()])
+            and identifying(name, (entry.values[places[name]] for entry in entries.values()))
         ),
     )
 
@@ -171,6 +189,8 @@ def _columns(table: Table, by_name: ByName[StoredFile], options: PrepareTableOpt
                 f" {by_name.example}; {table.listed}; --file-column names it"
             )
     file = table.column(file, _FILES, "--file-column")
+    if options.class_column is None and not table.column(None, _CLASSES, ""):
+        _check_marks(table, file)
     label = table.column(options.class_column, _CLASSES, "--class-column")
     group, split = (
         "" if given == _NONE else table.column(given, usual, "")
@@ -181,23 +201,37 @@ def _columns(table: Table, by_name: ByName[StoredFile], options: PrepareTableOpt
     return _Columns(file, label, group, split)
 
 
+def _check_marks(table: Table, file: str) -> None:
+    """Raises:
+    DataError: Several columns mark with 1 and 0 which classes an image has.
+    """
+    rows = [row.values for row in islice(table.rows(), _LOOKED_AT) if not row.fault]
+    marks = [c for c in table.columns if c != file and all(row[c] in _MARKS for row in rows)]
+    if rows and len(marks) > 1:
+        raise DataError(
+            f"{table.path}: marks classes with 1 and 0 in columns of their own, such as {marks[0]};"
+            " `prepare multilabel` reads it, also where an image has several classes"
+        )
+
+
 def _entries(
     table: Table, by_name: ByName[StoredFile], columns: _Columns
-) -> tuple[dict[str, _Entry], list[RejectedFile], dict[str, Mapping[str, str]]]:
-    """Return the rows of files in the folder by path, what cannot be used, and all values of the
-    former.
+) -> tuple[Mapping[str, _Entry], Mapping[str, RejectedFile], Mapping[str, int]]:
+    """Return the rows of files in the folder by path, what cannot be used, and the lines of all
+    files that rows name.
 
     Raises:
         DataError: Rows are broken or contradict each other.
     """
-    entries, values = dict[str, _Entry](), dict[str, Mapping[str, str]]()
-    rejected, problems, lines = list[RejectedFile](), list[str](), dict[str, int]()
+    entries, rejected = OnDisk[_Entry](), OnDisk[RejectedFile]()
+    lines, problems = OnDisk[int](), list[str]()
     for row in table.rows():
         problem = row.fault or _problem(row, columns)
         name = row.values.get(columns.file, "")
         path = by_name.path(name)
-        if not problem and path in lines:
-            problem = f"{name!r} is in line {lines[path]} already; write one row"
+        first = lines.get(path) if path is not None and not problem else None
+        if first is not None:
+            problem = f"{name!r} is in line {first} already; write one row"
         if problem:
             problems.append(f"line {row.line}: {problem}")
             continue
@@ -205,18 +239,20 @@ def _entries(
         split = split_of(row.values.get(columns.split, ""))
         if path is None:
             why = f"is in the table, but not in the folder (line {row.line})"
-            rejected.append(RejectedFile("", name, why))
+            rejected[str(row.line)] = RejectedFile("", name, why)
         elif not label:
-            rejected.append(RejectedFile("", path, f"has no class in the table (line {row.line})"))
+            why = f"has no class in the table (line {row.line})"
+            rejected[str(row.line)] = RejectedFile("", path, why)
         else:
             file = by_name.get(path)
             assert file is not None
             group = row.values.get(columns.group, "")
-            entries[path], values[path] = _Entry(file, label, group, split), row.values
+            values = tuple(row.values[column] for column in table.columns)
+            entries[path] = _Entry(file, label, group, split, values)
         if path is not None:
             lines[path] = row.line
     check_rows(table.path, problems)
-    return entries, rejected, values
+    return entries, rejected, lines
 
 
 def _problem(row: Row, columns: _Columns) -> str:
@@ -238,20 +274,22 @@ def _problem(row: Row, columns: _Columns) -> str:
     return ""
 
 
-def _splits(path: Path, words: Mapping[str, str]) -> dict[str, str]:
-    """Return the split of each image, empty if it is still undecided; those that are left out are
-    missing.
+def _splits(path: Path, found: Mapping[str, int]) -> Mapping[str, str]:
+    """Return the split of images by the word of their row, empty if it is still undecided; words of
+    images that are left out are missing.
+
+    Args:
+        path: The table.
+        found: Number of images by the word.
 
     Raises:
         DataError: No image is for training.
     """
-    found = Counter(words.values())
     if found.keys() <= {"", "train"}:
-        return dict.fromkeys(words, "")
+        return dict.fromkeys(found, "")
     if "train" not in found:
         raise DataError(f"{path}: no image is for training; give some rows the split train")
-    used = used_splits(found)
-    return {name: used[word] for name, word in words.items() if word and word in used}
+    return {word: split for word, split in used_splits(found).items() if word}
 
 
 def _kept(table: Table, columns: _Columns, options: PrepareTableOptions) -> tuple[str, ...]:

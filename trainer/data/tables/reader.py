@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from common.image_files import is_image
 from common.text import listing
 from trainer.errors import DataError
 
@@ -29,6 +30,13 @@ _OTHERS: Final = {
 """What to do about files that are no text, by their first bytes."""
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _NAMES: Final = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", "cp1252": "Windows-1252"}
+_BOXES: Final = (
+    *({"xmin", "ymin", "xmax", "ymax"}, {"x_min", "y_min", "x_max", "y_max"}),
+    *({"x1", "y1", "x2", "y2"}, {"left", "top", "width", "height"}, {"region_shape_attributes"}),
+    *({"bbox"}, {"bbox_x", "bbox_y", "bbox_width", "bbox_height"}),
+)
+"""Columns with the places of objects, as Roboflow, Open Images and VIA name them."""
+_ADDRESSES: Final = ("gs://", "s3://", "http://", "https://")
 _CHUNK: Final = 1 << 20
 _SAMPLE: Final = 20
 """Lines by which a separator is judged."""
@@ -162,6 +170,33 @@ def open_table(path: Path) -> Table:
     columns = tuple(names[place] for place in places)
     width = max(places) + 1
     return Table(path, columns, encoding, separator, places, width, skipped)
+
+
+def check_classes(table: Table, *, named: bool) -> None:
+    """Check that a table says which classes images have.
+
+    Args:
+        table: The table.
+        named: Whether the user has named the columns of classes.
+
+    Raises:
+        DataError: Its first line names no columns, or it has a row for each box, of which one for
+            each image would look like a class of the whole image. Says what to do.
+    """
+    file = next((n for n in table.columns if is_image(n) or n.startswith(_ADDRESSES)), None)
+    if file is not None:
+        raise DataError(
+            f"{table.path}: its first line has a file instead of names of columns ({file}); add a"
+            " first line such as file,class"
+        )
+    names = {_plain(name) for name in table.columns}
+    corners = next((found for found in _BOXES if names >= found), None)
+    if corners is not None and not named:
+        raise DataError(
+            f"{table.path}: has boxes, in the column{'s' * (len(corners) > 1)}"
+            f" {', '.join(sorted(corners))}: export COCO's JSON or YOLO's texts, and use `prepare"
+            " detection`; or name the column of the images' classes with --class-column"
+        )
 
 
 def check_rows(path: Path, problems: list[str]) -> None:

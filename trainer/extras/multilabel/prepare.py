@@ -1,14 +1,15 @@
 """`ml-trainer prepare multilabel`: images of a table, or of folders of classes."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from unicodedata import normalize
 from zlib import crc32
 
 from common.errors import ConfigError
-from common.image_files import is_image, same_name
+from common.image_files import is_image
 from common.text import plural
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import Encoded
@@ -16,10 +17,12 @@ from trainer.data.prepare.folder import folder_inputs
 from trainer.data.prepare.input_files import (
     ImageFile,
     Inputs,
+    StoredFile,
     folder_problems,
     in_folder,
 )
 from trainer.data.prepare.job import prepare
+from trainer.data.prepare.on_disk import OnDisk
 from trainer.data.prepare.pool import WorkThrough, work_through
 from trainer.data.prepare.rejected import RejectedFile
 from trainer.data.prepare.splits import split_folders, split_of, used_splits
@@ -94,17 +97,23 @@ def of_table(root: Path, options: PrepareMultilabelOptions) -> Inputs:
     """
     path = Path(options.table or "")
     table = read_table(path, options)
-    files = {file.path: file for file in in_folder(root, root)}
-    find = same_name(files)
+    files, composed = OnDisk[StoredFile](), OnDisk[str]()
+    for file in in_folder(root, root):
+        files[file.path] = file
+        if not file.path.isascii():
+            form = normalize("NFC", file.path)
+            composed[form] = "" if form in composed else file.path
     labels = {name: label for label, name in enumerate(table.classes)}
-    stored = {
-        row.file: pack((labels[name] for name in row.classes), len(labels)) for row in table.rows
-    }
-    splits = _splits(table.rows, path)
+    word, splits = _splits(table.rows, path)
+
+    def file_of(name: str) -> StoredFile | None:
+        # macOS stores é as two characters, and tables have it as one.
+        other = "" if name.isascii() else composed.get(normalize("NFC", name), "")
+        return files.get(name) or files.get(other)
 
     def listed() -> Iterator[Listed]:
-        for row in table.rows:
-            split, file = splits.get(row.file), files.get(find(row.file))
+        for row in table.rows.values():
+            split, file = splits.get(word(row)), file_of(row.file)
             if split is None:
                 continue
             if file is None or file.fault:
@@ -112,19 +121,24 @@ def of_table(root: Path, options: PrepareMultilabelOptions) -> Inputs:
                 absent = ("is named by ", line, ", but is not in the folder")
                 yield RejectedFile.of(split, row.file, *((file.fault,) if file else absent))
             else:
-                changed = file.changed + crc32(stored[row.file])
-                target = stored[row.file]
+                target = pack((labels[name] for name in row.classes), len(labels))
+                changed = file.changed + crc32(target)
                 yield ImageFile(
                     split, row.file, 0, file.container, 0, file.size, changed, target=target
                 )
 
-    unused = len(table.rows) - len(splits)
+    unused = sum(word(row) not in splits for row in table.rows.values())
     left = f"left out, because they are of no split: {plural(unused, 'row')}"
-    named = {find(row.file) for row in table.rows}
-    images = sum(is_image(path) and not files[path].fault for path in files if path not in named)
+    named = OnDisk[None]()
+    for row in table.rows.values():
+        meant = file_of(row.file)
+        if meant is not None:
+            named[meant.path] = None
+    images = sum(
+        is_image(path) and not file.fault and path not in named for path, file in files.items()
+    )
     alone = f"left out, because the table does not name them: {plural(images, 'image')}"
     notes = (*table.notes, *([left] if unused else []), *([alone] if images else []))
-    groups = {row.file: row.group for row in table.rows}
     grouped = options.group_column is not None
     return Inputs(
         table.classes,
@@ -132,25 +146,36 @@ def of_table(root: Path, options: PrepareMultilabelOptions) -> Inputs:
         notes=notes,
         targets=Classes(),
         above=0,
-        group=(lambda file: groups[file.name]) if grouped else None,
+        group=(lambda file: table.rows[file.name].group) if grouped else None,
     )
 
 
-def _splits(rows: Sequence[Row], path: Path) -> dict[str, str]:
-    """Return the split of each file, empty if it is still undecided, as the table or the first
-    folder of its path says. Those that are left out are missing.
+def _splits(rows: Mapping[str, Row], path: Path) -> tuple[Callable[[Row], str], dict[str, str]]:
+    """Return the function that gives the word for the split of a row, as the table or the first
+    folder of its path says; and the splits by word, empty if they are still undecided. Words of
+    rows that are left out are missing.
     """
-    words = {row.file: row.split for row in rows}
-    tops = {file.partition("/")[0] for file in words}
-    if not any(words.values()) and all(split_folders(tops)):
-        words = {file: split_of(file.partition("/")[0]) for file in words}
-    found = set(words.values())
+    found, folders = set[str](), set[str]()
+    for row in rows.values():
+        found.add(row.split)
+        top = row.file.partition("/")[0]
+        if split_of(top):
+            folders.add(top)
+
+    def word(row: Row) -> str:
+        return row.split
+
+    if not any(found) and all(split_folders(folders)):
+        found = {split_of(row.file.partition("/")[0]) for row in rows.values()}
+
+        def word(row: Row) -> str:
+            return split_of(row.file.partition("/")[0])
+
     if found <= {"", "train"}:
-        return dict.fromkeys(words, "")
+        return word, dict.fromkeys(found, "")
     if "train" not in found:
         raise DataError(f"{path}: no image is for training; give some rows the split train")
-    used = used_splits(found)
-    return {file: used[word] for file, word in words.items() if word and word in used}
+    return word, {one: split for one, split in used_splits(found).items() if one}
 
 
 def of_folders(root: Path) -> Inputs:
@@ -160,26 +185,26 @@ def of_folders(root: Path) -> Inputs:
         DataError: There is no class folder, or a file cannot be read.
     """
     inputs = folder_inputs(root)
-    listed = [
-        # Its path from the root, because both splits may have the same one in their folders.
-        replace(file, name=Path(file.container).relative_to(root).as_posix())
-        if isinstance(file, ImageFile)
-        else file
-        for file in inputs.files()
-    ]
-    images = [file for file in listed if isinstance(file, ImageFile)]
-    merged = [*_merged(images)]
-    count = len(inputs.classes)
-    stored = {file.name: pack(labels, count) for file, labels in merged}
-    rejected = [file for file in listed if isinstance(file, RejectedFile)]
-    several = sum(len(labels) > 1 for _, labels in merged)
+    images, rejected = OnDisk[ImageFile](), OnDisk[RejectedFile]()
+    for file in inputs.files():
+        if isinstance(file, RejectedFile):
+            rejected[f"{file.split}/{file.name}"] = file
+        else:
+            # Its path from the root, because both splits may have the same one in their folders.
+            name = Path(file.container).relative_to(root).as_posix()
+            images[f"{file.split} {file.size:020} {name}"] = replace(file, name=name)
+    merged, several = OnDisk[ImageFile](), 0
+    for file, labels in _merged(images[key] for key in images.ordered()):
+        target = pack(labels, len(inputs.classes))
+        several += len(labels) > 1
+        merged[file.name] = replace(
+            file, label=0, changed=file.changed + crc32(target), target=target
+        )
     notes = [*inputs.notes, f"{plural(several, 'image')} of {len(merged):,} in several classes"]
 
     def files() -> Iterator[Listed]:
-        yield from rejected
-        for file, _ in merged:
-            changed = file.changed + crc32(stored[file.name])
-            yield replace(file, label=0, changed=changed, target=stored[file.name])
+        yield from rejected.values()
+        yield from merged.values()
 
     return Inputs(inputs.classes, files, notes=tuple(notes), targets=Classes(), above=1)
 
@@ -187,12 +212,15 @@ def of_folders(root: Path) -> Inputs:
 def _merged(images: Iterable[ImageFile]) -> Iterator[tuple[ImageFile, set[int]]]:
     """Yield each image once, the first of equal files, with the classes of all of them. Only files
     of equal sizes are read.
+
+    Args:
+        images: Images by split, size and name.
     """
 
     def size(file: ImageFile) -> tuple[str, int]:
         return file.split, file.size
 
-    for _, group in groupby(sorted(images, key=lambda file: (*size(file), file.name)), key=size):
+    for _, group in groupby(images, key=size):
         alike = [*group]
         found: dict[bytes, tuple[ImageFile, set[int]]] = {}
         for file in alike:

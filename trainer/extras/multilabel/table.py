@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from common.text import plural
+from trainer.data.prepare.on_disk import OnDisk
 from trainer.data.prepare.splits import split_of
 from trainer.data.tables import reader as tables
-from trainer.data.tables.reader import open_table
+from trainer.data.tables.reader import check_classes, open_table
 from trainer.errors import DataError
 from trainer.extras.multilabel.options import Marked, PrepareMultilabelOptions
 
@@ -41,7 +42,8 @@ class Table:
 
     classes: tuple[str, ...]
     """Names of the classes in the order of labels."""
-    rows: tuple[Row, ...]
+    rows: Mapping[str, Row]
+    """Rows by the names of their files, on disk."""
     notes: tuple[str, ...]
     """Notes for the user."""
 
@@ -54,17 +56,16 @@ def read_table(path: Path, options: PrepareMultilabelOptions) -> Table:
             split or value, or a file for the second time. Names the lines of the first ones.
     """
     table = open_table(path)
+    check_classes(table, named=bool(options.class_column or options.classes))
     columns = _columns(table, options)
-    rows = _read(table, columns)
-    ignored = sum(row.ignored for row in rows)
-    rows = [row for row in rows if not row.ignored]
-    counts = Counter(name for row in rows for name in row.classes)
+    rows, ignored = _read(table, columns)
+    counts = Counter(name for row in rows.values() for name in row.classes)
     classes = columns.known or tuple(sorted(counts))
     if not classes:
         raise DataError(f"{path}: has no {'classes' if rows else 'rows'}")
     left_out = f"left out for uncertain or blank classes: {plural(ignored, 'image')}"
     notes = (*([left_out] if ignored else []), *_notes(rows, counts, classes, columns))
-    return Table(classes, tuple(rows), (*([table.form] if table.form else []), *notes))
+    return Table(classes, rows, (*([table.form] if table.form else []), *notes))
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,9 @@ class _Columns:
         )
 
 
-def _read(table: tables.Table, columns: _Columns) -> list[Row]:
-    rows, problems = dict[str, Row](), list[str]()
+def _read(table: tables.Table, columns: _Columns) -> tuple[Mapping[str, Row], int]:
+    """Return the rows by file, and the number of others, whose marks are to be ignored."""
+    rows, lines, problems, ignored = OnDisk[Row](), OnDisk[int](), list[str](), 0
     for stored in table.rows():
         if stored.fault:
             problems.append(f"line {stored.line}: {stored.fault}")
@@ -146,12 +148,17 @@ def _read(table: tables.Table, columns: _Columns) -> list[Row]:
         except ValueError as error:
             problems.append(f"line {stored.line}: {error}")
             continue
-        first = rows.setdefault(row.file, row)
-        if first is not row:
-            again = f"{row.file!r} is in line {first.line} already; write one row"
+        first = lines.get(row.file)
+        if first is not None:
+            again = f"{row.file!r} is in line {first} already; write one row"
             problems.append(f"line {row.line}: {again}")
+            continue
+        lines[row.file] = row.line
+        ignored += row.ignored
+        if not row.ignored:
+            rows[row.file] = row
     tables.check_rows(table.path, problems)
-    return [*rows.values()]
+    return rows, ignored
 
 
 def _columns(table: tables.Table, options: PrepareMultilabelOptions) -> _Columns:
@@ -171,12 +178,12 @@ def _columns(table: tables.Table, options: PrepareMultilabelOptions) -> _Columns
 
 
 def _notes(
-    rows: Sequence[Row], counts: Mapping[str, int], classes: Sequence[str], columns: _Columns
+    rows: Mapping[str, Row], counts: Mapping[str, int], classes: Sequence[str], columns: _Columns
 ) -> Iterator[str]:
-    without = sum(not row.classes for row in rows)
+    without = sum(not row.classes for row in rows.values())
     if without:
         yield f"without a class: {plural(without, 'image')} of {len(rows):,} in the table"
-    if columns.named and all(len(row.classes) < 2 for row in rows):
+    if columns.named and all(len(row.classes) < 2 for row in rows.values()):
         other = next((mark for mark in ";, /" if any(mark in name for name in counts)), None)
         hint = f"; if {other!r} is between two of them, give --separator {other!r}" if other else ""
         yield f"no image has more than one class, with --separator {columns.separator!r}{hint}"

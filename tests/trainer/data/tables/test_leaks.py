@@ -89,7 +89,7 @@ def test_a_column_may_say_what_images_are_of(name, values, expected):
 def test_values_in_both_splits_are_named_with_the_option():
     values = {f"{n}": f"p{n // 4}" for n in range(80)}
     files = [("train" if n % 4 else "validation", f"{n}") for n in range(80)]
-    (said,) = shared_values(files, [Column("case id", values)])
+    (said,) = shared_values(files, [Column("case id", values.__getitem__)])
     assert said.startswith("the values of the column 'case id' hold 4 images each, and 20 of 20")
     assert said.endswith("--group-column 'case id' keeps each in one split")
 

@@ -110,7 +110,7 @@ def test_uncertain_and_blank_classes_mean_what_is_asked_for(tmp_path, options, e
     lines = ["file,a,b", "1.png,1,-1", "2.png,,1", "3.png,1.0,0"]
     asked = PrepareMultilabelOptions(**options)
     found = read_table(Path(table(tmp_path, *lines)), asked)
-    assert {row.file[0]: list(row.classes) for row in found.rows} == expected
+    assert {row.file[0]: list(row.classes) for row in found.rows.values()} == expected
     left_out = 3 - len(expected)
     assert any("left out for uncertain or blank" in note for note in found.notes) == bool(left_out)
 

@@ -42,10 +42,10 @@ from trainer.data.prepare.pool import Advance, WorkThrough, work_through
 from trainer.data.prepare.statistics import IMAGES, PixelSums
 from trainer.errors import DataError
 
-UNKNOWN, DAMAGED, LARGE, TREATED, MISDESCRIBED = range(5)
+UNKNOWN, DAMAGED, LARGE, TREATED, MISDESCRIBED, UNREAD = range(6)
 """Kinds of notes: images that the reader cannot decode, that seem damaged, that are larger than an
-exported model accepts, that are treated while they are read, and that their records describe
-wrongly."""
+exported model accepts, that are treated while they are read, that their records describe wrongly,
+and whose records have what belongs to another task."""
 
 MAX_CLASSES = 100_000
 """Range of labels from which they are considered invalid; the largest ImageNet has 21,841."""
@@ -156,6 +156,7 @@ def _add(record: Record, scanned: ScannedShard, where: str) -> None:
     scanned.found.update(_besides_pixels(record))
     note_name(scanned.names, record.label, (record.text, record.synset), where)
     encoding, notes = encoding_of(record.encoded), dict[int, str | None]()
+    notes[UNREAD] = record.unread and f"has {record.unread}"
     height, width = record.height, record.width
     if not encoding:
         notes[UNKNOWN] = f"begins with {record.encoded[:4]!r}"
@@ -296,6 +297,7 @@ def _check_images(folder: Path, notes: Mapping[int, Noted]) -> None:
         (LARGE, f"of more than {MAX_PIXELS:,} pixels", "predict, score and serve refuse such"),
         (TREATED, "treated whenever read", "a copy, which is treated once, is read faster"),
         (MISDESCRIBED, "described wrongly", "the reader uses the images alone"),
+        (UNREAD, "of another task as well", "only their classes are used"),
     ):
         if kind in notes:
             print(

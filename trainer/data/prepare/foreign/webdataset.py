@@ -4,6 +4,7 @@ Nothing is unpacked: an image is identified by its offset in its archive, as wit
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
@@ -12,6 +13,8 @@ from typing import Final
 
 from common.errors import ConfigError
 from common.files import parse_json
+from common.text import plural
+from trainer.data.example import BOXES, LABELS, MASK, OTHER_COMMANDS
 from trainer.data.manifest import Manifest
 from trainer.data.pixels.treatment import RejectedError
 from trainer.data.prepare.foreign.in_place import MAX_CLASSES
@@ -72,6 +75,8 @@ class Labels:
         self._labels = {name: label for label, name in enumerate(names)}
         self._classes, self._field = len(names) or MAX_CLASSES, field
         self._reader = FileReader()
+        self.unread: Counter[str] = Counter()
+        """Number of labelled images by what they have of another task, of `OTHER_COMMANDS`."""
 
     def read(self, sample: Sample) -> int:
         """Return the label of a sample.
@@ -80,7 +85,10 @@ class Labels:
             RejectedError: It has none, or one that is no class.
             DataError: The archive cannot be read.
         """
-        value = self._value(sample)
+        value, other = self._value(sample)
+        if isinstance(value, list):
+            raise RejectedError("has several labels; ", "", OTHER_COMMANDS[LABELS])
+        self.unread[other] += 1
         if isinstance(value, str) and value in self._labels:
             return self._labels[value]
         text = str(value)
@@ -97,11 +105,13 @@ class Labels:
         """Close the archive that was read last."""
         self._reader.close()
 
-    def _value(self, sample: Sample) -> object:
+    def _value(self, sample: Sample) -> tuple[object, str]:
+        """Return the label, and what the sample has of another task."""
         if "cls" in sample.files:
-            return self._text(sample, "cls").strip()
+            return self._text(sample, "cls").strip(), _of_another_task(sample, {})
         if "json" not in sample.files:
-            raise RejectedError("has no label: neither .cls nor .json has its name")
+            other = _but(_of_another_task(sample, {}))
+            raise RejectedError("has no label: neither .cls nor .json has its name", "", other)
         try:
             data = parse_json(self._text(sample, "json"))
         except ValueError as error:
@@ -110,10 +120,13 @@ class Labels:
             ) from error
         if not isinstance(data, dict) or data.get(self._field) is None:
             fields = f"; its fields are {', '.join(data)}" if isinstance(data, dict) else ""
+            other = _of_another_task(sample, data if isinstance(data, dict) else {})
             raise RejectedError(
-                f"has no label: its .json has no field {self._field!r}, see --label-field", fields
+                f"has no label: its .json has no field {self._field!r}, see --label-field",
+                fields,
+                _but(other),
             )
-        return data[self._field]
+        return data[self._field], _of_another_task(sample, data)
 
     def _text(self, sample: Sample, extension: str) -> str:
         stored = sample.files[extension]
@@ -189,8 +202,27 @@ def webdataset_inputs(
                 for sample in samples(name, path):
                     yield _listed(split, sample, labels)
         labels.close()
+        for other, count in labels.unread.items():
+            if other:
+                print(
+                    f"{plural(count, 'image')} with {other} besides a class: only classes are used"
+                )
 
     return Inputs(classes, files)
+
+
+def _but(other: str) -> str:
+    return f", but {other}; {OTHER_COMMANDS[other]}" if other else ""
+
+
+def _of_another_task(sample: Sample, fields: Mapping[str, object]) -> str:
+    """Return what a sample has of another task, one of `OTHER_COMMANDS`; empty if nothing."""
+    if fields.keys() & {"bbox", "bboxes", "boxes", "annotations", "objects"}:
+        return BOXES
+    masks = (
+        set(name.split(".")) & {"seg", "mask", "masks", "segmentation"} for name in sample.files
+    )
+    return MASK if any(masks) else ""
 
 
 def _listed(split: str, sample: Sample | RejectedFile, labels: Labels) -> ImageFile | RejectedFile:

@@ -1,0 +1,126 @@
+"""What other tools write for other tasks than one class an image: one rule for each form.
+
+With a class as well, it is taken over and what is not read is counted; without one, it is refused
+with the command that reads such data.
+"""
+
+import io
+import json
+
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from tests.trainer.support.data_sets.image_folders import picture
+from tests.trainer.support.data_sets.imagenet_files import tar
+from trainer.cli import main
+from trainer.data.manifest import load_manifest
+
+COUNT = 10
+
+
+def mask():
+    stored = io.BytesIO()
+    Image.new("L", (16, 16), 1).save(stored, "PNG")
+    return stored.getvalue()
+
+
+def archive(root, of_sample):
+    files = {}
+    for number in range(COUNT):
+        files[f"{number:03}.jpg"] = picture(number, 16)
+        for suffix, content in of_sample(number).items():
+            files[f"{number:03}.{suffix}"] = content
+    (root / "in.tar").write_bytes(tar(files))
+    return ["webdataset", "--input", str(root / "in.tar"), "--output", str(root / "out")]
+
+
+def fields(number, **more):
+    return {"json": json.dumps({"label": number % 2, **more}).encode()}
+
+
+BOXED = {"bbox": [[1, 2, 3, 4]]}
+WEBDATASET = {
+    "one class": (fields, ""),
+    "boxes": (lambda n: {"json": json.dumps(BOXED).encode()}, "`prepare detection`"),
+    "a class and boxes": (lambda n: fields(n, **BOXED), "10 images with boxes besides a class"),
+    "mask": (lambda n: {"seg.png": mask()}, "`prepare segmentation`"),
+    "a class and a mask": (
+        lambda n: fields(n) | {"seg.png": mask()}, "10 images with a mask besides a class"
+    ),
+    "several labels": (lambda n: fields(n) | fields(n, label=[0, 1]), "`prepare multilabel`"),
+}  # fmt: skip
+
+
+def integers(*values):
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def floats(*values):
+    return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+
+
+def texts(*values):
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+
+
+def shards(root, of_record):
+    (root / "in").mkdir()
+    for split, count in (("train", COUNT - 2), ("validation", 2)):
+        with tf.io.TFRecordWriter(str(root / f"in/{split}-00000-of-00001")) as writer:
+            for number in range(count):
+                encoded = {"image/encoded": texts(picture(number, 16))}
+                features = tf.train.Features(feature=encoded | of_record(number))
+                writer.write(tf.train.Example(features=features).SerializeToString())
+    return ["tfrecords", "--input", str(root / "in")]
+
+
+def of_class(number):
+    return {"image/class/label": integers(number % 2)}
+
+
+def of_boxes(number):
+    corners = {f"image/object/bbox/{side}": floats(0.5) for side in ("xmin", "ymin")}
+    return corners | {"image/object/class/label": integers(1)}
+
+
+def of_mask(number):
+    return {"image/segmentation/class/encoded": texts(mask())}
+
+
+TFRECORDS = {
+    "one class": (of_class, ""),
+    "a class and no boxes": (lambda n: of_class(n) | {"image/object/bbox/xmin": floats()}, ""),
+    "boxes": (of_boxes, "`prepare detection`"),
+    "a class and boxes": (
+        lambda n: of_class(n) | of_boxes(n), "10 images are of another task as well"
+    ),
+    "mask": (of_mask, "`prepare segmentation`"),
+    "a class and a mask": (
+        lambda n: of_class(n) | of_mask(n), "10 images are of another task as well"
+    ),
+    "several labels": (
+        lambda n: {"image/class/label": integers(0, 1)}, "`prepare multilabel`"
+    ),
+}  # fmt: skip
+
+CASES = [
+    *((archive, case, *row) for case, row in WEBDATASET.items()),
+    *((shards, case, *row) for case, row in TFRECORDS.items()),
+]
+
+
+@pytest.mark.parametrize(
+    ("form", "case", "content", "said"), CASES, ids=[f"{f.__name__}: {c}" for f, c, *_ in CASES]
+)
+def test_data_of_another_task(tmp_path, capsys, form, case, content, said):
+    command = form(tmp_path, content)
+    status = main(["prepare", *command, "--processes", "1"])
+    assert status == (3 if said.startswith("`") else 0)
+    printed = capsys.readouterr()
+    text = printed.out + printed.err
+    assert said in text
+    if status == 0:
+        folder = tmp_path / ("out" if form is archive else "in")
+        assert len(load_manifest(folder).classes) == 2
+        assert ("besides a class" in text or "another task" in text) == bool(said)
