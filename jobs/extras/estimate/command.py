@@ -72,8 +72,8 @@ class PlanOptions:
     """Azure region of the prices; None is that of the stack or, without one, eastus."""
 
     measured: tuple[str, ...] = ()
-    """Files of measured points, whose rows win over published ones. By default all of this machine
-    and, with a stack, all of its own."""
+    """Files of measured points, whose rows win over published ones. By default those of
+    this machine's GPU and, with a stack, all of its own."""
 
     explain: str | None = None
     """Print one choice with the rows, sources and dates that it rests on: ND40rs_v2:4."""
@@ -177,7 +177,7 @@ def measured(
     outputs: PlatformOutputs | None = None,
     console: Console | None = None,
 ) -> tuple[Point, ...]:
-    """Return the measured points of some files, or else all of this machine and of the stack,
+    """Return the measured points of some files, or else of this machine's GPU and of the stack,
     oldest first.
 
     Raises:
@@ -186,7 +186,7 @@ def measured(
     files = [Path(name) for name in names]
     if not files:
         folder = Path(throughput.FOLDER)
-        files = sorted(folder.glob(f"*/{throughput.FILE}"))
+        files = sorted(folder.glob(f"gpu/{throughput.FILE}"))
         files += throughput.files_of(folder, outputs.stack) if outputs else []
         if files and console:
             console.note(f"measured points: {', '.join(map(str, files))}")
