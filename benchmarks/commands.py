@@ -20,7 +20,7 @@ BENCHMARKS: Final = (
     _row("exchange", "train", "CPU time of a gradient exchange, compared with all-reduce"),
     _row("train", "train", "images/s of two ranks, compared with independent trainings"),
     _row(
-        "scaling", "train", "images/s of this machine by number of ranks, as table and page",
+        "scaling", "train", "images/s of this machine by number of ranks, as a table",
         run="run",
     ),
     _row("gpu", "train", "images/s of a GPU, compared with others, and the bits of pairs of runs"),

@@ -12,11 +12,7 @@ from typing import Annotated, Final
 
 from benchmarks.measure import columns
 from common.errors import ConfigError, UserError
-from common.files import write_atomically
-from common.page.parts import Table
-from common.page.plots import Series, plot
-from common.page.render import render
-from jobs.extras.scaling.report import ScalingPage, share
+from jobs.extras.scaling.report import share
 from jobs.throughput import (
     FILE,
     FOLDER,
@@ -40,7 +36,7 @@ HEADS: Final = ("ranks", "images/s", "range", "repeats", "efficiency")
 @dataclass(frozen=True)
 class Options:
     """Images/s of the synthetic preset by number of ranks, in `scaling/NAME/`: points.jsonl, which
-    is only appended to, a table and a page. Started again with the same name, it measures what is
+    is only appended to, and a table. Started again with the same name, it measures what is
     missing. It takes some minutes.
     """
 
@@ -77,7 +73,7 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """Measure what is missing, and write table and page; return 1 if a training failed."""
+    """Measure what is missing, and print the table; return 1 if a training failed."""
     folder = Path(options.folder) / options.name
     file = folder / FILE
     arguments = trainer_arguments(options)
@@ -102,15 +98,7 @@ def run(options: Options) -> int:
     if not found:
         return status
     print(columns([list(HEADS), *rows(found)]))
-    known = {one.ranks for one in found}
-    failed = [one for one in points if one.problem and one.ranks not in known]
-    facts = environment()
-    machine = f"{facts['processor']}, {facts['cores']} cores"
-    page = page_of(found, failed, machine)
-    write_atomically(
-        folder / "scaling.html", render("jobs.extras.scaling", "scaling.html", page=page)
-    )
-    print(f"points: {file}\npage: {folder / 'scaling.html'}")
+    print(f"points: {file}")
     return status
 
 
@@ -177,33 +165,3 @@ def rows(points: Sequence[Point]) -> list[list[str]]:
             ]
         )
     return found
-
-
-def page_of(points: Sequence[Point], failed: Sequence[Point], machine: str) -> ScalingPage:
-    """Return the content of the page.
-
-    Args:
-        points: Points of one configuration.
-        failed: Points of it that failed.
-        machine: CPU and cores.
-    """
-    first = points[0]
-    measured = Series("measured", [(one.ranks, Span.of(one.rates).values) for one in points])
-    single = next((one.middle for one in points if one.ranks == 1), None)
-    linear = [
-        Series("linear", [(one.ranks, (single * one.ranks,) * 3) for one in points])
-        for single in [single]
-        if single is not None
-    ]
-    drawn = plot("Throughput", "images/s, median and range", "ranks", [measured, *linear])
-    return ScalingPage(
-        title="Scaling of this machine",
-        heading="Throughput by number of ranks",
-        above="Scaling of this machine",
-        lead=f"{first.model}, {first.image_size} pixels, {first.batch_per_rank} images a rank,"
-        f" {first.precision}; {machine}",
-        plots=[drawn] if drawn else [],
-        table=Table("Median of the repeats", HEADS, rows(points)),
-        sentences=(),
-        failed=[f"{one.ranks} ranks, {one.at}: {one.problem}" for one in failed],
-    )

@@ -15,12 +15,14 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from benchmarks.measure import BenchmarkOptions, columns, spread
 from common.program import ROOT
+from jobs.throughput import FILE, FOLDER, Point, append
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.config import Positive
 
@@ -38,6 +40,8 @@ KINDS: Final[Mapping[str, Sequence[str]]] = {
 }
 """Kinds of run whose bits are compared."""
 _QUIET: Final = ("--export", "False", "--log.report", "False", "--restarts", "0")
+_POINTS: Final = {"XLA": True, "without XLA": False}
+"""Contenders whose images/s `plan` uses, and whether XLA compiles their steps."""
 _WAYS: Final = ("repeated", "killed", "deterministic, repeated", "deterministic, killed")
 
 
@@ -85,6 +89,10 @@ class Options(BenchmarkOptions):
     timeout_seconds: Annotated[int, Positive] = 300
     """Longest time of a process."""
 
+    points: str = f"{FOLDER}/gpu/{FILE}"
+    """File to which images/s of this trainer on the GPU are appended, for `plan`; without a GPU
+    nothing is."""
+
 
 def measure(options: Options) -> dict[str, Any]:
     """Run all contenders."""
@@ -96,7 +104,39 @@ def measure(options: Options) -> dict[str, Any]:
             for name, command in contenders.items():
                 rates[name].append(work.rates(name, command, turn))
         bits = work.bits() if "bits" in options.parts else {}
-    return {"gpu": _gpu(), "rates": rates, "bits": bits}
+    gpu = _gpu()
+    if gpu:
+        for point in points_of(options, rates, gpu.partition(",")[0]):
+            append(Path(options.points), point)
+    return {"gpu": gpu, "rates": rates, "bits": bits}
+
+
+def points_of(
+    options: Options, rates: Mapping[str, Sequence[Mapping[str, Any]]], gpu: str
+) -> list[Point]:
+    """Return the measured points of this trainer with synthetic images, one rank each.
+
+    Args:
+        options: Options of the benchmark.
+        rates: Results of the processes of each contender.
+        gpu: Name of the GPU.
+    """
+    found = []
+    for precision, (name, xla) in product(options.precisions, _POINTS.items()):
+        turns = rates.get(f"trainer, {name}, {precision}", ())
+        measured = tuple(rate for turn in turns for rate in turn.get("rates", ()))
+        if measured:
+            sizes = options.batch, options.image_size
+            at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            found.append(
+                Point(
+                    *("this machine", 1, 1, "ResNet-50", precision, *sizes, measured),
+                    at=at,
+                    environment={"gpu": gpu},
+                    xla=xla,
+                )
+            )
+    return found
 
 
 class Work:

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import scaling
-from benchmarks.scaling import Options, page_of, rows, run
+from benchmarks.scaling import Options, rows, run
 from common.errors import ConfigError
-from common.page.render import render
 from jobs.throughput import Point, alike, efficiency, read
 
 WANTED = Point("this machine", 1, 1, "ResNet-50", "float32", 16, 64, ())
@@ -44,17 +43,6 @@ def test_efficiency_is_that_of_as_many_single_ranks():
     assert rows(points[1:])[0][-1] == "?"
 
 
-def test_the_page_shows_points_with_linear_growth_and_what_failed():
-    points = [point(1, 10.0, 12.0), point(2, 16.5)]
-    page = page_of(points, [point(4, problem="no memory")], "a CPU")
-    assert [line.name for line in page.plots[0].lines] == ["measured", "linear"]
-    html = render("jobs.extras.scaling", "scaling.html", page=page)
-    assert "no memory" in html
-    assert html.count('class="plot card"') == 1
-    alone = page_of(points[1:], [], "a CPU")
-    assert [line.name for line in alone.plots[0].lines] == ["measured"]
-
-
 def test_a_measurement_continues_where_it_was_and_keeps_what_failed(tmp_path, monkeypatch, capsys):
     """With a measurement in place of the trainings."""
     asked = []
@@ -81,7 +69,6 @@ def test_a_measurement_continues_where_it_was_and_keeps_what_failed(tmp_path, mo
     ]  # fmt: skip
     assert run(options) == 0
     assert len(asked) == 4
-    assert "killed" not in (file.parent / "scaling.html").read_text()
 
 
 @pytest.mark.slow
@@ -93,7 +80,7 @@ def test_a_real_measurement_of_one_rank_has_a_rate_of_its_training(tmp_path, cap
     (only,) = read(tmp_path / "this-machine" / "points.jsonl")
     assert only.rates[0] > 0
     assert only.environment["cores"]
-    assert "page:" in capsys.readouterr().out
+    assert "points:" in capsys.readouterr().out
 
 
 def test_a_training_that_fails_becomes_a_point_with_the_reason():

@@ -1,74 +1,62 @@
 """The estimate of one run on one cluster: before it is measured, and compared with its outcome."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from common import fields
-from common.errors import ConfigError, UserError
+from common.errors import UserError
 from common.prices import NodePrices, money, total
 from infra.catalog import vm_sizes
 from infra.outputs import Cluster, PlatformOutputs
-from jobs import throughput
 from jobs.azure import node_prices
 from jobs.commands.runs.compare import ComparedRun, read_files
+from jobs.extras.estimate.command import measured
 from jobs.extras.estimate.forecast import Assumptions, Choice, Forecaster
-from jobs.extras.estimate.rates import rate
 from jobs.extras.estimate.workload import DataSet, Workload
-from jobs.throughput import SYNTHETIC, Expected
+from jobs.throughput import SYNTHETIC, Expected, Span
 from trainer.config import TrainConfig
-
-if TYPE_CHECKING:
-    from jobs.azure.workspace import Workspace
 
 
 def expected(config: TrainConfig, cluster: Cluster, nodes: int, data: str) -> Expected:
-    """Return the throughput of a run on a cluster by published measurements alone.
+    """Return the throughput of a run on a cluster by published rows alone.
 
     Args:
         config: Configuration of the run.
         cluster: The cluster.
         nodes: Number of its nodes.
-        data: What is read: synthetic, or a data set, which brings the limits of the input.
+        data: What is read: synthetic, or a data set, which brings the limit of decoding.
     """
     size = vm_sizes.find(cluster.size)
-    try:
-        workload = Workload(config)
-    except ConfigError:
-        return Expected(None, "a plan does not predict such a training")
     if size is None or not size.gpus:
-        return Expected(None, "a plan predicts nodes with GPUs alone")
-    found = rate(workload, size, nodes)
-    if isinstance(found, str):
-        return Expected(None, found)
-    if data == SYNTHETIC:
-        return Expected(found.images_per_s, "", found.one_gpu)
-    forecaster = Forecaster(workload, NodePrices(), Assumptions())
+        return Expected(None, "a plan knows nodes with GPUs alone")
+    forecaster = Forecaster(Workload(config), NodePrices())
     choice = forecaster.choice(size, nodes, cluster.priority)
-    reason = choice.reason if choice.images_per_s is None else ""
-    return Expected(choice.images_per_s, reason, found.one_gpu)
+    if choice.linear is None or choice.factor is None:
+        return Expected(None, choice.reason)
+    middle = choice.linear.images_per_s * choice.factor.usual
+    one_gpu = middle / (size.gpus * nodes)
+    if data == SYNTHETIC:
+        off = choice.factor.off
+        return Expected(Span(middle / off, middle, middle * off), "", one_gpu)
+    return Expected(choice.images_per_s, "", one_gpu)
 
 
-def compared_runs(
-    workspace: "Workspace", outputs: PlatformOutputs, keys: Sequence[str]
-) -> list[ComparedRun]:
-    """Return what is known of runs, with their files and costs.
+def compared_run(outputs: PlatformOutputs, key: str) -> ComparedRun:
+    """Return what is known of a run, with its files and costs.
 
     Raises:
         UserError: Azure refuses, or there is no such run.
     """
     # Azure's libraries take seconds to import.
     from jobs.azure.costs import JobCosts  # noqa: PLC0415
+    from jobs.azure.workspace import connect  # noqa: PLC0415
 
-    files = read_files(workspace.storage, keys)
-    jobs = {key: workspace.jobs.attempts(key) for key in files}
+    workspace = connect(outputs)
+    files = read_files(workspace.storage, [key])
+    jobs = workspace.jobs.attempts(key)
     costs = JobCosts(workspace.jobs, workspace.manager, outputs.clusters)
-    return [
-        ComparedRun(key, files[key], jobs[key], list(costs.of(jobs[key]).values())) for key in files
-    ]
+    return ComparedRun(key, files[key], jobs, list(costs.of(jobs).values()))
 
 
 def about_run(run: ComparedRun, outputs: PlatformOutputs) -> str | None:
@@ -98,14 +86,12 @@ def about_run(run: ComparedRun, outputs: PlatformOutputs) -> str | None:
             images = max(images, known.images)
         size_gb = known.gigabytes * images / known.images
         data = DataSet(images, size_gb, known.megapixels, "the run's")
-        files = throughput.files_of(Path(throughput.FOLDER), outputs.stack)
-        points = [point for file in files for point in throughput.read(file)]
+        points = measured(outputs=outputs)
         workload = Workload(config, data)
         prices = node_prices.known(outputs.region)
     except (KeyError, TypeError, ValueError, UserError):
         return None
     nodes, assumed = run.jobs[-1].nodes, Assumptions()
-    points.sort(key=lambda point: point.at)
     choice = Forecaster(workload, prices, assumed, points).choice(size, nodes, cluster.priority)
     return compared(choice, assumed.start_minutes, run)
 

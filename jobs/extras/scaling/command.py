@@ -12,8 +12,6 @@ from typing import Annotated
 from common import fields
 from common.annotations import Bounds
 from common.errors import INTERRUPTED, ConfigError, UserError
-from common.files import write_atomically
-from common.page.render import render
 from common.prices import total
 from common.program import load
 from common.text import plural
@@ -143,7 +141,7 @@ class ScalingOptions:
 def run(
     options: ScalingOptions, outputs: PlatformOutputs, *, as_json: bool, program: tuple[str, ...]
 ) -> int:
-    """Measure what is missing, print the table and write the page.
+    """Measure what is missing, and print the table.
 
     Returns:
         Exit status: 0 if every point was measured, 1 if some are missing, 130 after Ctrl-C.
@@ -176,14 +174,11 @@ def run(
                 f" (`{again} ...`) continues with them"
             )
             return INTERRUPTED
-    measured = Measured.of(options.name, outputs.stack, lead, tasks, found)
-    page = (file.parent / "scaling.html").absolute()
-    page.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(page, render("jobs.extras.scaling", "scaling.html", page=measured.page()))
+    measured = Measured.of(options.name, outputs.stack, tasks, found)
     text = [table(HEADS, [one.row() for one in measured.results])] if measured.results else []
     text += [*measured.sentences(), *(f"not used: {line}" for line in measured.not_used())]
-    text += [f"points: {file}", f"page: {page}"]
-    console.answer({**measured.document(), "page": str(page), "file": str(file)}, "\n".join(text))
+    text.append(f"points: {file}")
+    console.answer({**measured.document(), "file": str(file)}, "\n".join(text))
     return 1 if due(tasks, found) else 0
 
 

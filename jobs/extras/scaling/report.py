@@ -1,11 +1,9 @@
-"""A scaling measurement as a table, sentences, JSON and the content of its page. Pure."""
+"""A scaling measurement as a table, sentences and JSON. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from common.page.parts import Page, Table
-from common.page.plots import Plot, Series, plot
 from common.prices import UNKNOWN, money
 from jobs.extras.scaling.measurement import Task
 from jobs.throughput import Point, Span, alike, efficiency, ends, words
@@ -14,20 +12,6 @@ HEADS: Final = (
     *("cluster", "nodes", "data", "images/s", "range", "repeats", "of one node", "of one GPU"),
     *("per million images", "predicted"),
 )
-HEAD_WORDS: Final = (
-    "images/s: median of the repeats; of one node: throughput of a rank in that on one measured"
-    " node; of one GPU: in that of one GPU as published"
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScalingPage(Page):
-    """The content of the page of a measurement, of this machine or of a stack."""
-
-    plots: Sequence[Plot]
-    table: Table
-    sentences: Sequence[str]
-    failed: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -112,15 +96,13 @@ class Measured:
 
     name: str
     stack: str
-    lead: str
-    """The run in a line."""
     results: tuple[Result, ...]
     unused: tuple[Point, ...]
     """Points of it that are marked or failed, and not yet measured well."""
 
     @classmethod
     def of(
-        cls, name: str, stack: str, lead: str, tasks: Iterable[Task], points: Sequence[Point]
+        cls, name: str, stack: str, tasks: Iterable[Task], points: Sequence[Point]
     ) -> "Measured":
         """Return what was measured of some tasks so far."""
         results, unused = [], []
@@ -131,7 +113,7 @@ class Measured:
             else:
                 same = [one for one in points if one.nodes == task.nodes]
                 unused += [one for one in same if one.is_like(task.wanted)][-1:]
-        return cls(name, stack, lead, tuple(results), tuple(unused))
+        return cls(name, stack, tuple(results), tuple(unused))
 
     def document(self) -> dict[str, Any]:
         """Return the measurement for JSON output."""
@@ -159,48 +141,6 @@ class Measured:
             f"{one.size}, nodes {one.nodes}, {one.data}, {one.at}: {one.problem}"
             for one in self.unused
         ]
-
-    def page(self) -> ScalingPage:
-        """Return the content of the page."""
-        return ScalingPage(
-            title=f"Scaling of {self.stack}",
-            heading="Throughput by number of nodes",
-            above=f"Scaling of {self.stack}, {self.name}",
-            lead=self.lead,
-            plots=[drawn for drawn in _plots(self.results) if drawn is not None],
-            table=Table(HEAD_WORDS, HEADS, [one.row() for one in self.results]),
-            sentences=self.sentences(),
-            failed=self.not_used(),
-        )
-
-
-def _plots(results: Sequence[Result]) -> list[Plot | None]:
-    groups: dict[str, list[Result]] = {}
-    for one in results:
-        groups.setdefault(f"{one.task.series}, {one.point.data}", []).append(one)
-    names = list(dict.fromkeys(name.partition(",")[0] for name in groups))
-    # The band behind a point is its prediction, or else its own range.
-    rates = [
-        Series(
-            name,
-            [
-                (one.point.nodes, (one.predicted or Span.of(one.point.rates)).values)
-                for one in group
-            ],
-            [(one.point.nodes, one.point.middle) for one in group],
-        )
-        for name, group in groups.items()
-    ]
-    costs = [
-        Series(name, [(one.point.nodes, (cost, cost, cost)) for one, cost in known])
-        for name, group in groups.items()
-        if (known := [(one, one.per_million) for one in group if one.per_million is not None])
-    ]
-    currencies = {one.task.price.currency for one in results if one.task.price}
-    return [
-        plot("Throughput", "images/s, prediction and measured points", "nodes", rates, names),
-        plot("Cost of a million images", ", ".join(currencies), "nodes", costs, names),
-    ]
 
 
 def share(value: float | None) -> str:

@@ -76,8 +76,7 @@ def test_a_plan_rests_on_what_was_measured_even_if_nodes_of_a_point_are_lost(pla
     cloud.azure.admin.preempt(job=running_on_two_nodes(cloud))
     assert sweep.wait() == 0, sweep.words
     assert "PreemptionError" in sweep.out
-    page = (clone / "scaling" / "dev" / "first" / "scaling.html").read_text()
-    assert page.count("<svg viewBox") == 2
+    assert "of one node" in sweep.out
     assert plan() == {1: "measured", 2: "measured"}
 
 

@@ -1,4 +1,4 @@
-"""Forecasts of tests, from the shipped measurements and prices of their own."""
+"""Estimates of tests, from the shipped measurements and prices of their own."""
 
 from common.prices import NodePrices, Price, PriceSource
 from infra.catalog import vm_sizes
@@ -8,10 +8,11 @@ from jobs.throughput import Point
 
 SOURCE = PriceSource("a list of the test", "https://example.com", "2026-11-23")
 DEDICATED, SPOT = 20.0, 5.0
-NDV2, NDA100, ONE_A100, TWO_A100, H100 = (
+NDV2, NDA100, ONE_A100, TWO_A100, H100, H200 = (
     vm_sizes.BY_NAME[f"Standard_{name}"]
     for name in (
         *("ND40rs_v2", "ND96asr_v4", "NC24ads_A100_v4", "NC48ads_A100_v4", "ND96isr_H100_v5"),
+        "ND96isr_H200_v5",
     )
 )
 
@@ -49,6 +50,6 @@ def point(nodes, *rates, size=NDV2.name, ranks=None, **values):
 
 
 def choice(size, nodes=1, *program, priority="Dedicated", points=(), prices=ALL, **options):
-    """The forecast of a choice of the preset imagenet-ndv2 with options of the trainer."""
+    """The estimate of a choice of the preset imagenet-ndv2 with options of the trainer."""
     made = forecaster(workload(*program, **options), points=points, prices=prices)
     return made.choice(size, nodes, priority)

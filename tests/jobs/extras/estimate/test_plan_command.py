@@ -1,116 +1,82 @@
-"""`plan`: its table, sentences, JSON and page."""
+"""`plan`: its table, sentences, JSON and what it refuses."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pytest
 
 from common.errors import ConfigError
-from common.page import plots
 from jobs.azure import node_prices
 from jobs.cli import main
-from jobs.extras.estimate.command import PlanOptions, explained, make_plan, wanted
-from jobs.extras.estimate.report.page import Filing, page_of
-from jobs.extras.estimate.report.table import explanation
+from jobs.extras.estimate.command import PlanOptions, choices_of, explained, wanted
+from jobs.extras.estimate.report import Report, Wish
 from tests.jobs.extras.estimate.support import NDV2, forecaster, point
 from tests.jobs.support.platform import platform
 
 
 @pytest.fixture(autouse=True)
 def no_stored_prices(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(node_prices.known, "__defaults__", (None, tmp_path / "prices"))
 
 
-def plan_of(points=(), **options):
-    options = PlanOptions(**options)
-    return make_plan(forecaster(points=points), wanted(options, None), options)
+def report_of(points=(), **given):
+    options, made = PlanOptions(**given), forecaster(points=points)
+    return Report(made, choices_of(made, wanted(options, None)), options.wish)
 
 
-def run(capsys, *args, page):
-    status = main(["plan", "--page", str(page), *args])
+def text_of(report):
+    return " ".join(" ".join(report.lines()).split())
+
+
+def run(capsys, *args):
+    status = main(["plan", *args])
     return status, capsys.readouterr()
 
 
-def test_the_plan_of_imagenet_is_printed_and_drawn(capsys, tmp_path):
-    status, shown = run(capsys, "--deadline", "2h", page=tmp_path / "plan.html")
+def test_the_plan_of_imagenet_fits_a_terminal_and_says_what_it_rests_on(capsys):
+    status, shown = run(capsys, "--deadline", "2h")
     assert status == 0
-    assert "cheapest within 2 h, even at the slow end: " in shown.out
-    assert "4 h between losses" in shown.out
-    assert "measure two nodes" in shown.out
-    assert "were inside" in shown.out
-    assert (tmp_path / "plan.html").read_text().count('class="plot card"') == 2
-    assert max(map(len, shown.out.splitlines()[:-1])) <= 120
+    text = " ".join(shown.out.split())
+    for words in (
+        "cheapest within 2 h, even at the slow end: ",
+        "4 h between losses of a Spot node",
+        "measure two nodes",
+        "published, by rows of the same nodes: within a factor of ",
+        "prices: eastus, in USD: SkyPilot's catalogue",
+        "2026-11-23",
+    ):
+        assert words in text
     lines = shown.out.splitlines()
-    assert max(len(line) for line in lines if "https://" not in line and "page:" not in line) <= 80
+    assert max(len(line) for line in lines if "https://" not in line) <= 80
 
 
-def test_the_page_can_be_filed_and_repeated(capsys, tmp_path):
-    page = tmp_path / "plan.html"
-    campaign = ("--runs", "12", "--trials", "8", "--seeds", "3", "--failed", "10%")
-    wish = ("--budget", "60000", "--begin", "2026-12-01", "--platform-month", "135")
-    status, shown = run(capsys, *campaign, *wish, "--", "--epochs", "60", page=page)
-    assert status == 0
-    text = page.read_text()
-    for words in (
-        "12 runs x 3 seeds + 8 trials + 10% that fail = 49 runs",
-        *("2026-12: ", "platform while no job runs", "135.00 USD a month", "starts of nodes"),
-        *("to know better: points on", "past cases of this class", "were inside"),
-        *("eastus, in USD", "Approved by", "Commit ", "momentum", "60 epochs", "to same accuracy"),
-        *("deployable", "not asked: name a stack", "evaluation", "ImageNet: 1,281,167 images"),
-    ):
-        assert words in text, words
-    assert "--runs 12 --seeds 3 --trials 8 --failed 10% --platform-month 135 " in text
-    assert "-- --epochs 60" in text
-    assert "src=" not in text
-    assert "http-equiv" in text
-    assert "campaign: 12 runs x 3 seeds" in " ".join(shown.out.split())
-
-
-def test_what_measuring_would_narrow_is_computed_and_costs_what_its_nodes_do(capsys, tmp_path):
-    plan = plan_of(deadline="2h", nodes=(4,))
-    found = plan.knowing
-    price = found.choice.price.amount
-    assert found.money == pytest.approx(3 * (0.25 + 1 / 12) * price)
-    widths = [one.money.high - one.money.low for one in (found.choice, found.after)]
-    assert widths[1] < widths[0]
-    assert found.after.basis == "measured"
-
-
-def test_json_has_every_choice_and_null_for_what_is_not_known(capsys, tmp_path):
-    _, shown = run(capsys, "--budget", "60", "--json", page=tmp_path / "plan.html")
+def test_json_has_every_choice_with_its_rows_price_and_date(capsys):
+    _, shown = run(capsys, "--json", "--budget", "60", "--nodes", "1", "2")
     document = json.loads(shown.out)
+    assert document["prices"] == "eastus, in USD"
     for choice in document["choices"]:
-        unknown = choice["basis"] == "?"
-        assert unknown == (choice["images_per_s"] is None) == (choice["hours"] is None)
+        known = choice["images_per_s"] is not None
+        assert known == bool(choice["rows"]) == (choice["basis"] != "?") == bool(choice["factor"])
+        assert choice["steps"] > 0
         if choice["cost"] is not None:
+            assert choice["price_date"].startswith("2026-")
             price = choice["node_price"] * choice["nodes"]
-            costs = [round(hours * price, 2) for hours in choice["hours"]]
             # The high end of Spot is by the pay-as-you-go price.
-            known = len(costs) if choice["priority"] == "Dedicated" else 2
-            assert costs[:known] == pytest.approx(choice["cost"][:known], abs=0.01)
-    assert [each["holds"] for each in document["recommended"]] == [
-        "even at the slow end",
-        "by the middle",
-    ]
-    known = {(c["size"].removeprefix("Standard_") + f":{c['nodes']}", c["priority"])
-             for c in document["choices"] if c["cost"]}  # fmt: skip
-    assert set(map(tuple, document["pareto_front"])) <= known
+            count = 3 if choice["priority"] == "Dedicated" else 2
+            costs = [round(hours * price, 2) for hours in choice["hours"]]
+            assert costs[:count] == pytest.approx(choice["cost"][:count], abs=0.01)
+    holds = [each["holds"] for each in document["recommended"]]
+    assert holds == ["even at the slow end", "by the middle"]
 
 
-def test_a_choice_is_explained_with_formulas_sources_and_dates(capsys, tmp_path):
-    _, shown = run(capsys, "--explain", "ND40rs_v2:4", page=tmp_path / "plan.html")
+def test_a_choice_is_explained_with_its_rows_factor_and_price(capsys):
+    _, shown = run(capsys, "--explain", "ND40rs_v2:4")
     for words in (
-        "loss per doubling of nodes",
-        "NVIDIA/DeepLearningExamples",
-        "(2023-04-17)",
-        "14,076",
-        "benchmarks decoding",
-        "22.032 USD an hour",
-        "the pay-as-you-go price, which Spot may reach",
-        "hours x nodes x price",
-    ):
+        "ND40rs_v2:4, LowPriority: published", "NVIDIA/DeepLearningExamples", "(2023-04-17)",
+        "14,076 steps", "held-out rows", "benchmarks decoding", "22.032 USD an hour and node",
+    ):  # fmt: skip
         assert words in shown.out
-    assert not (tmp_path / "plan.html").exists()
 
 
 @pytest.mark.parametrize("key", ["ND40rs_v2", "ND40rs_v2:0", "ND40rs_v2:x", "D4ads_v5:1", "X:1"])
@@ -122,33 +88,64 @@ def test_a_choice_that_cannot_be_is_refused(key):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"model": "vgg16"}, "'vgg16' was not measured"),
+        ({"model": "vgg16"}, "'vgg16' must be one of resnet50"),
         ({"deadline": "2h", "budget": 5.0}, "pass one of them"),
         ({"deadline": "soon"}, "must be a time"),
         ({"nodes": (0, 1)}, "must be 1 or more"),
+        ({"images": 100}, "pass all of them, or --data"),
+        ({"data": "x", "images": 1, "gigabytes": 1.0, "pixels": 1.0}, "its manifest has"),
+        ({"run": "a"}, "name the stack of the run"),
     ],
 )
-def test_wishes_that_cannot_be_are_refused_before_anything(options, words):
+def test_wishes_that_cannot_be_are_refused(options, words):
+    from jobs.extras.estimate.command import run as plan
+
     with pytest.raises(ConfigError, match=words):
-        PlanOptions(**options)
+        plan(PlanOptions(**options), None, as_json=False)
 
 
-def test_an_impossible_wish_names_the_nearest_choice():
-    text = " ".join(" ".join(plan_of(deadline="1min").lines()).split())
-    assert "even at the slow end: not possible; nearest is ND40rs_v2:" in text
+@pytest.mark.parametrize("option", PlanOptions.GONE)
+def test_an_option_of_earlier_versions_is_refused_with_what_to_use(capsys, option):
+    flag = f"--{option.replace('_', '-')}"
+    status, shown = run(capsys, flag, "3")
+    assert status != 0
+    assert f"{flag}: version 0.1.0 was the last with it; " in " ".join(shown.err.split())
 
 
-def test_a_wish_of_which_nothing_is_known_says_so():
-    plan = plan_of(deadline="2h")
-    unknown = replace(plan, advice=tuple(replace(one, choice=None) for one in plan.advice))
-    assert "nothing is known of any choice" in "\n".join(unknown.lines())
+def test_the_cheapest_within_hours_and_the_fastest_for_an_amount_are_recommended():
+    choices = report_of().choices
+    known = [one for one in choices if one.recommendable]
+    for hours in (1.0, 3.0, 20.0):
+        best, possible = Wish(hours=hours).best(choices, lambda span: span.middle)
+        costs = [one.cost.middle for one in known if one.hours.middle <= hours]
+        assert (best.cost.middle, possible) == (min(costs), True) if costs else not possible
+    for amount in (20.0, 90.0):
+        best, possible = Wish(amount=amount).best(choices, lambda span: span.high)
+        hours = [one.hours.high for one in known if one.cost.high <= amount]
+        assert (best.hours.high, possible) == (min(hours), True) if hours else not possible
 
 
-def test_sizes_without_a_measurement_are_in_the_table_and_marked_as_assumed():
-    text = "\n".join(plan_of().lines())
-    for name in ("NC4as_T4_v3:1!", "NC40ads_v5:1!", "ND96isr_H200_v5:1!"):
-        (row,) = [line for line in text.splitlines() if line.startswith(name)]
-        assert row.endswith("assumed")
+def test_an_impossible_wish_names_the_nearest_choice_and_one_of_nothing_says_so():
+    assert "even at the slow end: not possible; nearest is ND40rs_v2:" in text_of(
+        report_of(deadline="1min")
+    )
+    nothing = Report(forecaster(), [], Wish(hours=1.0))
+    assert "nothing is known of any choice" in text_of(nothing)
+
+
+def test_sizes_without_a_row_are_in_the_table_with_question_marks():
+    lines = list(report_of().lines())
+    for name in ("NC4as_T4_v3:1", "NC40ads_v5:1"):
+        (row,) = [line for text in lines for line in text.splitlines() if line.startswith(name)]
+        assert row.split()[1:] == ["ded.", "?", "?", "?"]
+
+
+def test_every_point_that_is_not_used_is_named_with_the_reason():
+    points = [point(1, 9000.0, batch_per_rank=64, at="2026-11-01"), point(1, 9000.0)]
+    report = report_of(points)
+    line = "ND40rs_v2, 1 x 8 ranks, 2026-11-01: batch of a rank 64, not 256"
+    assert report.document()["points_not_used"] == [line]
+    assert f"measured, but not used: {line}" in text_of(report)
 
 
 def test_a_stack_is_asked_for_its_own_clusters_sizes_and_numbers_of_nodes():
@@ -162,44 +159,27 @@ def test_a_stack_is_asked_for_its_own_clusters_sizes_and_numbers_of_nodes():
         wanted(options, platform(size="Standard_D4ads_v5", gpus=0, infiniband=False))
 
 
-def test_measured_points_are_read_and_shown_as_measured(capsys, tmp_path):
+def test_measured_points_are_read_and_named(capsys, tmp_path):
     file = tmp_path / "points.jsonl"
     file.write_text(json.dumps(asdict(point(1, 9400.0, 9500.0))) + "\n")
-    _, shown = run(capsys, "--measured", str(file), page=tmp_path / "plan.html")
-    assert "measured" in shown.out
-    assert "measured on 1 x Standard_ND40rs_v2" in (tmp_path / "plan.html").read_text()
+    _, shown = run(capsys, "--measured", str(file), "--explain", "ND40rs_v2:1")
+    assert "measured on Standard_ND40rs_v2" in shown.out
+
+
+def test_the_card_of_this_machine_is_found_without_an_option(capsys, tmp_path):
+    file = tmp_path / "scaling" / "gpu" / "points.jsonl"
+    file.parent.mkdir(parents=True)
+    card = point(1, 1000.0, size="this machine", ranks=1, environment={"gpu": "Tesla T4"})
+    file.write_text(json.dumps(asdict(card)) + "\n")
+    _, shown = run(capsys, "--explain", "NC4as_T4_v3:1")
+    assert "NC4as_T4_v3:1, Dedicated: measured" in shown.out
+    assert "measured points: scaling/gpu/points.jsonl" in shown.err
 
 
 @pytest.mark.parametrize("line", ["{\n", '{"rates": [1]}\n', '{"size": 1}\n', '"text"\n'])
 def test_a_line_that_is_no_point_is_named(capsys, tmp_path, line):
     file = tmp_path / "points.jsonl"
     file.write_text(line)
-    status, shown = run(capsys, "--measured", str(file), page=tmp_path / "plan.html")
+    status, shown = run(capsys, "--measured", str(file))
     assert status == 1
     assert "points.jsonl, line 1: is no measured point" in shown.err
-
-
-def test_plots_draw_ranges_as_bands_and_measured_points_on_them():
-    plan = plan_of(points=[point(1, 9000.0), point(2, 17000.0)])
-    page = page_of(plan, Filing("today", "1", "x"))
-    throughput, cost = page.sections[1].blocks[0].plots
-    (first,) = [line for line in throughput.lines if line.name == "ND40rs_v2"]
-    assert len(first.measured) == 2
-    assert all(
-        mark.top <= mark.y <= mark.bottom for line in throughput.lines for mark in line.marks
-    )
-    assert [line.name for line in cost.lines] == ["ND40rs_v2", "ND40rs_v2, LowPriority"]
-    ticks = [y for y, _ in throughput.ticks_y]
-    assert ticks == sorted(ticks, reverse=True)
-    assert all(0 <= y <= plots.HEIGHT for y in ticks)
-
-
-def test_a_plot_of_nothing_is_left_out_and_one_of_a_single_choice_is_drawn():
-    assert plots.plot("a", "b", "nodes", []) is None
-    one = plots.plot("a", "b", "nodes", [plots.Series("x", [(1, (5, 5, 5))])])
-    assert len(one.lines[0].marks) == 1
-
-
-def test_an_explanation_begins_with_what_it_rests_on():
-    (dedicated, _) = explained("nd40rs_v2:1", forecaster())
-    assert explanation(dedicated).startswith("ND40rs_v2:1, Dedicated: published")

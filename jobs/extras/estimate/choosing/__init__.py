@@ -1,1 +1,0 @@
-"""Which choice to take, for one run or for many."""

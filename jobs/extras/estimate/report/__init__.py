@@ -1,1 +1,0 @@
-"""A plan as text, JSON and a page that can be filed."""
