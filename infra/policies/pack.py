@@ -27,10 +27,8 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from infra.policies.expected import Expected, Table, table_rule
-from infra.policies.facts import of_leaves
-from infra.policies.rule import ResourceRule, Rule, StackRule, Violation
-from infra.policies.rules import (
+from infra.resources import Resource
+from infra.rules import (
     access,
     closed_world,
     data,
@@ -43,7 +41,9 @@ from infra.policies.rules import (
     own_services,
     services,
 )
-from infra.resources import Resource
+from infra.rules.expected import Expected, Table, table_rule
+from infra.rules.facts import of_leaves
+from infra.rules.rule import ResourceRule, Rule, StackRule, Violation
 from infra.settings import Settings
 
 NAME = "private-training-platform"

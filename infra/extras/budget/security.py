@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from infra.extras.budget.leaf import BudgetSettings
-from infra.policies.expected import UNSET, Expected, as_set, exactly, violated
-from infra.policies.facts import Facts
-from infra.policies.rule import StackRule
 from infra.resources import Resource, input_at, of_kind
+from infra.rules.expected import UNSET, Expected, as_set, exactly, violated
+from infra.rules.facts import Facts
+from infra.rules.rule import StackRule
 from infra.settings import Settings
 
 BUDGET_KIND: Final = "consumption:Budget"

@@ -4,7 +4,8 @@ from typing import Final
 
 from infra.catalog import resource_ids
 from infra.extras.customer_keys.leaf import IDENTITY, EncryptionSettings
-from infra.policies.expected import (
+from infra.resources import REGISTRY, STORAGE, WORKSPACE
+from infra.rules.expected import (
     ANYTHING,
     Expected,
     as_set,
@@ -13,8 +14,7 @@ from infra.policies.expected import (
     only_if,
     optional,
 )
-from infra.policies.facts import Facts
-from infra.resources import REGISTRY, STORAGE, WORKSPACE
+from infra.rules.facts import Facts
 from infra.settings import Settings
 
 KEY_KIND: Final = "keyvault:Key"

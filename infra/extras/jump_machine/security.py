@@ -17,7 +17,8 @@ from infra.extras.jump_machine.leaf import (
     SubnetSettings,
     has_bastion,
 )
-from infra.policies.expected import (
+from infra.resources import Resource, input_at, of_kind, texts_at
+from infra.rules.expected import (
     ANYTHING,
     PRESENT,
     UNSET,
@@ -27,9 +28,8 @@ from infra.policies.expected import (
     table_rule,
     violated,
 )
-from infra.policies.facts import Allowed, Facts, Grants, Logging, Traffic, of_leaves
-from infra.policies.rule import ResourceRule, StackRule, named
-from infra.resources import Resource, input_at, of_kind, texts_at
+from infra.rules.facts import Allowed, Facts, Grants, Logging, Traffic, of_leaves
+from infra.rules.rule import ResourceRule, StackRule, named
 from infra.settings import Settings
 
 INTERFACE_KIND: Final = "network:NetworkInterface"

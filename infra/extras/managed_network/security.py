@@ -4,10 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from infra.extras.managed_network.leaf import ManagedNetworkSettings, has_firewall, is_managed
-from infra.policies.expected import as_set, exactly, only_if
-from infra.policies.facts import Facts
-from infra.policies.rule import StackRule, named
-from infra.policies.rules.own_services import targets
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
@@ -17,6 +13,10 @@ from infra.resources import (
     of_kind,
     requirements,
 )
+from infra.rules.expected import as_set, exactly, only_if
+from infra.rules.facts import Facts
+from infra.rules.own_services import targets
+from infra.rules.rule import StackRule, named
 from infra.settings import Settings
 
 RULE: Final = "machinelearningservices:ManagedNetworkSettingsRule"

@@ -3,8 +3,8 @@
 from typing import Final
 
 from infra.extras.replicas.leaf import ReplicaSettings
-from infra.policies.expected import Expected, among, as_set, exactly
-from infra.policies.facts import Facts
+from infra.rules.expected import Expected, among, as_set, exactly
+from infra.rules.facts import Facts
 
 KIND: Final = "containerregistry:Replication"
 REGION: Final[Expected] = among(

@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from infra.policies.facts import Logging, of_leaves
-from infra.policies.rule import ResourceRule, StackRule, named
 from infra.resources import (
     GROUP,
     IDENTITY,
@@ -20,6 +18,8 @@ from infra.resources import (
     input_at,
     of_kind,
 )
+from infra.rules.facts import Logging, of_leaves
+from infra.rules.rule import ResourceRule, StackRule, named
 from infra.settings import Settings
 
 _TAGGED = frozenset(

@@ -4,21 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from infra.catalog import resource_ids
-from infra.policies.expected import (
-    UNSET,
-    Expected,
-    among,
-    as_set,
-    exactly,
-    only_if,
-    shown,
-    table_rule,
-)
-from infra.policies.facts import of_leaves
-from infra.policies.literals import ZONES
-from infra.policies.rule import StackRule, named
-from infra.policies.rules.network import is_network, is_subnet
-from infra.policies.rules.own_services import targets
 from infra.resources import (
     NETWORK,
     REGISTRY,
@@ -30,6 +15,21 @@ from infra.resources import (
     input_at,
     of_kind,
 )
+from infra.rules.expected import (
+    UNSET,
+    Expected,
+    among,
+    as_set,
+    exactly,
+    only_if,
+    shown,
+    table_rule,
+)
+from infra.rules.facts import of_leaves
+from infra.rules.literals import ZONES
+from infra.rules.network import is_network, is_subnet
+from infra.rules.own_services import targets
+from infra.rules.rule import StackRule, named
 from infra.settings import Settings
 
 PRIVATE_ENDPOINT: Final = "network:PrivateEndpoint"

@@ -5,10 +5,6 @@ not be waited for, as Azure may refuse it until a first job.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from infra.policies.literals import IDENTITY_OF_DUTY
-from infra.policies.rule import StackRule
-from infra.policies.rules.access import assigned
-from infra.policies.rules.endpoints import PRIVATE_ENDPOINT
 from infra.resources import (
     COMPUTE,
     WORKSPACE,
@@ -18,6 +14,10 @@ from infra.resources import (
     of_kind,
     requirements,
 )
+from infra.rules.access import assigned
+from infra.rules.endpoints import PRIVATE_ENDPOINT
+from infra.rules.literals import IDENTITY_OF_DUTY
+from infra.rules.rule import StackRule
 from infra.settings import Settings
 
 LATE: Final = ("default/job-logs", "default/job-outputs")

@@ -6,19 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from infra.catalog import resource_ids
-from infra.policies.expected import UNSET, as_set, exactly, one_of, optional, table_rule
-from infra.policies.facts import Grants, of_leaves
-from infra.policies.literals import (
-    IDENTITIES,
-    IDENTITY_OF_DUTY,
-    READS_NO_RESULTS,
-    READS_NO_RUNS,
-    ROLES,
-    WRITES_JOB_OUTPUTS,
-    WRITES_RUNS,
-)
-from infra.policies.rule import ResourceRule, StackRule, named
-from infra.policies.rules.own_services import targets
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
@@ -34,6 +21,19 @@ from infra.resources import (
     input_at,
     of_kind,
 )
+from infra.rules.expected import UNSET, as_set, exactly, one_of, optional, table_rule
+from infra.rules.facts import Grants, of_leaves
+from infra.rules.literals import (
+    IDENTITIES,
+    IDENTITY_OF_DUTY,
+    READS_NO_RESULTS,
+    READS_NO_RUNS,
+    ROLES,
+    WRITES_JOB_OUTPUTS,
+    WRITES_RUNS,
+)
+from infra.rules.own_services import targets
+from infra.rules.rule import ResourceRule, StackRule, named
 from infra.settings import Settings
 
 _PEOPLE: Final[Mapping[str, Callable[[Settings], str | None]]] = {
@@ -188,12 +188,12 @@ def _unlisted(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind == ASSIGNMENT and settings.roles == "existing":
         yield "is declared, though the owner of the subscription assigns the roles of this stack"
     elif resource.kind == ASSIGNMENT and _guid(resource) not in roles(settings):
-        yield f"assigns the role {_guid(resource)}, which infra/policies/literals.py does not list"
+        yield f"assigns the role {_guid(resource)}, which infra/rules/literals.py does not list"
 
 
 NO_OWNER = ResourceRule(
     "no-owner",
-    "Every role is listed in infra/policies/literals.py; none of them allows its holder to assign "
+    "Every role is listed in infra/rules/literals.py; none of them allows its holder to assign "
     "roles. With roles: existing the stack assigns none.",
     "Assign the narrowest role that is sufficient; only the deployer, or with roles: existing the "
     "owner of the subscription, assigns roles.",
@@ -268,7 +268,7 @@ LEAST_PRIVILEGE = StackRule(
     "least-privilege",
     "Each identity and each group of people has only the roles of its duty, each on one service or "
     "container: of the identities, only that of preparation can write training data.",
-    "Remove the assignment, or add it to GRANTS in infra/policies/rules/access.py.",
+    "Remove the assignment, or add it to GRANTS in infra/rules/access.py.",
     _assignments,
 )
 

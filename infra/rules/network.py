@@ -6,12 +6,6 @@ from typing import Any, Final
 
 from infra.catalog import resource_ids
 from infra.naming import SubnetRole
-from infra.policies.expected import (
-    values_at,
-)
-from infra.policies.facts import Allowed, Traffic, of_leaves
-from infra.policies.literals import SUBNET_OF_DUTY
-from infra.policies.rule import ResourceRule
 from infra.resources import (
     COMPUTE,
     NETWORK,
@@ -21,6 +15,12 @@ from infra.resources import (
     input_at,
     texts_at,
 )
+from infra.rules.expected import (
+    values_at,
+)
+from infra.rules.facts import Allowed, Traffic, of_leaves
+from infra.rules.literals import SUBNET_OF_DUTY
+from infra.rules.rule import ResourceRule
 from infra.settings import Settings
 
 SECURITY_GROUP: Final = "network:NetworkSecurityGroup"

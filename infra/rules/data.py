@@ -3,17 +3,6 @@
 from collections.abc import Callable
 
 from infra.catalog import resource_ids
-from infra.policies.expected import (
-    UNSET,
-    Expected,
-    as_set,
-    exactly,
-    one_of,
-    only_if,
-    optional,
-    same,
-    table_rule,
-)
 from infra.resources import (
     COMPUTE,
     DATASTORE,
@@ -23,6 +12,17 @@ from infra.resources import (
     STORAGE,
     VAULT,
     WORKSPACE,
+)
+from infra.rules.expected import (
+    UNSET,
+    Expected,
+    as_set,
+    exactly,
+    one_of,
+    only_if,
+    optional,
+    same,
+    table_rule,
 )
 from infra.settings import Settings
 

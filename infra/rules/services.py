@@ -2,14 +2,6 @@
 
 from collections.abc import Iterator
 
-from infra.policies.expected import (
-    as_set,
-    exactly,
-    shown,
-    table_rule,
-    violated,
-)
-from infra.policies.rule import ResourceRule
 from infra.resources import (
     COMPUTE,
     CONTAINER,
@@ -21,6 +13,14 @@ from infra.resources import (
     Resource,
     input_at,
 )
+from infra.rules.expected import (
+    as_set,
+    exactly,
+    shown,
+    table_rule,
+    violated,
+)
+from infra.rules.rule import ResourceRule
 from infra.settings import Settings
 
 HIGH_BUSINESS_IMPACT = table_rule(

@@ -12,8 +12,8 @@ from typing import Any
 
 from infra.leaf import load
 from infra.leaves import LEAVES
-from infra.policies.expected import Table
-from infra.policies.rule import Rule
+from infra.rules.expected import Table
+from infra.rules.rule import Rule
 from infra.settings import Settings
 
 Grants = Mapping[tuple[str, str], str | None]

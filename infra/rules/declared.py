@@ -6,22 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
-from infra.policies.expected import (
-    ANYTHING,
-    PRESENT,
-    Table,
-    among,
-    as_set,
-    exactly,
-    one_of,
-    only_if,
-    optional,
-    same,
-    shown,
-    table_rule,
-)
-from infra.policies.facts import of_leaves
-from infra.policies.rule import ResourceRule
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
@@ -41,6 +25,22 @@ from infra.resources import (
     Resource,
     input_at,
 )
+from infra.rules.expected import (
+    ANYTHING,
+    PRESENT,
+    Table,
+    among,
+    as_set,
+    exactly,
+    one_of,
+    only_if,
+    optional,
+    same,
+    shown,
+    table_rule,
+)
+from infra.rules.facts import of_leaves
+from infra.rules.rule import ResourceRule
 from infra.settings import Settings
 from infra.stack_config import PLACEHOLDERS
 

@@ -8,9 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from infra.catalog import resource_ids
-from infra.policies.expected import same, shown, values_at
-from infra.policies.facts import of_leaves
-from infra.policies.rule import StackRule
 from infra.resources import (
     COMPUTE,
     CONTAINER,
@@ -23,6 +20,9 @@ from infra.resources import (
     input_at,
     of_kind,
 )
+from infra.rules.expected import same, shown, values_at
+from infra.rules.facts import of_leaves
+from infra.rules.rule import StackRule
 from infra.settings import Settings
 
 Targets = Sequence[tuple[str, tuple[str, str]]]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from infra.policies.rule import ResourceRule
 from infra.resources import Resource
+from infra.rules.rule import ResourceRule
 from infra.settings import Settings
 
 

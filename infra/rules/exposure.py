@@ -2,20 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from infra.policies.expected import (
-    UNSET,
-    Expected,
-    among,
-    as_set,
-    exactly,
-    one_of,
-    optional,
-    shown,
-    table_rule,
-    values_at,
-)
-from infra.policies.facts import of_leaves
-from infra.policies.rule import StackRule, named
 from infra.resources import (
     COMPUTE,
     CONTAINER,
@@ -29,6 +15,20 @@ from infra.resources import (
     input_at,
     of_kind,
 )
+from infra.rules.expected import (
+    UNSET,
+    Expected,
+    among,
+    as_set,
+    exactly,
+    one_of,
+    optional,
+    shown,
+    table_rule,
+    values_at,
+)
+from infra.rules.facts import of_leaves
+from infra.rules.rule import StackRule, named
 from infra.settings import Settings
 
 
