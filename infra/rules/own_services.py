@@ -21,7 +21,7 @@ from infra.resources import (
     of_kind,
 )
 from infra.rules.expected import same, shown, values_at
-from infra.rules.facts import of_leaves
+from infra.rules.facts import added, extended
 from infra.rules.rule import StackRule
 from infra.settings import Settings
 
@@ -51,13 +51,9 @@ _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 """Inputs that refer to a service by id, name or address, and the services that they may mean."""
 
 
-def references() -> dict[str, dict[str, tuple[str, ...]]]:
+def references() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Return the references of the trunk and of the leaves."""
-    merged = {kind: dict(paths) for kind, paths in _REFERENCES.items()}
-    for one in of_leaves():
-        for kind, paths in one.references.items():
-            merged.setdefault(kind, {}).update(paths)
-    return merged
+    return extended(_REFERENCES, lambda one: one.references)
 
 
 REQUIRED: Final = frozenset(
@@ -97,7 +93,7 @@ def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
         ("registry", ("Microsoft.ContainerRegistry/registries", registry)),
         ("insights", ("Microsoft.Insights/components", names.insights)),
         ("workspace", ("Microsoft.MachineLearningServices/workspaces", names.workspace)),
-        *(service for one in of_leaves() for service in one.services(settings).items()),
+        *added(lambda one: one.services(settings)).items(),
         *(
             ("endpoint", ("Microsoft.Network/privateEndpoints", names.private_endpoint(service)))
             for service in ("default-blob", "default-file")
@@ -165,5 +161,3 @@ OWN_SERVICES = StackRule(
     _references,
     references(),
 )
-
-RULES = (OWN_SERVICES, OWN_CONTAINERS)

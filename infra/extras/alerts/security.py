@@ -9,8 +9,16 @@ from typing import Any, Final
 from infra.catalog import resource_ids
 from infra.extras.alerts.leaf import AlertSettings
 from infra.resources import Resource, entries_at, input_at, of_kind
-from infra.rules.data import by_name, log_workspace
-from infra.rules.expected import PRESENT, UNSET, exactly, one_of, optional, table_rule
+from infra.rules.expected import (
+    PRESENT,
+    UNSET,
+    by_name,
+    exactly,
+    log_workspace,
+    one_of,
+    optional,
+    table_rule,
+)
 from infra.rules.facts import Facts
 from infra.rules.rule import StackRule, named
 from infra.settings import Settings

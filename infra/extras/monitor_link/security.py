@@ -3,8 +3,7 @@
 from typing import Final
 
 from infra.extras.monitor_link.leaf import SCOPE
-from infra.rules.data import by_name, log_workspace
-from infra.rules.expected import exactly
+from infra.rules.expected import by_name, exactly, log_workspace
 from infra.rules.facts import Facts
 
 SCOPE_KIND: Final = "monitor:PrivateLinkScope"
