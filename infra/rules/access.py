@@ -39,24 +39,18 @@ _PEOPLE: Final[Mapping[str, Callable[[Settings], str | None]]] = {
 }
 """Groups of people of the trunk."""
 
-
 JOB_GRANTS: Final[Grants] = {
     ("vault", "Key Vault Secrets User"): None,
     ("registry", "AcrPull"): None,
     ("default/job-logs", "Storage Blob Data Contributor"): None,
 }
 
-
 NO_RESULTS: Final[Grants] = {("default", "Storage Blob Data Reader"): READS_NO_RESULTS}
-
-
 NO_RUNS: Final[Grants] = {("default", "Storage Blob Data Reader"): READS_NO_RUNS}
-
 
 JOB_OUTPUTS: Final[Grants] = {
     ("default/job-outputs", "Storage Blob Data Contributor"): WRITES_JOB_OUTPUTS
 }
-
 
 GRANTS: Final[Mapping[str, Grants]] = {
     "workspace": {

@@ -67,13 +67,8 @@ def tagged() -> frozenset[str]:
 
 
 ALL_LOGS = frozenset({"allLogs"})
-
-
 WRITES = frozenset({"StorageWrite", "StorageDelete"})
-
-
 READS = frozenset({"StorageRead"})
-
 
 _LOGGING: Mapping[str, Logging] = {
     WORKSPACE: Logging(
@@ -108,13 +103,8 @@ _LOGGING: Mapping[str, Logging] = {
     ),
 }
 """Services of the trunk that write resource logs."""
-
-
 DIAGNOSTIC = "monitor:DiagnosticSetting"
-
-
 LOCKS = re.compile(r"authorization:ManagementLock(?!AtResourceLevel)\w*")
-
 
 WHOLE_GROUP = re.compile(
     r"/subscriptions/[^/]+(/resourceGroups/[^/]+"
@@ -238,7 +228,6 @@ PURGE_PROTECTION = ResourceRule(
     _purge,
 )
 
-
 PROTECTED_KINDS = frozenset({STORAGE, CONTAINER, VAULT, "keyvault:Key", REGISTRY, LOGS, WORKSPACE})
 """Kinds whose deletion loses data, images, logs or the key to them."""
 
@@ -259,7 +248,6 @@ PROTECTED = ResourceRule(
     "Set protect in the resource's options.",
     _protected,
 )
-
 
 ELSEWHERE: Final = frozenset({"network:FlowLog", "privatedns:VirtualNetworkLink"})
 """Kinds that Azure, or the owner of a hub, keeps in another group."""
@@ -287,7 +275,6 @@ IN_PLACE = ResourceRule(
     "Restore it; deploy another stack for another group or region.",
     _in_place,
 )
-
 
 IGNORED: Final[Mapping[str, str]] = {
     STORAGE: "accountName",

@@ -43,22 +43,11 @@ from infra.rules.network import PRIVATE_ENDPOINT, is_network, zones_of
 from infra.settings import Settings
 
 BLOBS = "storage:BlobServiceProperties"
-
-
 FILES = "storage:FileServiceProperties"
-
-
 AGEING = "storage:ManagementPolicy"
-
-
 FLOW_LOG = "network:FlowLog"
-
-
 DIAGNOSTICS = "monitor:DiagnosticSetting"
-
-
 OFF, ON = exactly(value=False), exactly(value=True)
-
 
 STUDIO = frozenset(
     {
@@ -107,15 +96,10 @@ def _hidden(settings: Settings) -> bool:
 
 
 LOGGED = as_set(lambda s: "Disabled" if _hidden(s) else "Enabled")
-
-
 REPORTED = as_set(lambda s: "Enabled" if s.public and not _hidden(s) else "Disabled")
-
-
 QUERIED = {"publicNetworkAccessForQuery": as_set(_queried)}
 """Logs are sent and read over public endpoints, with an Entra sign-in, unless they have a private
 endpoint. Nothing reports to Application Insights, so only an open platform lets reports in."""
-
 
 NO_PUBLIC_ENDPOINT = table_rule(
     "no-public-endpoint",
@@ -159,7 +143,6 @@ NO_PUBLIC_ENDPOINT = table_rule(
     },
 )
 
-
 NODES_WITHOUT_PUBLIC_ADDRESS = table_rule(
     "nodes-without-public-address",
     "Cluster nodes and serverless computes have no public address and accept no SSH from outside.",
@@ -169,9 +152,7 @@ NODES_WITHOUT_PUBLIC_ADDRESS = table_rule(
             "properties.properties.enableNodePublicIp": exactly(value=False),
             "properties.properties.remoteLoginPortPublicAccess": exactly("Disabled"),
         },
-        WORKSPACE: {
-            "serverlessComputeSettings.serverlessComputeNoPublicIP": exactly(value=True),
-        },
+        WORKSPACE: {"serverlessComputeSettings.serverlessComputeNoPublicIP": exactly(value=True)},
     },
 )
 
@@ -245,7 +226,6 @@ OWN_NETWORK = table_rule(
     },
 )
 
-
 NO_KEYS = table_rule(
     "no-keys",
     "Every service authenticates callers by Entra ID only; shared keys, local users, passwords, "
@@ -283,7 +263,6 @@ NO_KEYS = table_rule(
     },
 )
 
-
 TLS = table_rule(
     "tls-1-2",
     "Storage accounts accept only HTTPS with TLS 1.2 or later, and datastores use HTTPS; no other "
@@ -295,14 +274,12 @@ TLS = table_rule(
     },
 )
 
-
 PRINCIPAL_TYPES = table_rule(
     "principal-types",
     "Every role assignment sets principalType.",
     "Set it: without it, assigning a role to a new identity can fail with PrincipalNotFound.",
     {ASSIGNMENT: {"principalType": one_of("ServicePrincipal", "Group")}},
 )
-
 
 ENCRYPTED = table_rule(
     "encrypted",
@@ -319,15 +296,10 @@ ENCRYPTED = table_rule(
             "encryption.encryptionIdentity.encryptionUserAssignedIdentity": UNSET,
             "identity.userAssignedIdentities": UNSET,
         },
-        REGISTRY: {
-            "identity.userAssignedIdentities": UNSET,
-        },
-        WORKSPACE: {
-            "encryption.identity.userAssignedIdentity": UNSET,
-        },
+        REGISTRY: {"identity.userAssignedIdentities": UNSET},
+        WORKSPACE: {"encryption.identity.userAssignedIdentity": UNSET},
     },
 )
-
 
 RECOVERABLE = table_rule(
     "recoverable",
@@ -380,14 +352,12 @@ RECOVERABLE = table_rule(
     },
 )
 
-
 OWN_REGION = table_rule(
     "own-region",
     "Data, images, logs and nodes are in the region of the stack's settings.",
     "Deploy another stack for another region.",
     {kind: {"location": HERE} for kind in (STORAGE, REGISTRY, VAULT, WORKSPACE, LOGS, COMPUTE)},
 )
-
 
 NO_COPIES = table_rule(
     "no-copies-outside",
@@ -403,9 +373,7 @@ NO_COPIES = table_rule(
         },
         REGISTRY: {"policies.exportPolicy.status": exactly("disabled")},
         BLOBS: {"cors.corsRules[].allowedOrigins": exactly(sorted(STUDIO))},
-        DATASTORE: {
-            "properties.endpoint": exactly("core.windows.net"),
-        },
+        DATASTORE: {"properties.endpoint": exactly("core.windows.net")},
         DIAGNOSTICS: {
             "storageAccountId": UNSET,
             "eventHubAuthorizationRuleId": UNSET,
@@ -425,7 +393,6 @@ NO_COPIES = table_rule(
     },
 )
 
-
 HIGH_BUSINESS_IMPACT = table_rule(
     "high-business-impact",
     "The workspace is marked high business impact: Microsoft collects less diagnostic data, and "
@@ -443,14 +410,12 @@ HIGH_BUSINESS_IMPACT = table_rule(
     },
 )
 
-
 CLUSTERS_REST_AT_ZERO = table_rule(
     "clusters-rest-at-zero",
     "Every cluster scales down to zero nodes.",
     "Set minNodeCount to 0; an idle node is billed by the hour.",
     {COMPUTE: {"properties.properties.scaleSettings.minNodeCount": exactly(0)}},
 )
-
 
 DEFAULT: Final = exactly("default")
 
@@ -471,9 +436,7 @@ TABLE: Final[Table] = {
         **elsewhere("condition principalId roleDefinitionId scope"),
         "conditionVersion": optional(exactly("2.0")),
     },
-    CONTAINER: {
-        "containerName": one_of("raw", "prepared", "results"),
-    },
+    CONTAINER: {"containerName": one_of("raw", "prepared", "results")},
     COMPUTE: {
         **given("computeName"),
         **elsewhere(
@@ -498,9 +461,7 @@ TABLE: Final[Table] = {
         ),
     },
     GROUP: {},
-    IDENTITY: {
-        **given("resourceName"),
-    },
+    IDENTITY: given("resourceName"),
     INSIGHTS: {
         **given("resourceName"),
         "applicationType": exactly("web"),
@@ -626,9 +587,7 @@ TABLE: Final[Table] = {
         "serviceEndpointPolicyDefinitions[].service": one_of("Global", "Microsoft.Storage"),
     },
     "privatedns:PrivateZone": {},
-    "privatedns:VirtualNetworkLink": {
-        **given("virtualNetworkLinkName"),
-    },
+    "privatedns:VirtualNetworkLink": given("virtualNetworkLinkName"),
     "storage:BlobServiceProperties": {
         "blobServicesName": DEFAULT,
         "cors.corsRules[].allowedHeaders": exactly(["*"]),
@@ -639,16 +598,11 @@ TABLE: Final[Table] = {
         "cors.corsRules[].maxAgeInSeconds": exactly(1800),
         "isVersioningEnabled": exactly(value=False),
     },
-    "storage:FileServiceProperties": {
-        "fileServicesName": DEFAULT,
-    },
-    "storage:ManagementPolicy": {
-        "managementPolicyName": DEFAULT,
-    },
+    "storage:FileServiceProperties": {"fileServicesName": DEFAULT},
+    "storage:ManagementPolicy": {"managementPolicyName": DEFAULT},
 }
 """What no rule on security, data or cost decides on, of the trunk. `given` and
 `elsewhere` state that an input is known, and leave its value to other rules."""
-
 
 AS_DECLARED = table_rule(
     "as-declared",

@@ -27,16 +27,9 @@ from infra.rules.rule import ResourceRule, StackRule, named
 from infra.settings import Settings
 
 SECURITY_GROUP: Final = "network:NetworkSecurityGroup"
-
-
 PRIVATE_ENDPOINT: Final = "network:PrivateEndpoint"
-
-
 HTTPS: Final = frozenset({"443"})
-
-
 WEB: Final = frozenset({"80", "443"})
-
 
 SERVICES: Final[Mapping[str, frozenset[str]]] = {
     "AzureActiveDirectory": WEB,
@@ -55,18 +48,11 @@ SERVICES: Final[Mapping[str, frozenset[str]]] = {
 "Configure inbound and outbound network traffic"). A tag without the region would include every
 customer's resources in every region."""
 
-
 INTERNET: Final[Mapping[SubnetRole, frozenset[str]]] = {"build": WEB}
 """Ports on which a subnet of the trunk may reach the internet."""
-
-
 ENDPOINT_PORTS: Final = frozenset({"443", "445"})
 """Ports of private endpoints: HTTPS, and the workspace's file share."""
-
-
 DNS: Final = frozenset({"53"})
-
-
 NO_PORTS: Final[frozenset[str]] = frozenset()
 
 
@@ -332,7 +318,6 @@ NO_PUBLIC_ADDRESS = StackRule(
     _addresses,
 )
 
-
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "default": ("blob", "file"),
     "data": ("blob",),
@@ -341,7 +326,6 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "workspace": ("amlworkspace",),
 }
 """Sub-resources of each service that have a private endpoint."""
-
 
 NAME_INPUTS: Final = {
     VAULT: "vaultName",

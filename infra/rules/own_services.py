@@ -27,10 +27,8 @@ from infra.settings import Settings
 
 Targets = Sequence[tuple[str, tuple[str, str]]]
 """Services of a stack: label, Azure type and name."""
-
 ALIAS: Final = "/services/Azure/MachineLearning"
 """Azure Machine Learning's own accounts, in a service endpoint policy."""
-
 ACCOUNTS: Final = ("default", "data")
 _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     CONTAINER: {"accountName": ACCOUNTS},
