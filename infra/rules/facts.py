@@ -92,9 +92,6 @@ class Facts:
     """Returns names of the roles that the stack defines, by GUID."""
     subnets: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """Path of the subnet's id, and the subnet's role, by kind and name of a resource."""
-    claims: Callable[[Settings], Mapping[str, str]] = lambda _: {}
-    """Returns the names in Azure of its machines and interfaces, by kind: the rules of other leaves
-    on these kinds do not apply to them."""
     addresses: Mapping[str, str] = field(default_factory=dict)
     """Paths of the ids of public addresses that a kind of resource may have."""
     traffic: Mapping[str, Traffic] = field(default_factory=dict)
