@@ -29,7 +29,7 @@ from infra.rules.literals import (
 )
 from infra.rules.network import PRIVATE_ENDPOINT
 from infra.rules.own_services import targets
-from infra.rules.rule import ResourceRule, StackRule, named
+from infra.rules.rule import Faults, ResourceRule, StackRule, named
 from infra.settings import Settings
 
 _PEOPLE: Final[Mapping[str, Callable[[Settings], str | None]]] = {
@@ -138,9 +138,7 @@ NO_OWNER = ResourceRule(
 )
 
 
-def _assignments(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _assignments(resources: Sequence[Resource], settings: Settings) -> Faults:
     holders = _holders(resources, settings)
     principals, services = _principals(resources, settings, holders), targets(resources, settings)
     granted, names = grants(), roles(settings)
@@ -267,9 +265,7 @@ def _duties_by_name(settings: Settings) -> dict[str, str]:
     return {settings.names.identity(duty): duty for duty in (*IDENTITIES, *more)}
 
 
-def _computes(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _computes(resources: Sequence[Resource], settings: Settings) -> Faults:
     names = settings.names
     own = {
         settings.cluster_name(key): IDENTITY_OF_DUTY[cluster.duty]
@@ -318,9 +314,7 @@ LATE: Final = ("default/job-logs", "default/job-outputs")
 """Targets of roles on the containers that Azure Machine Learning makes."""
 
 
-def _order(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _order(resources: Sequence[Resource], settings: Settings) -> Faults:
     needed = requirements(resources)
     roles = list(assigned(resources, settings))
     late = {one.key for one, _, target in roles if target in LATE}
@@ -353,7 +347,7 @@ def _order(
 
 def _waits(
     resource: Resource, needed: dict[str, frozenset[str]], wanted: set[str], late: set[str]
-) -> Iterator[tuple[Resource | None, str]]:
+) -> Faults:
     before = needed[resource.key]
     if missing := sorted(one.rpartition("::")[2] for one in wanted - before):
         yield resource, f"does not wait for {', '.join(missing)}"

@@ -29,7 +29,7 @@ from infra.resources import (
 )
 from infra.rules.expected import PRESENT
 from infra.rules.facts import of_leaves
-from infra.rules.rule import ResourceRule, Rule, StackRule
+from infra.rules.rule import Faults, ResourceRule, Rule, StackRule
 from infra.settings import Settings
 
 OWN_TYPES = ("pulumi:pulumi:Stack", PROVIDER)
@@ -147,9 +147,7 @@ def _counts(settings: Settings) -> dict[str, int]:
     }
 
 
-def _complete(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _complete(resources: Sequence[Resource], settings: Settings) -> Faults:
     declared = Counter(one.kind for one in resources)
     wanted = Counter(_counts(settings))
     for one in of_leaves():

@@ -36,6 +36,9 @@ def exactly(value: object) -> Expected:
     return Expected(lambda _: shown(value), lambda given, _: same(given, value))
 
 
+OFF, ON = exactly(value=False), exactly(value=True)
+
+
 def one_of(*values: object) -> Expected:
     """Expect one of some values."""
     return Expected(

@@ -32,7 +32,7 @@ from infra.rules.expected import (
 )
 from infra.rules.facts import Logging, added, of_leaves
 from infra.rules.invariants import named_in
-from infra.rules.rule import ResourceRule, StackRule, named
+from infra.rules.rule import Faults, ResourceRule, StackRule, named
 from infra.settings import Settings
 from infra.stack_config import PLACEHOLDERS
 
@@ -133,9 +133,7 @@ REQUIRED_TAGS = ResourceRule(
 )
 
 
-def _diagnostics(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _diagnostics(resources: Sequence[Resource], settings: Settings) -> Faults:
     logs: dict[str, set[str]] = {}
     for setting in of_kind(resources, DIAGNOSTIC):
         enabled = {

@@ -24,6 +24,8 @@ from infra.resources import (
 )
 from infra.rules.expected import (
     ANYTHING,
+    OFF,
+    ON,
     PRESENT,
     UNSET,
     Expected,
@@ -47,7 +49,6 @@ FILES = "storage:FileServiceProperties"
 AGEING = "storage:ManagementPolicy"
 FLOW_LOG = "network:FlowLog"
 DIAGNOSTICS = "monitor:DiagnosticSetting"
-OFF, ON = exactly(value=False), exactly(value=True)
 
 STUDIO = frozenset(
     {
@@ -149,10 +150,10 @@ NODES_WITHOUT_PUBLIC_ADDRESS = table_rule(
     "Set the properties when the cluster is created: Azure cannot change them later.",
     {
         COMPUTE: {
-            "properties.properties.enableNodePublicIp": exactly(value=False),
+            "properties.properties.enableNodePublicIp": OFF,
             "properties.properties.remoteLoginPortPublicAccess": exactly("Disabled"),
         },
-        WORKSPACE: {"serverlessComputeSettings.serverlessComputeNoPublicIP": exactly(value=True)},
+        WORKSPACE: {"serverlessComputeSettings.serverlessComputeNoPublicIP": ON},
     },
 )
 
@@ -199,7 +200,7 @@ OWN_NETWORK = table_rule(
                 lambda s: bool(s.network.peer_with),
                 Expected(lambda s: f"those with {shown(_peers(s))}", _peered),
             ),
-            "virtualNetworkPeerings[].allowGatewayTransit": exactly(value=False),
+            "virtualNetworkPeerings[].allowGatewayTransit": OFF,
             "dhcpOptions.dnsServers": only_if(
                 lambda s: bool(s.network.dns_servers), as_set(lambda s: list(s.network.dns_servers))
             ),
@@ -210,7 +211,7 @@ OWN_NETWORK = table_rule(
         },
         "privatedns:VirtualNetworkLink": {
             "privateZoneName": among(zones, "a zone of one of the stack's endpoints"),
-            "registrationEnabled": exactly(value=False),
+            "registrationEnabled": OFF,
             "virtualNetwork.id": Expected(
                 lambda _: "the stack's network or one of its peers",
                 lambda given, s: is_network(str(given), s),
@@ -400,8 +401,8 @@ HIGH_BUSINESS_IMPACT = table_rule(
     "Set it when the workspace is created: Azure cannot change hbiWorkspace later.",
     {
         WORKSPACE: {
-            "hbiWorkspace": exactly(value=True),
-            "v1LegacyMode": exactly(value=False),
+            "hbiWorkspace": ON,
+            "v1LegacyMode": OFF,
             "managedNetwork.isolationMode": exactly("Disabled"),
             "enableDataIsolation": as_set(
                 lambda s: bool(s.storage.existing_default or s.vault.existing)
@@ -446,7 +447,7 @@ TABLE: Final[Table] = {
         ),
         "properties.computeLocation": as_set(lambda s: s.location),
         "properties.computeType": exactly("AmlCompute"),
-        "properties.properties.isolatedNetwork": exactly(value=False),
+        "properties.properties.isolatedNetwork": OFF,
         "properties.properties.osType": exactly("Linux"),
         "properties.properties.subnet.id": only_if(lambda s: s.nodes is None, optional(ANYTHING)),
     },
@@ -472,7 +473,7 @@ TABLE: Final[Table] = {
     },
     LOGS: {
         **given("workspaceName"),
-        "features.enableLogAccessUsingOnlyResourcePermissions": exactly(value=True),
+        "features.enableLogAccessUsingOnlyResourcePermissions": ON,
         "sku.name": exactly("PerGB2018"),
     },
     NETWORK: {
@@ -487,15 +488,15 @@ TABLE: Final[Table] = {
         ),
         "addressSpace.addressPrefixes": PRESENT,
         "subnets": PRESENT,
-        "enableDdosProtection": exactly(value=False),
-        "enableVmProtection": exactly(value=False),
+        "enableDdosProtection": OFF,
+        "enableVmProtection": OFF,
         "subnets[].privateLinkServiceNetworkPolicies": exactly("Disabled"),
-        "virtualNetworkPeerings[].allowForwardedTraffic": exactly(value=True),
-        "virtualNetworkPeerings[].allowVirtualNetworkAccess": exactly(value=True),
+        "virtualNetworkPeerings[].allowForwardedTraffic": ON,
+        "virtualNetworkPeerings[].allowVirtualNetworkAccess": ON,
     },
     REGISTRY: {
         **given("registryName"),
-        "dataEndpointEnabled": exactly(value=True),
+        "dataEndpointEnabled": ON,
         "policies.quarantinePolicy.status": exactly("disabled"),
         "policies.retentionPolicy.status": exactly("enabled"),
         "sku.name": exactly("Premium"),
@@ -506,7 +507,7 @@ TABLE: Final[Table] = {
         "accessTier": optional(exactly("Hot")),
         "encryption.services.blob.keyType": exactly("Account"),
         "encryption.services.file.keyType": optional(exactly("Account")),
-        "isHnsEnabled": exactly(value=False),
+        "isHnsEnabled": OFF,
         "kind": one_of("BlockBlobStorage", "StorageV2"),
         "networkRuleSet.ipRules[].action": exactly("Allow"),
         "sasPolicy.expirationAction": exactly("Log"),
@@ -528,7 +529,7 @@ TABLE: Final[Table] = {
         **given("friendlyName workspaceName"),
         **elsewhere("identity imageBuildCompute primaryUserAssignedIdentity"),
         "kind": exactly("Default"),
-        "managedNetwork.enableNetworkMonitor": exactly(value=False),
+        "managedNetwork.enableNetworkMonitor": OFF,
         "serverlessComputeSettings.serverlessComputeCustomSubnet": only_if(
             lambda s: s.nodes is None, ANYTHING
         ),
@@ -538,7 +539,7 @@ TABLE: Final[Table] = {
         **given("name resourceUri"),
         **elsewhere("logs"),
         "metrics[].category": optional(one_of("AllMetrics", "Transaction")),
-        "metrics[].enabled": optional(exactly(value=True)),
+        "metrics[].enabled": optional(ON),
     },
     "network:FlowLog": {
         **given("flowLogName targetResourceId"),
@@ -596,7 +597,7 @@ TABLE: Final[Table] = {
         ),
         "cors.corsRules[].exposedHeaders": exactly(["*"]),
         "cors.corsRules[].maxAgeInSeconds": exactly(1800),
-        "isVersioningEnabled": exactly(value=False),
+        "isVersioningEnabled": OFF,
     },
     "storage:FileServiceProperties": {"fileServicesName": DEFAULT},
     "storage:ManagementPolicy": {"managementPolicyName": DEFAULT},

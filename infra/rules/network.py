@@ -23,7 +23,7 @@ from infra.rules.expected import values_at
 from infra.rules.facts import Allowed, Traffic, added
 from infra.rules.literals import SUBNET_OF_DUTY, ZONES
 from infra.rules.own_services import targets
-from infra.rules.rule import ResourceRule, StackRule, named
+from infra.rules.rule import Faults, ResourceRule, StackRule, named
 from infra.settings import Settings
 
 SECURITY_GROUP: Final = "network:NetworkSecurityGroup"
@@ -295,9 +295,7 @@ def is_network(id_: str, settings: Settings) -> bool:
     return id_.lower() in map(str.lower, known) or id_.lower().endswith(own)
 
 
-def _addresses(
-    resources: Sequence[Resource], _settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _addresses(resources: Sequence[Resource], _settings: Settings) -> Faults:
     paths = {"network:NatGateway": "publicIpAddresses[].id", **added(lambda one: one.addresses)}
     used_ids = [
         str(id_)
@@ -336,9 +334,7 @@ NAME_INPUTS: Final = {
 """Services with private endpoints, and the inputs with their names."""
 
 
-def _endpoints(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _endpoints(resources: Sequence[Resource], settings: Settings) -> Faults:
     services = targets(resources, settings)
     more = added(lambda one: one.endpoints)
     groups = {**GROUPS, **{label: parts for label, (_, _, parts) in more.items()}}
@@ -378,9 +374,7 @@ def zones_of(group: str) -> frozenset[str]:
     return {**ZONES, **added(lambda one: one.zones)}.get(group, frozenset())
 
 
-def _resolved(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _resolved(resources: Sequence[Resource], settings: Settings) -> Faults:
     groups = {
         str(input_at(one, "privateEndpointName")).lower(): {
             resource_ids.name(str(zone.get("privateDnsZoneId"))).lower()

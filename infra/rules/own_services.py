@@ -4,7 +4,7 @@ Their names are read from the stack itself: a service that exists keeps its name
 formed now.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from infra.catalog import resource_ids
@@ -22,7 +22,7 @@ from infra.resources import (
 )
 from infra.rules.expected import same, shown, values_at
 from infra.rules.facts import added, extended
-from infra.rules.rule import StackRule
+from infra.rules.rule import Faults, StackRule
 from infra.settings import Settings
 
 Targets = Sequence[tuple[str, tuple[str, str]]]
@@ -99,9 +99,7 @@ def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
     ]
 
 
-def _references(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _references(resources: Sequence[Resource], settings: Settings) -> Faults:
     names = {label: name for label, (_, name) in targets(resources, settings)}
     known = references()
     for resource in of_kind(resources, *known):
@@ -118,9 +116,7 @@ HOLDERS: Final = {"raw": "data", "prepared": "data", "results": "default"}
 """Account of each container."""
 
 
-def _containers(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _containers(resources: Sequence[Resource], settings: Settings) -> Faults:
     accounts = {label: name for label, (_, name) in targets(resources, settings)}
     for resource in of_kind(resources, CONTAINER, DATASTORE):
         own = resource.kind == CONTAINER

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from infra.catalog import resource_ids
 from infra.extras.alerts.leaf import AlertSettings
 from infra.resources import Resource, entries_at, input_at, of_kind
 from infra.rules.expected import (
+    ON,
     PRESENT,
     UNSET,
     by_name,
@@ -20,10 +21,9 @@ from infra.rules.expected import (
     table_rule,
 )
 from infra.rules.facts import Facts
-from infra.rules.rule import StackRule, named
+from infra.rules.rule import Faults, StackRule, named
 from infra.settings import Settings
 
-ON: Final = exactly(value=True)
 ACTION_GROUP: Final = "monitor:ActionGroup"
 ALERT: Final = "monitor:ScheduledQueryRule"
 
@@ -54,9 +54,7 @@ _MINUTES: Final = re.compile(r"ago\((\d+)m\)")
 _OF: Final = re.compile(r'_ResourceId =~ "([^"]+)"')
 
 
-def _alerts(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _alerts(resources: Sequence[Resource], settings: Settings) -> Faults:
     people = [
         group
         for group in of_kind(resources, ACTION_GROUP)

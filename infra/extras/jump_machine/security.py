@@ -19,6 +19,8 @@ from infra.extras.jump_machine.leaf import (
 from infra.resources import Resource, input_at, of_kind, texts_at
 from infra.rules.expected import (
     ANYTHING,
+    OFF,
+    ON,
     PRESENT,
     UNSET,
     Expected,
@@ -28,7 +30,7 @@ from infra.rules.expected import (
     violated,
 )
 from infra.rules.facts import Allowed, Facts, Grants, Logging, Traffic
-from infra.rules.rule import StackRule, named
+from infra.rules.rule import Faults, StackRule, named
 from infra.settings import Settings
 
 INTERFACE_KIND: Final = "network:NetworkInterface"
@@ -37,7 +39,6 @@ EXTENSION_KIND: Final = "compute:VirtualMachineExtension"
 SCHEDULE_KIND: Final = "devtestlab:GlobalSchedule"
 BASTION_KIND: Final = "network:BastionHost"
 
-OFF, ON = exactly(value=False), exactly(value=True)
 MACHINES: Final = "Microsoft.Compute/virtualMachines"
 
 REVIEWED_SETUPS: Final = frozenset(
@@ -149,9 +150,7 @@ SCHEDULE_INPUTS = {
 }
 
 
-def _complete(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _complete(resources: Sequence[Resource], settings: Settings) -> Faults:
     schedules = of_kind(resources, SCHEDULE_KIND)
     for machine in of_kind(resources, MACHINE_KIND):
         name = str(input_at(machine, "vmName"))
