@@ -1,1 +1,1 @@
-"""The platform's security rules: pure functions over declared resources."""
+"""The policy pack: the rules, as Pulumi's engine asks for them."""

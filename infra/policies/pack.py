@@ -27,39 +27,30 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from infra.policies.expected import Expected, Table, table_rule
-from infra.policies.facts import of_leaves
-from infra.policies.rule import ResourceRule, Rule, StackRule, Violation
-from infra.policies.rules import (
-    access,
-    closed_world,
-    data,
-    declared,
-    endpoints,
-    exposure,
-    governance,
-    network,
-    order,
-    own_services,
-    services,
-)
 from infra.resources import Resource
+from infra.rules import access, closed_world, governance, invariants, network, own_services
+from infra.rules.expected import Table, table_rule
+from infra.rules.facts import extended, of_leaves
+from infra.rules.rule import ResourceRule, Rule, StackRule, Violation
 from infra.settings import Settings
 
 NAME = "private-training-platform"
 _TRUNK: tuple[Rule, ...] = (
-    *exposure.RULES,
-    *network.RULES,
-    *endpoints.RULES,
-    *own_services.RULES,
-    *access.RULES,
-    *order.RULES,
-    *data.RULES,
-    *services.RULES,
-    *governance.RULES,
-    *declared.RULES,
-    closed_world.COMPLETE,
+    *(invariants.NO_PUBLIC_ENDPOINT, network.NO_PUBLIC_ADDRESS),
+    *(invariants.NODES_WITHOUT_PUBLIC_ADDRESS, network.CLOSED_SUBNETS),
+    *(network.CLOSED_NETWORK_RULES, network.NODES_IN_THEIR_SUBNET, network.PRIVATE_ENDPOINTS),
+    *(network.RESOLVED, invariants.OWN_NETWORK),
+    *(own_services.OWN_SERVICES, own_services.OWN_CONTAINERS),
+    *(invariants.NO_KEYS, invariants.TLS, access.NO_OWNER, invariants.PRINCIPAL_TYPES),
+    *(access.LEAST_PRIVILEGE, access.DUTY_OF_EACH_IDENTITY, access.ORDER),
+    *(invariants.ENCRYPTED, invariants.RECOVERABLE, invariants.OWN_REGION, invariants.NO_COPIES),
+    *(invariants.HIGH_BUSINESS_IMPACT, governance.AS_BUDGETED, invariants.CLUSTERS_REST_AT_ZERO),
+    *(governance.PURGE_PROTECTION, governance.PROTECTED, governance.REQUIRED_TAGS),
+    *(governance.DIAGNOSTICS, governance.NO_GROUP_LOCK, invariants.AS_DECLARED),
+    *(governance.IN_PLACE, governance.NOTHING_IGNORED, governance.OWN_IDS),
+    *(governance.OWN_SUBSCRIPTION, closed_world.COMPLETE),
 )
+"""In the order in which they are checked and reported."""
 
 
 def _composed() -> tuple[Rule, ...]:
@@ -70,15 +61,10 @@ def _composed() -> tuple[Rule, ...]:
 
 
 def _with_rows(rule: Rule) -> Rule:
-    added = [facts.tables[rule.name] for facts in of_leaves() if rule.name in facts.tables]
-    if not added:
+    if not any(rule.name in facts.tables for facts in of_leaves()):
         return rule
     # A rule that leaves add rows to is made of a table.
-    own = cast("Table", rule.inputs)
-    table: dict[str, dict[str, Expected]] = {kind: dict(own[kind]) for kind in own}
-    for rows in added:
-        for kind, paths in rows.items():
-            table.setdefault(kind, {}).update(paths)
+    table = extended(cast("Table", rule.inputs), lambda facts: facts.tables.get(rule.name, {}))
     return table_rule(rule.name, rule.description, rule.remedy, table)
 
 

@@ -189,7 +189,7 @@ TABLE: Final = (
         r"(?i)missing the following rules",
         "the security rules of its subnet lack traffic that Azure Machine Learning demands",
         "set network.storage_over_smb to true if Azure names port 445 of Storage; add other traffic"
-        " to infra/catalog/network_rules.py and to the rule in infra/policies/rules/network.py, or"
+        " to infra/catalog/network_rules.py and to the rule in infra/rules/network.py, or"
         " with network.existing ask the owner of the network",
         kinds=_ML,
     ),
@@ -212,7 +212,7 @@ TABLE: Final = (
         r"(?i)\bcategor(?:y|ies)\b.{0,80}\bnot supported\b",
         "the service has no group of logs of this name",
         "list its logs (az monitor diagnostic-settings categories list --resource ID), and name"
-        " them in infra/composition/observability.py and infra/policies/rules/governance.py",
+        " them in infra/composition/observability.py and infra/rules/governance.py",
         kinds="monitor:DiagnosticSetting",
     ),
     Refusal(

@@ -58,7 +58,7 @@ STANDARD_LIBRARY_ONLY = [
     *("infra.catalog.roles", "infra.catalog.vm_sizes", "infra.errors", "infra.naming"),
     *(
         "infra.outputs",
-        "infra.policies.rule",
+        "infra.rules.rule",
         "infra.resources",
         "infra.setting_types",
         "infra.settings",

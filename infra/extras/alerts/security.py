@@ -2,20 +2,28 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.catalog import resource_ids
 from infra.extras.alerts.leaf import AlertSettings
-from infra.policies.expected import PRESENT, UNSET, exactly, one_of, optional, table_rule
-from infra.policies.facts import Facts
-from infra.policies.rule import StackRule, named
-from infra.policies.rules.data import by_name, log_workspace
 from infra.resources import Resource, entries_at, input_at, of_kind
+from infra.rules.expected import (
+    ON,
+    PRESENT,
+    UNSET,
+    by_name,
+    exactly,
+    log_workspace,
+    one_of,
+    optional,
+    table_rule,
+)
+from infra.rules.facts import Facts
+from infra.rules.rule import Faults, StackRule, named
 from infra.settings import Settings
 
-ON: Final = exactly(value=True)
 ACTION_GROUP: Final = "monitor:ActionGroup"
 ALERT: Final = "monitor:ScheduledQueryRule"
 
@@ -46,9 +54,7 @@ _MINUTES: Final = re.compile(r"ago\((\d+)m\)")
 _OF: Final = re.compile(r'_ResourceId =~ "([^"]+)"')
 
 
-def _alerts(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _alerts(resources: Sequence[Resource], settings: Settings) -> Faults:
     people = [
         group
         for group in of_kind(resources, ACTION_GROUP)

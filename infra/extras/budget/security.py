@@ -1,13 +1,13 @@
 """What the security rules know of the budget."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from infra.extras.budget.leaf import BudgetSettings
-from infra.policies.expected import UNSET, Expected, as_set, exactly, violated
-from infra.policies.facts import Facts
-from infra.policies.rule import StackRule
 from infra.resources import Resource, input_at, of_kind
+from infra.rules.expected import UNSET, Expected, as_set, exactly, violated
+from infra.rules.facts import Facts
+from infra.rules.rule import Faults, StackRule
 from infra.settings import Settings
 
 BUDGET_KIND: Final = "consumption:Budget"
@@ -27,9 +27,7 @@ BUDGET_INPUTS = {
 }
 
 
-def _budget(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _budget(resources: Sequence[Resource], settings: Settings) -> Faults:
     own = settings.of(BudgetSettings)
     budgets = of_kind(resources, BUDGET_KIND)
     if not own.offered:

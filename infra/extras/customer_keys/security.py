@@ -4,8 +4,11 @@ from typing import Final
 
 from infra.catalog import resource_ids
 from infra.extras.customer_keys.leaf import IDENTITY, EncryptionSettings
-from infra.policies.expected import (
+from infra.resources import REGISTRY, STORAGE, WORKSPACE
+from infra.rules.expected import (
     ANYTHING,
+    OFF,
+    ON,
     Expected,
     as_set,
     exactly,
@@ -13,8 +16,7 @@ from infra.policies.expected import (
     only_if,
     optional,
 )
-from infra.policies.facts import Facts
-from infra.resources import REGISTRY, STORAGE, WORKSPACE
+from infra.rules.facts import Facts
 from infra.settings import Settings
 
 KEY_KIND: Final = "keyvault:Key"
@@ -89,14 +91,14 @@ FACTS = Facts(
                 "encryption.keyVaultProperties.keyIdentifier": only_if(_own, ANYTHING),
                 "encryption.keyVaultProperties.keyVaultArmId": KEY_VAULT,
                 "enableServiceSideCMKEncryption": only_if(
-                    lambda s: s.of(EncryptionSettings).service_side, exactly(value=True)
+                    lambda s: s.of(EncryptionSettings).service_side, ON
                 ),
             },
             KEY_KIND: {
                 "properties.kty": one_of("RSA", "RSA-HSM"),
                 "properties.keySize": one_of(3072, 4096),
                 "properties.keyOps": exactly(["wrapKey", "unwrapKey"]),
-                "properties.attributes.exportable": optional(exactly(value=False)),
+                "properties.attributes.exportable": optional(OFF),
                 "properties.rotationPolicy": exactly(
                     {
                         "lifetimeActions": [

@@ -5,7 +5,6 @@ other rules know of it.
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any, Final
 
@@ -17,8 +16,11 @@ from infra.extras.jump_machine.leaf import (
     SubnetSettings,
     has_bastion,
 )
-from infra.policies.expected import (
+from infra.resources import Resource, input_at, of_kind, texts_at
+from infra.rules.expected import (
     ANYTHING,
+    OFF,
+    ON,
     PRESENT,
     UNSET,
     Expected,
@@ -27,9 +29,8 @@ from infra.policies.expected import (
     table_rule,
     violated,
 )
-from infra.policies.facts import Allowed, Facts, Grants, Logging, Traffic, of_leaves
-from infra.policies.rule import ResourceRule, StackRule, named
-from infra.resources import Resource, input_at, of_kind, texts_at
+from infra.rules.facts import Allowed, Facts, Grants, Logging, Traffic
+from infra.rules.rule import Faults, StackRule, named
 from infra.settings import Settings
 
 INTERFACE_KIND: Final = "network:NetworkInterface"
@@ -37,13 +38,7 @@ MACHINE_KIND: Final = "compute:VirtualMachine"
 EXTENSION_KIND: Final = "compute:VirtualMachineExtension"
 SCHEDULE_KIND: Final = "devtestlab:GlobalSchedule"
 BASTION_KIND: Final = "network:BastionHost"
-NAME_INPUTS: Final = {
-    INTERFACE_KIND: "networkInterfaceName",
-    MACHINE_KIND: "vmName",
-    EXTENSION_KIND: "vmName",
-}
 
-OFF, ON = exactly(value=False), exactly(value=True)
 MACHINES: Final = "Microsoft.Compute/virtualMachines"
 
 REVIEWED_SETUPS: Final = frozenset(
@@ -155,30 +150,9 @@ SCHEDULE_INPUTS = {
 }
 
 
-def _claimed(resource: Resource, settings: Settings) -> bool:
-    """Whether a machine or interface is another leaf's, which has rules for it."""
-    kind = MACHINE_KIND if resource.kind == EXTENSION_KIND else resource.kind
-    name = input_at(resource, NAME_INPUTS.get(resource.kind, ""))
-    return name is not None and any(
-        name == facts.claims(settings).get(kind) for facts in of_leaves() if facts is not FACTS
-    )
-
-
-def _unclaimed(rule: ResourceRule) -> ResourceRule:
-    def faults(resource: Resource, settings: Settings) -> Iterator[str]:
-        if not _claimed(resource, settings):
-            yield from rule.faults(resource, settings)
-
-    return replace(rule, faults=faults)
-
-
-def _complete(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _complete(resources: Sequence[Resource], settings: Settings) -> Faults:
     schedules = of_kind(resources, SCHEDULE_KIND)
     for machine in of_kind(resources, MACHINE_KIND):
-        if _claimed(machine, settings):
-            continue
         name = str(input_at(machine, "vmName"))
         if not settings.of(AccessSettings).jump_machine or name != MACHINE(settings.names):
             yield machine, "is a machine that the stack's settings do not name"
@@ -246,7 +220,7 @@ ON_MACHINE: Final[Grants] = {
 }
 SUBNET: Final = "ipConfigurations[].subnet.id"
 FACTS = Facts(
-    rules=(_unclaimed(ENTRA_ONLY), _unclaimed(HARDENED), OFF_AT_NIGHT),
+    rules=(ENTRA_ONLY, HARDENED, OFF_AT_NIGHT),
     reviewed={
         MACHINE_KIND: "osProfile.computerName vmName",
         EXTENSION_KIND: "autoUpgradeMinorVersion typeHandlerVersion vmExtensionName vmName",
@@ -292,10 +266,6 @@ FACTS = Facts(
     subnets={
         (INTERFACE_KIND, "jump"): (SUBNET, "jump"),
         (BASTION_KIND, "bastion"): (SUBNET, "bastion"),
-    },
-    claims=lambda settings: {
-        MACHINE_KIND: MACHINE(settings.names),
-        INTERFACE_KIND: settings.names.network_interface("jump"),
     },
     addresses={BASTION_KIND: "ipConfigurations[].publicIPAddress.id"},
     traffic={

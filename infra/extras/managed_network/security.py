@@ -1,13 +1,9 @@
 """What the security rules know of the managed network: its mode, its rules, and who approves."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from infra.extras.managed_network.leaf import ManagedNetworkSettings, has_firewall, is_managed
-from infra.policies.expected import as_set, exactly, only_if
-from infra.policies.facts import Facts
-from infra.policies.rule import StackRule, named
-from infra.policies.rules.own_services import targets
 from infra.resources import (
     ASSIGNMENT,
     COMPUTE,
@@ -17,6 +13,10 @@ from infra.resources import (
     of_kind,
     requirements,
 )
+from infra.rules.expected import ON, as_set, exactly, only_if
+from infra.rules.facts import Facts
+from infra.rules.own_services import targets
+from infra.rules.rule import Faults, StackRule, named
 from infra.settings import Settings
 
 RULE: Final = "machinelearningservices:ManagedNetworkSettingsRule"
@@ -24,7 +24,6 @@ APPROVER: Final = "Azure AI Enterprise Network Connection Approver"
 APPROVER_ID: Final = "b556d68e-0be0-4f35-a333-ad7ee1ce17ea"
 APPROVED_ON: Final = ("default", "data", "vault", "registry")
 """What the endpoints of a managed network lead to."""
-ON: Final = exactly(value=True)
 
 
 def _wanted(resources: Sequence[Resource], settings: Settings) -> dict[object, str]:
@@ -54,9 +53,7 @@ def _allows(rule: Resource, resources: Sequence[Resource], settings: Settings) -
     return properties.get("type"), destination
 
 
-def _approved(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _approved(resources: Sequence[Resource], settings: Settings) -> Faults:
     rules, wanted = of_kind(resources, RULE), _wanted(resources, settings)
     found = {one.key: _allows(one, resources, settings) for one in rules}
     for rule in rules:
@@ -88,9 +85,7 @@ APPROVED_OUTBOUND = StackRule(
 )
 
 
-def _approves(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _approves(resources: Sequence[Resource], settings: Settings) -> Faults:
     services = dict(targets(resources, settings))
     given = [
         one

@@ -3,9 +3,8 @@
 from typing import Final
 
 from infra.extras.monitor_link.leaf import SCOPE
-from infra.policies.expected import exactly
-from infra.policies.facts import Facts
-from infra.policies.rules.data import by_name, log_workspace
+from infra.rules.expected import by_name, exactly, log_workspace
+from infra.rules.facts import Facts
 
 SCOPE_KIND: Final = "monitor:PrivateLinkScope"
 MEMBER_KIND: Final = "monitor:PrivateLinkScopedResource"

@@ -3,8 +3,8 @@
 from typing import Final
 
 from infra.extras.replicas.leaf import ReplicaSettings
-from infra.policies.expected import Expected, among, as_set, exactly
-from infra.policies.facts import Facts
+from infra.rules.expected import ON, Expected, among, as_set
+from infra.rules.facts import Facts
 
 KIND: Final = "containerregistry:Replication"
 REGION: Final[Expected] = among(
@@ -16,7 +16,7 @@ FACTS = Facts(
         "no-copies-outside": {KIND: {"location": REGION, "replicationName": REGION}},
         "as-declared": {
             KIND: {
-                "regionEndpointEnabled": exactly(value=True),
+                "regionEndpointEnabled": ON,
                 "zoneRedundancy": as_set(
                     lambda s: "Enabled" if s.registry.zone_redundant else "Disabled"
                 ),

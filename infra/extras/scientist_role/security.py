@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from infra.extras.scientist_role.leaf import NAME, ScientistSettings
-from infra.policies.expected import ANYTHING, PRESENT, as_set, table_rule
-from infra.policies.facts import Facts
-from infra.policies.rule import ResourceRule
 from infra.resources import ASSIGNMENT, DEFINITION, Resource, input_at
+from infra.rules.expected import ANYTHING, PRESENT, as_set, table_rule
+from infra.rules.facts import Facts
+from infra.rules.rule import ResourceRule
 from infra.settings import Settings
 
 AZURES: Final = "f6c7c914-8db3-469d-8ca1-694a8f32e121"

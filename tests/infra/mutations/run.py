@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from infra.policies import pack
-from infra.policies.rule import ResourceRule
 from infra.render.render import render
 from infra.resources import Resource
+from infra.rules.rule import ResourceRule
 from infra.settings import Settings
 from tests.infra.mutations.generate import ELSEWHERE, STRANGER, Mutation, mutations
 from tests.infra.mutations.survivors import HARMLESS

@@ -13,9 +13,9 @@ from common.annotations import Bounds
 from infra.catalog import roles
 from infra.leaves import SETTINGS as SETTINGS_CLASS
 from infra.policies import pack
-from infra.policies.rule import ResourceRule, StackRule
-from infra.policies.rules.governance import tagged
 from infra.resources import Resource
+from infra.rules.governance import tagged
+from infra.rules.rule import ResourceRule, StackRule
 from tests.infra.support.production import (
     DATA,
     DEFAULT,

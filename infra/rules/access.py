@@ -1,4 +1,4 @@
-"""Rules on permissions and authentication."""
+"""Rules on roles and identities: who may do what, and what must wait for which role."""
 
 import re
 from collections import Counter, defaultdict
@@ -6,9 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from infra.catalog import resource_ids
-from infra.policies.expected import UNSET, as_set, exactly, one_of, optional, table_rule
-from infra.policies.facts import Grants, of_leaves
-from infra.policies.literals import (
+from infra.resources import (
+    ASSIGNMENT,
+    COMPUTE,
+    IDENTITY,
+    WORKSPACE,
+    Resource,
+    entries_at,
+    input_at,
+    of_kind,
+    requirements,
+)
+from infra.rules.facts import Grants, added, extended
+from infra.rules.literals import (
     IDENTITIES,
     IDENTITY_OF_DUTY,
     READS_NO_RESULTS,
@@ -17,23 +27,9 @@ from infra.policies.literals import (
     WRITES_JOB_OUTPUTS,
     WRITES_RUNS,
 )
-from infra.policies.rule import ResourceRule, StackRule, named
-from infra.policies.rules.own_services import targets
-from infra.resources import (
-    ASSIGNMENT,
-    COMPUTE,
-    DATASTORE,
-    IDENTITY,
-    INSIGHTS,
-    LOGS,
-    REGISTRY,
-    STORAGE,
-    VAULT,
-    WORKSPACE,
-    Resource,
-    input_at,
-    of_kind,
-)
+from infra.rules.network import PRIVATE_ENDPOINT
+from infra.rules.own_services import targets
+from infra.rules.rule import Faults, ResourceRule, StackRule, named
 from infra.settings import Settings
 
 _PEOPLE: Final[Mapping[str, Callable[[Settings], str | None]]] = {
@@ -42,66 +38,20 @@ _PEOPLE: Final[Mapping[str, Callable[[Settings], str | None]]] = {
     "operators": lambda settings: settings.people.operators,
 }
 """Groups of people of the trunk."""
-OFF, ON = exactly(value=False), exactly(value=True)
-
-NO_KEYS = table_rule(
-    "no-keys",
-    "Every service authenticates callers by Entra ID only; shared keys, local users, passwords, "
-    "anonymous access and access policies are off.",
-    "Disable the other authentication method, and give an identity a role instead.",
-    {
-        STORAGE: {
-            "allowSharedKeyAccess": OFF,
-            "allowBlobPublicAccess": OFF,
-            "isLocalUserEnabled": OFF,
-            "isSftpEnabled": OFF,
-            "isNfsV3Enabled": optional(OFF),
-            "defaultToOAuthAuthentication": ON,
-        },
-        REGISTRY: {"adminUserEnabled": OFF, "anonymousPullEnabled": OFF},
-        VAULT: {
-            "properties.tenantId": as_set(lambda settings: settings.subscription.tenant),
-            "properties.enableRbacAuthorization": ON,
-            "properties.accessPolicies": UNSET,
-            "properties.enabledForDeployment": OFF,
-            "properties.enabledForDiskEncryption": OFF,
-            "properties.enabledForTemplateDeployment": OFF,
-        },
-        WORKSPACE: {"systemDatastoresAuthMode": exactly("Identity")},
-        COMPUTE: {
-            "properties.disableLocalAuth": ON,
-            "properties.properties.userAccountCredentials": UNSET,
-        },
-        DATASTORE: {
-            "properties.credentials.credentialsType": exactly("None"),
-            "properties.serviceDataAccessAuthIdentity": exactly("WorkspaceUserAssignedIdentity"),
-        },
-        LOGS: {"features.disableLocalAuth": ON},
-        INSIGHTS: {"disableLocalAuth": ON},
-    },
-)
-
-TLS = table_rule(
-    "tls-1-2",
-    "Storage accounts accept only HTTPS with TLS 1.2 or later, and datastores use HTTPS; no other "
-    "service here offers a choice.",
-    "Set minimumTlsVersion, enableHttpsTrafficOnly and the datastore's protocol.",
-    {
-        STORAGE: {"minimumTlsVersion": exactly("TLS1_2"), "enableHttpsTrafficOnly": ON},
-        DATASTORE: {"properties.protocol": exactly("https")},
-    },
-)
 
 JOB_GRANTS: Final[Grants] = {
     ("vault", "Key Vault Secrets User"): None,
     ("registry", "AcrPull"): None,
     ("default/job-logs", "Storage Blob Data Contributor"): None,
 }
+
 NO_RESULTS: Final[Grants] = {("default", "Storage Blob Data Reader"): READS_NO_RESULTS}
 NO_RUNS: Final[Grants] = {("default", "Storage Blob Data Reader"): READS_NO_RUNS}
+
 JOB_OUTPUTS: Final[Grants] = {
     ("default/job-outputs", "Storage Blob Data Contributor"): WRITES_JOB_OUTPUTS
 }
+
 GRANTS: Final[Mapping[str, Grants]] = {
     "workspace": {
         ("default", "Contributor"): None,
@@ -152,22 +102,17 @@ until somebody has changed this table too.
 
 def people() -> dict[str, Callable[[Settings], str | None]]:
     """Return the groups of people of the trunk and of the leaves; one group may be several."""
-    more = {label: group for one in of_leaves() for label, group in one.people.items()}
-    return {**_PEOPLE, **more}
+    return {**_PEOPLE, **added(lambda one: one.people)}
 
 
-def grants() -> dict[str, Grants]:
+def grants() -> Mapping[str, Grants]:
     """Return the roles of the identities and people of the trunk and of the leaves."""
-    merged = dict(GRANTS)
-    for one in of_leaves():
-        for holder, held in one.grants.items():
-            merged[holder] = {**merged.get(holder, {}), **held}
-    return merged
+    return extended(GRANTS, lambda one: one.grants)
 
 
 def roles(settings: Settings) -> dict[str, str]:
     """Return the names of Azure's roles and of those that the stack defines, by GUID."""
-    return {**ROLES, **{k: v for one in of_leaves() for k, v in one.roles(settings).items()}}
+    return {**ROLES, **added(lambda one: one.roles(settings))}
 
 
 JOB_CONTAINERS: Final = re.compile(
@@ -176,24 +121,16 @@ JOB_CONTAINERS: Final = re.compile(
 """Containers that Azure Machine Learning creates for jobs, by the workspace's GUID."""
 
 
-PRINCIPAL_TYPES = table_rule(
-    "principal-types",
-    "Every role assignment sets principalType.",
-    "Set it: without it, assigning a role to a new identity can fail with PrincipalNotFound.",
-    {ASSIGNMENT: {"principalType": one_of("ServicePrincipal", "Group")}},
-)
-
-
 def _unlisted(resource: Resource, settings: Settings) -> Iterator[str]:
     if resource.kind == ASSIGNMENT and settings.roles == "existing":
         yield "is declared, though the owner of the subscription assigns the roles of this stack"
     elif resource.kind == ASSIGNMENT and _guid(resource) not in roles(settings):
-        yield f"assigns the role {_guid(resource)}, which infra/policies/literals.py does not list"
+        yield f"assigns the role {_guid(resource)}, which infra/rules/literals.py does not list"
 
 
 NO_OWNER = ResourceRule(
     "no-owner",
-    "Every role is listed in infra/policies/literals.py; none of them allows its holder to assign "
+    "Every role is listed in infra/rules/literals.py; none of them allows its holder to assign "
     "roles. With roles: existing the stack assigns none.",
     "Assign the narrowest role that is sufficient; only the deployer, or with roles: existing the "
     "owner of the subscription, assigns roles.",
@@ -201,9 +138,7 @@ NO_OWNER = ResourceRule(
 )
 
 
-def _assignments(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _assignments(resources: Sequence[Resource], settings: Settings) -> Faults:
     holders = _holders(resources, settings)
     principals, services = _principals(resources, settings, holders), targets(resources, settings)
     granted, names = grants(), roles(settings)
@@ -268,7 +203,7 @@ LEAST_PRIVILEGE = StackRule(
     "least-privilege",
     "Each identity and each group of people has only the roles of its duty, each on one service or "
     "container: of the identities, only that of preparation can write training data.",
-    "Remove the assignment, or add it to GRANTS in infra/policies/rules/access.py.",
+    "Remove the assignment, or add it to GRANTS in infra/rules/access.py.",
     _assignments,
 )
 
@@ -330,9 +265,7 @@ def _duties_by_name(settings: Settings) -> dict[str, str]:
     return {settings.names.identity(duty): duty for duty in (*IDENTITIES, *more)}
 
 
-def _computes(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _computes(resources: Sequence[Resource], settings: Settings) -> Faults:
     names = settings.names
     own = {
         settings.cluster_name(key): IDENTITY_OF_DUTY[cluster.duty]
@@ -377,11 +310,56 @@ def _guid(assignment: Resource) -> str:
     return str(input_at(assignment, "roleDefinitionId")).rstrip("/").rsplit("/", 1)[-1].lower()
 
 
-RULES = (
-    NO_KEYS,
-    TLS,
-    NO_OWNER,
-    PRINCIPAL_TYPES,
-    LEAST_PRIVILEGE,
-    DUTY_OF_EACH_IDENTITY,
+LATE: Final = ("default/job-logs", "default/job-outputs")
+"""Targets of roles on the containers that Azure Machine Learning makes."""
+
+
+def _order(resources: Sequence[Resource], settings: Settings) -> Faults:
+    needed = requirements(resources)
+    roles = list(assigned(resources, settings))
+    late = {one.key for one, _, target in roles if target in LATE}
+    to_services: set[str] = set()
+    to_workspace: set[str] = set()
+    for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
+        links = entries_at(endpoint, "privateLinkServiceConnections")
+        groups = {group for link in links for group in link.get("groupIds") or ()}
+        name = input_at(endpoint, "privateEndpointName")
+        parts = [endpoint] + [
+            one
+            for one in of_kind(resources, "network:PrivateDnsZoneGroup")
+            if input_at(one, "privateEndpointName") == name
+        ]
+        if "amlworkspace" in groups:
+            to_workspace.update(one.key for one in parts)
+        elif groups & {"blob", "file", "vault", "registry"}:
+            to_services.update(one.key for one in parts)
+    of_workspace = {one.key: target for one, holder, target in roles if holder == "workspace"}
+    on_itself = {key for key, target in of_workspace.items() if target == "workspace"}
+    duties = {settings.cluster_name(key): one.duty for key, one in settings.clusters.items()}
+    for one in of_kind(resources, WORKSPACE):
+        yield from _waits(one, needed, {*to_services, *of_workspace} - on_itself, late)
+    for one in of_kind(resources, COMPUTE):
+        duty = duties.get(str(input_at(one, "computeName")))
+        holder = IDENTITY_OF_DUTY[duty] if duty else None
+        own = {role.key for role, of, target in roles if of == holder and target not in ("", *LATE)}
+        yield from _waits(one, needed, {*to_workspace, *on_itself, *own}, late)
+
+
+def _waits(
+    resource: Resource, needed: dict[str, frozenset[str]], wanted: set[str], late: set[str]
+) -> Faults:
+    before = needed[resource.key]
+    if missing := sorted(one.rpartition("::")[2] for one in wanted - before):
+        yield resource, f"does not wait for {', '.join(missing)}"
+    if waits := sorted(one.rpartition("::")[2] for one in late & before):
+        yield resource, f"waits for {', '.join(waits)}, which Azure may refuse until a first job"
+
+
+ORDER = StackRule(
+    "order",
+    "The workspace waits for its identity's roles and for the endpoints of its services, and each "
+    "cluster for the workspace's endpoint and its jobs' roles, but not for roles on containers "
+    "that may exist only after a first job.",
+    "Restore the dependency (dependsOn).",
+    _order,
 )

@@ -4,13 +4,10 @@ Their names are read from the stack itself: a service that exists keeps its name
 formed now.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from infra.catalog import resource_ids
-from infra.policies.expected import same, shown, values_at
-from infra.policies.facts import of_leaves
-from infra.policies.rule import StackRule
 from infra.resources import (
     COMPUTE,
     CONTAINER,
@@ -23,14 +20,15 @@ from infra.resources import (
     input_at,
     of_kind,
 )
+from infra.rules.expected import same, shown, values_at
+from infra.rules.facts import added, extended
+from infra.rules.rule import Faults, StackRule
 from infra.settings import Settings
 
 Targets = Sequence[tuple[str, tuple[str, str]]]
 """Services of a stack: label, Azure type and name."""
-
 ALIAS: Final = "/services/Azure/MachineLearning"
 """Azure Machine Learning's own accounts, in a service endpoint policy."""
-
 ACCOUNTS: Final = ("default", "data")
 _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     CONTAINER: {"accountName": ACCOUNTS},
@@ -51,13 +49,9 @@ _REFERENCES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 """Inputs that refer to a service by id, name or address, and the services that they may mean."""
 
 
-def references() -> dict[str, dict[str, tuple[str, ...]]]:
+def references() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Return the references of the trunk and of the leaves."""
-    merged = {kind: dict(paths) for kind, paths in _REFERENCES.items()}
-    for one in of_leaves():
-        for kind, paths in one.references.items():
-            merged.setdefault(kind, {}).update(paths)
-    return merged
+    return extended(_REFERENCES, lambda one: one.references)
 
 
 REQUIRED: Final = frozenset(
@@ -97,7 +91,7 @@ def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
         ("registry", ("Microsoft.ContainerRegistry/registries", registry)),
         ("insights", ("Microsoft.Insights/components", names.insights)),
         ("workspace", ("Microsoft.MachineLearningServices/workspaces", names.workspace)),
-        *(service for one in of_leaves() for service in one.services(settings).items()),
+        *added(lambda one: one.services(settings)).items(),
         *(
             ("endpoint", ("Microsoft.Network/privateEndpoints", names.private_endpoint(service)))
             for service in ("default-blob", "default-file")
@@ -105,9 +99,7 @@ def targets(resources: Sequence[Resource], settings: Settings) -> Targets:
     ]
 
 
-def _references(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _references(resources: Sequence[Resource], settings: Settings) -> Faults:
     names = {label: name for label, (_, name) in targets(resources, settings)}
     known = references()
     for resource in of_kind(resources, *known):
@@ -124,9 +116,7 @@ HOLDERS: Final = {"raw": "data", "prepared": "data", "results": "default"}
 """Account of each container."""
 
 
-def _containers(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _containers(resources: Sequence[Resource], settings: Settings) -> Faults:
     accounts = {label: name for label, (_, name) in targets(resources, settings)}
     for resource in of_kind(resources, CONTAINER, DATASTORE):
         own = resource.kind == CONTAINER
@@ -165,5 +155,3 @@ OWN_SERVICES = StackRule(
     _references,
     references(),
 )
-
-RULES = (OWN_SERVICES, OWN_CONTAINERS)

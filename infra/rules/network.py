@@ -1,4 +1,4 @@
-"""Rules on the network: subnets, security rules, private endpoints, name resolution, peering."""
+"""Rules on the network: subnets, security rules, public addresses, private endpoints, names."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
@@ -6,28 +6,31 @@ from typing import Any, Final
 
 from infra.catalog import resource_ids
 from infra.naming import SubnetRole
-from infra.policies.expected import (
-    values_at,
-)
-from infra.policies.facts import Allowed, Traffic, of_leaves
-from infra.policies.literals import SUBNET_OF_DUTY
-from infra.policies.rule import ResourceRule
 from infra.resources import (
     COMPUTE,
     NETWORK,
+    REGISTRY,
+    STORAGE,
+    VAULT,
     WORKSPACE,
     Resource,
     entries_at,
     input_at,
+    of_kind,
     texts_at,
 )
+from infra.rules.expected import values_at
+from infra.rules.facts import Allowed, Traffic, added
+from infra.rules.literals import SUBNET_OF_DUTY, ZONES
+from infra.rules.own_services import targets
+from infra.rules.rule import Faults, ResourceRule, StackRule, named
 from infra.settings import Settings
 
 SECURITY_GROUP: Final = "network:NetworkSecurityGroup"
 PRIVATE_ENDPOINT: Final = "network:PrivateEndpoint"
-
 HTTPS: Final = frozenset({"443"})
 WEB: Final = frozenset({"80", "443"})
+
 SERVICES: Final[Mapping[str, frozenset[str]]] = {
     "AzureActiveDirectory": WEB,
     "AzureMachineLearning": frozenset({"443", "8787", "18881", "5831"}),
@@ -47,10 +50,8 @@ customer's resources in every region."""
 
 INTERNET: Final[Mapping[SubnetRole, frozenset[str]]] = {"build": WEB}
 """Ports on which a subnet of the trunk may reach the internet."""
-
 ENDPOINT_PORTS: Final = frozenset({"443", "445"})
 """Ports of private endpoints: HTTPS, and the workspace's file share."""
-
 DNS: Final = frozenset({"53"})
 NO_PORTS: Final[frozenset[str]] = frozenset()
 
@@ -156,8 +157,7 @@ def _allowed(rule: Mapping[str, Any], role: SubnetRole, settings: Settings) -> I
 
 def _traffic(role: SubnetRole) -> Traffic:
     """Return the traffic of a leaf's subnet; none for those of the trunk."""
-    traffic = {name: one for facts in of_leaves() for name, one in facts.traffic.items()}
-    return traffic.get(role, Traffic())
+    return added(lambda one: one.traffic).get(role, Traffic())
 
 
 def _ports(
@@ -257,7 +257,7 @@ def _nodes(resource: Resource, settings: Settings) -> Iterator[str]:
         wanted["properties.properties.subnet.id"] = subnet
     elif resource.kind == WORKSPACE and settings.nodes is None:
         wanted["serverlessComputeSettings.serverlessComputeCustomSubnet"] = "training"
-    planned = {key: place for facts in of_leaves() for key, place in facts.subnets.items()}
+    planned = added(lambda one: one.subnets)
     if resource.kind in {kind for kind, _ in planned}:
         if (resource.kind, resource.name) not in planned:
             yield "is not one that the settings plan a subnet for"
@@ -295,8 +295,106 @@ def is_network(id_: str, settings: Settings) -> bool:
     return id_.lower() in map(str.lower, known) or id_.lower().endswith(own)
 
 
-RULES = (
-    CLOSED_SUBNETS,
-    CLOSED_NETWORK_RULES,
-    NODES_IN_THEIR_SUBNET,
+def _addresses(resources: Sequence[Resource], _settings: Settings) -> Faults:
+    paths = {"network:NatGateway": "publicIpAddresses[].id", **added(lambda one: one.addresses)}
+    used_ids = [
+        str(id_)
+        for resource in of_kind(resources, *paths)
+        for _, id_ in values_at(resource.inputs, paths[resource.kind].split("."))
+    ]
+    for address in of_kind(resources, "network:PublicIPAddress"):
+        name = str(input_at(address, "publicIpAddressName"))
+        if not any(named(id_, "Microsoft.Network/publicIPAddresses", name) for id_ in used_ids):
+            yield address, "is a public address that belongs to nothing that may have one"
+
+
+NO_PUBLIC_ADDRESS = StackRule(
+    "no-public-address",
+    "Only NAT gateways, which allow outbound traffic only, and what is there to be reached from "
+    "outside have public addresses.",
+    "Remove it; reach the network through peering, or from a machine inside it.",
+    _addresses,
+)
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "default": ("blob", "file"),
+    "data": ("blob",),
+    "vault": ("vault",),
+    "registry": ("registry",),
+    "workspace": ("amlworkspace",),
+}
+"""Sub-resources of each service that have a private endpoint."""
+
+NAME_INPUTS: Final = {
+    VAULT: "vaultName",
+    REGISTRY: "registryName",
+    STORAGE: "accountName",
+    WORKSPACE: "workspaceName",
+}
+"""Services with private endpoints, and the inputs with their names."""
+
+
+def _endpoints(resources: Sequence[Resource], settings: Settings) -> Faults:
+    services = targets(resources, settings)
+    more = added(lambda one: one.endpoints)
+    groups = {**GROUPS, **{label: parts for label, (_, _, parts) in more.items()}}
+    name_inputs = {**NAME_INPUTS, **{kind: name for kind, name, _ in more.values()}}
+    reached: set[tuple[str, str]] = set()
+    for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
+        if not is_subnet(str(input_at(endpoint, "subnet.id")), "endpoints", settings):
+            yield endpoint, "is not in the subnet of the private endpoints"
+        connections = entries_at(endpoint, "privateLinkServiceConnections")
+        for connection in connections:
+            id_ = str(connection.get("privateLinkServiceId"))
+            label = next((one for one, target in services if named(id_, *target)), "")
+            for group in connection.get("groupIds") or ("",):
+                if group in groups.get(label, ()):
+                    reached.add((label, group))
+                else:
+                    yield endpoint, f"connects to {group} of {id_}, not to a service of the stack"
+    for service in of_kind(resources, *name_inputs):
+        name = str(input_at(service, name_inputs[service.kind])).lower()
+        label = next((one for one, (_, known) in services if known.lower() == name), "")
+        for group in groups.get(label, ()):
+            if (label, group) not in reached:
+                yield service, f"has no private endpoint for {group}"
+
+
+PRIVATE_ENDPOINTS = StackRule(
+    "private-endpoints",
+    "Every service has its private endpoints in their own subnet, and no endpoint leads out of the "
+    "stack.",
+    "Restore the endpoint, or remove the one that leads elsewhere.",
+    _endpoints,
+)
+
+
+def zones_of(group: str) -> frozenset[str]:
+    """Return the zones in which the names of a sub-resource are recorded."""
+    return {**ZONES, **added(lambda one: one.zones)}.get(group, frozenset())
+
+
+def _resolved(resources: Sequence[Resource], settings: Settings) -> Faults:
+    groups = {
+        str(input_at(one, "privateEndpointName")).lower(): {
+            resource_ids.name(str(zone.get("privateDnsZoneId"))).lower()
+            for zone in entries_at(one, "privateDnsZoneConfigs")
+        }
+        for one in of_kind(resources, "network:PrivateDnsZoneGroup")
+    }
+    for endpoint in of_kind(resources, PRIVATE_ENDPOINT):
+        name = str(input_at(endpoint, "privateEndpointName")).lower()
+        wanted: set[str] = set()
+        for connection in entries_at(endpoint, "privateLinkServiceConnections"):
+            wanted.update(*(zones_of(group) for group in connection.get("groupIds") or ()))
+        if settings.network.dns_mode != "policy" and groups.get(name, set()) != wanted:
+            yield endpoint, f"its names are not recorded in {' and '.join(sorted(wanted))}"
+
+
+RESOLVED = StackRule(
+    "private-names",
+    "The names of every private endpoint are recorded in the zones of its kind, so that no client "
+    "is led to a public address.",
+    "Restore the endpoint's zone group.",
+    _resolved,
 )

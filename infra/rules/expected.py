@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from infra.policies.rule import ResourceRule
+from infra.catalog import resource_ids
 from infra.resources import Resource
+from infra.rules.rule import ResourceRule
 from infra.settings import Settings
 
 
@@ -33,6 +34,9 @@ Table = Mapping[str, Mapping[str, Expected]]
 def exactly(value: object) -> Expected:
     """Expect one value; texts are compared as Azure does, without case."""
     return Expected(lambda _: shown(value), lambda given, _: same(given, value))
+
+
+OFF, ON = exactly(value=False), exactly(value=True)
 
 
 def one_of(*values: object) -> Expected:
@@ -83,6 +87,19 @@ def only_if(when: Callable[[Settings], bool], expected: Expected) -> Expected:
 
 UNSET = Expected(lambda _: "left out", lambda given, _: not given, required=False)
 """An input that opens something, and that the platform never sets."""
+
+
+def log_workspace(settings: Settings) -> str:
+    existing = settings.monitoring.existing_log_workspace
+    return resource_ids.name(existing or settings.names.log_workspace)
+
+
+def by_name(*reads: Callable[[Settings], str]) -> Expected:
+    """Expect the id of a resource by its name; of several, any."""
+    return Expected(
+        lambda s: "the id of " + " or ".join(read(s) for read in reads),
+        lambda given, s: any(same(resource_ids.name(str(given)), read(s)) for read in reads),
+    )
 
 
 def table_rule(name: str, description: str, remedy: str, table: Table) -> ResourceRule:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from infra.resources import Resource
 from infra.settings import Settings
 
+Faults = Iterator[tuple[Resource | None, str]]
+"""What is wrong with which resource; None for something that the stack lacks."""
+
 
 @dataclass(frozen=True)
 class Violation:
@@ -44,7 +47,7 @@ class StackRule:
     name: str
     description: str
     remedy: str
-    faults: Callable[[Sequence[Resource], Settings], Iterator[tuple[Resource | None, str]]]
+    faults: Callable[[Sequence[Resource], Settings], Faults]
     inputs: Mapping[str, Collection[str]] = field(default_factory=dict)
     """Paths of the inputs that the rule decides on, by kind of resource."""
 

@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import IPv4Network
-from typing import Any
+from typing import Any, TypeVar
 
 from infra.leaf import load
 from infra.leaves import LEAVES
-from infra.policies.expected import Table
-from infra.policies.rule import Rule
+from infra.rules.expected import Table
+from infra.rules.rule import Rule
 from infra.settings import Settings
+
+K = TypeVar("K")
+P = TypeVar("P")
+V = TypeVar("V")
 
 Grants = Mapping[tuple[str, str], str | None]
 """Conditions of role assignments by target and role; None for an assignment without a condition.
@@ -88,9 +92,6 @@ class Facts:
     """Returns names of the roles that the stack defines, by GUID."""
     subnets: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """Path of the subnet's id, and the subnet's role, by kind and name of a resource."""
-    claims: Callable[[Settings], Mapping[str, str]] = lambda _: {}
-    """Returns the names in Azure of its machines and interfaces, by kind: the rules of other leaves
-    on these kinds do not apply to them."""
     addresses: Mapping[str, str] = field(default_factory=dict)
     """Paths of the ids of public addresses that a kind of resource may have."""
     traffic: Mapping[str, Traffic] = field(default_factory=dict)
@@ -101,3 +102,19 @@ class Facts:
 def of_leaves() -> tuple[Facts, ...]:
     """Return the facts of all leaves."""
     return tuple(load(leaf.facts) for leaf in LEAVES if leaf.facts is not None)
+
+
+def added(read: Callable[[Facts], Mapping[K, V]]) -> dict[K, V]:
+    """Return the rows that the leaves have in one of their mappings."""
+    return {key: value for facts in of_leaves() for key, value in read(facts).items()}
+
+
+def extended(
+    own: Mapping[K, Mapping[P, V]], read: Callable[[Facts], Mapping[K, Mapping[P, V]]]
+) -> Mapping[K, Mapping[P, V]]:
+    """Return a table of the trunk with the rows that the leaves add, or put in the place of its."""
+    merged = {key: dict(rows) for key, rows in own.items()}
+    for facts in of_leaves():
+        for key, rows in read(facts).items():
+            merged.setdefault(key, {}).update(rows)
+    return merged

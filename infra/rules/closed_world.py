@@ -10,9 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from infra.policies.expected import PRESENT
-from infra.policies.facts import of_leaves
-from infra.policies.rule import ResourceRule, Rule, StackRule
 from infra.resources import (
     COMPUTE,
     CONTAINER,
@@ -30,6 +27,9 @@ from infra.resources import (
     input_at,
     of_kind,
 )
+from infra.rules.expected import PRESENT
+from infra.rules.facts import of_leaves
+from infra.rules.rule import Faults, ResourceRule, Rule, StackRule
 from infra.settings import Settings
 
 OWN_TYPES = ("pulumi:pulumi:Stack", PROVIDER)
@@ -147,9 +147,7 @@ def _counts(settings: Settings) -> dict[str, int]:
     }
 
 
-def _complete(
-    resources: Sequence[Resource], settings: Settings
-) -> Iterator[tuple[Resource | None, str]]:
+def _complete(resources: Sequence[Resource], settings: Settings) -> Faults:
     declared = Counter(one.kind for one in resources)
     wanted = Counter(_counts(settings))
     for one in of_leaves():

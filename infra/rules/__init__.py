@@ -1,0 +1,1 @@
+"""The platform's security rules, by their subject: pure functions over declared resources."""
