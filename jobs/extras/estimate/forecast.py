@@ -155,7 +155,7 @@ class Forecaster:
         gone = f"the size is {size.status}" if size.status != "deployable" else None
         empty = Choice(size, nodes, priority, notes=notes, advised_against=gone)
         try:
-            plan = workload.plan(size.gpus * nodes // workload.config.devices)
+            plan = workload.plan(size.gpus * nodes // workload.config.strategy.devices)
         except ConfigError as error:
             return replace(empty, reason=error.problems[0])
         batch, config = plan.global_batch, workload.config
