@@ -14,6 +14,7 @@ from common.annotations import Bounds, Formerly
 from common.errors import ConfigError
 from trainer import gone
 from trainer.combinations import contradictions
+from trainer.early_stop import leaf as early_stop
 from trainer.leaf import Feature, StrategyDescription
 from trainer.leaves import EMBEDDED, LEAVES, TASKS, WithLeaves, in_use, metrics_in
 from trainer.model_config import (
@@ -23,7 +24,6 @@ from trainer.model_config import (
     Positive,
 )
 from trainer.task_descriptions import Metric, TaskDescription
-from trainer.training.early_stop import leaf as early_stop
 
 __all__ = [
     "DEVICE_KEYS",

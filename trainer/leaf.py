@@ -115,13 +115,16 @@ class Preset:
 
 @dataclass(frozen=True)
 class Exporter:
-    """Writes an exported model in other formats."""
+    """What an export contains besides the network of the run, or in its place."""
 
-    options: type
-    """Frozen dataclass of options, whose defaults write nothing."""
-    write: str
-    """MODULE:FUNCTION that writes what they ask for, given a `trainer.export.exported.Exported`,
-    and returns what to tell."""
+    options: type | None = None
+    """Frozen dataclass of options of `export`, whose defaults write nothing."""
+    write: str = ""
+    """MODULE:FUNCTION that writes the model in the formats that they ask for, given a
+    `trainer.export.exported.Exported`, and returns what to tell."""
+    network: str = ""
+    """MODULE:FUNCTION(run folder, step, network) that returns what to export in its place and facts
+    for export.json, or None to export it as it is."""
 
 
 @dataclass(frozen=True)
@@ -152,32 +155,13 @@ class Leaf:
     of a `Manifest`."""
     observer: str = ""
     """MODULE:NAME of what makes its `Observer` of an `Observed` run; used in every run."""
-    training_task: str = ""
-    """MODULE:FUNCTION(task, config, data set) that returns the task to train with."""
-    choice: str = ""
-    """MODULE:FUNCTION that returns the `trainer.data.reader.Choice` of a `Source`, or None."""
     predicted: str = ""
     """MODULE:FUNCTION that every rank of a run that uses the leaf calls with the
     `trainer.training.predicted.Predicted` of its final evaluation."""
     sections: str = ""
     """MODULE:FUNCTION that returns sections of the page of a `trainer.report.run_data.Run`."""
-    network: str = ""
-    """MODULE:FUNCTION(run folder, step, network) that returns what to export in its place and facts
-    for export.json, or None to export it as it is."""
-    preparation: type | None = None
-    """Frozen dataclass of options of the commands that write data sets; they change no record."""
-    prepared: str = ""
-    """MODULE:FUNCTION(folder, manifest, options, work_through) called when the shards of a data set
-    are written, and its manifest is not."""
-    data_sections: str = ""
-    """MODULE:FUNCTION(folder, manifest) that returns sections of the page of a data set."""
-    paged_formats: tuple[str, ...] = ()
-    """MODULE:NAME of each `PagedFormat`, without arguments, that preparations read."""
-    foreign_weights: str = ""
-    """MODULE:FUNCTION that takes the tensors of a safetensors file of another project, and returns
-    them by the names of this project's variables; None if they are not of a kind that it knows."""
     exporter: Exporter | None = None
-    """Writes a model in one more format."""
+    """What it adds to an export."""
     rewritten: str = ""
     """MODULE:FUNCTION(run folder, names) called after a command has written files of a finished run
     anew: its export, or those of its result whose paths in the run folder are `names`."""

@@ -22,7 +22,8 @@ from trainer.model.flops import training_flops_per_image
 from trainer.model.initial_weights import load_initial_weights
 from trainer.model.layers import single_value_problem
 from trainer.model.weights import variables_by_name
-from trainer.tasks.task import Task, training_task
+from trainer.tasks.task import Task
+from trainer.tasks.weighted import weighted
 from trainer.training.loop import Loop, LoopReport
 from trainer.training.metrics import Interval, Phase, Totals
 from trainer.training.setup import RunSetup, smaller_micro_batches
@@ -62,7 +63,7 @@ class Stepper:
         problem = single_value_problem(self.model, config.batch_size, config.optimizer.accumulation)
         if problem is not None:
             raise ConfigError([problem])
-        self.task = training_task(strategy.task(task), config, setup.data_set)
+        self.task = weighted(strategy.task(task), config, setup.data_set)
         """What is trained, by this network."""
         # Rank 0's variables are sent to the others in any case.
         file = config.model.weights if communicator.rank == 0 else None

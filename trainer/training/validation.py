@@ -9,10 +9,10 @@ from common.errors import UserError
 from common.program import load
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Communicator
+from trainer.early_stop.leaf import ended
 from trainer.leaves import in_use
 from trainer.model.weights import check_statistics
 from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Task
-from trainer.training.early_stop.leaf import ended
 from trainer.training.evaluator import Evaluator, gather
 from trainer.training.metrics import PhaseTimer
 from trainer.training.predicted import Predicted

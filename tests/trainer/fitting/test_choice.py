@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from trainer.data.imbalance.leaf import ImbalanceOptions
+from trainer.early_stop.leaf import EarlyStopOptions, ended
 from trainer.fitting.choice import EPOCHS, MOST_WORK, SIZES, UNEQUAL, Facts, choose
 from trainer.presets import parse_train, to_args
 from trainer.tasks.classification.leaf import CLASSIFICATION
-from trainer.tasks.imbalance.leaf import ImbalanceOptions
-from trainer.training.early_stop.leaf import EarlyStopOptions, ended
 
 SUGGESTION = CLASSIFICATION.suggestion
 XRAYS = Facts(3000, 224, (2130, 660, 210))

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.trainer.support.random_configs import changed
+from trainer.early_stop.leaf import ended
 from trainer.fitting.own_images.leaf import NAMES
 from trainer.presets import PRESETS, parse_train, preset_warnings, to_args
-from trainer.training.early_stop.leaf import ended
 from trainer.training.plan import make_plan
 
 

@@ -10,8 +10,8 @@ from tests.trainer.support.command import TINY, final_state, metrics, result
 from tests.trainer.support.forked import fork_trainer
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.config import CheckpointConfig, EvaluationConfig, TrainConfig
+from trainer.early_stop.leaf import EarlyStopOptions, ended, waited
 from trainer.presets import parse_train
-from trainer.training.early_stop.leaf import EarlyStopOptions, ended, waited
 
 
 @pytest.mark.parametrize(
