@@ -13,7 +13,8 @@ from typing import Any, Final
 from common import fields
 from common.arguments import parse
 from common.program import Command, Program
-from trainer.data.prepare.options import NAME_FILES, PREPARATIONS
+from trainer.data.duplicates.leaf import DuplicateOptions
+from trainer.data.prepare.options import NAME_FILES
 from trainer.diagnostics.environment import set_defaults_of_tensorflow
 from trainer.leaves import LEAVES, with_workers
 
@@ -210,8 +211,9 @@ def _recorded(name: str, options: Any) -> str:
     folder or on what does the work, and tells no path if records do not have the names of files.
     """
     default = type(options)()
-    of_leaves = {one.name for kind in PREPARATIONS for one in dataclass_fields(kind)}
-    left_out = {"output", "processes", "max_rejected", "with_", *NAME_FILES, *of_leaves}
+    # They change no record.
+    duplicates = {option.name for option in dataclass_fields(DuplicateOptions)}
+    left_out = {"output", "processes", "max_rejected", "with_", *NAME_FILES, *duplicates}
     if getattr(options, "names", "kept") != "kept":
         left_out.update(options.paths)
     left_out &= vars(default).keys()

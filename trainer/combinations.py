@@ -5,12 +5,12 @@ library only: a configuration is refused before anything is rented.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any, Final
 
 from common import fields
-from trainer.leaf import DENSE_TASK, DIVIDED_NETWORK, OWN_SUMS, UPDATES_ALONE, Feature, Leaf
+from trainer.leaf import DENSE_TASK, DIVIDED_NETWORK, Feature
 from trainer.leaves import EMBEDDED, LEAVES, TASKS
 from trainer.model_config import rate_problems
 from trainer.networks import network_problems, stage_problems
@@ -20,14 +20,15 @@ def _asks_for(task: str) -> Feature:
     return Feature(task, f"--task {task}", lambda config: config.task == task)
 
 
-def _of(has: Callable[[Leaf], object]) -> tuple[Feature, ...]:
-    return tuple(feature for leaf in LEAVES if has(leaf) for feature in leaf.features)
-
+_STRATEGIES: Final = [
+    (feature, leaf.strategy) for leaf in LEAVES if leaf.strategy for feature in leaf.features
+]
+"""The strategies, with the feature that asks for each."""
 
 KINDS: Final[Mapping[str, tuple[Feature, ...]]] = {
-    DIVIDED_NETWORK: _of(lambda leaf: leaf.devices or leaf.neighbours),
-    UPDATES_ALONE: _of(lambda leaf: leaf.exchanges),
-    OWN_SUMS: _of(lambda leaf: leaf.step_rule and not leaf.exchanges),
+    DIVIDED_NETWORK: tuple(
+        feature for feature, strategy in _STRATEGIES if strategy.divides_network
+    ),
     DENSE_TASK: tuple(_asks_for(name) for name, task in TASKS.items() if task.features),
 }
 """The features of each kind."""
@@ -53,8 +54,8 @@ FEATURES: Final[tuple[Feature, ...]] = (
 
 def _unsupported() -> Iterator[tuple[tuple[Feature, ...], str]]:
     """Iterate over the features that cannot be used together, and why."""
-    for pair in combinations(KINDS[DIVIDED_NETWORK], 2):
-        yield pair, "each divides the network, and combining them is not supported"
+    for (feature, _), (other, _) in combinations(_STRATEGIES, 2):
+        yield (feature, other), "a run updates its weights in one way"
     for feature in FEATURES:
         for names, reason in feature.excludes.items():
             for others in product(*map(_like, names)):

@@ -5,7 +5,7 @@ Standard library only, so that the side that submits jobs builds the very same o
 and every problem is reported at once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
@@ -14,7 +14,8 @@ from common.annotations import Bounds, Formerly
 from common.errors import ConfigError
 from trainer import gone
 from trainer.combinations import contradictions
-from trainer.leaf import Exchanges, Feature
+from trainer.early_stop import leaf as early_stop
+from trainer.leaf import Feature, StrategyDescription
 from trainer.leaves import EMBEDDED, LEAVES, TASKS, WithLeaves, in_use, metrics_in
 from trainer.model_config import (
     ModelConfig,
@@ -64,7 +65,9 @@ else:
     ]
     TaskName = Literal[tuple(TASKS)]
     SourceName = Literal[(*EMBEDDED, "tfrecords", "synthetic")]
-DEVICE_KEYS = tuple(leaf.devices for leaf in LEAVES if leaf.devices)
+DEVICE_KEYS = tuple(
+    leaf.strategy.devices_key for leaf in LEAVES if leaf.strategy and leaf.strategy.devices_key
+)
 """Keys of the options that give each rank several devices."""
 
 
@@ -363,8 +366,7 @@ class TrainConfig(WithLeaves):
     @property
     def metric(self) -> Metric:
         """Metric of an evaluation that says which weights are the best."""
-        chosen = (leaf.ending(self).metric for leaf in LEAVES if leaf.ending)
-        key, metrics = next(filter(None, chosen), ""), TASKS[self.task].evaluation
+        key, metrics = self.of(early_stop.EarlyStopOptions).metric, self.described_task.evaluation
         return next((metric for metric in metrics if metric.key == key), metrics[0])
 
     @property
@@ -373,46 +375,20 @@ class TrainConfig(WithLeaves):
         return [one for leaf in in_use(self) for one in leaf.features if one.wanted(self)]
 
     @property
-    def devices(self) -> int:
-        """Devices of each rank."""
-        return max((fields.get(self, key) for key in DEVICE_KEYS), default=1)
-
-    @property
-    def neighbours(self) -> int:
-        """Consecutive ranks that exchange tensors among themselves; 1 if none do."""
-        keys = [leaf.neighbours for leaf in LEAVES if leaf.neighbours]
-        return max((fields.get(self, key) for key in keys), default=1)
-
-    @property
-    def threads(self) -> int:
-        """Threads with which a rank computes on a CPU; 0 is its share of the cores."""
-        return self.compute.threads or max((leaf.threads for leaf in in_use(self)), default=0)
-
-    def batches(self, ranks: int) -> int:
-        """Return how many batches of `batch_size` images a number of ranks takes per step."""
-        found = [leaf.batches for leaf in in_use(self) if leaf.batches]
-        return found[0](self) if found else ranks
+    def strategy(self) -> StrategyDescription:
+        """How it updates its weights."""
+        strategies = (leaf.strategy for leaf in in_use(self) if leaf.strategy)
+        return next(strategies, StrategyDescription)(self)
 
     def rank_batch(self, ranks: int) -> int:
         """Return the images that each of a number of ranks takes per step."""
-        return self.batch_size * self.batches(ranks) // ranks
-
-    def exchanges(self, total_steps: int) -> Exchanges:
-        """Return after which of the steps of the whole run all ranks are equal."""
-        found = [leaf.exchanges for leaf in in_use(self) if leaf.exchanges]
-        return found[0](self, total_steps) if found else Exchanges()
+        return self.batch_size * self.strategy.batches(ranks) // ranks
 
     @property
     def result_of(self) -> Literal["last", "best"]:
         """The weights that the result of the run is of."""
-        return "best" if any(leaf.ending(self).ends for leaf in LEAVES if leaf.ending) else "last"
-
-    def ended(self, scores: Sequence[float]) -> str:
-        """Return why a run ends after evaluations with these scores; "" if it continues."""
-        found = (leaf.ending(self).why(scores) for leaf in LEAVES if leaf.ending)
-        return next(filter(None, found), "")
+        return "best" if early_stop.wanted(self) else "last"
 
     def misfits(self, ranks: int, classes: int | None = None) -> list[str]:
         """List why a number of ranks, and of classes, does not fit, with the options to change."""
-        found = [leaf.fits(self, ranks, classes) for leaf in in_use(self) if leaf.fits]
-        return [problem for problems in found for problem in problems]
+        return self.strategy.misfits(ranks, classes) + early_stop.misfits(self, classes)

@@ -5,20 +5,16 @@ else names it. Standard library only: what computes is named as MODULE:NAME, and
 uses it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
+from common import fields
 from common.program import Command
 from trainer.task_descriptions import Network, TaskDescription
 
 DIVIDED_NETWORK: Final = "divided network"
-"""Kind of the features of leaves with `devices` or `neighbours`: a network is divided over them."""
-UPDATES_ALONE: Final = "updates alone"
-"""Kind of the features of leaves with `exchanges`: in some steps a rank updates without the
-others."""
-OWN_SUMS: Final = "own sums"
-"""Kind of the features of leaves with a step rule that adds up gradients in an order of its own."""
+"""Kind of the features of strategies that divide the network over devices or ranks."""
 DENSE_TASK: Final = "dense task"
 """Kind of the tasks whose target is more than one class per image."""
 
@@ -40,38 +36,60 @@ class Feature:
     """Whether a step computes the same without it, so that no speed depends on it."""
 
 
-class Ending:
-    """By which metric the evaluations of a run are compared, and when they end it."""
-
-    metric: str = ""
-    """Key of the metric; empty is the first one of the task."""
-    ends: bool = False
-    """Whether evaluations may end the run, whose result is then that of its best weights."""
-
-    def why(self, scores: Sequence[float]) -> str:
-        """Return why a run ends before its last step, given that metric of all its evaluations in
-        order; "" while it continues. Pure: every rank asks it.
-        """
-        del scores
-        return ""
-
-
-class Exchanges:
-    """After which steps all ranks are equal: after every one, unless a leaf says otherwise. Pure,
-    so that a run that was stopped continues as if it had not been.
+@dataclass(frozen=True)
+class StrategyDescription:
+    """What is known of a `trainer.updates.strategy.Strategy`, which says how a run updates its
+    weights, without its code; by default, of data parallel. A run has one. Pure, so that a run that
+    was stopped continues as if it had not been.
     """
 
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """What `--dry-run` prints about them, by name."""
-        return {}
+    config: Any
+    """The `TrainConfig`."""
 
-    def next(self, step: int) -> int:
-        """Return the smallest number of steps, at least `step`, after which all ranks are equal.
+    code: ClassVar[str] = "trainer.updates.strategy:Strategy"
+    """MODULE:NAME of what makes the `Strategy`."""
+    divides_network: ClassVar[bool] = False
+    """Whether a device or a rank has only a part of the network."""
+    devices_key: ClassVar[str] = ""
+    """Key of the option that says how many devices each rank has."""
+
+    @property
+    def devices(self) -> int:
+        """Devices of each rank."""
+        return int(fields.get(self.config, self.devices_key)) if self.devices_key else 1
+
+    @property
+    def neighbours(self) -> int:
+        """Consecutive ranks that exchange tensors among themselves; 1 if none do."""
+        return 1
+
+    @property
+    def threads(self) -> int:
+        """Threads with which a rank computes on a CPU; 0 is its share of the cores."""
+        return int(self.config.compute.threads)
+
+    def batches(self, ranks: int) -> int:
+        """Return how many batches of `batch_size` images a number of ranks takes per step."""
+        return ranks
+
+    def misfits(self, ranks: int, classes: int | None) -> list[str]:
+        """List why a number of ranks, and of classes if that is known, does not fit."""
+        del ranks, classes
+        return []
+
+    def equal_after(self, step: int, total: int) -> int:
+        """Return the smallest number of steps, at least `step`, after which all ranks are equal, in
+        a run of `total` steps.
 
         Only then are metrics known, requests answered, and weights evaluated or saved.
         """
+        del total
         return step
+
+    def facts(self, total: int) -> Mapping[str, str]:
+        """Return what `--dry-run` prints about it, by name, of a run of `total` steps."""
+        del total
+        return {}
 
 
 @dataclass(frozen=True)
@@ -97,13 +115,16 @@ class Preset:
 
 @dataclass(frozen=True)
 class Exporter:
-    """Writes an exported model in other formats."""
+    """What an export contains besides the network of the run, or in its place."""
 
-    options: type
-    """Frozen dataclass of options, whose defaults write nothing."""
-    write: str
-    """MODULE:FUNCTION that writes what they ask for, given a `trainer.export.exported.Exported`,
-    and returns what to tell."""
+    options: type | None = None
+    """Frozen dataclass of options of `export`, whose defaults write nothing."""
+    write: str = ""
+    """MODULE:FUNCTION that writes the model in the formats that they ask for, given a
+    `trainer.export.exported.Exported`, and returns what to tell."""
+    network: str = ""
+    """MODULE:FUNCTION(run folder, step, network) that returns what to export in its place and facts
+    for export.json, or None to export it as it is."""
 
 
 @dataclass(frozen=True)
@@ -121,26 +142,8 @@ class Leaf:
     """What a configuration may ask for with its options. The leaf is in use if it asks for one."""
     problems: Callable[[Any], list[str]] | None = None
     """Lists the contradictions of a `TrainConfig` that concern the feature."""
-    fits: Callable[[Any, int, int | None], list[str]] | None = None
-    """Lists why a `TrainConfig` does not fit a number of ranks, and of classes if that is known."""
-    batches: Callable[[Any], int] | None = None
-    """Returns how many batches a `TrainConfig` takes per step, if that is not the number of
-    ranks."""
-    threads: int = 0
-    """Threads with which a rank computes on a CPU, unless an option says so; 0 is its share of the
-    cores."""
-    devices: str = ""
-    """Key of the option that says how many devices each rank has."""
-    neighbours: str = ""
-    """Key of the option that says how many consecutive ranks exchange among themselves."""
-    exchanges: Callable[[Any, int], Exchanges] | None = None
-    """Returns the `Exchanges` of a `TrainConfig`, given the steps of the whole run."""
-    ending: Callable[[Any], Ending] | None = None
-    """Returns the `Ending` of a `TrainConfig`."""
-    step_rule: str = ""
-    """MODULE:NAME of what makes its `StepRule` of a `StepContext`."""
-    division: str = ""
-    """MODULE:NAME of its `Division`."""
+    strategy: type[StrategyDescription] | None = None
+    """Describes how a run that uses the leaf updates its weights, if not as data parallel."""
     task: TaskDescription | None = None
     """A task; the first one is the default."""
     networks: Mapping[str, Network] = field(default_factory=dict)
@@ -152,32 +155,13 @@ class Leaf:
     of a `Manifest`."""
     observer: str = ""
     """MODULE:NAME of what makes its `Observer` of an `Observed` run; used in every run."""
-    training_task: str = ""
-    """MODULE:FUNCTION(task, config, data set) that returns the task to train with."""
-    choice: str = ""
-    """MODULE:FUNCTION that returns the `trainer.data.reader.Choice` of a `Source`, or None."""
     predicted: str = ""
     """MODULE:FUNCTION that every rank of a run that uses the leaf calls with the
     `trainer.training.predicted.Predicted` of its final evaluation."""
     sections: str = ""
     """MODULE:FUNCTION that returns sections of the page of a `trainer.report.run_data.Run`."""
-    network: str = ""
-    """MODULE:FUNCTION(run folder, step, network) that returns what to export in its place and facts
-    for export.json, or None to export it as it is."""
-    preparation: type | None = None
-    """Frozen dataclass of options of the commands that write data sets; they change no record."""
-    prepared: str = ""
-    """MODULE:FUNCTION(folder, manifest, options, work_through) called when the shards of a data set
-    are written, and its manifest is not."""
-    data_sections: str = ""
-    """MODULE:FUNCTION(folder, manifest) that returns sections of the page of a data set."""
-    paged_formats: tuple[str, ...] = ()
-    """MODULE:NAME of each `PagedFormat`, without arguments, that preparations read."""
-    foreign_weights: str = ""
-    """MODULE:FUNCTION that takes the tensors of a safetensors file of another project, and returns
-    them by the names of this project's variables; None if they are not of a kind that it knows."""
     exporter: Exporter | None = None
-    """Writes a model in one more format."""
+    """What it adds to an export."""
     rewritten: str = ""
     """MODULE:FUNCTION(run folder, names) called after a command has written files of a finished run
     anew: its export, or those of its result whose paths in the run folder are `names`."""

@@ -15,7 +15,7 @@ _ROWS: Final[tuple[str, ...]] = (
     "extras.head",
     "extras.stages",
     "extras.averaging",
-    "training.early_stop",
+    "early_stop",
     "extras.sharded",
     "extras.virtual_ranks",
     "extras.profiler",
@@ -28,13 +28,12 @@ _ROWS: Final[tuple[str, ...]] = (
     "extras.detection",
     "extras.multilabel",
     "extras.spark",
-    "data.medical",
     "model.torchvision",
     "extras.evidence",
     "extras.calibration",
     "data.duplicates",
     "extras.slices",
-    "tasks.imbalance",
+    "data.imbalance",
     "fitting.own_images",
 )
 

@@ -231,7 +231,8 @@ def preset_warnings(config: TrainConfig, ranks: int) -> list[str]:
         config: Configuration of the run.
         ranks: World size.
     """
-    expected, found = EXPECTATIONS[config.preset], config.batch_size * config.batches(ranks)
+    expected = EXPECTATIONS[config.preset]
+    found = config.batch_size * config.strategy.batches(ranks)
     preset = PRESETS[config.preset]
     warnings = [
         f"{leaf.flag}: is missing, without which --preset {config.preset} is not meant to be used;"

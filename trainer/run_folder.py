@@ -131,7 +131,7 @@ class RunRecord:
     @property
     def batches(self) -> int:
         """Batches of which a step consists, over all ranks."""
-        return self.config.batches(self.ranks)
+        return self.config.strategy.batches(self.ranks)
 
     levels: tuple[int, int] | None = None
     """Values that became 0 and 255 in images of more than 8 bits; None if there were none."""

@@ -16,14 +16,14 @@ import tensorflow as tf
 
 from benchmarks.measure import BenchmarkOptions, columns, ratio, read_samples, table, take_turns
 from benchmarks.processes import in_world, join_world
-from benchmarks.training.given_network import summed
+from benchmarks.training.given_network import GivenNetwork
 from common.annotations import Bounds
 from common.errors import UserError
 from trainer.config import ModelConfig, Positive
 from trainer.distributed.horovod import Horovod
 from trainer.model.build import build_model
 from trainer.presets import PRESETS
-from trainer.updates.step_rule import SUMS, Flags, LocalStep
+from trainer.updates.strategy import SUMS, Flags, LocalStep
 
 BARE, OURS = "bare grouped all-reduce", "ours, 1 group"
 CLASSES = 1000
@@ -73,7 +73,7 @@ def take_turns_in_world(rounds: int, exchanges: int) -> dict[str, Any]:
     assert isinstance(world, Horovod)
     model = build_model(ModelConfig(), CLASSES)
     weights, moving = model.trainable_variables, model.non_trainable_variables
-    rule = summed(model, PRESETS["synthetic"], world)
+    strategy = GivenNetwork(model, PRESETS["synthetic"], world)
 
     def gradients() -> list[tf.Tensor]:
         return [variable.read_value() for variable in weights]
@@ -86,7 +86,7 @@ def take_turns_in_world(rounds: int, exchanges: int) -> dict[str, Any]:
         # No overflow and no stop request, which would check all gradients.
         sums = [tf.constant(0.0) for _ in SUMS]
         local = LocalStep(gradients(), sums, tf.constant(1.0), [])
-        reduced = rule.reduce(local, Flags(tf.constant(0, tf.int64), tf.constant(value=False)))
+        reduced = strategy.reduce(local, Flags(tf.constant(0, tf.int64), tf.constant(value=False)))
         for variable, mean in zip(moving, reduced.moving, strict=True):
             variable.assign(mean)
         return [*reduced.gradients, reduced.norm, reduced.finite]

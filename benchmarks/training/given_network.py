@@ -8,36 +8,31 @@ import tf_keras as keras
 from trainer.config import TrainConfig
 from trainer.data.manifest import Normalization
 from trainer.distributed.communicator import Communicator
-from trainer.leaf import Exchanges
 from trainer.tasks.classification.task import Classification
 from trainer.training.loop import Loop
-from trainer.updates.division import Division
-from trainer.updates.loss_scale import LossScale
-from trainer.updates.step_rule import StepContext, Summed
+from trainer.updates.strategy import Strategy
 
 
-class GivenNetwork(Division):
-    """A network that is whole on every rank."""
+class GivenNetwork(Strategy):
+    """Data parallel, with a network that is given."""
 
-    def __init__(self, model: keras.Model, config: TrainConfig, communicator: Communicator) -> None:
-        self._config, self._world, self.model = config, communicator, model
+    def __init__(self, model: keras.Model, config: TrainConfig, world: Communicator) -> None:
+        self._given = model
+        super().__init__(config, 0, world, 0)
 
-
-def summed(model: keras.Model, config: TrainConfig, world: Communicator) -> Summed:
-    """Return the rule that sums the gradients of every step."""
-    division = GivenNetwork(model, config, world)
-    return Summed(StepContext(config, world, division, LossScale(config), Exchanges()))
+    def network(self, classes: int) -> keras.Model:
+        """See `Strategy.network`."""
+        del classes
+        return self._given
 
 
 def make_loop(
-    model: keras.Model,
-    rule: Summed,
+    strategy: Strategy,
     config: TrainConfig,
     world: Communicator,
     normalization: Normalization,
     next_batch: Callable[[], dict[str, Any]],
 ) -> Loop:
-    """Return the loop that trains a classifier by a rule."""
-    task, division = Classification(int(model.output_shape[-1])), GivenNetwork(model, config, world)
-    scale = LossScale(config)
-    return Loop(task, division, rule, scale, world, normalization, config, next_batch)
+    """Return the loop that trains a classifier by a strategy."""
+    task = Classification(int(strategy.model.output_shape[-1]))
+    return Loop(task, strategy, world, normalization, config, next_batch)

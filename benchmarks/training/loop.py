@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,7 +19,7 @@ import tf_keras as keras
 
 from benchmarks.measure import BenchmarkOptions, ratio, read_samples, table, take_turns
 from benchmarks.processes import in_world, join_world
-from benchmarks.training.given_network import GivenNetwork, make_loop, summed
+from benchmarks.training.given_network import GivenNetwork, make_loop
 from common.text import plural
 from trainer.config import DataConfig, Positive, TrainConfig
 from trainer.data.manifest import Normalization
@@ -30,10 +31,9 @@ from trainer.tasks.classification.task import Classification
 from trainer.training.metrics import Interval
 from trainer.training.reporter import Reporter
 from trainer.training.setup import run_name, set_up
-from trainer.updates.gradients import LocalGradients
-from trainer.updates.loss_scale import LossScale
+from trainer.updates.gradients import MicroBatchGradients, Sums
 from trainer.updates.optimizer import Optimizer
-from trainer.updates.step_rule import Summed
+from trainer.updates.strategy import Strategy
 
 OURS, BARE_LOOP, CALLS = "our loop", "bare in-graph loop", "tf.function a step"
 GOALS: Final = {BARE_LOOP: 1.10, CALLS: 0.70}
@@ -121,17 +121,17 @@ def contenders(world: Communicator, folder: Path, steps: int) -> dict[str, Calla
         batch_size=BATCH,
         data=DataConfig(source="synthetic"),
     )
-    rule = summed(model, config, world)
+    strategy = GivenNetwork(model, config, world)
     data = tf.data.Dataset.from_tensors(
         synthetic_batch(BATCH, PIXELS, CLASSES, seed=world.rank)
     ).repeat()
     task = Classification(CLASSES)
-    local = LocalGradients(
-        task, GivenNetwork(model, config, world), NORMALIZATION, config, LossScale(config),
-        BATCH * world.size,
-    )  # fmt: skip
-    bare = Bare(local, rule.optimizer, world, iter(data), config.compute.steps_per_loop)
-    ours = Ours(model, rule, world, config, iter(data))
+    compute = MicroBatchGradients(
+        task, model, NORMALIZATION, config, BATCH * world.size, strategy.tape
+    )
+    local = partial(strategy.gradients, compute)
+    bare = Bare(local, strategy.optimizer, world, iter(data), config.compute.steps_per_loop)
+    ours = Ours(strategy, world, config, iter(data))
     return {
         OURS: lambda: ours.take(steps),
         BARE_LOOP: lambda: bare.in_graph(steps),
@@ -153,15 +153,14 @@ class Ours:
 
     def __init__(
         self,
-        model: keras.Model,
-        rule: Summed,
+        strategy: Strategy,
         world: Communicator,
         config: TrainConfig,
         iterator: Any,
     ) -> None:
         setup = set_up(config, world.size, run_name(config))
         self._config, self._global_batch = config, setup.plan.global_batch
-        self._loop = make_loop(model, rule, config, world, NORMALIZATION, lambda: next(iterator))
+        self._loop = make_loop(strategy, config, world, NORMALIZATION, lambda: next(iterator))
         self._reporter = Reporter(setup, chief=world.rank == 0)
         self._reporter.open(0, {})
         self._interval = Interval(world.size, TASKS["classification"].training.key)
@@ -190,7 +189,7 @@ class Bare:
 
     def __init__(
         self,
-        local: LocalGradients,
+        local: Callable[..., Sums],
         optimizer: Optimizer,
         world: Communicator,
         iterator: Any,

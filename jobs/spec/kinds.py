@@ -159,7 +159,7 @@ def check(
 
 
 def _training(builder: JobBuilder, config: TrainConfig) -> JobSpec:
-    builder.gpus_per_process = config.devices
+    builder.gpus_per_process = config.strategy.devices
     named = builder.options.data.asset or builder.options.data.path
     data = config.data
     if data.source == "tfrecords":

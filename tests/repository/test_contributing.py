@@ -1,5 +1,6 @@
 """CONTRIBUTING.md is short and names things that exist, and `make map` shows all code."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -31,6 +32,42 @@ def test_the_targets_that_it_names_exist():
     named = {word for line in lines for word in line.split()}
     assert named >= {"setup", "train", "map", "test-fast", "test", "rehearse", "lint", "lock"}
     assert named <= targets
+
+
+def interfaces():
+    """World, fields, default of the trunk and users of each row of the table of interfaces."""
+    world, rows = "", []
+    (table,) = re.findall(r"\| interface \|.*\n\|[-|]+\n((?:\|.*\n)+)", TEXT)
+    for row in table.splitlines():
+        name, fields, trunk, users = map(str.strip, row.strip("|").split("|"))
+        world = name.partition(": ")[0] if ": " in name else world
+        rows.append((world, fields.split(), trunk, users))
+    return rows
+
+
+@pytest.mark.parametrize("world", ["trainer", "jobs"])
+def test_the_table_of_interfaces_has_every_field_of_a_leaf_with_its_users(world):
+    (leaf,) = (
+        node
+        for node in ast.walk(ast.parse((ROOT / world / "leaf.py").read_text()))
+        if isinstance(node, ast.ClassDef) and node.name == "Leaf"
+    )
+    users = {node.target.id: set() for node in leaf.body if isinstance(node, ast.AnnAssign)}
+    for path in (ROOT / world).rglob("leaf.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Leaf":
+                for keyword in node.keywords:
+                    users[keyword.arg].add(path.parent.name)
+    rows = [row[1:] for row in interfaces() if row[0] == world]
+    assert sorted(field for fields, _, _ in rows for field in fields) == sorted(users)
+    for fields, trunk, named in rows:
+        leaves = sorted(set().union(*(users[field] for field in fields)))
+        assert named in (", ".join(leaves), str(len(leaves)))
+        assert len(leaves) + (trunk != "-") >= 2, fields
+
+
+def test_there_are_few_interfaces():
+    assert len(interfaces()) <= 15
 
 
 def test_the_map_shows_every_package():

@@ -38,7 +38,7 @@ STANDARD_LIBRARY_ONLY = [
     *("trainer.leaf", "trainer.leaves", "trainer.task_descriptions"),
     *("trainer.config", "trainer.presets", "trainer.options", "trainer.errors"),
     *("trainer.networks", "trainer.model.description", "trainer.model.preflight"),
-    "trainer.training.early_stop.leaf",
+    "trainer.early_stop.leaf",
     *("common.source_files", "trainer.own_code.code", "trainer.own_code.importer"),
     *("trainer.data.manifest", "trainer.data.order"),
     *("trainer.diagnostics.environment", "trainer.diagnostics.infiniband"),

@@ -14,7 +14,6 @@ from tests.trainer.support import scenarios
 from tests.trainer.support.world import run_world
 from trainer.combinations import FEATURES, KINDS
 from trainer.config import TrainConfig
-from trainer.leaf import Exchanges
 from trainer.leaves import LEAVES
 from trainer.presets import PRESETS, parse_train
 
@@ -25,7 +24,7 @@ OPTIONS = {
     for leaf in LEAVES
     for feature in leaf.features
 }
-RULES = [leaf for leaf in LEAVES if leaf.step_rule or leaf.division]
+STRATEGIES = [leaf for leaf in LEAVES if leaf.strategy]
 
 
 def asked(leaf, *others):
@@ -61,7 +60,7 @@ def test_a_former_name_of_its_options_is_refused_with_the_new_one_and_read_in_fi
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=key_of)
 def test_what_it_names_is_there(leaf):
-    for path in (leaf.step_rule, leaf.division, leaf.observer):
+    for path in (leaf.strategy and leaf.strategy.code, leaf.observer):
         assert not path or callable(load(path))
     names = {one.name for one in FEATURES} | KINDS.keys()
     for feature in leaf.features:
@@ -70,18 +69,19 @@ def test_what_it_names_is_there(leaf):
         assert feature.wanted(asked(leaf, *OPTIONS[feature.name]))
 
 
-@pytest.mark.parametrize("leaf", LEAVES, ids=key_of)
-def test_all_ranks_are_equal_after_the_last_step_whatever_exchanges(leaf):
-    exchanges = leaf.exchanges(asked(leaf), 101) if leaf.exchanges else Exchanges()
+@pytest.mark.parametrize("leaf", STRATEGIES, ids=key_of)
+def test_all_ranks_are_equal_after_the_last_step_whatever_the_strategy(leaf):
+    strategy = asked(leaf).strategy
+    assert type(strategy) is leaf.strategy
     for step in range(102):
-        following = exchanges.next(step)
+        following = strategy.equal_after(step, 101)
         assert step <= following <= 101
-        assert exchanges.next(following) == following
+        assert strategy.equal_after(following, 101) == following
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("leaf", RULES, ids=key_of)
-def test_every_rule_and_division_counts_each_image_once_and_keeps_ranks_equal(leaf, digits_folder):
+@pytest.mark.parametrize("leaf", STRATEGIES, ids=key_of)
+def test_every_strategy_counts_each_image_once_and_keeps_ranks_equal(leaf, digits_folder):
     options = ["--data.dir", str(digits_folder), "--ranks", "2", "--epochs", "3"]
     results = run_world(scenarios.take_steps_of_a_run, 2, asked(leaf, *options), 6)
     for result in results:

@@ -19,25 +19,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import cycle
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from common.program import load
 from trainer.data.example import BrokenRecordError
 from trainer.data.formats.record_format import Values
+from trainer.data.imbalance.sampling import Choice, sampling
 from trainer.data.manifest import INDEX_EVERY
 from trainer.data.order import Order, Segment, Window
 from trainer.data.source import CHUNK, READS, Source
-from trainer.leaves import LEAVES
 
 PAUSES = (1.0, 5.0)
 """Seconds before the second and the third attempt. A server that is busy or has moved responds
 again within seconds; otherwise the data are probably damaged, and the other ranks are waiting."""
-
-Choice: TypeAlias = Callable[[Sequence[Values], Window], Sequence[int]]
-"""From all records of a window to those to show in place of its `shuffle`, as many; pure."""
 
 _UNREADABLE = "unreadable"
 """Start of the message of an error that names a record."""
@@ -54,7 +50,7 @@ def training_records(source: Source, order: Order, rank: int, position: int) -> 
     It fails with tensorflow.errors.InvalidArgumentError where no attempt to read succeeded;
     `unreadable` finds the record in that error.
     """
-    choose, readings = _choice(source), order.readings(rank, position)
+    choose, readings = sampling(source), order.readings(rank, position)
     first, *others = (_records(source, streams, choose) for streams in readings)
     return reduce(tf.data.Dataset.concatenate, others, first)
 
@@ -63,7 +59,7 @@ def locator(source: Source, order: Order) -> Callable[[int], tuple[int, int]]:
     """Return the function from a position of training to the block, and the record in it, that is
     read there. It raises `BrokenRecordError` or OSError if a window cannot be read.
     """
-    choose = _choice(source)
+    choose = sampling(source)
     if choose is None:
         return order.locate
     known: dict[str, Sequence[int]] = {}
@@ -77,11 +73,6 @@ def locator(source: Source, order: Order) -> Callable[[int], tuple[int, int]]:
         return window.locate(known[window.key][window.shuffle[0]])
 
     return locate
-
-
-def _choice(source: Source) -> Choice | None:
-    found = (load(leaf.choice)(source) for leaf in LEAVES if leaf.choice)
-    return next((choice for choice in found if choice), None)
 
 
 def read_segments(source: Source, segments: Iterable[Segment]) -> tf.data.Dataset:

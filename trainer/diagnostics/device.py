@@ -143,7 +143,7 @@ def computing_threads(config: TrainConfig, communicator: Communicator) -> int | 
 
 
 def _threads(config: TrainConfig, communicator: Communicator, *, on_gpu: bool) -> int:
-    asked = config.compute.threads if on_gpu else config.threads
+    asked = config.compute.threads if on_gpu else config.strategy.threads
     return asked or share_of_cores(communicator)
 
 

@@ -26,7 +26,7 @@ from trainer.export.exported import Exported
 from trainer.export.layout import FACTS, FOLDER, SAVED_MODEL
 from trainer.export.options import EXPORTERS, SavedModelOptions
 from trainer.export.saved_model import save_model
-from trainer.leaves import LEAVES, tell_rewritten
+from trainer.leaves import tell_rewritten
 from trainer.model.description import facts as network_facts
 from trainer.model.weights import load_model
 from trainer.own_code.code import CodeChoice, code_of_checkpoint
@@ -99,7 +99,8 @@ def export_run(options: SavedModelOptions) -> Path:
         notes.extend(
             f"; {load(exporter.write)(exported)}"
             for exporter in EXPORTERS
-            if any(
+            if exporter.options
+            and any(
                 getattr(options, option.name, option.default) != option.default
                 for option in fields(exporter.options)
             )
@@ -233,10 +234,10 @@ def _save_model(
     )
     same = code is None or code.is_of_run(getattr(model, "graph_digest", None))
     facts: dict[str, Any] = {}
-    for leaf in LEAVES if same else ():
-        changed = load(leaf.network)(weights.run, weights.step, model) if leaf.network else None
-        if changed:
-            model, more = changed
+    for exporter in EXPORTERS if same else ():
+        changes = exporter.network and load(exporter.network)(weights.run, weights.step, model)
+        if changes:
+            model, more = changes
             facts |= more
     save_model(make_task(config, classes), model, folder, serving)
     return model, serving, same, facts

@@ -8,7 +8,7 @@ from trainer.config import Positive
 from trainer.leaves import LEAVES
 
 EXPORTERS = tuple(leaf.exporter for leaf in LEAVES if leaf.exporter)
-"""What writes a model in one more format, if its option asks for it."""
+"""What an export contains besides the network of the run, or in its place."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,10 @@ class SavedModelOptions:
 ExportOptions: type[SavedModelOptions] = make_dataclass(
     "ExportOptions",
     [],
-    bases=(*(exporter.options for exporter in EXPORTERS), SavedModelOptions),
+    bases=(
+        *(exporter.options for exporter in EXPORTERS if exporter.options),
+        SavedModelOptions,
+    ),
     frozen=True,
 )
 ExportOptions.__doc__ = SavedModelOptions.__doc__

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from common.text import plural
 from trainer.config import TrainConfig
+from trainer.data.imbalance.leaf import ImbalanceOptions
+from trainer.early_stop.leaf import EarlyStopOptions
 from trainer.presets import PRESETS
 from trainer.task_descriptions import Suggestion
-from trainer.tasks.imbalance.leaf import ImbalanceOptions
-from trainer.training.early_stop.leaf import EarlyStopOptions
 
 SMALL: Final = 64
 """Short side, in pixels, below which images are taken whole, and networks do not shrink them at

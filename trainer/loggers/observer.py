@@ -10,7 +10,6 @@ from common.program import load
 from trainer.config import TrainConfig
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.request_listener import RequestListener
-from trainer.leaf import Exchanges
 from trainer.leaves import LEAVES
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ class Observed:
     folder: Path
     """Folder of the run."""
     communicator: Communicator
-    exchanges: Exchanges
-    """After which steps a call of the loop can end."""
+    equal_after: Callable[[int], int]
+    """Returns the next step, at least the given one, after which a call of the loop can end."""
     requests: RequestListener
     """Requests to this rank."""
     say: Callable[[str], None]

@@ -11,11 +11,10 @@ import safetensors.numpy
 import tensorflow as tf
 import tf_keras as keras
 
-from common.program import load
 from trainer.checkpoints.format import Array, Tensors, not_finite
 from trainer.checkpoints.snapshot import stored_name
 from trainer.errors import CheckpointError
-from trainer.leaves import LEAVES
+from trainer.model.torchvision.resnet import arrays_of_this_network
 
 _MODEL = "model/"
 """Beginning of the names of a network's variables in a checkpoint."""
@@ -111,8 +110,7 @@ def _check_finite(arrays: Mapping[str, Array]) -> None:
 def _read_state(file: Path) -> _Source:
     tensors = safetensors.numpy.load_file(file)
     named = {n.removeprefix(_MODEL): t for n, t in tensors.items() if n.startswith(_MODEL)}
-    foreign = (load(leaf.foreign_weights)(tensors) for leaf in LEAVES if leaf.foreign_weights)
-    named = named or next((found for found in foreign if found), {})
+    named = named or arrays_of_this_network(tensors) or {}
     if not named:
         raise ValueError(
             "it contains no tensor of a model; give state.safetensors of a checkpoint, or"

@@ -11,12 +11,11 @@ from common.errors import ConfigError
 from common.files import write_atomically
 from common.page.parts import Block, Page, Section, Stat, Table, Tables, Text
 from common.page.render import moment, render
-from common.program import load
 from common.text import plural, size
+from trainer.data.duplicates.section import sections as near_duplicates
 from trainer.data.manifest import FILE_NAME, Manifest, load_manifest
 from trainer.data.prepare.rejected import REJECTED
 from trainer.errors import DataError
-from trainer.leaves import LEAVES
 from trainer.report.contact_sheet import (
     FEW_CLASSES,
     Samples,
@@ -101,12 +100,7 @@ def _page(
             Section("counts", "Classes and sizes", counts(manifest)),
             Section("samples", "Samples"),
             Section("intake", "What left the files", intake_blocks(manifest.origin.intake)),
-            *(
-                one
-                for leaf in LEAVES
-                if leaf.data_sections
-                for one in load(leaf.data_sections)(folder, manifest)
-            ),
+            *near_duplicates(folder, manifest),
             Section("origin", "Where it comes from", _origin(folder, manifest)),
         ],
         hint=f"Up to {plural(per_class, 'training image')} of each class, found among"

@@ -13,9 +13,8 @@ import tf_keras as keras
 
 from common.program import load
 from trainer.config import TrainConfig
-from trainer.data.data_set import DataSet
 from trainer.data.manifest import Normalization
-from trainer.leaves import LEAVES, TASKS
+from trainer.leaves import TASKS
 from trainer.task_descriptions import TaskDescription
 from trainer.tasks.by_class import ByClass
 
@@ -101,14 +100,6 @@ class Serving:
 def make_task(config: TrainConfig, classes: int) -> "Task":
     """Return the task of a configuration, for a data set with a number of classes."""
     task: Task = load(TASKS[config.task].code)(classes, config)
-    return task
-
-
-def training_task(task: "Task", config: TrainConfig, data_set: DataSet) -> "Task":
-    """Return a task as the leaves change it for the training of a run."""
-    for leaf in LEAVES:
-        if leaf.training_task:
-            task = load(leaf.training_task)(task, config, data_set)
     return task
 
 

@@ -2,8 +2,8 @@
 
     Python asks for up to `steps_per_loop` steps; then, inside the graph, for each of them:
         take a batch                        (time spent waiting is added up)
-        normalise, forward, backward        compiled as one function; XLA if asked for
-        the step rule                       exchanges, checks, and updates the state; see `StepRule`
+        normalise, forward, backward        compiled as one function; see `Strategy.gradients`
+        exchange, check and update          see `Strategy.update`
         count the step                      the heartbeat
         leave if any rank asked for it      so every rank leaves after the same step
 
@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -28,10 +29,8 @@ from trainer.distributed.communicator import Communicator
 from trainer.model.layers import moving_statistics
 from trainer.model.randomness import is_random
 from trainer.tasks.task import Task
-from trainer.updates.division import Division
-from trainer.updates.gradients import LocalGradients
-from trainer.updates.loss_scale import LossScale
-from trainer.updates.step_rule import SUMS, Flags, LocalStep, StepRule
+from trainer.updates.gradients import MicroBatchGradients
+from trainer.updates.strategy import SUMS, Flags, LocalStep, Strategy
 
 _TOTALS = (*SUMS, "wait", "skipped", "bad", "local_loss", "plain")
 """Values added up over the steps of a call; `SUMS` are over all ranks, the others of this rank."""
@@ -68,14 +67,12 @@ class LoopReport:
 
 
 class Loop:
-    """The compiled loop and the state of a run that is not in the model or the step rule."""
+    """The compiled loop and the state of a run that is not in the strategy."""
 
     def __init__(
         self,
         task: Task,
-        division: Division,
-        rule: StepRule,
-        loss_scale: LossScale,
+        strategy: Strategy,
         communicator: Communicator,
         normalization: Normalization,
         config: TrainConfig,
@@ -83,33 +80,32 @@ class Loop:
     ) -> None:
         """Args:
         task: Loss and training metric of the network on this rank.
-        division: The network.
-        rule: Updates the state.
-        loss_scale: Loss scale of the run.
+        strategy: Network and state, and how they are updated.
         communicator: World of ranks.
         normalization: Normalization of the images.
         config: Configuration of the run.
         next_batch: Returns this rank's next batch; called inside a graph.
         """
-        self._rule, self._loss_scale, self._communicator = rule, loss_scale, communicator
-        self._global_batch = config.batch_size * config.batches(communicator.size)
+        self._strategy, self._communicator = strategy, communicator
+        self._loss_scale = strategy.loss_scale
+        self._global_batch = config.batch_size * config.strategy.batches(communicator.size)
         self._next_batch = next_batch
         self._deterministic = config.compute.deterministic
         self._on_gpu = bool(tf.config.get_visible_devices("GPU"))
-        self._weights = division.model.trainable_variables
-        self._moving = moving_statistics(division.model)
-        self._random = is_random(division.model)
+        model = strategy.model
+        self._weights, self._moving = model.trainable_variables, moving_statistics(model)
+        self._random = is_random(model)
         with tf.device("CPU:0"):
             self.step = tf.Variable(0, dtype=tf.int64, name="step")
             self._stop = tf.Variable(0.0, name="stop")
             self._pause = tf.Variable(0.0, name="pause")
             self._computed = tf.Variable(0, dtype=tf.int64, name="computed")
-        local = LocalGradients(
-            task, division, normalization, config, loss_scale, self._global_batch, communicator.rank
+        compute = MicroBatchGradients(
+            task, model, normalization, config, self._global_batch, strategy.tape
         )
-        self._local: Callable[..., Any] = local
-        if division.compiles:
-            self._local = tf.function(local, autograph=False, jit_compile=config.compute.xla)
+        self._local: Callable[..., Any] = partial(strategy.gradients, compute)
+        if strategy.compiles:
+            self._local = tf.function(self._local, autograph=False, jit_compile=config.compute.xla)
         rates = tf.TensorSpec([None], tf.float32)
         self._graph = tf.function(self._steps, input_signature=[rates], autograph=False)
         self._local_bad = self._stop_requested = False
@@ -237,7 +233,7 @@ class Loop:
             self._computed.assign(done + 1)
         requests = [self._stop.read_value(), self._pause.read_value()]
         local = LocalStep(gradients, [*mine, *requests], scale, before)
-        result = self._rule.step(local, rate, Flags(done, last))
+        result = self._strategy.update(local, rate, Flags(done, last))
         # Otherwise a rank could count the step before it has waited for the others.
         with tf.control_dependencies([result.norm, *result.sums]):
             self.step.assign_add(1)

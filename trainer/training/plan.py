@@ -8,7 +8,7 @@ from typing import Literal
 from common.errors import ConfigError
 from common.text import plural
 from trainer.config import TrainConfig
-from trainer.leaf import Exchanges
+from trainer.leaf import StrategyDescription
 from trainer.leaves import EMBEDDED
 
 EMBEDDED_EXAMPLES = {source: embedded.examples for source, embedded in EMBEDDED.items()}
@@ -80,8 +80,11 @@ class Plan:
     """Steps of this run: `total_steps`, or `max_steps` if that is fewer; always one after which all
     ranks are equal."""
     schedule: Schedule
-    exchanges: Exchanges
-    """After which steps all ranks are equal."""
+    strategy: StrategyDescription
+
+    def equal_after(self, step: int) -> int:
+        """Return the smallest number of steps, at least `step`, after which all ranks are equal."""
+        return self.strategy.equal_after(step, self.total_steps)
 
     def epoch_end(self, epoch: int) -> int:
         """Steps after which `epoch` epochs are complete, never fewer than their images need.
@@ -125,7 +128,7 @@ def make_plan(config: TrainConfig, ranks: int, examples: int, classes: int | Non
     problems = config.misfits(ranks, classes)
     if problems:
         raise ConfigError(problems)
-    batches = config.batches(ranks)
+    batches = config.strategy.batches(ranks)
     batch = config.batch_size * batches
     if examples < batch:
         raise ConfigError(
@@ -156,11 +159,10 @@ def make_plan(config: TrainConfig, ranks: int, examples: int, classes: int | Non
         decay_factor=optimizer.decay_factor,
         end=optimizer.end_rate,
     )
-    exchanges = config.exchanges(total)
-    plan = Plan(ranks, batch, examples, config.epochs, total, total, schedule, exchanges)
+    plan = Plan(ranks, batch, examples, config.epochs, total, total, schedule, config.strategy)
     if config.max_steps is None or config.max_steps >= total:
         return plan
-    return replace(plan, last_step=exchanges.next(config.max_steps))
+    return replace(plan, last_step=plan.equal_after(config.max_steps))
 
 
 MOST_OUTDATED = 0.01

@@ -94,11 +94,11 @@ def _train(
     # Horovod's start waits for the other ranks in C, where no Python signal handler would run.
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
-    communicator = connect(config.exchange, config.neighbours)
+    communicator = connect(config.exchange, config.strategy.neighbours)
     (stop := signals.StopRequest()).install()
     if signals.started_by_mpirun(os.environ):
         signals.listen_for_mpirun()
-    set_up_device(config, communicator, config.devices)
+    set_up_device(config, communicator, config.strategy.devices)
     with naming_lost_peers(communicator.rank):
         attempt = Attempt(config, communicator, watchdog, requests, nccl, begun)
     status = attempt.run(stop)
@@ -155,7 +155,7 @@ class Attempt:
                 setup.config,
                 setup.folder.path,
                 communicator,
-                setup.plan.exchanges,
+                setup.plan.equal_after,
                 requests,
                 reporter.console.say,
             )
@@ -264,7 +264,7 @@ class Attempt:
     def _take_first(self, step: int, epoch: int) -> LoopReport | None:
         """Take the first step, and open the run; return None if an evaluation ends it before."""
         # An attempt that was stopped after the last step of an epoch did not evaluate it.
-        end = self._plan.exchanges.next(self._plan.epoch_end(epoch))
+        end = self._plan.equal_after(self._plan.epoch_end(epoch))
         missed = 0 < step == end and self._validation.is_due(epoch, step)
         if missed:
             self._open(step)

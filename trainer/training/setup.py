@@ -259,7 +259,7 @@ def print_dry_run(config: TrainConfig) -> None:
                 (schedule.learning_rate(plan.total_steps - 1), "at the last step"),
             )
         ),
-        **plan.exchanges.facts,
+        **plan.strategy.facts(plan.total_steps),
     }
     for name, value in derived.items():
         print(f"{name:<{width}}  {value}")

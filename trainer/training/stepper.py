@@ -1,4 +1,4 @@
-"""The steps of a run: its network, its step rule and its loop, with learning rates, timing and the
+"""The steps of a run: its strategy and its loop, with learning rates, timing and the
 watchdog.
 """
 
@@ -11,41 +11,23 @@ from typing import Any
 import tensorflow as tf
 
 from common.errors import ConfigError, UserError
-from common.program import load
 from trainer.checkpoints.divided import DividedState
 from trainer.checkpoints.format import Array
-from trainer.config import TrainConfig
 from trainer.data.rank_data import DATA_ERRORS, RankData
 from trainer.diagnostics.device import device_name, gpu_share, peak_flops, peak_memory
 from trainer.distributed.communicator import Communicator
 from trainer.distributed.watchdog import Watchdog
 from trainer.errors import OutOfMemoryError
-from trainer.leaves import in_use
 from trainer.model.flops import training_flops_per_image
 from trainer.model.initial_weights import load_initial_weights
 from trainer.model.layers import single_value_problem
 from trainer.model.weights import variables_by_name
-from trainer.tasks.task import Task, training_task
+from trainer.tasks.task import Task
+from trainer.tasks.weighted import weighted
 from trainer.training.loop import Loop, LoopReport
 from trainer.training.metrics import Interval, Phase, Totals
 from trainer.training.setup import RunSetup, smaller_micro_batches
-from trainer.updates.division import Division
-from trainer.updates.loss_scale import LossScale
-from trainer.updates.step_rule import StepContext, StepRule, Summed
-
-
-def divide(config: TrainConfig, classes: int, communicator: Communicator) -> Division:
-    """Build the network of a configuration, divided as that asks; see `Division`."""
-    leaf = next((leaf for leaf in in_use(config) if leaf.division), None)
-    division: Division = (load(leaf.division) if leaf else Division)(config, classes, communicator)
-    return division
-
-
-def step_rule(context: StepContext) -> StepRule:
-    """Return the step rule of a configuration."""
-    leaf = next((leaf for leaf in in_use(context.config) if leaf.step_rule), None)
-    rule: StepRule = (load(leaf.step_rule) if leaf else Summed)(context)
-    return rule
+from trainer.updates.strategy import make_strategy
 
 
 class Stepper:
@@ -74,43 +56,40 @@ class Stepper:
         self._world = communicator
         self._result_of = config.result_of
         self._totals, self._watchdog, self._folder = totals, watchdog, setup.folder
-        division = divide(config, setup.data_set.classes, communicator)
-        self.model = division.model
+        strategy = make_strategy(
+            config, setup.data_set.classes, communicator, setup.plan.total_steps
+        )
+        self.model = strategy.model
         problem = single_value_problem(self.model, config.batch_size, config.optimizer.accumulation)
         if problem is not None:
             raise ConfigError([problem])
-        self.task = training_task(division.task(task), config, setup.data_set)
+        self.task = weighted(strategy.task(task), config, setup.data_set)
         """What is trained, by this network."""
         # Rank 0's variables are sent to the others in any case.
         file = config.model.weights if communicator.rank == 0 else None
         # Verified, because a run whose checkpoints are all damaged starts again.
         if file is not None and setup.folder.checkpoints.newest() is None:
-            keep = division.keeps_last_layer
+            keep = strategy.keeps_last_layer
             print(load_initial_weights(self.model, Path(file), keep_head=keep), flush=True)
-        self._loss_scale = LossScale(config)
-        rule = step_rule(
-            StepContext(config, communicator, division, self._loss_scale, setup.plan.exchanges)
-        )
+        self._loss_scale = strategy.loss_scale
         self.loop = Loop(
             self.task,
-            division,
-            rule,
-            self._loss_scale,
+            strategy,
             communicator,
             setup.data_set.normalization,
             config,
             rank_data.next_batch,
         )
-        variables = {**variables_by_name(self.model), **rule.state, **self.loop.state}
-        self.divided: Sequence[DividedState] = (*rule.parts, *division.parts(variables))
+        variables = {**variables_by_name(self.model), **strategy.state, **self.loop.state}
+        self.divided: Sequence[DividedState] = strategy.parts(variables)
         """What the ranks hold in parts."""
         parts = {name for state in self.divided for name in state.shapes}
         self.state = {name: one for name, one in variables.items() if name not in parts}
         """Every variable that affects the rest of the run and is the same on all ranks, by name."""
         self._interval = Interval(communicator.size, task.description.training.key)
-        self._flops = training_flops_per_image(self.model) + division.more_flops
+        self._flops = training_flops_per_image(self.model) + strategy.more_flops
         peak = peak_flops(device_name(), config.compute.precision)
-        self._peak = peak and peak * config.devices * gpu_share(communicator)
+        self._peak = peak and peak * config.strategy.devices * gpu_share(communicator)
 
     @property
     def weights(self) -> Mapping[str, tf.Variable | Array]:
@@ -148,7 +127,7 @@ class Stepper:
             UserError: It does not fit although the micro-batches are smaller.
         """
         schedule, timer = self._plan.schedule, self._totals.timer
-        end = self._plan.exchanges.next(step + count)
+        end = self._plan.equal_after(step + count)
         rates = [schedule.learning_rate(number) for number in range(step, end)]
         before = timer.seconds(phase)
         try:

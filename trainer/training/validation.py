@@ -9,6 +9,7 @@ from common.errors import UserError
 from common.program import load
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Communicator
+from trainer.early_stop.leaf import ended
 from trainer.leaves import in_use
 from trainer.model.weights import check_statistics
 from trainer.tasks.task import Array, Evaluation, HeldOut, Predictions, Task
@@ -95,7 +96,7 @@ class Validation:
     @property
     def ended(self) -> str:
         """Why the evaluations end the run, on all ranks alike; "" while it continues."""
-        return self._setup.config.ended(self._scores)
+        return ended(self._setup.config, self._scores)
 
     def is_due(self, epoch: int, step: int) -> bool:
         """Return whether the weights after an epoch are still to be evaluated."""

@@ -1,11 +1,11 @@
-"""The loss and its gradients on one rank."""
+"""The loss of a micro-batch and its gradients."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import tensorflow as tf
+import tf_keras as keras
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import backprop
 from tensorflow.python.framework import ops
@@ -15,79 +15,59 @@ from trainer.data.images import flip_and_normalize
 from trainer.data.manifest import Normalization
 from trainer.model.randomness import randomness
 from trainer.tasks.task import Task
-from trainer.updates.division import Division, Sums
-from trainer.updates.loss_scale import LossScale
 from trainer.updates.mixing import mixed_images, mixed_losses
 
+Sums = tuple[list[tf.Tensor], list[tf.Tensor]]
+"""Gradients of the trained variables, and scalars that are added up with them."""
+SCALARS: Final = 4
+"""Those of a micro-batch: its loss, the training metric, its images, and the loss without smoothing
+and weights."""
 _POOLING: Final = ("ksize", "strides", "padding", "explicit_paddings", "data_format")
 """Attributes of a pooling."""
 
 
-class LocalGradients:
-    """The forward and backward pass over one rank's batch, in one or several micro-batches."""
+class Tape(Protocol):
+    """What differentiates, such as `tf.GradientTape`."""
+
+    def __enter__(self) -> Any:
+        """Begin to record."""
+
+    def __exit__(self, *error: object) -> Any:
+        """End the recording."""
+
+    def watch(self, sources: Any) -> None:
+        """Note the variables to differentiate by."""
+
+    def gradient(self, target: tf.Tensor, sources: Any) -> Any:
+        """Return the derivatives of a scalar by variables."""
+
+
+class MicroBatchGradients:
+    """The forward and backward pass over a micro-batch."""
 
     def __init__(
         self,
         task: Task,
-        division: Division,
+        model: keras.Model,
         normalization: Normalization,
         config: TrainConfig,
-        loss_scale: LossScale,
         global_batch: int,
-        rank: int = 0,
+        tape: Callable[[], Tape],
     ) -> None:
         """Args:
         task: Loss and training metric of the network on this rank.
-        division: The network.
+        model: The network on this rank.
         normalization: Normalization of the images.
-        config: Seed, label smoothing and micro-batches.
-        loss_scale: Loss scale of the run.
+        config: Seed and label smoothing.
         global_batch: Images per step, over all ranks.
-        rank: Number of this rank, which random layers draw by.
+        tape: Makes what differentiates the loss.
         """
-        self._task, self._division, self._normalization = task, division, normalization
-        self._weights = division.model.trainable_variables
-        self._seed, self._rank, self._options = config.seed, rank, config.optimizer
-        self._loss_scale, self._global_batch = loss_scale, global_batch
+        self._task, self._model, self._normalization = task, model, normalization
+        self._weights, self._tape = model.trainable_variables, tape
+        self._seed, self._smoothing = config.seed, config.optimizer.label_smoothing
+        self._global_batch = global_batch
 
     def __call__(
-        self, batch: dict[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor | None = None
-    ) -> Sums:
-        """Differentiate this rank's part of the loss.
-
-        Args:
-            batch: See `trainer.data.pipeline.Batch`.
-            scale: Factor of the loss that keeps small gradients from vanishing in float16.
-            step: Steps done, int64 scalar, from which dropout follows; None if nothing is random.
-
-        Returns:
-            The gradients of (sum of the images' losses) / (global batch), one per trainable
-            variable, whose sum over ranks is the mean gradient; and float32 scalars: that loss, the
-            sum of the training metric, the sum of the weights, 1 if a gradient overflowed, else 0,
-            and that loss without smoothing and weights.
-
-            If float16 gradients are sent, they are returned with the scale, because they need it on
-            the wire; overflow is then checked after the exchange, which may also cause it.
-        """
-        with self._division.placed():
-            return self._division.local(partial(self._batch, scale), batch, step, self._rank)
-
-    def _batch(
-        self,
-        scale: tf.Tensor,
-        batch: dict[str, tf.Tensor],
-        step: tf.Tensor | None,
-        rank: tf.Tensor | int,
-    ) -> Sums:
-        compute = partial(self._micro_batch, scale, rank)
-        gradients, sums = self._division.accumulated(
-            compute, batch, step, self._options.accumulation
-        )
-        gradients, overflow = self._loss_scale.unscaled(gradients, scale)
-        *sums, plain = sums
-        return gradients, [*sums, overflow, plain]
-
-    def _micro_batch(
         self,
         scale: tf.Tensor,
         rank: tf.Tensor | int,
@@ -95,18 +75,25 @@ class LocalGradients:
         step: tf.Tensor | None,
         number: tf.Tensor | int,
     ) -> Sums:
+        """Differentiate the micro-batch's part of the loss.
+
+        Args:
+            scale: Factor of the loss.
+            rank: Number of the rank, which random layers draw by.
+            batch: Tensors of the micro-batch by name.
+            step: Steps done, int64 scalar; None if nothing is random.
+            number: Number of the micro-batch in the rank's batch.
+        """
         image = flip_and_normalize(batch["image"], batch["flip"], self._normalization)
         target, weight = self._task.mirrored(batch["target"], batch["flip"]), batch["weight"]
-        model, share = self._division.model, None
+        model, share = self._model, None
         if "patch" in batch:
             image, share = mixed_images(image, weight, batch["patch"])
         draws = randomness(model, self._seed, step, rank, number)
-        with draws, self._division.tape() as tape:
+        with draws, self._tape() as tape:
             tape.watch(self._weights)
             logits = model(image, training=True)
-            losses, scores, plain = mixed_losses(
-                self._task, logits, target, self._options.label_smoothing, share
-            )
+            losses, scores, plain = mixed_losses(self._task, logits, target, self._smoothing, share)
             loss = tf.reduce_sum(losses * weight) / self._global_batch
             scaled = loss * scale
         # Whole tensors, because that of an embedding has rows only, which Horovod would not add.

@@ -206,7 +206,8 @@ def _share(config: TrainConfig, spec: JobSpec, other: JobSpec) -> int:
     Raises:
         SpecError: The ranks of the job do not divide it.
     """
-    whole, count = config.batch_size * config.batches(spec.ranks), config.batches(other.ranks)
+    batches = config.strategy.batches
+    whole, count = config.batch_size * batches(spec.ranks), batches(other.ranks)
     if whole % count:
         raise SpecError(
             [

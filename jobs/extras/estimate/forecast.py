@@ -141,7 +141,7 @@ class Forecaster:
             size, nodes, priority, advised_against=None if size.status == "deployable" else gone
         )
         try:
-            plan = workload.plan(size.gpus * nodes // config.devices)
+            plan = workload.plan(size.gpus * nodes // config.strategy.devices)
         except ConfigError as error:
             return replace(empty, reason=error.problems[0])
         epochs = plan.epoch_of(plan.last_step)

@@ -90,7 +90,7 @@ def wanted_points(
         most = max(nodes)
         if most > cluster.max_nodes:
             problems.append(f"--nodes: {most}, but {key} has at most {cluster.max_nodes}")
-        ranks = cluster.gpus_per_node // config.devices or cpu_processes
+        ranks = cluster.gpus_per_node // config.strategy.devices or cpu_processes
         found += [
             (key, cluster, throughput.wanted(config, cluster.size, count, count * ranks, one))
             for count in sorted(set(nodes))

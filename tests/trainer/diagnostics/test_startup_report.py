@@ -271,7 +271,7 @@ class Written(NcclLog):
 def test_a_run_over_another_network_warns_before_and_after_its_first_step(
     digits_folder, tmp_path, monkeypatch, capfd, good, bare
 ):
-    monkeypatch.setattr("trainer.updates.division.build_model", small_model)
+    monkeypatch.setattr("trainer.updates.strategy.build_model", small_model)
     monkeypatch.setattr(StartupReport, "gather", lambda *_: startup(good, bare))
     config = replace(
         tiny_config(str(digits_folder), max_steps=1, export=False, log=LogConfig(report=False)),

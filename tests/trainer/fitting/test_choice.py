@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from trainer.data.imbalance.leaf import ImbalanceOptions
+from trainer.early_stop.leaf import EarlyStopOptions, ended
 from trainer.fitting.choice import EPOCHS, MOST_WORK, SIZES, UNEQUAL, Facts, choose
 from trainer.presets import parse_train, to_args
 from trainer.tasks.classification.leaf import CLASSIFICATION
-from trainer.tasks.imbalance.leaf import ImbalanceOptions
-from trainer.training.early_stop.leaf import EarlyStopOptions
 
 SUGGESTION = CLASSIFICATION.suggestion
 XRAYS = Facts(3000, 224, (2130, 660, 210))
@@ -103,6 +103,6 @@ def test_enough_held_out_images_end_a_run_by_the_balanced_accuracy(held_out, epo
     assert config.result_of == ("best" if patience else "last")
     if patience:
         assert options.metric == "balanced_accuracy"
-        assert config.ended([0.5] * (patience + 1))
-        assert not config.ended([0.5] * patience)
+        assert ended(config, [0.5] * (patience + 1))
+        assert not ended(config, [0.5] * patience)
     assert parse_train(to_args(config)) == config

@@ -82,11 +82,11 @@ def test_gradients_repeat_for_a_step_and_a_rank_and_differ_for_others(model, xla
 def test_equal_micro_batches_get_different_dropout(model):
     # The second half of the batch repeats the first; so do its gradients if nothing is dropped.
     settings = config(optimizer=OptimizerConfig(accumulation=2))
-    local = local_gradients(model, NORMALIZATION, settings, 8)
+    (compute,) = local_gradients(model, NORMALIZATION, settings, 8).args
     pieces = []
     for number in (0, 1):
         first = {key: value[:4] for key, value in batch().items()}
-        values, _ = local._micro_batch(tf.constant(1.0), 0, first, tf.constant(5), number)
+        values, _ = compute(tf.constant(1.0), 0, first, tf.constant(5), number)
         pieces.append(values[0].numpy())
     assert not np.array_equal(*pieces)
     np.testing.assert_allclose(gradients(model, settings, 5), sum(pieces), rtol=1e-4, atol=1e-6)

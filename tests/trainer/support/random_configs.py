@@ -123,7 +123,7 @@ def mend_options(picked, value):
         picked |= {"model.frozen_stages": 0, "optimizer.layer_decay": 1.0}
 
 
-PARALLEL = [leaf for leaf in ROWS if leaf.step_rule or leaf.division]
+PARALLEL = [leaf for leaf in ROWS if leaf.strategy]
 """The leaves of which at most one is used."""
 
 

@@ -106,9 +106,9 @@ def train_without_batch_norm(
     """Train digits up to a step, continuing what is there; the state at the end."""
     from trainer.checkpoints.folder import CheckpointFolder
     from trainer.training.run import train
-    from trainer.updates import division
+    from trainer.updates import strategy
 
-    vars(division)["build_model"] = lambda *_: plain_model()
+    vars(strategy)["build_model"] = lambda *_: plain_model()
     runs, data = f"{workplace}/runs", f"{workplace}/data/digits"
     config = tiny_config(data, name=name, runs_dir=runs, batch_size=batch_size)
     config = replace(

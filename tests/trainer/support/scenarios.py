@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import tensorflow as tf
@@ -33,18 +35,14 @@ from trainer.data.source import Source
 from trainer.diagnostics.device import set_up_device
 from trainer.distributed.communicator import Alone, Communicator
 from trainer.distributed.horovod import connect
-from trainer.leaf import Exchanges
 from trainer.model.weights import variables_by_name
 from trainer.tasks.classification.task import Classification
 from trainer.tasks.task import Predictions
 from trainer.training.evaluator import Evaluator, gather
 from trainer.training.loop import Loop
-from trainer.training.stepper import divide, step_rule
 from trainer.updates import loss_scale
-from trainer.updates.division import Division
-from trainer.updates.gradients import LocalGradients
-from trainer.updates.loss_scale import LossScale
-from trainer.updates.step_rule import StepContext, StepRule
+from trainer.updates.gradients import MicroBatchGradients
+from trainer.updates.strategy import Strategy, make_strategy
 
 NORMALIZATION = Normalization((127.5,) * 3, (73.9,) * 3)
 """Of random images."""
@@ -67,8 +65,8 @@ def tiny_config(folder: str, **changes: Any) -> TrainConfig:
 
 def start(config: TrainConfig) -> Communicator:
     """Join the world as `trainer.training.run.train` does."""
-    world = connect(config.exchange, config.neighbours)
-    set_up_device(config, world, config.devices)
+    world = connect(config.exchange, config.strategy.neighbours)
+    set_up_device(config, world, config.strategy.devices)
     return world
 
 
@@ -86,9 +84,9 @@ def plain_model(seed: int = 0) -> keras.Model:
 def use_small_model() -> None:
     """Have this process train, evaluate and export small models."""
     from trainer.model import weights
-    from trainer.updates import division
+    from trainer.updates import strategy
 
-    for module in (division, weights):
+    for module in (strategy, weights):
         vars(module)["build_model"] = small_model
 
 
@@ -168,28 +166,29 @@ def _signal_self_in(number: int, name: str) -> None:
     setattr(owner, last, signal_and_call)
 
 
-class Given(Division):
-    """A network that is given, whole on every rank."""
-
-    def __init__(self, model: keras.Model, config: TrainConfig, world: Communicator) -> None:
-        self._config, self._world, self.model = config, world, model
+def given(
+    model: keras.Model,
+    config: TrainConfig,
+    world: Communicator,
+    make: Callable[..., Strategy] = make_strategy,
+    total_steps: int = 0,
+) -> Strategy:
+    """The strategy of a configuration, or another, for a network that is given."""
+    with patch("trainer.updates.strategy.build_model", lambda *_: model):
+        return make(config, 10, world, total_steps)
 
 
 def make_loop(
     config: TrainConfig,
-    model: keras.Model | Division,
+    model: keras.Model | Strategy,
     world: Communicator,
     next_batch: Callable[[], dict[str, Any]],
     normalization: Normalization = NORMALIZATION,
-    rule: Callable[[StepContext], StepRule] = step_rule,
-    exchanges: Exchanges | None = None,
-) -> tuple[Loop, StepRule]:
-    """The loop of a network, which may be divided, and its rule."""
-    division = model if isinstance(model, Division) else Given(model, config, world)
-    scale = LossScale(config)
-    taken = rule(StepContext(config, world, division, scale, exchanges or Exchanges()))
-    task = division.task(Classification(int(division.model.output_shape[-1])))
-    return Loop(task, division, taken, scale, world, normalization, config, next_batch), taken
+) -> tuple[Loop, Strategy]:
+    """The loop of a strategy, or of a network as in `given`, and the strategy."""
+    strategy = model if isinstance(model, Strategy) else given(model, config, world)
+    task = strategy.task(Classification(int(strategy.model.output_shape[-1])))
+    return Loop(task, strategy, world, normalization, config, next_batch), strategy
 
 
 def local_gradients(
@@ -198,10 +197,13 @@ def local_gradients(
     config: TrainConfig,
     global_batch: int,
     rank: int = 0,
-) -> LocalGradients:
+) -> Any:
     """Forward and backward pass of a classifier on one rank."""
-    task, given = Classification(int(model.output_shape[-1])), Given(model, config, Alone())
-    return LocalGradients(task, given, normalization, config, LossScale(config), global_batch, rank)
+    world, task = Alone(), Classification(int(model.output_shape[-1]))
+    world.rank = rank
+    strategy = given(model, config, world)
+    compute = MicroBatchGradients(task, model, normalization, config, global_batch, strategy.tape)
+    return partial(strategy.gradients, compute)
 
 
 def values(variables: Any) -> list[Any]:
@@ -256,8 +258,8 @@ def _take_steps(
         "weights": values(model.trainable_variables),
         "moving": values(model.non_trainable_variables),
         "optimizer": values(rule.state.values()),
-        "divided": {name: one for part in rule.parts for name, one in part.gather().items()},
-        "bytes": sum(part.bytes for part in rule.parts),  # type: ignore[attr-defined]
+        "divided": {name: one for part in rule.parts({}) for name, one in part.gather().items()},
+        "bytes": sum(part.bytes for part in rule.parts({})),  # type: ignore[attr-defined]
         "loop": values(loop.state.values()),
         "loss": report.loss,
         "images": report.images,
@@ -297,13 +299,12 @@ def take_steps_of_a_run(config: TrainConfig, steps: int) -> dict[str, Any]:
     """
     use_small_model()
     world, data_set = start(config), load_data_set(config)
-    division = divide(config, data_set.classes, world)
+    strategy = make_strategy(config, data_set.classes, world, steps)
     rank_data = RankData(config, data_set, world, 1)
-    given = (config, division, world, rank_data.next_batch, data_set.normalization)
-    loop, rule = make_loop(*given, exchanges=config.exchanges(steps))
+    loop, _ = make_loop(config, strategy, world, rank_data.next_batch, data_set.normalization)
     rank_data.open(0)
-    variables = {**variables_by_name(division.model), **rule.state, **loop.state}
-    parts = [*rule.parts, *division.parts(variables)]
+    variables = {**variables_by_name(strategy.model), **strategy.state, **loop.state}
+    parts = strategy.parts(variables)
     names = variables.keys() - {name for part in parts for name in part.shapes}
     world.broadcast_variables([variables[name] for name in sorted(names)])
     report = loop.run([0.05] * steps, lambda _: None)

@@ -65,7 +65,7 @@ def test_a_run_stopped_in_every_way_and_continued_ends_with_the_same_bits(workpl
 
 BEFORE_THE_RESULT = {
     "set-up": ["trainer.training.setup:set_up", "trainer.training.run:Attempt._restore"],
-    "tracing the step": ["trainer.updates.gradients:LocalGradients.__call__"],
+    "tracing the step": ["trainer.updates.strategy:Strategy.gradients"],
     "tracing an evaluation": ["trainer.training.evaluator:Evaluator._counts"],
     "the last save": ["trainer.training.run:Attempt._save_now"],
 }

@@ -14,7 +14,7 @@ from trainer.data.pipeline import Batch
 from trainer.data.source import Source
 from trainer.extras.multilabel.task import Multilabel
 from trainer.tasks.classification.task import Classification
-from trainer.tasks.imbalance.weights import WeightedTask
+from trainer.tasks.weighted import WeightedTask
 from trainer.updates.mixing import mixed_images, mixed_losses
 
 SIZE, CLASSES = 8, 10

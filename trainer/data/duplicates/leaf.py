@@ -25,9 +25,6 @@ class DuplicateOptions:
 
 
 LEAF: Final = Leaf(
-    preparation=DuplicateOptions,
-    prepared="trainer.data.duplicates.check:check_prepared",
-    data_sections="trainer.data.duplicates.section:sections",
     commands=(
         Command(
             "near-duplicates",

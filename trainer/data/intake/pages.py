@@ -1,13 +1,12 @@
 """The interface of file formats that Pillow cannot read, or of which it reads the first image."""
 
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from common.program import load
 from trainer.data.pixels.treatment import Levels
-from trainer.leaves import LEAVES
 
 BEGIN = 512
 """Bytes at the beginning of a file by which its format is known."""
@@ -69,13 +68,19 @@ class PagedFormat(Protocol):
         """
 
 
+_FORMATS: Final = (
+    "trainer.data.medical.dicom:Dicom",
+    "trainer.data.medical.tiff_pages:TiffPages",
+)
+
+
 @cache
 def formats() -> tuple[PagedFormat, ...]:
-    """Return the formats of all leaves."""
-    return tuple(load(path)() for leaf in LEAVES for path in leaf.paged_formats)
+    """Return all formats."""
+    return tuple(load(path)() for path in _FORMATS)
 
 
 def format_of(data: bytes) -> PagedFormat | None:
-    """Return the format of a file, if it is that of a leaf."""
+    """Return the format of a file, if it is one of these."""
     begin = data[:BEGIN]
     return next((known for known in formats() if known.holds(begin)), None)

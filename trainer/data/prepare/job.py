@@ -23,8 +23,8 @@ from pathlib import Path
 import PIL
 
 from common.errors import ConfigError
-from common.program import load
 from common.text import plural
+from trainer.data.duplicates.check import check_prepared
 from trainer.data.formats.tfrecord import FRAME, shard_name
 from trainer.data.intake.groups import number_groups, save_groups
 from trainer.data.intake.levels import SEARCHED, Values, store_levels, stored_levels
@@ -61,7 +61,6 @@ from trainer.data.prepare.shards import (
 from trainer.data.prepare.statistics import IMAGES, Survey
 from trainer.data.tables.leaks import shared_folders, shared_values
 from trainer.errors import DataError
-from trainer.leaves import LEAVES
 
 _FIELDS = 300
 """Approximate bytes of a record besides its image: the names and numbers of its Example."""
@@ -151,9 +150,7 @@ def prepare(
             preparation, shards, survey, origin, rejections, depths, listing.groups
         )
         _keep_columns(output, inputs, listing)
-        for leaf in LEAVES:
-            if leaf.prepared:
-                load(leaf.prepared)(output, manifest, options, work_through)
+        check_prepared(output, manifest, options, work_through)
         manifest.save(output)
         listing.close()
     shutil.rmtree(output / PARTS, ignore_errors=True)

@@ -1,11 +1,12 @@
 """Options of the commands that write, describe and check data sets. Standard library only."""
 
-from dataclasses import dataclass, make_dataclass
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, TypeAlias
 
 from common.annotations import Bounds, Positional
 from trainer.config import NotNegative, Positive
-from trainer.leaves import LEAVES, WorkersName
+from trainer.data.duplicates.leaf import DuplicateOptions
+from trainer.leaves import WorkersName
 
 TURNED: Final = ("reject", "upright", "stored")
 Turned: TypeAlias = Literal["reject", "upright", "stored"]
@@ -15,13 +16,8 @@ NAME_FILES: Final = ("name_key", "name_table")
 """Options about names that are files, of which no output tells."""
 
 
-PREPARATIONS: Final = tuple(leaf.preparation for leaf in LEAVES if leaf.preparation)
-"""Options of leaves, which change no record."""
-_OfLeaves: Any = make_dataclass("_OfLeaves", [], bases=PREPARATIONS, frozen=True)
-
-
 @dataclass(frozen=True)
-class WriteOptions(_OfLeaves):  # type: ignore[misc] # made of the leaves
+class WriteOptions(DuplicateOptions):
     """How images become shards; the same for every source of files."""
 
     reencode: str | None = None

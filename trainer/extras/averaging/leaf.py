@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from common.annotations import Bounds, Formerly
-from trainer.leaf import Exchanges, Feature, Leaf
+from trainer.leaf import Feature, Leaf, StrategyDescription
 
 
 @dataclass(frozen=True)
@@ -26,34 +26,30 @@ class AveragingOptions:
     every step are still summed (post-local SGD, Lin et al. 2018)."""
 
 
-@dataclass(frozen=True)
-class Averages(Exchanges):
-    """After which steps the ranks are averaged."""
+def summed_steps(options: AveragingOptions, total: int) -> int:
+    """Return the steps from the start of a run of `total` steps whose gradients are summed: a
+    multiple of `every`.
+    """
+    return math.ceil(options.together_until * total / options.every) * options.every
 
-    every: int
-    """Steps between two averages."""
-    summed: int
-    """Steps from the start whose gradients are summed; a multiple of `every`."""
-    total: int
-    """Steps of the whole run; an average follows the last one."""
 
-    def next(self, step: int) -> int:
-        """See `Exchanges.next`."""
-        if step <= self.summed:
+class AveragingDescription(StrategyDescription):
+    """See `StrategyDescription`."""
+
+    code = "trainer.extras.averaging.strategy:Averaging"
+
+    def equal_after(self, step: int, total: int) -> int:
+        """See `StrategyDescription.equal_after`; an average follows the last step."""
+        options: AveragingOptions = self.config.of(AveragingOptions)
+        if step <= summed_steps(options, total):
             return step
-        return min(-(-step // self.every) * self.every, self.total)
+        return min(-(-step // options.every) * options.every, total)
 
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """See `Exchanges.facts`."""
-        return {"averages": f"every {self.every} steps, after {self.summed:,} that sum gradients"}
-
-
-def averages(config: Any, total: int) -> Averages:
-    """Return after which steps a `TrainConfig` averages, given the steps of the whole run."""
-    options = config.of(AveragingOptions)
-    summed = math.ceil(options.together_until * total / options.every) * options.every
-    return Averages(options.every, summed, total)
+    def facts(self, total: int) -> Mapping[str, str]:
+        """See `StrategyDescription.facts`."""
+        options = self.config.of(AveragingOptions)
+        summed = summed_steps(options, total)
+        return {"averages": f"every {options.every} steps, after {summed:,} that sum gradients"}
 
 
 LEAF = Leaf(
@@ -74,6 +70,5 @@ LEAF = Leaf(
             },
         ),
     ),
-    exchanges=averages,
-    step_rule="trainer.extras.averaging.rule:Averaging",
+    strategy=AveragingDescription,
 )

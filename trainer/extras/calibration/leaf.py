@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from common.program import Command
-from trainer.leaf import DENSE_TASK, DIVIDED_NETWORK, Feature, Leaf
+from trainer.leaf import DENSE_TASK, DIVIDED_NETWORK, Exporter, Feature, Leaf
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ LEAF: Final = Leaf(
     problems=_problems,
     predicted="trainer.extras.calibration.fit:calibrate_run",
     sections="trainer.extras.calibration.section:sections",
-    network="trainer.extras.calibration.network:calibrated",
+    exporter=Exporter(network="trainer.extras.calibration.network:calibrated"),
     commands=(
         Command(
             "calibrate",

@@ -287,7 +287,7 @@ class Replay:
         record = RunRecord.from_json(one.start.predicate["configuration"])
         ranks = self.ranks or record.ranks
         config = record.config
-        if config.batches(ranks) != record.batches:
+        if config.strategy.batches(ranks) != record.batches:
             raise ConfigError(
                 [
                     f"--ranks: {ranks} ranks take other steps than the {record.ranks} of the run;"

@@ -1,10 +1,10 @@
 """Options of head groups, and what they can be combined with. Standard library only."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from common.annotations import Bounds, Formerly
-from trainer.leaf import DENSE_TASK, UPDATES_ALONE, Feature, Leaf
+from trainer.leaf import DENSE_TASK, Feature, Leaf, StrategyDescription
 
 
 @dataclass(frozen=True)
@@ -17,20 +17,31 @@ class HeadOptions:
     1: every rank has the whole layer."""
 
 
-def _fits(config: Any, ranks: int, classes: int | None) -> list[str]:
-    groups = config.of(HeadOptions).groups
-    problems = []
-    if ranks % groups:
-        problems.append(
-            f"--head.groups: {groups} does not divide the number of ranks, {ranks}; choose a number"
-            " that does, or another number of ranks"
-        )
-    if classes is not None and classes % groups:
-        problems.append(
-            f"--head.groups: {groups} does not divide the number of classes, {classes}; choose a"
-            " number that does"
-        )
-    return problems
+class HeadDescription(StrategyDescription):
+    """See `StrategyDescription`."""
+
+    code = "trainer.extras.head.strategy:HeadGroups"
+    divides_network = True
+
+    @property
+    def neighbours(self) -> int:
+        """See `StrategyDescription.neighbours`."""
+        return int(self.config.of(HeadOptions).groups)
+
+    def misfits(self, ranks: int, classes: int | None) -> list[str]:
+        """See `StrategyDescription.misfits`."""
+        groups, problems = self.neighbours, []
+        if ranks % groups:
+            problems.append(
+                f"--head.groups: {groups} does not divide the number of ranks, {ranks}; choose a"
+                " number that does, or another number of ranks"
+            )
+        if classes is not None and classes % groups:
+            problems.append(
+                f"--head.groups: {groups} does not divide the number of classes, {classes}; choose"
+                " a number that does"
+            )
+        return problems
 
 
 LEAF = Leaf(
@@ -46,16 +57,10 @@ LEAF = Leaf(
                 (
                     DENSE_TASK,
                 ): "only the softmax of a dense last layer, for one class per image, is divided",
-                (UPDATES_ALONE,): (
-                    "the ranks of a group exchange features in every step, so no step is a rank's"
-                    " own"
-                ),
                 ("float16 exchange",): "the features and their gradients are sent in float32",
                 ("xla",): "XLA cannot compile the exchange inside the loss",
             },
         ),
     ),
-    fits=_fits,
-    neighbours="head.groups",
-    division="trainer.extras.head.division:HeadGroups",
+    strategy=HeadDescription,
 )

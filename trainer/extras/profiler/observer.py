@@ -24,7 +24,7 @@ class ProfileObserver(Observer):
             observed.config.of(ProfileOptions).span,
             observed.folder / "profile",
             chief=self._world.rank == 0,
-            align=observed.exchanges.next,
+            align=observed.equal_after,
         )
 
     def limit_steps(self, step: int, count: int) -> int:

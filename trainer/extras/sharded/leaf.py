@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Formerly
-from trainer.leaf import DIVIDED_NETWORK, UPDATES_ALONE, Feature, Leaf
+from trainer.leaf import Feature, Leaf, StrategyDescription
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,12 @@ class ShardedOptions:
     state: Annotated[bool, Formerly("optimizer.sharded", moved=True)] = False
     """Divide the state of the optimizer over the ranks (ZeRO stage 1, Rajbhandari et al. 2020), for
     models whose state is large compared with their activations; ResNet50's is not."""
+
+
+class ShardedDescription(StrategyDescription):
+    """See `StrategyDescription`."""
+
+    code = "trainer.extras.sharded.strategy:sharded_state"
 
 
 LEAF = Leaf(
@@ -26,10 +32,6 @@ LEAF = Leaf(
             "--sharded.state True",
             lambda config: config.of(ShardedOptions).state,
             {
-                (DIVIDED_NETWORK,): "the state of a divided network is divided with it already",
-                (
-                    UPDATES_ALONE,
-                ): "a rank that updates alone needs the whole state of the optimizer",
                 ("float16 exchange",): (
                     "the reduce-scatter adds in the type that is sent, and float16 would lose small"
                     " gradients"
@@ -37,5 +39,5 @@ LEAF = Leaf(
             },
         ),
     ),
-    step_rule="trainer.extras.sharded.rule:sharded_state",
+    strategy=ShardedDescription,
 )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from common.annotations import Bounds, Formerly
-from trainer.leaf import Feature, Leaf
+from trainer.leaf import Feature, Leaf, StrategyDescription
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,14 @@ class StagesOptions:
     """Devices of each rank, over which its layers are divided in order, for networks that do not
     fit on one. `optimizer.accumulation` is the number of micro-batches that keep them busy; they
     are in several stages at once."""
+
+
+class StagesDescription(StrategyDescription):
+    """See `StrategyDescription`."""
+
+    code = "trainer.extras.stages.strategy:Stages"
+    divides_network = True
+    devices_key = "stages.count"
 
 
 LEAF = Leaf(
@@ -29,6 +37,5 @@ LEAF = Leaf(
             {("xla",): "XLA compiles for one device"},
         ),
     ),
-    devices="stages.count",
-    division="trainer.extras.stages.division:Stages",
+    strategy=StagesDescription,
 )

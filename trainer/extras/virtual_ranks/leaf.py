@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from common.annotations import Bounds
-from trainer.leaf import DIVIDED_NETWORK, OWN_SUMS, UPDATES_ALONE, Feature, Leaf
+from trainer.leaf import Feature, Leaf, StrategyDescription
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,32 @@ def _problems(config: Any) -> list[str]:
     return problems
 
 
-def _fits(config: Any, ranks: int, classes: int | None) -> list[str]:
-    del classes
-    count = _count(config)
-    if count % ranks == 0:
-        return []
-    fitting = [str(1 << power) for power in range(count.bit_length())]
-    return [
-        f"--virtual-ranks.count: {count} virtual ranks cannot be divided evenly over {ranks} ranks;"
-        f" use {', '.join(fitting[:-1])} or {fitting[-1]}"
-    ]
+class VirtualRanksDescription(StrategyDescription):
+    """See `StrategyDescription`."""
+
+    code = "trainer.extras.virtual_ranks.strategy:VirtualRanks"
+
+    @property
+    def threads(self) -> int:
+        """See `StrategyDescription.threads`."""
+        return super().threads or 1
+
+    def batches(self, ranks: int) -> int:
+        """See `StrategyDescription.batches`."""
+        del ranks
+        return _count(self.config)
+
+    def misfits(self, ranks: int, classes: int | None) -> list[str]:
+        """See `StrategyDescription.misfits`."""
+        del classes
+        count = _count(self.config)
+        if count % ranks == 0:
+            return []
+        fitting = [str(1 << power) for power in range(count.bit_length())]
+        return [
+            f"--virtual-ranks.count: {count} virtual ranks cannot be divided evenly over {ranks}"
+            f" ranks; use {', '.join(fitting[:-1])} or {fitting[-1]}"
+        ]
 
 
 LEAF = Leaf(
@@ -60,11 +76,6 @@ LEAF = Leaf(
             "--virtual-ranks.count above 1",
             lambda config: _count(config) > 0,
             {
-                (UPDATES_ALONE,): (
-                    "each rank updates on its own gradients, so the result depends on their number"
-                ),
-                (DIVIDED_NETWORK,): "a divided network is added up over other groups of ranks",
-                (OWN_SUMS,): "sums over the ranks that there are follow their number",
                 ("float16 exchange",): (
                     "a sum that is sent would be rounded, and one inside a rank would not"
                 ),
@@ -73,8 +84,5 @@ LEAF = Leaf(
         ),
     ),
     problems=_problems,
-    fits=_fits,
-    batches=_count,
-    threads=1,
-    division="trainer.extras.virtual_ranks.division:VirtualRanks",
+    strategy=VirtualRanksDescription,
 )

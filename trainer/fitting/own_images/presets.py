@@ -30,8 +30,8 @@ from trainer.config import (
     OptimizerConfig,
     TrainConfig,
 )
+from trainer.early_stop.leaf import EarlyStopOptions
 from trainer.leaf import Expectation, Preset
-from trainer.training.early_stop.leaf import EarlyStopOptions
 
 _UNKNOWN: Final = (
     "depends on the images; neither published for this recipe nor measured by this project"

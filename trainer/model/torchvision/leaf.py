@@ -6,7 +6,6 @@ from common.program import Command
 from trainer.leaf import Leaf
 
 LEAF: Final = Leaf(
-    foreign_weights="trainer.model.torchvision.resnet:arrays_of_this_network",
     commands=(
         Command(
             "weights",

@@ -1,10 +1,12 @@
 """Scenarios of ranks that average their states, which a rank of a test's world runs."""
 
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
 
 from tests.trainer.support.scenarios import (
+    given,
     make_loop,
     plain_model,
     start,
@@ -15,8 +17,9 @@ from tests.trainer.support.small_model import small_model
 from trainer.config import ComputeConfig, DataConfig, ModelConfig, TrainConfig
 from trainer.data.data_set import load_data_set
 from trainer.data.rank_data import RankData
-from trainer.extras.averaging.leaf import Averages
-from trainer.extras.averaging.rule import Averaging
+from trainer.extras.averaging.leaf import AveragingOptions
+from trainer.extras.averaging.strategy import Averaging
+from trainer.updates.strategy import Strategy
 
 
 def take_steps(
@@ -41,8 +44,11 @@ def take_steps(
 
     vars(world)["allreduce"] = counted
     normalization = data_set.normalization
-    given = (config, model, world, rank_data.next_batch, normalization)
-    loop, rule = make_loop(*given, *((Averaging, Averages(every, 0, total)) if every else ()))
+    averaged = {"averaging": AveragingOptions(every or 1, 0.0)}
+    config = replace(config, **averaged)  # type: ignore[arg-type]
+    make = Averaging if every else Strategy
+    strategy = given(model, config, world, make, total)
+    loop, rule = make_loop(config, strategy, world, rank_data.next_batch, normalization)
     rank_data.open(0)
     world.broadcast_variables(model.variables)
     states, losses = [], []
@@ -65,14 +71,13 @@ def weighted_steps(
         data=DataConfig(source="synthetic"),
         model=ModelConfig(depth=18, width=4, stem="3x3", image_size=8),
         compute=ComputeConfig(precision=precision),  # type: ignore[arg-type]
+        averaging=AveragingOptions(every, 0.0),  # type: ignore[call-arg]
     )
     world = start(config)
     batches = weighted_batches(world, weights)
     model = small_model(config.model, 10, precision)
-    averages = Averages(every, 0, len(weights))
-    loop, rule = make_loop(
-        config, model, world, lambda: next(batches), rule=Averaging, exchanges=averages
-    )
+    strategy = given(model, config, world, Averaging, len(weights))
+    loop, rule = make_loop(config, strategy, world, lambda: next(batches))
     states = []
     for number in range(len(weights) // every):
         if poison == (number, world.rank):

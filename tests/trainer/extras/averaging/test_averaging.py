@@ -47,11 +47,11 @@ def test_after_the_steps_that_sum_gradients_the_ranks_are_equal_at_multiples_and
         optimizer=OptimizerConfig(warmup_epochs=0),
         **local(every=4),
     )
-    exchanges = make_plan(config, 1, 190).exchanges
+    plan = make_plan(config, 1, 190)
     # Half of 38 steps is 19; the next multiple of 4 is 20.
     equal = [*range(21), 24, 28, 32, 36, 38]
-    assert sorted({exchanges.next(step) for step in range(39)}) == equal
-    assert [exchanges.next(step) for step in (20, 21, 24, 37)] == [20, 24, 24, 38]
+    assert sorted({plan.equal_after(step) for step in range(39)}) == equal
+    assert [plan.equal_after(step) for step in (20, 21, 24, 37)] == [20, 24, 24, 38]
     # A trial of few steps ends where the whole run averages.
     for most, together, end in ((7, 0.0, 8), (37, 0.0, 38), (7, 0.5, 7)):
         trial = replace(config, max_steps=most, **local(every=4, together_until=together))

@@ -12,21 +12,18 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tests.trainer.support.scenarios import Given, make_loop, start, tiny_config
+from tests.trainer.support.scenarios import given, make_loop, start, tiny_config
 from trainer.config import CheckpointConfig, ComputeConfig, DataConfig, ModelConfig, TrainConfig
 from trainer.data.rank_data import RankData
 from trainer.distributed.communicator import Alone, Communicator
-from trainer.extras.head.division import HeadGroups
 from trainer.extras.head.last_layer import DividedHead
 from trainer.extras.head.leaf import HeadOptions
-from trainer.leaf import Exchanges
+from trainer.extras.head.strategy import HeadGroups
 from trainer.model.weights import variables_by_name
 from trainer.tasks.classification.task import Classification
 from trainer.tasks.task import Task
 from trainer.updates import loss_scale
-from trainer.updates.division import Division
-from trainer.updates.loss_scale import LossScale
-from trainer.updates.step_rule import Flags, LocalStep, StepContext, Summed
+from trainer.updates.strategy import Flags, LocalStep, Strategy
 
 Array = np.ndarray[Any, Any]
 
@@ -64,9 +61,9 @@ def plain(
 def use_plain() -> None:
     """Have this process train, evaluate and export `plain`."""
     from trainer.model import weights
-    from trainer.updates import division
+    from trainer.updates import strategy
 
-    for module in (division, weights):
+    for module in (strategy, weights):
         vars(module)["build_model"] = plain
 
 
@@ -96,7 +93,7 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
         status = original(attempt, stop)
         stepper = attempt._stepper
         loop = stepper.loop
-        variables = {**variables_by_name(stepper.model), **loop._rule.state, **loop.state}
+        variables = {**variables_by_name(stepper.model), **loop._strategy.state, **loop.state}
         found["variables"] = {name: v.numpy() for name, v in variables.items()}
         found["parts"] = sorted(name for part in stepper.divided for name in part.shapes)
         found["flops"] = stepper._flops
@@ -164,8 +161,12 @@ class GivenParts(HeadGroups):
     """A given network that has the outputs of this rank's classes."""
 
     def __init__(self, model: keras.Model, world: Communicator, groups: int) -> None:
-        self._world, self.head = world, DividedHead(model, world, groups)
-        self._head, self.model = self.head, self.head.network
+        self._given, self._groups = model, groups
+        super().__init__(config_of(groups), 0, world, 0)
+
+    def network(self, classes: int) -> keras.Model:
+        self.head = self._head = DividedHead(self._given, self._world, self._groups)
+        return self._head.network
 
 
 def _leave(world: Communicator) -> None:
@@ -243,8 +244,8 @@ def _losses_and_predictions(
     model = dense_network(kernel[:, columns], None if bias is None else bias[columns])
     task: Task = Classification(kernel.shape[1])
     if world.size > 1:
-        division = GivenParts(model, world, head_groups)
-        model, task = division.model, division.task(task)
+        strategy = GivenParts(model, world, head_groups)
+        model, task = strategy.model, strategy.task(task)
     count = len(case["inputs"]) // world.size
     rows = slice(world.rank * count, (world.rank + 1) * count)
     inputs, labels, weights = (
@@ -287,13 +288,13 @@ def bytes_of_a_rank(classes: int, features: int, head_groups: int) -> dict[str, 
     model = keras.Model(inputs, keras.layers.Dense(classes // head_groups, name="logits")(x))
     config = config_of(head_groups)
     task: Task = Classification(classes)
-    division: Division = Given(model, config, world)
+    strategy: Strategy
     if head_groups > 1:
-        division = GivenParts(model, world, head_groups)
-        division.head.initialize()
-        model, task = division.model, division.task(task)
-    scale = LossScale(config)
-    rule = Summed(StepContext(config, world, division, scale, Exchanges()))
+        strategy = parts = GivenParts(model, world, head_groups)
+        parts.head.initialize()
+        model, task = strategy.model, strategy.task(task)
+    else:
+        strategy = given(model, config, world)
     noise = np.random.default_rng(world.rank)
     batch = tf.constant(noise.normal(size=[4, features]), tf.float32)
     labels = tf.constant(noise.integers(0, classes, [4]), tf.int32)
@@ -304,14 +305,14 @@ def bytes_of_a_rank(classes: int, features: int, head_groups: int) -> dict[str, 
             losses, *_ = task.training(model(batch), labels, 0.1)
             loss = tf.reduce_sum(losses) / (4.0 * world.size)
         gradients = tape.gradient(loss, model.trainable_variables)
-        local = LocalStep(gradients, [loss, *[tf.constant(0.0)] * 5], scale.now(), [])
+        local = LocalStep(gradients, [loss, *[tf.constant(0.0)] * 5], strategy.loss_scale.now(), [])
         flags = Flags(tf.constant(0, tf.int64), tf.constant(value=True))
-        taken = rule.step(local, tf.constant(0.1), flags)
+        taken = strategy.update(local, tf.constant(0.1), flags)
         return taken.sums[0], taken.norm
 
     losses = [[float(value) for value in step()] for _ in range(2)]
     _leave(world)
-    variables = [*model.variables, *rule.state.values()]
+    variables = [*model.variables, *strategy.state.values()]
     return {"bytes": sum(v.numpy().nbytes for v in variables), "losses": losses}
 
 
@@ -341,8 +342,8 @@ def evaluate_unevenly(head_groups: int, counts: list[list[int]]) -> dict[str, An
     layer.set_weights([kernel[:, first : first + width]])
     task: Task = Classification(10)
     if head_groups:
-        division = GivenParts(model, world, groups)
-        model, task = division.model, division.task(task)
+        strategy = GivenParts(model, world, groups)
+        model, task = strategy.model, strategy.task(task)
     mine = [world.rank] if head_groups else range(len(counts))
     batches = [
         {
@@ -378,14 +379,14 @@ def spoil(head_groups: int, precision: str, rank: int) -> dict[str, Any]:
         compute=ComputeConfig(precision=precision),  # type: ignore[arg-type]
     )
     world = start(config)
-    division = HeadGroups(config, 10, world)
+    strategy = HeadGroups(config, 10, world, 6)
     data_set = load_data_set(config)
     rank_data = RankData(config, data_set, world, 1)
     rank_data.open(0)
-    loop, _ = make_loop(config, division, world, rank_data.next_batch, data_set.normalization)
+    loop, _ = make_loop(config, strategy, world, rank_data.next_batch, data_set.normalization)
     loop.run([0.01] * 3, lambda _: None)
     if world.rank == rank:
-        kernel = division._head.trained[0]
+        kernel = strategy._head.trained[0]
         kernel.assign(tf.fill(kernel.shape, float("nan")))
     report = loop.run([0.01] * 3, lambda _: None)
     found = {"steps": report.steps, "bad_step": report.bad_step, "norm": report.gradient_norm}

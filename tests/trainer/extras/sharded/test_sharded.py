@@ -15,7 +15,7 @@ from tests.trainer.support.forked import fork_trainer
 from tests.trainer.support.world import run_world
 from trainer.config import OptimizerConfig
 from trainer.extras.sharded.leaf import ShardedOptions
-from trainer.extras.sharded.rule import cut, part_size
+from trainer.extras.sharded.strategy import cut, part_size
 
 
 def same(left, right):

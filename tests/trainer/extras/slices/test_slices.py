@@ -30,7 +30,8 @@ from trainer.report.run_page import run_page
 from trainer.tasks.classification.files import write_predictions
 from trainer.tasks.classification.task import COLUMNS, Classification
 from trainer.tasks.classification.trust import bin_of, wilson
-from trainer.tasks.task import Predictions, training_task
+from trainer.tasks.task import Predictions
+from trainer.tasks.weighted import weighted
 from trainer.training.evaluator import Evaluator
 from trainer.training.metrics import PhaseTimer
 from trainer.training.validation import Validation
@@ -188,7 +189,7 @@ def test_the_final_evaluation_calibrates_and_slices_if_that_is_asked_for(run, ca
     )
     data_set = load_data_set(config)
     data, model = RankData(config, data_set, Alone(), 1), small_model(config.model, 10)
-    task = training_task(Classification(10), config, data_set)
+    task = weighted(Classification(10), config, data_set)
     evaluator = Evaluator(task, model, Alone(), data_set.normalization, xla=False)
     setup = SimpleNamespace(config=config, folder=run, data_set=data_set)
     reporter = MagicMock()

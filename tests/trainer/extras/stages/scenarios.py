@@ -1,6 +1,7 @@
 """What the ranks of tests do whose layers are divided over several devices."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,8 @@ from trainer.checkpoints.snapshot import stored_name
 from trainer.config import TrainConfig
 from trainer.distributed.communicator import Alone
 from trainer.tasks.task import make_task
-from trainer.training.stepper import divide
-from trainer.updates.gradients import LocalGradients
-from trainer.updates.loss_scale import LossScale
+from trainer.updates.gradients import MicroBatchGradients
+from trainer.updates.strategy import make_strategy
 
 CLASSES = 5
 
@@ -32,10 +32,11 @@ def gradients(configs: Sequence[TrainConfig], rewriting: bool = True) -> list[di
 
 
 def _gradients(config: TrainConfig) -> dict[str, Any]:
-    division, batch = divide(config, CLASSES, Alone()), _batch(config)
-    model, scale = division.model, LossScale(config)
-    local = LocalGradients(
-        make_task(config, CLASSES), division, NORMALIZATION, config, scale, config.batch_size
+    strategy, batch = make_strategy(config, CLASSES, Alone(), 0), _batch(config)
+    model, task = strategy.model, make_task(config, CLASSES)
+    local = partial(
+        strategy.gradients,
+        MicroBatchGradients(task, model, NORMALIZATION, config, config.batch_size, strategy.tape),
     )
     given = (batch, tf.constant(1.0), tf.constant(7, tf.int64))
     function = tf.function(local, autograph=False).get_concrete_function(*given)
@@ -62,9 +63,9 @@ def _gradients(config: TrainConfig) -> dict[str, Any]:
 def take_steps(config: TrainConfig, steps: int) -> dict[str, Any]:
     """Train a network some steps; the state at the end, and where it lies."""
     world = start(config)
-    division = divide(config, CLASSES, world)
-    batch, model = _batch(config, world.rank), division.model
-    loop, rule = make_loop(config, division, world, lambda: batch)
+    strategy = make_strategy(config, CLASSES, world, steps)
+    batch, model = _batch(config, world.rank), strategy.model
+    loop, rule = make_loop(config, strategy, world, lambda: batch)
     report = loop.run([0.05] * steps, lambda _: None)
     loop.close()
     state = {name: variable for name, variable in rule.state.items() if variable.shape.rank}
@@ -80,7 +81,7 @@ def refusal(config: TrainConfig) -> list[str]:
     """Why a network cannot be divided."""
     start(config)
     try:
-        divide(config, CLASSES, Alone())
+        make_strategy(config, CLASSES, Alone(), 0)
     except ConfigError as error:
         return list(error.problems)
     return []
@@ -89,7 +90,7 @@ def refusal(config: TrainConfig) -> list[str]:
 def placement(config: TrainConfig) -> list[tuple[str, int]]:
     """Each variable of a divided network, with the number of its stage."""
     start(config)
-    variables = divide(config, CLASSES, Alone()).model.variables
+    variables = make_strategy(config, CLASSES, Alone(), 0).model.variables
     stages = [int(device.partition(":")[2]) for device in _devices(variables)]
     return list(zip(map(stored_name, variables), stages, strict=True))
 

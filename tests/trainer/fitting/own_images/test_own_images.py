@@ -3,6 +3,7 @@
 import pytest
 
 from tests.trainer.support.random_configs import changed
+from trainer.early_stop.leaf import ended
 from trainer.fitting.own_images.leaf import NAMES
 from trainer.presets import PRESETS, parse_train, preset_warnings, to_args
 from trainer.training.plan import make_plan
@@ -15,8 +16,8 @@ def test_a_preset_ends_by_held_out_images_and_exports_the_best_weights(name):
     assert (config.model.image_size, config.model.depth) == (224, 50)
     assert config.result_of == "best"
     worse = [0.5] + [0.4] * config.epochs
-    assert config.ended(worse)
-    assert not config.ended(worse[: config.epochs // 5])
+    assert ended(config, worse)
+    assert not ended(config, worse[: config.epochs // 5])
     assert config.exchange.infiniband == name.endswith("-nodes")
 
 

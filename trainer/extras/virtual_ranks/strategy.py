@@ -11,37 +11,30 @@ ranks; both add the same numbers in the same order.
 from collections.abc import Sequence
 
 import tensorflow as tf
-import tf_keras as keras
 
 from trainer.distributed.communicator import Group
-from trainer.extras.virtual_ranks.leaf import VirtualRankOptions
-from trainer.model.layers import moving_statistics
-from trainer.updates.division import SCALARS, Division, Sums, WholeBatch
+from trainer.updates.gradients import SCALARS, MicroBatchGradients, Sums
+from trainer.updates.strategy import Strategy
 
 _SCALARS = SCALARS + 1
-"""Scalars that a batch returns besides its gradients; see `LocalGradients`."""
+"""Scalars that a batch returns besides its gradients; see `Strategy.gradients`."""
 
 
-class VirtualRanks(Division):
-    """A whole network that a rank computes for several virtual ranks; see `Division`."""
+class VirtualRanks(Strategy):
+    """A whole network that a rank computes for several virtual ranks; see `Strategy`."""
 
-    def _build(self, classes: int) -> keras.Model:
-        model = super()._build(classes)
-        self._count = self._config.of(VirtualRankOptions).count // self._world.size
-        self._moving = moving_statistics(model)
-        return model
-
-    def local(
+    def gradients(
         self,
-        compute: WholeBatch,
+        compute: MicroBatchGradients,
         batch: dict[str, tf.Tensor],
-        step: tf.Tensor | None,
-        rank: int,
+        scale: tf.Tensor,
+        step: tf.Tensor | None = None,
     ) -> Sums:
-        """See `Division.local`. Every virtual rank starts from the moving statistics with which the
-        step begins.
+        """See `Strategy.gradients`. Every virtual rank starts from the moving statistics with which
+        the step begins.
         """
-        count, weights = self._count, self.model.trainable_variables
+        world, weights = self._world, self.model.trainable_variables
+        count = self._batches // world.size
         start = [variable.read_value() for variable in self._moving]
         # Of a known shape, without which gradients take many more operations.
         split = {
@@ -52,7 +45,9 @@ class VirtualRanks(Division):
             for variable, value in zip(self._moving, start, strict=True):
                 variable.assign(value)
             images = {key: value[:, turn] for key, value in split.items()}
-            gradients, sums = compute(images, step, rank + turn * self._world.size)
+            gradients, sums = self._of_batch(
+                compute, images, scale, step, world.rank + turn * world.size
+            )
             moved = [variable.read_value() for variable in self._moving]
             return turn + 1, before.write(turn, flat([*gradients, *moved, *sums]))
 
@@ -74,18 +69,18 @@ class VirtualRanks(Division):
             variable.assign(total)
         return gradients, totals[-_SCALARS:]
 
-    def summed(
+    def exchanged(
         self, gradients: list[tf.Tensor], extras: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """See `Division.summed`."""
+    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor | None]:
+        """See `Strategy.exchanged`."""
         group = self._world.everyone
         if group.size == 1:
-            return gradients, extras
+            return gradients, extras, None
         if group.size == 2:
             # A sum of two does not depend on their order.
-            return super().summed(gradients, extras)
+            return super().exchanged(gradients, extras)
         *gradients, extras = over_ranks(group, [*gradients, extras])
-        return gradients, extras
+        return gradients, extras, None
 
 
 def over_ranks(group: Group, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:

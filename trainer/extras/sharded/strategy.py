@@ -6,7 +6,7 @@ with its part of the state, and all parts are put together again (all-gather). A
 several ranks, and a rank usually has a part of several variables.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -15,11 +15,11 @@ import tensorflow as tf
 
 from trainer.checkpoints.divided import DividedState
 from trainer.checkpoints.format import Array, Tensors
-from trainer.config import OptimizerConfig
+from trainer.config import OptimizerConfig, TrainConfig
 from trainer.distributed.communicator import Communicator
 from trainer.networks import layer_factor
 from trainer.updates.optimizer import Parameter, build_optimizer, parameters
-from trainer.updates.step_rule import StepContext, StepRule, Summed
+from trainer.updates.strategy import Strategy
 
 
 @dataclass(frozen=True)
@@ -211,39 +211,36 @@ class ShardedOptimizer:
         return tf.gather(total, tf.constant(numbers, tf.int32), axis=1)
 
 
-class ShardedState(Summed):
-    """As `Summed`, but a rank gets only the gradients that it updates with."""
+class ShardedState(Strategy):
+    """As `Strategy`, but a rank gets only the gradients that it updates with."""
 
-    def _optimizer(
-        self, context: StepContext, variables: Sequence[tf.Variable]
-    ) -> ShardedOptimizer:
-        self._everyone = context.communicator.everyone
-        optimizer = ShardedOptimizer(
-            variables,
-            context.config.optimizer,
-            context.communicator,
-            layer_factor(context.config),
+    def _optimizer(self, variables: Sequence[tf.Variable]) -> ShardedOptimizer:
+        config = self._config
+        self._sharded = ShardedOptimizer(
+            variables, config.optimizer, self._world, layer_factor(config)
         )
-        self._sharded = optimizer
-        return optimizer
+        return self._sharded
 
-    @property
-    def parts(self) -> Sequence[DividedState]:
-        """See `StepRule.parts`."""
+    def parts(self, variables: Mapping[str, tf.Variable]) -> Sequence[DividedState]:
+        """See `Strategy.parts`."""
+        del variables
         return (self._sharded,)
 
-    def _exchange(
+    def exchanged(
         self, gradients: list[tf.Tensor], extras: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor | None]:
-        """See `Summed._exchange`. The norm is summed with the extras, because a rank knows only its
-        part of it, and all must decide alike whether it is finite.
+        """See `Strategy.exchanged`. The norm is summed with the extras, because a rank knows only
+        its part of it, and all must decide alike whether it is finite.
         """
         part = self._sharded.scatter_sum(gradients)
         squares = 2.0 * tf.add_n([tf.nn.l2_loss(one) for one in part]) if part else tf.constant(0.0)
-        (sums,) = self._everyone.sum([tf.concat([extras, [squares]], 0)], "extras")
+        (sums,) = self._world.everyone.sum([tf.concat([extras, [squares]], 0)], "extras")
         return part, sums[:-1], tf.sqrt(sums[-1])
 
 
-def sharded_state(context: StepContext) -> StepRule:
-    """Return the rule of a run; that of a single rank has nothing to divide."""
-    return ShardedState(context) if context.communicator.size > 1 else Summed(context)
+def sharded_state(
+    config: TrainConfig, classes: int, world: Communicator, total_steps: int
+) -> Strategy:
+    """Return the strategy of a run; that of a single rank has nothing to divide."""
+    made = ShardedState if world.size > 1 else Strategy
+    return made(config, classes, world, total_steps)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from common.annotations import Bounds
 from common.text import plural
-from trainer.leaf import Ending, Feature, Leaf
+from trainer.leaf import Feature, Leaf
 from trainer.task_descriptions import Metric
 
 
@@ -47,26 +47,26 @@ def waited(scores: Sequence[float], least_gain: float) -> int:
     return since
 
 
-class EarlyStop(Ending):
-    """See `Ending`."""
+def ended(config: Any, scores: Sequence[float]) -> str:
+    """Return why a run ends before its last step; "" while it continues. Pure: every rank asks it.
 
-    def __init__(self, config: Any) -> None:
-        self._options, self._config = config.of(EarlyStopOptions), config
-        self.metric, self.ends = self._options.metric or "", _wanted(config)
+    Args:
+        config: `TrainConfig` of the run.
+        scores: The metric of all its evaluations, in order.
+    """
+    options = config.of(EarlyStopOptions)
+    patience = options.patience
+    if not wanted(config) or waited(scores, options.least_gain) < patience:
+        return ""
+    return (
+        f"{plural(patience, 'evaluation')} in a row {'was' if patience == 1 else 'were'} not"
+        f" better than {config.metric.label} {max(scores):.2%}; its result is that of the best"
+        " checkpoint"
+    )
 
-    def why(self, scores: Sequence[float]) -> str:
-        """See `Ending.why`."""
-        patience = self._options.patience
-        if not self.ends or waited(scores, self._options.least_gain) < patience:
-            return ""
-        return (
-            f"{plural(patience, 'evaluation')} in a row {'was' if patience == 1 else 'were'} not"
-            f" better than {self._config.metric.label} {max(scores):.2%}; its result is that of the"
-            " best checkpoint"
-        )
 
-
-def _wanted(config: Any) -> bool:
+def wanted(config: Any) -> bool:
+    """Return whether evaluations may end a run, whose result is then that of its best weights."""
     # A run that only measures has neither images to evaluate nor evaluations.
     evaluates = config.evaluation.every_epochs > 0 and config.data.source != "synthetic"
     return bool(config.of(EarlyStopOptions).patience > 0 and evaluates)
@@ -74,7 +74,7 @@ def _wanted(config: Any) -> bool:
 
 def _problems(config: Any) -> list[str]:
     problems = _misnamed(config, config.described_task.evaluation)
-    if not _wanted(config):
+    if not wanted(config):
         return problems
     checkpoint = config.checkpoint
     evaluations, saves = config.evaluation.every_epochs, checkpoint.every_epochs
@@ -103,8 +103,8 @@ def _misnamed(config: Any, metrics: Sequence[Metric]) -> list[str]:
     ]
 
 
-def _fits(config: Any, ranks: int, classes: int | None) -> list[str]:
-    del ranks
+def misfits(config: Any, classes: int | None) -> list[str]:
+    """List why a number of classes, if it is known, does not fit."""
     return [] if classes is None else _misnamed(config, config.described_task.metrics(classes))
 
 
@@ -116,7 +116,7 @@ LEAF: Final = Leaf(
         Feature(
             "early stopping",
             "--early-stop.patience above 0",
-            _wanted,
+            wanted,
             same_steps=True,
         ),
         Feature(
@@ -127,6 +127,4 @@ LEAF: Final = Leaf(
         ),
     ),
     problems=_problems,
-    fits=_fits,
-    ending=EarlyStop,
 )

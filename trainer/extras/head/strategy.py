@@ -10,46 +10,47 @@ from trainer.extras.head.classification import DividedClassification
 from trainer.extras.head.last_layer import DividedHead
 from trainer.extras.head.leaf import HeadOptions
 from trainer.tasks.task import Task
-from trainer.updates.division import Division
+from trainer.updates.strategy import Strategy
 
 
-class HeadGroups(Division):
-    """See `Division`; the model ends before its last layer, whose variables are its last ones."""
+class HeadGroups(Strategy):
+    """See `Strategy`; the model ends before its last layer, whose variables are its last ones."""
 
     keeps_last_layer = True
 
-    def _build(self, classes: int) -> keras.Model:
+    def network(self, classes: int) -> keras.Model:
+        """See `Strategy.network`."""
         groups = self._config.of(HeadOptions).groups
-        self._head = DividedHead(super()._build(classes // groups), self._world, groups)
+        self._head = DividedHead(super().network(classes // groups), self._world, groups)
         self._head.initialize()
         self.more_flops = self._head.flops_of_others
         return self._head.network
 
     def task(self, task: Task) -> Task:
-        """See `Division.task`."""
+        """See `Strategy.task`."""
         del task
         return DividedClassification(self._head)
 
     def parts(self, variables: Mapping[str, tf.Variable]) -> Sequence[DividedState]:
-        """See `Division.parts`."""
+        """See `Strategy.parts`."""
         return (self._head.state(variables),)
 
     def total(self, squares: tf.Tensor) -> tf.Tensor:
-        """See `Division.total`."""
+        """See `Strategy.total`."""
         return self._head.total(squares)
 
-    def summed(
+    def exchanged(
         self, gradients: list[tf.Tensor], extras: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """See `Division.summed`."""
+    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor | None]:
+        """See `Strategy.exchanged`."""
         whole, parts = self._split(gradients)
         whole, extras = self._world.allreduce(whole, extras)
         if parts:
             parts = self._head.holders.sum(parts, "parts")
-        return [*whole, *parts], extras
+        return [*whole, *parts], extras, None
 
     def norm(self, gradients: list[tf.Tensor]) -> tf.Tensor:
-        """See `Division.norm`."""
+        """See `Strategy.norm`."""
         whole, parts = self._split(gradients)
         if not parts:
             return tf.linalg.global_norm(whole)
@@ -61,7 +62,7 @@ class HeadGroups(Division):
         return tf.linalg.global_norm([*whole, tf.sqrt(total / copies)])
 
     def probe(self, gradients: list[tf.Tensor]) -> tf.Tensor:
-        """See `Division.probe`."""
+        """See `Strategy.probe`."""
         # If the first gradient is a part as well, other ranks have others.
         whole, _ = self._split(gradients)
         return super().probe(gradients) if whole else self.norm(gradients)

@@ -3,7 +3,6 @@ are in several stages at once.
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import tensorflow as tf
@@ -12,38 +11,48 @@ import tf_keras as keras
 from trainer.diagnostics.device import rank_devices
 from trainer.extras.stages.leaf import StagesOptions
 from trainer.extras.stages.partition import after_inputs, build_divided
-from trainer.updates.division import Division, MicroBatch, Sums, Tape, added
+from trainer.updates.gradients import MicroBatchGradients, Sums, Tape
+from trainer.updates.strategy import Differentiate, Strategy, added
 
 
-class Stages(Division):
-    """See `Division`; the variables and operations of each layer are on the device of its stage."""
+class Stages(Strategy):
+    """See `Strategy`; the variables and operations of each layer are on the device of its stage."""
 
     compiles = False
 
-    def _build(self, classes: int) -> keras.Model:
+    def network(self, classes: int) -> keras.Model:
+        """See `Strategy.network`."""
         self._devices = rank_devices(self._config.of(StagesOptions).count)
         # Horovod uses one GPU of a process.
         self.device = self._devices[0]
-        build, size = super()._build, self._config.model.image_size
+        build, size = super().network, self._config.model.image_size
         return build_divided(lambda: build(classes), self._devices, size)
 
-    def placed(self) -> AbstractContextManager[None]:
-        """See `Division.placed`."""
-        return after_inputs(self._devices)
-
-    def tape(self) -> Tape:
-        """See `Division.tape`."""
-        return ColocatedTape()
+    def gradients(
+        self,
+        compute: MicroBatchGradients,
+        batch: dict[str, tf.Tensor],
+        scale: tf.Tensor,
+        step: tf.Tensor | None = None,
+    ) -> Sums:
+        """See `Strategy.gradients`; operations run where they belong."""
+        with after_inputs(self._devices):
+            return super().gradients(compute, batch, scale, step)
 
     def accumulated(
-        self, compute: MicroBatch, batch: dict[str, tf.Tensor], step: tf.Tensor | None, pieces: int
+        self, differentiate: Differentiate, batch: dict[str, tf.Tensor], step: tf.Tensor | None
     ) -> Sums:
-        """See `Division.accumulated`; micro-batches are in several stages at once."""
-        return pipelined(compute, batch, step, pieces, self._devices)
+        """See `Strategy.accumulated`; micro-batches are in several stages at once."""
+        pieces = self._config.optimizer.accumulation
+        return pipelined(differentiate, batch, step, pieces, self._devices)
+
+    def tape(self) -> Tape:
+        """See `Strategy.tape`."""
+        return ColocatedTape()
 
 
 def pipelined(
-    compute: MicroBatch,
+    differentiate: Differentiate,
     batch: dict[str, tf.Tensor],
     step: tf.Tensor | None,
     pieces: int,
@@ -58,8 +67,8 @@ def pipelined(
     order, so results can be repeated to the bit.
 
     Args:
-        compute: Returns gradients and sums of a micro-batch, given its part of the batch, the step,
-            and its number.
+        differentiate: Returns gradients and sums of a micro-batch, given its part of the batch, the
+            step, and its number.
         batch: Tensors of the rank's batch by name.
         step: Steps done, int64 scalar; None if nothing is random.
         pieces: Number of micro-batches.
@@ -77,7 +86,7 @@ def pipelined(
         with tf.device(devices[0]), tf.control_dependencies(barrier):
             piece = {key: tf.identity(value[number]) for key, value in split.items()}
             begun = None if step is None else tf.identity(step)
-        result = compute(piece, begun, number)
+        result = differentiate(piece, begun, number)
         if ended:
             gradients, sums = map(added, ended[-1], result)
             result = gradients, sums

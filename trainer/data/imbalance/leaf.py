@@ -49,6 +49,4 @@ LEAF: Final = Leaf(
         ),
     ),
     problems=_problems,
-    training_task="trainer.tasks.imbalance.weights:weighted",
-    choice="trainer.tasks.imbalance.sampling:sampling",
 )

@@ -6,21 +6,18 @@ Unlike asynchronous updates, which race, this repeats to the bit: between two av
 depends on another, and every average waits for all of them.
 """
 
-from collections.abc import Sequence
-from typing import cast
-
 import tensorflow as tf
 
-from trainer.checkpoints.divided import DividedState
-from trainer.extras.averaging.leaf import Averages
-from trainer.model.layers import moving_statistics
-from trainer.updates.step_rule import SUMS, Flags, LocalStep, Step, StepContext, Summed
+from trainer.config import TrainConfig
+from trainer.distributed.communicator import Communicator
+from trainer.extras.averaging.leaf import AveragingOptions, summed_steps
+from trainer.updates.strategy import SUMS, Flags, LocalStep, Step, Strategy
 
 _COUNTED = len(SUMS) - 2
 """Sums that are kept until the next average: all but the requests to leave."""
 
 
-class Averaging:
+class Averaging(Strategy):
     """Sums the gradients of the first steps; then averages all variables that ranks change on their
     own.
 
@@ -30,37 +27,29 @@ class Averaging:
     the weights: one grouped all-reduce for each average.
     """
 
-    def __init__(self, context: StepContext) -> None:
-        self._world, self._device = context.communicator, context.division.device
-        self._loss_scale, self._averages = context.loss_scale, cast("Averages", context.exchanges)
-        self._together = Summed(context)
-        model = context.division.model
-        self._moving = moving_statistics(model)
+    def __init__(
+        self, config: TrainConfig, classes: int, world: Communicator, total_steps: int
+    ) -> None:
+        """See `Strategy`."""
+        super().__init__(config, classes, world, total_steps)
+        options = config.of(AveragingOptions)
+        self._every, self._summed = options.every, summed_steps(options, total_steps)
         # State of the optimizer that is not of a floating-point type counts steps, and is the same
         # on all ranks.
-        others = [*self._together.state.values(), *self._moving]
-        self._weights = model.trainable_variables
+        others = [*self.state.values(), *self._moving]
+        self._weights = self.model.trainable_variables
         self._averaged = [*self._weights, *(one for one in others if one.dtype.is_floating)]
         with tf.device("CPU:0"):
             self._pending = tf.Variable(tf.zeros([_COUNTED]), trainable=False, name="pending")
 
-    @property
-    def state(self) -> dict[str, tf.Variable]:
-        """See `StepRule.state`."""
-        return self._together.state
-
-    @property
-    def parts(self) -> Sequence[DividedState]:
-        """See `StepRule.parts`."""
-        return ()
-
-    def step(self, local: LocalStep, rate: tf.Tensor, flags: Flags) -> Step:
-        """See `StepRule.step`."""
-        if not self._averages.summed:
+    def update(self, local: LocalStep, rate: tf.Tensor, flags: Flags) -> Step:
+        """See `Strategy.update`."""
+        if not self._summed:
             return self._own(local, rate, flags)
+        together = super().update
         result: Step = tf.cond(
-            flags.step < self._averages.summed,
-            lambda: self._together.step(local, rate, flags),
+            flags.step < self._summed,
+            lambda: together(local, rate, flags),
             lambda: self._own(local, rate, flags),
         )
         return result
@@ -69,14 +58,14 @@ class Averaging:
         """Update by this rank's own gradients, then average over ranks if it is time."""
         size, overflow = self._world.size, local.sums[3]
         gradients = [one * size for one in local.gradients] if size > 1 else local.gradients
-        self._loss_scale.guard(
+        self.loss_scale.guard(
             overflow <= 0,
-            lambda: self._together.optimizer.apply(gradients, rate),
-            lambda: self._restore(local.before),
+            lambda: self.optimizer.apply(gradients, rate),
+            lambda: self._assign(local.before),
         )
         self._pending.assign_add(tf.stack(local.sums[:_COUNTED]))
-        done, plan = flags.step + 1, self._averages
-        due = (done % plan.every == 0) | (done >= plan.total)
+        done = flags.step + 1
+        due = (done % self._every == 0) | (done >= self._total_steps)
         norm = tf.cond(
             due,
             lambda: tf.linalg.global_norm(gradients),
@@ -99,7 +88,7 @@ class Averaging:
             weight is not finite.
         """
         size, requests = self._world.size, local.sums[_COUNTED:]
-        with tf.device(self._device):
+        with tf.device(self.device):
             means, sums = self._world.allreduce(
                 [variable.read_value() for variable in self._averaged],
                 tf.concat([self._pending.read_value(), tf.stack(requests)], 0),
@@ -112,9 +101,5 @@ class Averaging:
         bad = ~tf.math.is_finite(sums[0] + tf.linalg.global_norm(means[: len(self._weights)]))
         # The scale is the same on all ranks, so it changes only with an average.
         finite = sums[SUMS.index("overflow")] <= 0
-        self._loss_scale.follow(finite, self._averages.every)
-        return sums, bad | self._loss_scale.exhausted(finite, local.scale)
-
-    def _restore(self, before: Sequence[tf.Tensor]) -> None:
-        for variable, value in zip(self._moving, before, strict=True):
-            variable.assign(value)
+        self.loss_scale.follow(finite, self._every)
+        return sums, bad | self.loss_scale.exhausted(finite, local.scale)

@@ -6,15 +6,18 @@ one record, and a run resumes in the middle of a window as without sampling.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import TypeAlias
 
 from trainer.data.formats.record_format import Values
+from trainer.data.imbalance.effective import factors
+from trainer.data.imbalance.leaf import ImbalanceOptions
 from trainer.data.order import Window
-from trainer.data.reader import Choice
 from trainer.data.source import Source
-from trainer.tasks.imbalance.effective import factors
-from trainer.tasks.imbalance.leaf import ImbalanceOptions
+
+Choice: TypeAlias = Callable[[Sequence[Values], Window], Sequence[int]]
+"""From all records of a window to those to show in place of its `shuffle`, as many; pure."""
 
 
 def sampling(source: Source) -> Choice | None:

@@ -8,9 +8,9 @@ import tf_keras as keras
 
 from trainer.config import TrainConfig
 from trainer.data.data_set import DataSet
+from trainer.data.imbalance.effective import factors
+from trainer.data.imbalance.leaf import ImbalanceOptions
 from trainer.tasks.by_class import ByClass
-from trainer.tasks.imbalance.effective import factors
-from trainer.tasks.imbalance.leaf import ImbalanceOptions
 from trainer.tasks.task import Array, HeldOut, Predictions, Serving, Signature, Task
 
 

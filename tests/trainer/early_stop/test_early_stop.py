@@ -10,8 +10,8 @@ from tests.trainer.support.command import TINY, final_state, metrics, result
 from tests.trainer.support.forked import fork_trainer
 from trainer.checkpoints.folder import CheckpointFolder
 from trainer.config import CheckpointConfig, EvaluationConfig, TrainConfig
+from trainer.early_stop.leaf import EarlyStopOptions, ended, waited
 from trainer.presets import parse_train
-from trainer.training.early_stop.leaf import EarlyStopOptions, waited
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_a_run_without_evaluations_has_nothing_that_ends_it():
         evaluation=EvaluationConfig(every_epochs=0),
         checkpoint=CheckpointConfig(keep_best=False),
     )
-    assert (measured.result_of, measured.ended([0.5] * 9)) == ("last", "")
+    assert (measured.result_of, ended(measured, [0.5] * 9)) == ("last", "")
 
 
 def test_the_metric_that_decides_is_one_of_the_task():
     chosen = parse_train(["--early-stop.metric", "balanced_accuracy"])
     assert (chosen.metric.key, parse_train([]).metric.key) == ("balanced_accuracy", "top1")
-    assert (chosen.result_of, chosen.ended([0.5, 0.4])) == ("last", "")
+    assert (chosen.result_of, ended(chosen, [0.5, 0.4])) == ("last", "")
     with pytest.raises(ConfigError, match="'top-1' here; choose one of top1, balanced_accuracy, t"):
         parse_train(["--early-stop.metric", "top-1"])
     with pytest.raises(

@@ -14,6 +14,9 @@ from tests.trainer.data.duplicates.test_hashes import encode, scene
 from tests.trainer.support.data_sets.image_folders import prepare
 from tests.trainer.support.scenarios import tiny_config
 from trainer.data.data_set import load_data_set
+from trainer.data.imbalance.effective import factors
+from trainer.data.imbalance.leaf import ImbalanceOptions
+from trainer.data.imbalance.sampling import resampled
 from trainer.data.manifest import load_manifest
 from trainer.data.order import Segment
 from trainer.data.pipeline import make_order, training_batches
@@ -21,11 +24,7 @@ from trainer.data.reader import locator
 from trainer.data.source import Source
 from trainer.presets import PRESETS, parse_train
 from trainer.tasks.classification.task import Classification, cross_entropy
-from trainer.tasks.imbalance.effective import factors
-from trainer.tasks.imbalance.leaf import ImbalanceOptions
-from trainer.tasks.imbalance.sampling import resampled
-from trainer.tasks.imbalance.weights import WeightedTask
-from trainer.tasks.task import training_task
+from trainer.tasks.weighted import WeightedTask, weighted
 
 COUNTS = {"common": 180, "some": 36, "rare": 24}
 
@@ -65,13 +64,13 @@ def test_only_the_loss_of_training_is_weighted_and_its_gradient_with_it():
 def test_the_weights_of_a_run_come_from_its_manifest(folder):
     config, plain = source_of(folder, "weights").options, Classification(3)
     data_set = load_data_set(config)
-    task = training_task(plain, config, data_set)
+    task = weighted(plain, config, data_set)
     target = tf.constant([0, 1, 2])
     logits = tf.zeros([3, 3])
     losses = task.training(logits, target)[0] / plain.training(logits, target)[0]
     counts = data_set.manifest.splits["train"].class_counts
     assert np.allclose(losses, [240 / (3 * count) for count in counts])
-    assert training_task(plain, source_of(folder, "sampling").options, data_set) is plain
+    assert weighted(plain, source_of(folder, "sampling").options, data_set) is plain
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=60), st.text(max_size=4))
