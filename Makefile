@@ -146,13 +146,13 @@ inspect: $(TRAINER) ## Data: Write a page about a data set: DATA=data/images
 	@$(TRAINER_PYTHON) -m trainer inspect "$(DATA)" $(ARGS)
 
 benchmark: $(TRAINER) ## Measure the trainer: WHAT=loop, exchange, train, input
-	@$(TRAINER_PYTHON) -m benchmarks $(WHAT) $(ARGS)
+	@$(TRAINER_PYTHON) -m tools.benchmarks $(WHAT) $(ARGS)
 
 scaling: $(if $(NAMED_STACK),$(INFRA),$(TRAINER)) ## Estimate and measure: Measure images/s by number of ranks here, or with STACK=dev by number of nodes: NODES="1 2 4"
 ifdef NAMED_STACK
 	@$(INFRA_PYTHON) -m jobs scaling --stack $(STACK) $(if $(NAME),--name $(NAME)) $(if $(NODES),--nodes $(NODES)) $(if $(SERIES),--series $(SERIES)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(PRESET),--preset $(PRESET)) $(if $(DATA_SET),--data $(DATA_SET)) $(if $(YES),--yes) $(ARGS)
 else
-	@$(TRAINER_PYTHON) -m benchmarks scaling $(if $(NAME),--name $(NAME)) $(if $(REPEAT),--repeat $(REPEAT)) $(ARGS)
+	@$(TRAINER_PYTHON) -m tools.benchmarks scaling $(if $(NAME),--name $(NAME)) $(if $(REPEAT),--repeat $(REPEAT)) $(ARGS)
 endif
 
 chaos: $(TRAINER) ## Kill, stop and freeze a run many times: SEED=0 KILLS=20 TRAINING=digits RANKS=any
@@ -247,8 +247,8 @@ mutations: $(INFRA) ## Mutation-test the security rules: change every input of a
 	@$(INFRA_PYTHON) -m tests.infra.mutations.run $(if $(filter command line,$(origin STACK)),--stack $(STACK)) $(ARGS)
 
 conformance: $(INFRA) $(AZURITE) | $(UV) ## Ask programs that others wrote about requests, answers, stacks; writes docs/conformance.md: ARGS=NAME; needs Go and Node.js
-	@$(INFRA_PYTHON) -m conformance --json conformance/results.json $(ARGS)
-	@$(INFRA_PYTHON) -m conformance.page
+	@$(INFRA_PYTHON) -m tools.conformance --json tools/conformance/results.json $(ARGS)
+	@$(INFRA_PYTHON) -m tools.conformance.page
 
 render: $(INFRA) ## List what a stack declares, without Azure: STACK=dev
 	@$(INFRA_PYTHON) -m infra.render.render $(STACK) --output build/$(STACK).resources.json $(ARGS)
@@ -281,8 +281,8 @@ TRAINER_TESTS = $(TRAINER_PYTHON) -m pytest -o cache_dir=.pytest_cache/trainer
 SPARK_TESTS = $(TRAINER_PYTHON) -m pytest -o cache_dir=.pytest_cache/spark
 
 test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, the jobs and the simulator of Azure
-	$(PLATFORM_TESTS) -n 2 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal tests/references tests/conformance $(ARGS) \
-	$(call again,$(PLATFORM_TESTS),tests/infra tests/jobs tests/rehearsal tests/references tests/conformance)
+	$(PLATFORM_TESTS) -n 2 --dist loadscope --no-loadscope-reorder -m "not rehearse_all" tests/infra tests/jobs tests/rehearsal tests/tools/references tests/tools/conformance $(ARGS) \
+	$(call again,$(PLATFORM_TESTS),tests/infra tests/jobs tests/rehearsal tests/tools/references tests/tools/conformance)
 
 test-trainer: $(TRAINER) $(SBOM) $(SERVING) $(VALIDATORS) ## Run the tests of the trainer and of the repository
 	$(TRAINER_TESTS) -n 2 --dist worksteal -m "not long" $(ARGS) \
@@ -334,7 +334,7 @@ types-trainer: $(TRAINER) ## Check types of the trainer
 	$(TRAINER_PYTHON) -m mypy
 
 types-platform: $(INFRA) ## Check types of the platform, jobs, rehearsals and images
-	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent common infra jobs rehearsal environments references conformance tests/infra tests/jobs tests/rehearsal tests/references tests/conformance tests/images
+	$(INFRA_PYTHON) -m mypy --cache-dir .mypy_cache/platform --follow-imports silent common infra jobs rehearsal environments tools/references tools/conformance tests/infra tests/jobs tests/rehearsal tests/tools/references tests/tools/conformance tests/images
 
 lock: $(UV) ## Write locks/ from pyproject.toml; locked versions stay unless UPGRADE=--upgrade
 	@for groups in $(LOCKS); do \
@@ -369,10 +369,10 @@ docs-serve: $(DOCS) ## Serve the site of docs/ on http://127.0.0.1:8000, and fol
 	@NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs serve $(ARGS)
 
 map: ## Print the packages, folders and modules of the code, a sentence each: ARGS="trainer jobs"
-	@$(PYTHON) -m references.rooms $(ARGS)
+	@$(PYTHON) -m tools.references.rooms $(ARGS)
 
 references: $(INFRA) ## Write docs/reference/ from the code: settings, options, commands, files
-	@$(INFRA_PYTHON) -m references $(ARGS)
+	@$(INFRA_PYTHON) -m tools.references $(ARGS)
 
 pictures: $(TRAINER) $(INFRA) ## Draw the pictures of docs/ and take its screenshots anew, with Chromium
 	@scripts/pictures $(ARGS)
@@ -456,12 +456,12 @@ $(SPARKS): .tools/%/.ready: locks/%.txt | $(UV) $(TRAINER)
 	@touch $@
 
 # The scripts of the site come with npm: MkDocs' theme would load them from the internet.
-$(DOCS): locks/docs.txt references/site/package.json references/site/package-lock.json | $(UV)
+$(DOCS): locks/docs.txt tools/references/site/package.json tools/references/site/package-lock.json | $(UV)
 	@command -v npm >/dev/null || { echo "error: npm is not installed; two scripts of the site come with it: install Node.js 20 or newer" >&2; exit 1; }
 	@echo "Installing MkDocs into .tools/docs (half a minute)"
 	@test -x $(@D)/bin/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
 	@VIRTUAL_ENV=$(@D) $(UV) pip sync --quiet --require-hashes locks/docs.txt
-	@cp references/site/package.json references/site/package-lock.json references/site/.npmrc $(@D)
+	@cp tools/references/site/package.json tools/references/site/package-lock.json tools/references/site/.npmrc $(@D)
 	@cd $(@D) && npm ci --silent --no-progress --ignore-scripts --omit=dev
 	@touch $@
 

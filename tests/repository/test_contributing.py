@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from references.rooms import PACKAGES, rooms
 from tests import ROOT
 from tests.repository.test_import_rules import WORLDS
+from tools.references.rooms import PACKAGES, rooms
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 
@@ -36,7 +36,7 @@ def test_the_targets_that_it_names_exist():
 def test_the_map_shows_every_package():
     assert set(PACKAGES) == set(WORLDS)
     done = subprocess.run(
-        [sys.executable, "-m", "references.rooms"],
+        [sys.executable, "-m", "tools.references.rooms"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -6,8 +6,8 @@ import re
 import pytest
 from PIL import Image
 
-from references.pictures import PICTURES, TAKEN, headings
 from tests import ROOT
+from tools.references.pictures import PICTURES, TAKEN, headings
 
 IMAGES = ROOT / "docs" / "images"
 

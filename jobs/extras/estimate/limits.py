@@ -22,8 +22,9 @@ _SOURCES: Final = {
 
 @cache
 def decoding() -> dict[str, float | str]:
-    """Return the coefficients of the CPU time of an image, which `python -m benchmarks
-    decoding --json benchmarks/results/decoding.json --to jobs/extras/estimate/decoding.json` wrote.
+    """Return the coefficients of the CPU time of an image, which `python -m tools.benchmarks
+    decoding --json tools/benchmarks/results/decoding.json --to jobs/extras/estimate/decoding.json`
+    wrote.
     """
     found: dict[str, float | str] = json.loads(
         Path(__file__).with_name("decoding.json").read_text(encoding="utf-8")

@@ -104,7 +104,7 @@ def test_a_choice_is_explained_with_formulas_sources_and_dates(capsys, tmp_path)
         "NVIDIA/DeepLearningExamples",
         "(2023-04-17)",
         "14,076",
-        "benchmarks decoding",
+        "tools.benchmarks decoding",
         "22.032 USD an hour",
         "the pay-as-you-go price, which Spot may reach",
         "hours x nodes x price",

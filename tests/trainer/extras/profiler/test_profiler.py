@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.timeline import phases, read_events
 from common.errors import ConfigError
 from tests.trainer.support.command import TINY, final_state
 from tests.trainer.support.forked import fork_trainer
+from tools.benchmarks.timeline import phases, read_events
 from trainer.extras.profiler.leaf import ProfileOptions
 from trainer.extras.profiler.observer import Profiler
 from trainer.presets import PRESETS
