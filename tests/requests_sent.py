@@ -1,7 +1,7 @@
 """Requests to Resource Manager that tests send by jobs/ and by the simulator's provider.
 
 A test fails if it sends a kind of request that is not in tools/conformance/requests.json, and that
-no stack of `make conformance` sends: Azure's generated servers have not judged it. With
+no stack of `make -C tools conformance` sends: Azure's generated servers have not judged it. With
 `RECORD_REQUESTS=1`, and `-n 0`, it is added to the file instead. The fixtures belong in a conftest.
 `python -m tests.requests_sent cycle` runs `python -m rehearsal cycle` under the same condition.
 """

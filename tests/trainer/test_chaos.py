@@ -1,8 +1,8 @@
 """A run that is disturbed again and again ends like one that was left alone.
 
-`make chaos SEED=0 KILLS=20 TRAINING=digits` disturbs the whole preset, and with JSON=FILE writes
-what tools/benchmarks/results/ keeps of it. With RANKS=any, each attempt has another number of
-ranks.
+`make -C tools chaos SEED=0 KILLS=20 TRAINING=digits` disturbs the whole preset, and with JSON=FILE
+writes what tools/benchmarks/results/ keeps of it. With RANKS=any, each attempt has another number
+of ranks.
 """
 
 import io

@@ -1,10 +1,11 @@
 """The operations that a profiled step spends its time in, as counted by xprof.
 
-    make profile RUN=runs/NAME &
+    make -C tools profile RUN=runs/NAME &
     .venv-trainer/bin/python -m tools.benchmarks operations
 
-Asks the page that `make profile` serves for its table of operations and adds up their self time by
-type, over all threads of the host or on the device. The profiler leaves out some of the shortest.
+Asks the page that `make -C tools profile` serves for its table of operations and adds up their self
+time by type, over all threads of the host or on the device. The profiler leaves out some of the
+shortest.
 """
 
 import gzip
@@ -26,7 +27,7 @@ SHOWN = 8
 @dataclass(frozen=True)
 class Options:
     """The types of operations that take longest in a profiled step, as counted by the page of
-    `make profile`.
+    `make -C tools profile`.
     """
 
     page: str = "http://localhost:8791"
@@ -43,7 +44,8 @@ def run(options: Options) -> None:
         profiles = _get(f"{options.page}/{DATA}/runs")
     except OSError as error:
         raise UserError(
-            f"{options.page}: does not answer ({error}); run `make profile RUN=runs/NAME` meanwhile"
+            f"{options.page}: does not answer ({error}); run `make -C tools profile"
+            " RUN=runs/NAME` meanwhile"
         ) from error
     if not profiles:
         raise UserError(f"{options.page}: has no profile; docs/profiling.md records one")

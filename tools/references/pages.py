@@ -22,7 +22,7 @@ from trainer.config import TrainConfig
 from trainer.presets import EXPECTATIONS, PRESETS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-MADE: Final = "<!-- `make references` writes this page from the code. -->\n\n"
+MADE: Final = "<!-- `make -C tools references` writes this page from the code. -->\n\n"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -156,21 +156,24 @@ def presets() -> str:
 
 def make() -> str:
     """Return the page of the targets of make."""
+    return (
+        "# Targets of make\n\n`make help` prints the targets for users:\n\n"
+        + _targets("make")
+        + "\n`make -C tools help` prints those for engineers of the repository:\n\n"
+        + _targets("make -C tools")
+    )
+
+
+def _targets(command: str) -> str:
     shown = subprocess.run(
-        ["make", "-s", "help"],  # noqa: S607 whichever make the user has
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+        [*command.split(), "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    parts = ["# Targets of make\n", "`make help` prints this list.\n"]
+    parts = []
     for block in shown.strip().split("\n\n"):
         title, *lines = block.splitlines()
-        rows = [line.split(maxsplit=1) for line in lines if line.startswith("  ")]
-        if rows:
-            parts.append(f"## {title.rstrip(':')}\n")
-            listed = ((f"`make {name}`", text) for name, text in rows)
-            parts.append(table(("target", "effect"), listed))
+        rows = (line.split(maxsplit=1) for line in lines)
+        listed = ((f"`{command} {name}`", text) for name, text in rows)
+        parts.append(f"## {title.rstrip(':')}\n\n{table(('target', 'effect'), listed)}")
     return "\n".join(parts)
 
 
@@ -228,7 +231,8 @@ def index() -> str:
             rows.append((f"[{page().splitlines()[0].removeprefix('# ')}]({name})", name))
     return (
         "# Reference\n\n"
-        "These pages are written from the code by `make references`, and a test compares them.\n\n"
+        "These pages are written from the code by `make -C tools references`, and a test "
+        "compares them.\n\n"
         + "".join(f"- {link}\n" for link, _ in rows)
         + "- [Jobs: kinds, resubmission, tags](../jobs.md)\n"
     )

@@ -3,7 +3,9 @@
 A screenshot is old once the page that it shows has other headings or columns than when it was
 taken. The pages of a small recorded run and data set stand for those in the pictures.
 
-    python -m tools.references.pictures report inspect  # note what these show; `make pictures` does
+    python -m tools.references.pictures report inspect
+
+notes what these show, as `make -C tools pictures` does.
 """
 
 import ast

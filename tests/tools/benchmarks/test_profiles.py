@@ -23,7 +23,7 @@ def test_operations_are_added_up_by_type_without_waiting():
 
 
 def test_a_page_that_is_not_served_is_told_with_what_serves_it():
-    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9: .*run `make profile"):
+    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9: .*run `make -C tools profile"):
         run(Options("http://127.0.0.1:9"))
 
 

@@ -35,7 +35,7 @@ def test_the_pages_on_disk_are_those_that_the_code_writes():
         for path, text in written().items()
         if not path.exists() or path.read_text() != text
     ]
-    assert not stale, "run `make references`"
+    assert not stale, "run `make -C tools references`"
 
 
 @pytest.mark.parametrize("cls", [SETTINGS, TrainConfig])
