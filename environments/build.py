@@ -21,7 +21,7 @@ BUDGET: Final[Mapping[Image, int]] = {"cpu": 2_200_000_000, "gpu": 5_800_000_000
 """Maximum bytes of an image: each node pulls it before it starts, and costs money meanwhile."""
 
 SYFT: Final = ROOT / ".tools" / "sbom" / "bin" / "syft"
-"""The program that reads an image; `make images` installs it."""
+"""The program that reads an image; `make -C tools images` installs it."""
 
 _PROGRESS_SECONDS: Final = 30.0
 _SHOWN_LINES: Final = 25

@@ -111,7 +111,10 @@ def main(arguments: Sequence[str]) -> int:
         record["commit"] = _output("git", "rev-parse", "HEAD").strip()
         RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     elif differ:
-        print(f"{differ} differ; a change that is meant is recorded with: make frozen ARGS=--write")
+        print(
+            f"{differ} differ; a change that is meant is recorded with:"
+            " make -C tools frozen ARGS=--write"
+        )
     return int(differ > 0)
 
 

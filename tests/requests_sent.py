@@ -1,7 +1,7 @@
 """Requests to Resource Manager that tests send by jobs/ and by the simulator's provider.
 
-A test fails if it sends a kind of request that is not in conformance/requests.json, and that no
-stack of `make conformance` sends: Azure's generated servers have not judged it. With
+A test fails if it sends a kind of request that is not in tools/conformance/requests.json, and that
+no stack of `make -C tools conformance` sends: Azure's generated servers have not judged it. With
 `RECORD_REQUESTS=1`, and `-n 0`, it is added to the file instead. The fixtures belong in a conftest.
 `python -m tests.requests_sent cycle` runs `python -m rehearsal cycle` under the same condition.
 """
@@ -18,12 +18,12 @@ from unittest.mock import patch
 
 import pytest
 
-from conformance.sent import STACKS, Sent, declared, life, recorded, write
 from jobs.azure.sign_in import PRODUCT
 from rehearsal import __main__ as rehearsal
 from rehearsal.control_plane.http_messages import Request, Respond, Response
 from rehearsal.control_plane.request_log import RequestLog
 from rehearsal.pulumi.provider.arm_client import USER_AGENT
+from tools.conformance.sent import STACKS, Sent, declared, life, recorded, write
 
 _OURS = (f"{PRODUCT} ", USER_AGENT)
 """Beginnings of the names of our clients; tests have others."""
@@ -116,7 +116,7 @@ def check() -> None:
         recorded_kinds.cache_clear()
     elif new:
         raise AssertionError(
-            f"not in conformance/requests.json: run with RECORD_REQUESTS=1, -n 0: {sorted(new)}"
+            f"not in tools/conformance/requests.json: run RECORD_REQUESTS=1, -n 0: {sorted(new)}"
         )
 
 

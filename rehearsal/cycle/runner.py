@@ -232,7 +232,7 @@ def _show_result(cycle: Cycle, folder: Path, console: Console) -> None:
 def _keep(stack: Deployment, folder: Path, console: Console) -> None:
     environment_file.write(folder, stack)
     console.line("The stack keeps running. In another terminal, run\n")
-    console.line('  eval "$(make rehearse-env)"\n')
+    console.line('  eval "$(make -s -C tools rehearse-env)"\n')
     console.line(
         "to let pulumi and jobs commands use it."
         f" Press Ctrl-C here to stop it (process {os.getpid()})."

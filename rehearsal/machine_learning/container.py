@@ -68,8 +68,8 @@ def open_image(image: str) -> JobImage:
         )
     if not engine.has(image):
         raise RehearsalError(
-            f"{image}: {engine.program} has no such image on this machine; `make images` builds"
-            " localhost/trainer-cpu:latest"
+            f"{image}: {engine.program} has no such image on this machine; `make -C tools images`"
+            " builds localhost/trainer-cpu:latest"
         )
     with _as_rehearsal_errors(image):
         # Run one now, because Podman may find that it can run nothing on this machine.

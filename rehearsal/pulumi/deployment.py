@@ -215,7 +215,8 @@ def find_engine() -> tuple[Path, str]:
     engine = shutil.which("pulumi") or shutil.which("pulumi", path=str(BUILT))
     if engine is None:
         raise RehearsalError(
-            f"pulumi is neither on the PATH nor in {BUILT}; `make engine` builds it (needs Go)"
+            f"pulumi is neither on the PATH nor in {BUILT}; `make -C tools engine` builds it"
+            " (needs Go)"
         )
     # Even this command looks for updates online, and keeps a log in its home.
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as home:
@@ -228,7 +229,7 @@ def find_engine() -> tuple[Path, str]:
         oldest = ".".join(str(number) for number in _OLDEST)
         raise RehearsalError(
             f"{engine}: version is {version or 'unknown'}, but 3.x from {oldest} on is required;"
-            " update it, or remove it from the PATH and run `make engine`"
+            " update it, or remove it from the PATH and run `make -C tools engine`"
         )
     return Path(engine), version
 

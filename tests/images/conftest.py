@@ -32,7 +32,7 @@ def builder():
 def image(builder, tmp_path_factory):
     name = Order("cpu").name
     if not builder.engine.has(name):
-        pytest.skip(f"{name} does not exist; `make images` builds it")
+        pytest.skip(f"{name} does not exist; `make -C tools images` builds it")
     return Image(builder, name, tmp_path_factory.mktemp("work"))
 
 

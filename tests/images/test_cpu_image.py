@@ -114,7 +114,9 @@ def test_what_is_built_already_is_not_built_again(image, measured, tmp_path):
     file = record(Order("cpu"))
     told = json.loads(file.read_text()) if file.is_file() else {}
     if told.get("version") != build_context(ROOT, "cpu").version or told.get("arguments"):
-        pytest.skip("the image was built from other files or with arguments; run `make images`")
+        pytest.skip(
+            "the image was built from other files or with arguments; run `make -C tools images`"
+        )
     cold = told["cold_seconds"]
     order = Order("cpu", base=told["base"], tag="again", folder=tmp_path)
     try:

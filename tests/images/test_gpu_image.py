@@ -32,7 +32,7 @@ print(f"rank {hvd.rank()} of {hvd.size()}: {total}, nccl {hvd.nccl_built()}")
 def builder():
     found = find_builder()
     for image in (IMAGE, cuda_compiler.IMAGE):
-        assert found.engine.has(image), f"{image}: is not here; make images-gpu builds it"
+        assert found.engine.has(image), f"{image}: is not here; make -C tools images-gpu builds it"
     return found
 
 

@@ -67,7 +67,7 @@ def azure(tmp_path_factory):
     except UserError as error:
         pytest.skip(str(error))
     if not there:
-        pytest.skip(f"{IMAGE} does not exist; `make images` builds it")
+        pytest.skip(f"{IMAGE} does not exist; `make -C tools images` builds it")
     with Simulator(tmp_path_factory.mktemp("azure"), IN_IMAGE) as azure:
         declare(azure)
         yield azure

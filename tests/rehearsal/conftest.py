@@ -16,7 +16,7 @@ def pytest_collection_modifyitems(items):
     """Skip what needs Pulumi's engine where there is none; one that is too old is an error."""
     if shutil.which("pulumi") or shutil.which("pulumi", path=str(BUILT)):
         return
-    reason = f"needs Pulumi's engine, on the path or in {BUILT} (`make engine`)"
+    reason = f"needs Pulumi's engine, on the path or in {BUILT} (`make -C tools engine`)"
     for item in items:
         markers = {marker.name for marker in item.iter_markers()}
         if markers & {"rehearse_all", "engine"} and "without_engine" not in markers:

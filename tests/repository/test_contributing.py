@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from references.rooms import PACKAGES, rooms
-from tests import ROOT
+from tests import ROOT, makefile
 from tests.repository.test_import_rules import WORLDS
+from tools.references.rooms import PACKAGES, rooms
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 
@@ -25,13 +25,16 @@ def test_the_files_that_it_names_exist():
 
 
 def test_the_targets_that_it_names_exist():
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     lines = re.findall(
-        r"\bmake ((?:[a-z][\w-]*)(?: [a-z][\w-]*)*)(?=[`\s]{1,}(?:#|\n|`|A)|`)", TEXT
+        r"\b(make(?: -C tools)?) ((?:[a-z][\w-]*)(?: [a-z][\w-]*)*)(?=[`\s]{1,}(?:#|\n|`|A)|`)",
+        TEXT,
     )
-    named = {word for line in lines for word in line.split()}
-    assert named >= {"setup", "train", "map", "test-fast", "test", "rehearse", "lint", "lock"}
-    assert named <= targets
+    named = {(command, word) for command, line in lines for word in line.split()}
+    assert {target for _, target in named} >= {
+        *("setup", "train", "map", "test-fast", "test", "rehearse", "lint", "lock"),
+    }
+    for command, target in named:
+        assert target in makefile.reads(command), f"{command} {target}"
 
 
 def interfaces():
@@ -73,7 +76,7 @@ def test_there_are_few_interfaces():
 def test_the_map_shows_every_package():
     assert set(PACKAGES) == set(WORLDS)
     done = subprocess.run(
-        [sys.executable, "-m", "references.rooms"],
+        [sys.executable, "-m", "tools.references.rooms"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from benchmarks.documents import DOCUMENTS, SHOW, TABLE, filled, result
+from tools.benchmarks.documents import DOCUMENTS, SHOW, TABLE, filled, result
 
 
 def test_the_tables_of_the_documents_are_those_of_the_raw_rounds():

@@ -12,10 +12,7 @@ import pytest
 
 from tests import ROOT
 
-WORLDS = (
-    *("common", "infra", "jobs", "trainer", "serving", "rehearsal", "environments", "benchmarks"),
-    *("references", "conformance"),
-)
+WORLDS = (*("common", "infra", "jobs", "trainer", "serving", "rehearsal", "environments", "tools"),)
 
 SIGN_IN = {"jobs/azure/sign_in.py", "trainer/extras/evidence/vault.py"}
 """Modules that import azure.identity: people and workflows sign in, and a run signs statements with

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.photos import write_photos
 from tests import ROOT, makefile
 from tests.trainer.support.command import result
+from tools.benchmarks.photos import write_photos
 from trainer.data.manifest import load_manifest
 
 EXAMPLE = re.compile(r"<!-- the example, .*?-->\n(.*?)<!-- the example ends -->", re.DOTALL)
@@ -40,8 +40,8 @@ def test_the_example_of_the_page_works(
     tmp_path: Path, added: Mapping[str, Mapping[str, str]], top1: float
 ) -> None:
     # The project's folder as a newcomer sees it, except that what is written lands elsewhere.
-    for name in (".tools", ".venv", ".venv-trainer", "benchmarks", "common", "environments",
-                 "locks", "pyproject.toml", "scripts", "trainer", "Makefile"):  # fmt: skip
+    for name in (".tools", ".venv", ".venv-trainer", "common", "environments", "locks",
+                 "pyproject.toml", "scripts", "tools", "trainer", "Makefile"):  # fmt: skip
         (tmp_path / name).symlink_to(ROOT / name)
     said = {}
     for command in commands():

@@ -6,8 +6,8 @@ import re
 import pytest
 from PIL import Image
 
-from references.pictures import PICTURES, TAKEN, headings
 from tests import ROOT
+from tools.references.pictures import PICTURES, TAKEN, headings
 
 IMAGES = ROOT / "docs" / "images"
 
@@ -16,7 +16,7 @@ IMAGES = ROOT / "docs" / "images"
 def test_a_screenshot_shows_the_headings_and_columns_of_today(name):
     taken = json.loads(TAKEN.read_text())[name]
     assert len(taken) > 3
-    assert taken == PICTURES[name](), f"{name} is old: run `make pictures`"
+    assert taken == PICTURES[name](), f"{name} is old: run `make -C tools pictures`"
 
 
 def test_headings_are_told_from_other_text():

@@ -41,19 +41,66 @@ def test_horovod_is_compiled_against_the_tensorflow_that_is_installed():
         assert lock is None or lock[1] == version, requirement
 
 
-def test_help_lists_every_target_that_a_person_may_want():
-    text = (ROOT / "Makefile").read_text()
-    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split()
-    shown = subprocess.run(
-        ["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+def ran(command, *args, env=None):
+    """Run make apart from the one that may have started the tests."""
+    return subprocess.run(
+        [*shlex.split(command), *args], cwd=ROOT, env={**makefile.environment(), **(env or {})},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", makefile.MAKEFILES)
+def test_help_lists_every_target(command):
+    shown = ran(command, "-s", "help").stdout
+    targets = [line.split()[0] for line in shown.splitlines() if line.startswith("  ")]
+    assert sorted(targets) == sorted(makefile.reads(command))
+    rules = re.findall(
+        r"^([a-z-]+):.* ## ", (ROOT / makefile.MAKEFILES[command]).read_text(), re.MULTILINE
     )
-    targets = [line.split()[0] for line in shown.stdout.splitlines() if line.startswith("  ")]
-    assert sorted(targets) == sorted(phony)
-    assert [line for line in shown.stdout.splitlines() if line and not line.startswith(" ")] == [
-        *("Develop:", "Train:", "Data:", "Use a model:", "Platform:", "Estimate and measure:"),
-        "Try without Azure:",
+    assert sorted(targets) == sorted(rules)
+
+
+def test_targets_of_users_come_in_the_order_of_their_day():
+    shown = ran("make -s help").stdout
+    assert [line for line in shown.splitlines() if line.endswith(":") and line[0] != " "] == [
+        *("Start:", "Data:", "Train:", "Use a model:", "Platform:", "Try without Azure:"),
+        "Develop:",
     ]
-    assert len(shown.stdout.partition("\nTrain:")[2].split("\n  ")) - 1 == 19
+    assert len(makefile.reads()) <= 36
+
+
+def test_the_two_files_share_no_target_but_help():
+    assert {*makefile.reads("make")} & {*makefile.reads("make -C tools")} == {"help"}
+
+
+def test_a_target_of_tools_is_refused_at_the_top_with_its_command():
+    for target in {*makefile.reads("make -C tools")} - {"help"}:
+        done = ran("make", target, "SEED=3")
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"error: make {target}: run `make -C tools {target}`\n")
+
+
+def test_a_target_that_does_not_exist_is_named():
+    assert ran("make trian").stderr.startswith("error: make trian: no such target or file; `make h")
+
+
+VALUES = {"STACK": "prod", "NODES": "7", "DATA": "other/images", "RUN": "runs/other"}
+"""Values that differ from the defaults of variables which have one."""
+
+
+@pytest.mark.parametrize(
+    ("command", "target"),
+    [(command, target) for command in makefile.MAKEFILES for target in makefile.reads(command)],
+)
+def test_a_target_reads_the_variables_that_it_declares(command, target):
+    declared = makefile.reads(command)[target]
+    for stack in (["STACK=dev"], []) if "NAMED_STACK" in declared else ([],):
+        plain = ran(command, "-n", target, *stack).stdout
+        for name in set(re.findall(r"[A-Z_]{2,}", declared)) - {"NAMED_STACK", "STACK"}:
+            given = f"{name}={VALUES.get(name, 'something')}"
+            done = ran(command, "-n", target, *stack, given)
+            refused = "not read by" in done.stderr
+            assert refused if done.returncode else done.stdout != plain, given
 
 
 @pytest.mark.parametrize(
@@ -94,6 +141,10 @@ def test_a_training_is_sent_away_only_by_a_stack_on_the_command_line(given, shel
         ("prepare train INPUT=photos PRESET=images GPU=0", ""),
         ("test ARGS=-x AGAIN=1", ""),
         ("plan STACK=dev DEADLINE=2h NAME=first", "NAME"),
+        ("-C tools chaos SEED=3 KILS=4", "KILS"),
+        ("-C tools scaling NODES=2", "NODES"),
+        ("-C tools scaling STACK=dev NODES=2", ""),
+        ("-C tools lock-check LOCK_PYTHONS=3.12", ""),
     ],
 )
 def test_a_variable_that_no_target_reads_is_an_error_that_names_it(given, unread):
@@ -102,7 +153,8 @@ def test_a_variable_that_no_target_reads_is_an_error_that_names_it(given, unread
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode != 0) == bool(unread)
-    assert not unread or f"*** {unread}: not read by `make {given.split()[0]}`" in done.stderr
+    goals = " ".join(word for word in given.split() if "=" not in word)
+    assert not unread or f"*** {unread}: not read by `make {goals}`" in done.stderr
 
 
 def test_options_of_the_job_are_not_taken_for_the_trainers():
@@ -157,11 +209,10 @@ def test_a_rehearsal_runs_its_jobs_in_the_image_that_is_named(given, options):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_a_document_names_only_targets_files_and_sections_that_exist(document):
     text = document.read_text()
-    targets = set(
-        re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
-    )
-    for target in re.findall(r"(?:^    |`)make (?:-C tools )?([a-z-]+)", text, re.MULTILINE):
-        assert target in targets, target
+    for command, target in re.findall(
+        r"(?:^    |`)(make(?: -s)?(?: -C tools)?) ([a-z-]+)", text, re.MULTILINE
+    ):
+        assert target in makefile.reads(command.replace(" -s", "")), f"{command} {target}"
     for link, section in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", text):
         target = document.parent / link if link else document
         assert target.exists(), link
@@ -169,20 +220,12 @@ def test_a_document_names_only_targets_files_and_sections_that_exist(document):
 
 
 def test_the_documents_pass_only_variables_that_their_targets_read():
-    line = r'(?:^    |`)make (?:-C tools )?([a-z-]+(?: [A-Z_]+=(?:"[^"]*"|[^\s`]+))+)'
+    line = r'(?:^    |`)(make(?: -C tools)? [a-z-]+(?: [A-Z_]+=(?:"[^"]*"|[^\s`]+))+)'
     commands = {c for page in DOCUMENTS for c in re.findall(line, page.read_text(), re.MULTILINE)}
     assert len(commands) > 30
     for command in commands:
-        target, *given = (word.partition("=")[0] for word in shlex.split(command))
-        asked = {
-            "targets": target,
-            "given": " ".join(set(given) - {"GPU", "PYTHON"}),
-            "stack": "1" if "STACK" in given else "",
-        }
-        options = [word for name, value in asked.items() for word in ("-v", f"{name}={value}")]
-        script = ["awk", *options, "-f", "scripts/unread-variables", "Makefile"]
-        unread = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True)
-        assert unread.stdout == "", f"make {command}: {unread.stdout}"
+        done = ran(command, "-n")
+        assert done.returncode == 0, f"{command}: {done.stderr}"
 
 
 def test_code_names_only_documents_that_exist():
@@ -283,7 +326,8 @@ def test_a_target_whose_tests_are_all_skipped_fails(pytester, skipped, status):
 
 
 def test_every_target_for_tests_that_may_be_skipped_must_run_one():
-    recipes = re.findall(r"-m pytest (.* (?:-m \w|\S*chaos).*)", (ROOT / "Makefile").read_text())
+    text = (ROOT / "tools" / "Makefile").read_text()
+    recipes = re.findall(r"-m pytest (.* (?:-m \w|\S*chaos).*)", text)
     chosen = [recipe for recipe in recipes if '-m "not' not in recipe]
     assert len(chosen) == 7
     assert all(recipe.startswith("$(MUST_RUN)") for recipe in chosen)

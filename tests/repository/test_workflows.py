@@ -12,7 +12,7 @@ WORKFLOWS = sorted((FOLDER / "workflows").glob("*.yml"))
 ACTION = FOLDER / "actions" / "platform" / "action.yml"
 PLATFORM = ("preview", "up", "drift", "submit", "supervise")
 """Workflows that sign in to Azure."""
-OURS = re.compile(r"make [a-z-]+( |$)|\.venv/bin/python -m jobs [a-z]+ |\.ci/run$")
+OURS = re.compile(r"make (-C tools )?[a-z-]+( |$)|\.venv/bin/python -m jobs [a-z]+ |\.ci/run$")
 """Beginnings of the commands of this repository."""
 
 

@@ -1,7 +1,8 @@
 """A run that is disturbed again and again ends like one that was left alone.
 
-`make chaos SEED=0 KILLS=20 TRAINING=digits` disturbs the whole preset, and with JSON=FILE writes
-what benchmarks/results/ keeps of it. With RANKS=any, each attempt has another number of ranks.
+`make -C tools chaos SEED=0 KILLS=20 TRAINING=digits` disturbs the whole preset, and with JSON=FILE
+writes what tools/benchmarks/results/ keeps of it. With RANKS=any, each attempt has another number
+of ranks.
 """
 
 import io
@@ -14,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.measure import to_json
-from benchmarks.tables import chaos as table
 from tests.trainer.support.chaos import (
     PHASES,
     SIGNALS,
@@ -28,6 +27,8 @@ from tests.trainer.support.chaos import (
     plan,
 )
 from tests.trainer.support.command import TINY, metrics
+from tools.benchmarks.measure import to_json
+from tools.benchmarks.tables import chaos as table
 from trainer.diagnostics.environment import environment
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from references.schemas import SCHEMAS
 from tests.trainer.support.command import TINY
 from tests.trainer.support.forked import fork_trainer
+from tools.references.schemas import SCHEMAS
 
 jsonschema = pytest.importorskip("jsonschema", reason="`make setup` installs jsonschema")
 

@@ -26,7 +26,7 @@ ready and the current one."""
 
 OVERHEAD_BYTES = 256 << 20
 """Bytes for read buffers, threads and memory that the allocator does not return; measured by
-benchmarks/data/memory.py."""
+tools/benchmarks/data/memory.py."""
 
 READS = 16
 """Number of streams that a rank reads ahead at the same time."""

@@ -66,8 +66,8 @@ def run(options: ProfileOptions, outputs: PlatformOutputs, *, as_json: bool) -> 
         return INTERRUPTED
     console.answer(
         {**done, "step": answer["step"]},
-        f"{job.name}: recorded until step {answer['step']:,}; to view it, run: make profile"
-        f" RUN={done['folder']}",
+        f"{job.name}: recorded until step {answer['step']:,}; to view it, run:"
+        f" make -C tools profile RUN={done['folder']}",
     )
     return 0
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from typing import Final, NamedTuple
 
-from conformance.sent import declared, recorded
 from rehearsal.control_plane.arm_path import parse
 from tests import ROOT
+from tools.conformance.sent import declared, recorded
 
 QUARTER: Final = dt.timedelta(days=91)
 
@@ -106,7 +106,7 @@ def sent() -> Iterator[Sent]:
     for one in recorded():
         if one.path.rstrip("/") != "/subscriptions":
             provider = parse(one.path).kind.partition("/")[0]
-            yield provider, one.api_version, "conformance/requests.json"
+            yield provider, one.api_version, "tools/conformance/requests.json"
     for type_, put in declared("everything"):
         provider = parse(put.path).kind.partition("/")[0]
         yield provider, put.api_version, f"azure-native's {type_.token}"
@@ -147,5 +147,5 @@ def test_an_old_version_fails_a_quarter_before_its_end_and_says_what_to_do():
 def test_the_stacks_and_the_requests_are_among_what_is_sent():
     found = {(provider, where.partition(" ")[0]) for provider, _, where in sent()}
     assert ("Microsoft.KeyVault", "azure-native's") in found
-    assert ("Microsoft.KeyVault", "conformance/requests.json") in found
+    assert ("Microsoft.KeyVault", "tools/conformance/requests.json") in found
     assert ("Microsoft.Network", "azure-native's") in found

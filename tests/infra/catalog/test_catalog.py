@@ -73,7 +73,7 @@ def test_a_size_that_is_gone_names_one_of_its_kind_that_is_not(size):
 
 
 EXAMPLES = [
-    *(ROOT / name for name in ("README.md", "infra", "jobs", "benchmarks", "docs")),
+    *(ROOT / name for name in ("README.md", "infra", "jobs", "tools/benchmarks", "docs")),
     *ROOT.glob("Pulumi.*.yaml"),
 ]
 """Settings, documents, and modules with defaults."""

@@ -78,7 +78,7 @@ def test_the_readme_has_the_numbers_of_the_code_and_begins_with_few_lines():
     )
     # The price of a Basic Bastion, the cheaper tier, which the table of costs names.
     [bastion] = re.findall(r"more than the (\S+) USD a month of a Basic", str(book.prices))
-    recorded = json.loads((ROOT / "benchmarks" / "results" / "chaos.json").read_text())
+    recorded = json.loads((ROOT / "tools" / "benchmarks" / "results" / "chaos.json").read_text())
     failing = (ROOT / "docs" / "when-something-fails.md").read_text(encoding="utf-8")
     others = failing.split("| seed | attempts")[1].split("\n\n")[0].count("\n| ")
     signals = len(recorded["recoveries"]) * (1 + others)

@@ -29,9 +29,11 @@ class Tables:
         wrong = [cell for cell in cells if cell.outcome == matrix.WRONG]
         assert [f"{cell.kind}, {cell.fault}: {cell.why}" for cell in wrong] == []
         page = table.on_page(command)
-        assert {kind for kind, _ in page} == {cell.kind for cell in cells}, "run `make faults`"
+        assert {kind for kind, _ in page} == {cell.kind for cell in cells}, (
+            "run `make -C tools faults`"
+        )
         found = {(cell.kind, cell.fault): cell.outcome for cell in cells}
-        assert found == {cell: page[cell] for cell in found}, "run `make faults`"
+        assert found == {cell: page[cell] for cell in found}, "run `make -C tools faults`"
 
 
 class TestSubmit(Tables):

@@ -5,7 +5,6 @@ from copy import deepcopy
 import pytest
 
 from common.errors import UserError
-from conformance.sent import Sent
 from infra import prerequisites as contract
 from infra.stack_config import assign
 from infra.validation import load
@@ -13,6 +12,7 @@ from jobs.errors import AccessError, MissingError
 from jobs.pulumi.existing import look_up
 from tests.infra.support.configurations import SUBSCRIPTION, configured
 from tests.requests_sent import note
+from tools.conformance.sent import Sent
 
 HUB = f"{SUBSCRIPTION}/resourceGroups/hub"
 VNET = f"{HUB}/providers/Microsoft.Network/virtualNetworks/spoke"

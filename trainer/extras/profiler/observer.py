@@ -58,7 +58,7 @@ class ProfileObserver(Observer):
         self._observed.say(
             f"the profile could not be recorded: {profiler.error}"
             if profiler.error
-            else f"the profile is in {profiler.folder}; to view it, run: make profile"
+            else f"the profile is in {profiler.folder}; to view it, run: make -C tools profile"
             f" RUN={self._observed.folder}"
         )
         if self._begun:

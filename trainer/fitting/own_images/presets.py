@@ -131,7 +131,7 @@ OWN_IMAGES: Final = Preset(
     Expectation(
         "own images of 64 pixels and more from random weights, on a CPU; `ml-trainer fit` chooses"
         " size, epochs and how classes count",
-        "depends on the images; benchmarks/own_images/ compares it with other ways on six sets",
+        "depends on the images; tools/benchmarks/own_images/ compares ways on six sets",
     ),
 )
 OWN_IMAGES_FINETUNE: Final = Preset(

@@ -74,7 +74,7 @@ def test_a_choice_is_explained_with_its_rows_factor_and_price(capsys):
     _, shown = run(capsys, "--explain", "ND40rs_v2:4")
     for words in (
         "ND40rs_v2:4, LowPriority: published", "NVIDIA/DeepLearningExamples", "(2023-04-17)",
-        "14,076 steps", "held-out rows", "benchmarks decoding", "22.032 USD an hour and node",
+        "14,076 steps", "held-out rows", "tools.benchmarks decoding", "22.032 USD an hour and node",
     ):  # fmt: skip
         assert words in shown.out
 

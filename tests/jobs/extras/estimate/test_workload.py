@@ -47,7 +47,7 @@ def test_checkpoints_are_saved_by_epochs_or_by_the_clock_whichever_is_sooner():
 
 
 def test_the_cost_of_decoding_is_the_one_that_was_measured():
-    measured = json.loads((REPOSITORY / "benchmarks" / "results" / "decoding.json").read_text())
+    measured = json.loads((REPOSITORY / "tools/benchmarks/results/decoding.json").read_text())
     assert decoding() == measured["fitted"]
     for name, (megapixels, megabytes) in measured["sizes"].items():
         cpu = median(one["cpu_ms"] for one in measured["samples"][name])

@@ -99,7 +99,7 @@ def test_ranks_show_their_stacks_and_a_profile_and_keep_their_nodes_when_one_fai
 
     monkeypatch.chdir(tmp_path)
     assert main(["profile", endless, "--steps", "4"]) == 0
-    assert f"make profile RUN=runs/{endless}" in capsys.readouterr().out
+    assert f"make -C tools profile RUN=runs/{endless}" in capsys.readouterr().out
     (trace,) = (tmp_path / "runs" / endless / "profile").rglob("*.xplane.pb")
     assert b"gradients0" in trace.read_bytes()
     assert hidden(live, endless) == []

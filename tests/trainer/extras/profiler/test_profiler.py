@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.timeline import phases, read_events
 from common.errors import ConfigError
 from tests.trainer.support.command import TINY, final_state
 from tests.trainer.support.forked import fork_trainer
+from tools.benchmarks.timeline import phases, read_events
 from trainer.extras.profiler.leaf import ProfileOptions
 from trainer.extras.profiler.observer import Profiler
 from trainer.presets import PRESETS
@@ -66,7 +66,10 @@ def test_a_profiled_run_leaves_both_traces_and_ends_with_the_same_weights(workpl
     traces = ["--profile.steps", "8:11", "--exchange.timeline", "traces/timeline.json"]
     traced = fork_trainer("train", *options, "--name", "traced", *traces, cwd=workplace)
     assert traced.returncode == 0, traced.stderr
-    assert "the profile is in runs/traced/profile; to view it, run: make profile" in traced.stdout
+    assert (
+        "the profile is in runs/traced/profile; to view it, run: make -C tools profile"
+        in traced.stdout
+    )
     assert final_state(workplace / "runs/traced") == final_state(workplace / "runs/plain")
 
     (trace,) = (workplace / "runs/traced/profile").rglob("*.xplane.pb")

@@ -17,7 +17,7 @@ def spark_missing():
     try:
         import pyspark  # noqa: F401
     except ImportError:
-        return "there is no pyspark; `make test-spark` installs it"
+        return "there is no pyspark; `make -C tools test-spark` installs it"
     return None
 
 

@@ -1,1 +1,0 @@
-"""Programs that others wrote judge this repository: `python -m conformance`."""

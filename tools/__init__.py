@@ -1,0 +1,1 @@
+"""Programs for engineers of this repository: benchmarks, the judges of others, generated pages."""

@@ -1,0 +1,1 @@
+"""Programs that others wrote judge this repository: `python -m tools.conformance`."""
