@@ -285,7 +285,7 @@ test-platform: $(INFRA) $(TRAINER) $(AZURITE) ## Run the tests of the platform, 
 	$(call again,$(PLATFORM_TESTS),tests/infra tests/jobs tests/rehearsal tests/references tests/conformance)
 
 test-trainer: $(TRAINER) $(SBOM) $(SERVING) $(VALIDATORS) ## Run the tests of the trainer and of the repository
-	$(TRAINER_TESTS) -n 2 --dist worksteal -m "not long" $(ARGS) \
+	$(TRAINER_TESTS) -n 2 --dist worksteal -m "not long and not spark" $(ARGS) \
 	$(call again,$(TRAINER_TESTS))
 
 test-spark: $(TRAINER) ## Run the tests on Spark, with pyspark 3.5 and 4; needs Java 17
@@ -307,7 +307,7 @@ test-long: $(TRAINER) $(SERVING) ## Run the long tests, which measure, or kill a
 	$(TRAINER_PYTHON) -m pytest $(MUST_RUN) $(TAKES_LONG) -m long $(ARGS)
 
 test-fast: $(TRAINER) ## Run the trainer's tests that take seconds each
-	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not slow and not long" $(ARGS)
+	$(TRAINER_PYTHON) -m pytest -n 2 --dist worksteal -m "not slow and not long and not spark" $(ARGS)
 
 lint: $(TRAINER) ## Check style, common mistakes (ruff) and imports between packages (import-linter)
 	$(TRAINER_PYTHON) -m ruff check .
