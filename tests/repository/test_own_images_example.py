@@ -85,7 +85,7 @@ def test_the_calls_of_the_page_for_python_work(tmp_path: Path) -> None:
     assert found is not None
     code = found[1].strip().removeprefix("```python").removesuffix("```")
     done = subprocess.run(
-        [sys.executable, "-c", code.replace('"4"', '"1"')],
+        [sys.executable, "-c", code.replace('"4"', '"2"')],
         cwd=tmp_path,
         env={**makefile.environment(), "PYTHONPATH": str(ROOT)},
         capture_output=True,
