@@ -113,7 +113,7 @@ def test_a_stop_signal_reaches_the_step(monkeypatch):
 
 @pytest.mark.slow
 def test_three_calls_lead_from_a_folder_to_predictions(pictures, capfd):
-    shortened = ["--epochs", "3", "--log.report", "True", "--restarts", "0", "--ranks", "1"]
+    shortened = ["--epochs", "2", "--log.report", "True", "--restarts", "0", "--ranks", "1"]
     code = (
         "import sys, trainer, numpy\n"
         "assert 'tensorflow' not in sys.modules\n"

@@ -14,7 +14,6 @@ from tests.trainer.support.data_sets.imagenet_files import (
     tar,
 )
 from tests.trainer.support.data_sets.parquet_files import pictures, write_split
-from tests.trainer.support.forked import fork_trainer
 from trainer.cli import main
 from trainer.data.manifest import SIDES, Manifest, Normalization, Origin, Sides, Split
 from trainer.fitting.choice import Facts
@@ -184,15 +183,6 @@ def test_large_images_are_told_rate_epochs_and_the_command_of_their_cost(
     assert "from resnet50.safetensors, any file of --model.weights: learning rate 0.01 per" in said
     assert "from random weights: learning rate 0.1 per 256 images, at most 120 epochs:" in said
     assert "make plan PRESET=images-224 'ARGS=--data out'" in said
-
-
-@pytest.mark.slow
-def test_the_first_printed_training_trains(inputs, tmp_path, capsys, monkeypatch):
-    first, *_ = prepare("folder", inputs, tmp_path, capsys, monkeypatch)
-    shortened = ["--max-steps", "2", "--export", "False", "--log.report", "False"]
-    done = fork_trainer(*first[1:], *shortened, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "runs" / "latest" / "result.json").exists()
 
 
 def test_a_data_set_of_one_class_is_told_to_be_untrainable(tmp_path, capsys, monkeypatch):

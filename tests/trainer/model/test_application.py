@@ -47,7 +47,10 @@ def batches():
         }
 
 
-@pytest.fixture(scope="module", params=TRIED)
+@pytest.fixture(
+    scope="module",
+    params=["EfficientNetB0", pytest.param("ConvNeXtTiny", marks=pytest.mark.long)],
+)
 def trained(request, tmp_path_factory):
     """A network that has taken two steps, and its checkpoint."""
     config = TrainConfig(

@@ -136,7 +136,7 @@ def test_a_request_of_one_rank_ends_the_call_at_the_same_step_on_all(what):
     assert max(results[1]["seen"]) >= 5
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_xla_computes_the_same_steps(digits_folder, ranks):
     plain = scenarios.tiny_config(str(digits_folder))
     compiled = replace(plain, compute=ComputeConfig(xla=True))

@@ -167,7 +167,7 @@ def test_a_run_killed_just_before_its_result_gets_it_when_continued(workplace):
     assert (run / "predictions.csv").read_text() == predictions
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_bfloat16_learns_without_a_loss_scale_and_is_continued_to_the_bit(workplace, ranks):
     options = ["--compute.precision", "mixed_bfloat16", "--evaluation.every-epochs", "0"]
     train(workplace, *options, "--name", "whole", ranks=ranks)

@@ -118,7 +118,7 @@ def export(tmp_path_factory):
 class Known:
     """A data set of a depth, its model, and what its images must become."""
 
-    def __init__(self, root, suffix, options, make, export):
+    def __init__(self, root, suffix, options, make, export, model):
         self.source, self.data = root / "in", root / "data"
         self.files = {}
         for number in range(NUMBER):
@@ -141,8 +141,7 @@ class Known:
         facts = {**export_facts(export / "saved_model"), **record.treatment}
         (self.export / "export.json").write_text(json.dumps(facts))
         self.facts = export_facts(self.export / "saved_model")
-        self.model = load_exported(self.export / "saved_model")
-        self.serve = self.model.signatures["serving_default"]
+        self.serve = model.signatures["serving_default"]
         self.wanted = {name: self.answer(data) for name, data in self.encoded.items()}
 
     def answer(self, encoded):
@@ -271,10 +270,12 @@ def outcomes(script, export, tmp_path_factory):
     """By depth and way, "same", "other" or "refused"."""
     ways = (in_place_parquet, in_place_tfrecords, predicted, scored,
             served(script), recipe, onnx, alone)  # fmt: skip
+    # All depths have one model, and facts of their own.
+    model = load_exported(export / "saved_model")
     found = {}
     for depth, (suffix, options, make) in DEPTHS.items():
         root = tmp_path_factory.mktemp("depth")
-        known = Known(root, suffix, options, make, export)
+        known = Known(root, suffix, options, make, export, model)
         found[depth] = {
             name: as_word(lambda way=way, known=known, root=root, options=options: way(
                 known, root, options))

@@ -165,7 +165,7 @@ def test_ranks_with_uneven_shares_evaluate_as_one():
 
 
 def cases() -> list[dict[str, Any]]:
-    """Examples for two, three or six ranks, whose logits include equal ones."""
+    """Examples for two, four or six ranks, whose logits include equal ones."""
     noise = np.random.default_rng(5)
 
     def case(classes: int, labels: Any, **changes: Any) -> dict[str, Any]:
@@ -198,7 +198,9 @@ def cases() -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ranks", "head_groups"), [(2, 2), (6, 3)])
+@pytest.mark.parametrize(
+    ("ranks", "head_groups"), [(4, 2), pytest.param(6, 3, marks=pytest.mark.long)]
+)
 def test_losses_gradients_and_predictions_equal_the_undivided_ones(ranks, head_groups):
     found = run_world(head_scenarios.losses_and_predictions, ranks, head_groups, cases())
     for number, (wanted, of_ranks) in enumerate(
