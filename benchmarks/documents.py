@@ -22,7 +22,7 @@ from common.program import Command
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-DOCUMENTS = tuple(sorted((ROOT / "docs").glob("*.md")))
+DOCUMENTS = tuple(sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*/extras/*/README.md")]))
 Data = Mapping[str, Any]
 
 
@@ -50,7 +50,7 @@ TABLE = re.compile(
 
 @dataclass(frozen=True)
 class Options:
-    """Fill the tables of docs/*.md from raw rounds."""
+    """Fill the tables of docs/ and of the extras' pages from raw rounds."""
 
 
 def run(_: Options) -> None:
