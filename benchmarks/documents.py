@@ -22,7 +22,7 @@ from common.program import Command
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-DOCUMENTS = tuple(sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*/extras/*/README.md")]))
+DOCUMENTS = (*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*/extras/*/README.md")))
 Data = Mapping[str, Any]
 
 
