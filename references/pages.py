@@ -228,9 +228,9 @@ def index() -> str:
             rows.append((f"[{page().splitlines()[0].removeprefix('# ')}]({name})", name))
     return (
         "# Reference\n\n"
-        "These pages are written from the code by `make references`, and a test compares them. Tests "
-        "also compare [options that do not go together](combinations.md) and [what becomes of each "
-        "kind of image](images.md).\n\n"
+        "These pages are written from the code by `make references`, and a test compares them. "
+        "Tests also compare [options that do not go together](combinations.md) and [kinds of "
+        "images](images.md).\n\n"
         + "".join(f"- {link}\n" for link, _ in rows)
         + "- [Jobs: kinds, resubmission, tags](../jobs.md)\n"
     )
