@@ -237,7 +237,7 @@ images-gpu: $(INFRA) $(SBOM) ## Build the GPU image with Debian's CUDA instead o
 	@$(PYTHON) -m environments build gpu --stand-in $(if $(BASE),--base $(BASE)) $(ARGS)
 	$(INFRA_PYTHON) -m pytest $(MUST_RUN) -m images_gpu tests/images/test_gpu_image.py
 
-faults: $(INFRA) $(AZURITE) ## Inject every fault into every request of the commands, and write docs/faults.md
+faults: $(INFRA) $(AZURITE) ## Inject every fault into every request of the commands, and write docs/reference/faults.md
 	@$(INFRA_PYTHON) -m tests.jobs.faults $(ARGS)
 
 frozen: $(TRAINER) $(INFRA) ## Compare bits of runs, stacks, helps and statuses with tests/frozen.json; record a change that is meant: ARGS=--write
@@ -246,7 +246,7 @@ frozen: $(TRAINER) $(INFRA) ## Compare bits of runs, stacks, helps and statuses 
 mutations: $(INFRA) ## Mutation-test the security rules: change every input of a stack, and print which rule catches it: STACK=dev
 	@$(INFRA_PYTHON) -m tests.infra.mutations.run $(if $(filter command line,$(origin STACK)),--stack $(STACK)) $(ARGS)
 
-conformance: $(INFRA) $(AZURITE) | $(UV) ## Ask programs that others wrote about requests, answers, stacks; writes docs/conformance.md: ARGS=NAME; needs Go and Node.js
+conformance: $(INFRA) $(AZURITE) | $(UV) ## Ask programs that others wrote about requests, answers, stacks; writes docs/reference/conformance.md: ARGS=NAME; needs Go and Node.js
 	@$(INFRA_PYTHON) -m conformance --json conformance/results.json $(ARGS)
 	@$(INFRA_PYTHON) -m conformance.page
 

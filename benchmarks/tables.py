@@ -1,7 +1,7 @@
 """Tables of the documents from raw rounds in benchmarks/results/.
 
 Some of these rounds are of contenders whose question is decided. Their code is in the history of
-this repository, at the commit that docs/benchmarks.md names.
+this repository, at the commit that docs/tested.md names.
 """
 
 from collections.abc import Callable, Mapping, Sequence

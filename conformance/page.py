@@ -1,4 +1,4 @@
-"""Writes the tables of docs/conformance.md from results.json: `python -m conformance.page`."""
+"""Writes the tables of docs/reference/conformance.md: `python -m conformance.page`."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from conformance.judges import JUDGES
 from conformance.verdict import Verdict
 
 RESULTS: Final = ROOT / "conformance" / "results.json"
-PAGE: Final = ROOT / "docs" / "conformance.md"
+PAGE: Final = ROOT / "docs" / "reference" / "conformance.md"
 TABLE: Final = re.compile(
     r"<!-- (conformance(?:: (?:refused|requests))?) -->\n.*?<!-- end -->", re.DOTALL
 )

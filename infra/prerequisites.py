@@ -4,10 +4,10 @@ The second contract between `infra/` and `jobs/`, which asks Azure about each of
 starts Pulumi. Derived from the settings alone.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args, get_type_hints
 
 from infra import stack_config
 from infra.catalog import roles
@@ -15,6 +15,7 @@ from infra.checks import needs
 from infra.leaf import Beginning, Needed
 from infra.naming import GLOBAL
 from infra.outputs import Access, Priority
+from infra.setting_types import Region
 from infra.settings import Settings
 from infra.validation import load
 
@@ -50,6 +51,8 @@ class Prerequisites:
     group_exists: bool
     """Whether the group must exist already."""
     region: str
+    other_regions: Mapping[str, tuple[str, ...]]
+    """Regions that other settings than `location` name, by setting."""
     stack: str
     workspace: str
     access: Access
@@ -126,6 +129,11 @@ def of(settings: Settings) -> Prerequisites:
         resource_group=names.resource_group,
         group_exists=settings.resource_group.existing is not None,
         region=settings.location,
+        other_regions={
+            setting: named
+            for setting, named in _regions(settings)
+            if named and setting != "location"
+        },
         stack=settings.stack,
         workspace=names.workspace,
         access=Access(
@@ -143,3 +151,16 @@ def of(settings: Settings) -> Prerequisites:
         tags=dict(settings.tags),
         roles=tuple(sorted([*roles.NAMES, *(one.id for one in settings.own_roles.values())])),
     )
+
+
+def _regions(group: object, path: str = "") -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the regions that each setting of a group names, found by the settings' types."""
+    hints = get_type_hints(type(group), include_extras=True)
+    for field in fields(group):  # type: ignore[arg-type]
+        value, kind = getattr(group, field.name), hints[field.name]
+        if kind == Region:
+            yield f"{path}{field.name}", (value,)
+        elif Region in get_args(kind):
+            yield f"{path}{field.name}", tuple(value or ())
+        elif is_dataclass(value):
+            yield from _regions(value, f"{path}{field.name}.")

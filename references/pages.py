@@ -39,7 +39,7 @@ def settings() -> str:
         "`make render STACK=dev` reads and checks them without Azure; an unknown key or a value "
         "that is invalid is an error. "
         'A "yes" under "change" means that `make up` changes the resource of a deployed stack in '
-        "place, as far as the program and [the simulator](../simulator.md) tell; "
+        "place, as far as the program and [the simulator](../rehearse-without-azure.md) tell; "
         "[not tested on Azure](../tested.md).\n",
     ]
     for group in groups(SETTINGS):
@@ -119,7 +119,8 @@ def jobs() -> str:
         "# Commands for jobs\n",
         "`python` is `.venv/bin/python`. NAME is the key of a run, which stands for its newest "
         "job, or the name of a job. Options of the trainer follow after `--` where a command "
-        "accepts them. [Jobs](../jobs.md) describes kinds of job and resubmission.\n",
+        "accepts them. [Train on Azure](../train-on-azure.md) describes kinds of job and "
+        "resubmission.\n",
         "## Options of every command\n",
         _options(common.fields),
         *_commands(JOBS),
@@ -228,11 +229,13 @@ def index() -> str:
             rows.append((f"[{page().splitlines()[0].removeprefix('# ')}]({name})", name))
     return (
         "# Reference\n\n"
-        "These pages are written from the code by `make references`, and a test compares them. "
-        "Tests also compare [options that do not go together](combinations.md) and [kinds of "
-        "images](images.md).\n\n"
+        "These pages are written from the code, and tests compare them. Tests also compare [options "
+        "that do not go together](combinations.md) and [kinds of images](images.md).\n\n"
         + "".join(f"- {link}\n" for link, _ in rows)
-        + "- [Jobs: kinds, resubmission, tags](../jobs.md)\n"
+        + "- [Jobs: kinds, resubmission, tags](../train-on-azure.md)\n"
+        "- [Rules of a stack](rules.md), [roles and traffic](roles.md), [costs](costs.md)\n"
+        "\nOther commands write the tables of [benchmarks](benchmarks.md), [faults of single "
+        "requests](faults.md) and [others' verdicts](conformance.md).\n"
     )
 
 

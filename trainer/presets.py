@@ -329,6 +329,6 @@ def _train_help() -> str:
         "Train a network. --preset NAME selects the defaults of all other options (shown: digits,"
         " or the preset given before --help).\n\n"
         f"Examples:\n{_EXAMPLES}\n\nOptions to begin with:\n{_BEGINNERS}\n\n"
-        f"Presets (results of imagenet-* are published: docs/benchmarks.md):\n{presets}\n\n"
+        f"Presets (results of imagenet-* are published: docs/tested.md):\n{presets}\n\n"
         "All options, by group:"
     )

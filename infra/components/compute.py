@@ -54,8 +54,7 @@ class Clusters(Component):
         depends_on: Sequence[pulumi.Resource],
     ) -> None:
         super().__init__("clusters")
-        self.last: list[pulumi.Resource] = []
-        """The last cluster, which exists when all others do."""
+        self.clusters: list[pulumi.Resource] = []
         for args in clusters:
             cluster = ml.Compute(
                 f"cluster-{args.key.replace('_', '-')}",
@@ -74,9 +73,10 @@ class Clusters(Component):
                     properties=_nodes(args),
                 ),
                 tags=context.tags,
-                # One at a time: the workspace answers 409 to concurrent changes.
+                # Side by side, as in other providers of Azure ML: a workspace that answers 409 to
+                # some of them is asked again (`jobs.pulumi.refusals`).
                 opts=self.child_options(
-                    depends_on=[*depends_on, *self.last],
+                    depends_on=depends_on,
                     extra=pulumi.ResourceOptions(
                         deleted_with=workspace,
                         delete_before_replace=True,
@@ -84,7 +84,7 @@ class Clusters(Component):
                     ),
                 ),
             )
-            self.last = [cluster]
+            self.clusters.append(cluster)
         self.register_outputs({"clusters": [args.name for args in clusters]})
 
 

@@ -107,14 +107,14 @@ def declare(settings: Settings) -> dict[str, pulumi.Input[Any]]:
     usable = [*workspace_endpoint.ready, *workspace_access.assignments]
     opened = nodes.open(context, workspace, platform_services.data_storage, usable)
     before_clusters = [*usable, *access.job_assignments, *opened]
-    last_cluster = Clusters(context, workspace, clusters, before_clusters).last
+    created_clusters = Clusters(context, workspace, clusters, before_clusters).clusters
     last_datastore = Datastores(
         context,
         workspace,
         stack_outputs.datastore_containers(context, platform_services),
         [*usable, *platform_services.accounts_ready],
     ).last
-    first_job = [*last_cluster, *last_datastore]
+    first_job = [*created_clusters, *last_datastore]
     containers = JobScopes.of(scopes.default_storage, workspace, first_job, isolated=shared)
     JobAccess(context, identities, containers)
     trunk = Platform(

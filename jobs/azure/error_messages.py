@@ -206,7 +206,7 @@ def _network(outputs: Platform, host: str) -> str:
         return (
             f"the stack {outputs.stack} is private: its services can be reached only from inside"
             " its network; connect through its VPN or peering, or work from a machine inside it"
-            " (docs/access.md)"
+            " (docs/platform.md)"
         )
     ranges = ", ".join(access.allowed_addresses) or "no addresses"
     return (

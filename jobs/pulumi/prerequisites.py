@@ -6,7 +6,7 @@ its check says that it was not asked.
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -164,19 +164,27 @@ def _group(manager: ResourceManager, needs: Prerequisites) -> str:
 def _region(manager: ResourceManager, needs: Prerequisites) -> str:
     offered = manager.items(f"{manager.subscription_id}/locations", SUBSCRIPTIONS)
     regions = {str(region["name"]): region for region in offered}
-    region = regions.get(needs.region)
-    if region is None:
-        near = difflib.get_close_matches(needs.region, regions, 1)
-        raise UserError(
-            f"location: this subscription has no region {needs.region!r}"
-            + (f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(sorted(regions))}")
-        )
+    named = {"location": (needs.region,), **needs.other_regions}
+    unknown = [
+        f"{setting}: this subscription has no region {name!r}{_nearest(name, regions)}"
+        for setting, names in named.items()
+        for name in names
+        if name not in regions
+    ]
+    if unknown:
+        raise UserError("\n".join(unknown))
+    region = regions[needs.region]
     if needs.zonal and not region.get("availabilityZoneMappings"):
         raise UserError(
             f"{', '.join(needs.zonal)}: {needs.region} has no availability zones; choose a region"
             " with zones, or switch this off"
         )
     return needs.region + (", with availability zones" if needs.zonal else "")
+
+
+def _nearest(name: str, regions: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, regions, 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(sorted(regions))}"
 
 
 def _sizes(manager: ResourceManager, needs: Prerequisites) -> str:

@@ -123,7 +123,7 @@ class Azurite:
         if node is None or not self._program.is_file():
             raise RehearsalError(
                 f"{self._program}: the blob server is not installed, or node is not on the PATH;"
-                " see docs/simulator.md"
+                " see docs/rehearse-without-azure.md"
             )
         self._folder.mkdir(parents=True, exist_ok=True)
         accounts = ";".join(f"{name}:{key}" for name, key in self._keys.items())

@@ -17,7 +17,7 @@ from rehearsal.page.record import Cycle, NodePool, from_json
 from rehearsal.page.request_kinds import RequestKind, Service
 from rehearsal.page.timeline import Axis, axis_of, levels, pools_with_nodes
 
-_DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "simulator.md"
+_DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "rehearse-without-azure.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class CyclePage(Page):
     services: Sequence[Share]
     """Each service's share of the requests."""
     documentation: str
-    """Path from the page to docs/simulator.md."""
+    """Path from the page to docs/rehearse-without-azure.md."""
 
 
 def write_page(cycle: Cycle, path: Path) -> Path:
@@ -70,7 +70,7 @@ def draw(cycle: Cycle, documentation: str) -> str:
 
     Args:
         cycle: The record.
-        documentation: Path from the page to docs/simulator.md.
+        documentation: Path from the page to docs/rehearse-without-azure.md.
     """
     headline = _headline(cycle)
     facts = [moment(cycle.began), cycle.machine, f"Pulumi {cycle.engine_version}"]

@@ -1,4 +1,4 @@
-"""How Azure answers about each kind of resource, from recorded calls (docs/simulator.md)."""
+"""How Azure answers about each kind of resource, from recorded calls (docs/tested.md)."""
 
 from dataclasses import replace
 from typing import Final

@@ -1,4 +1,4 @@
-"""What Azure fills in about each kind of resource, from recorded calls (docs/simulator.md)."""
+"""What Azure fills in about each kind of resource, from recorded calls (docs/tested.md)."""
 
 from collections.abc import Mapping
 from typing import Any, Final

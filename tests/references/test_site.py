@@ -35,7 +35,7 @@ def test_the_site_loads_nothing_from_the_internet():
         ("faq.md", "docs", "index.md", "faq.md"),
         ("../CONTRIBUTING.md#style", "docs", "faq.md", "CONTRIBUTING.md#style"),
         ("../README.md", "docs", "faq.md", "index.md"),
-        ("../simulator.md", "docs/reference", "reference/network.md", "../simulator.md"),
+        ("../spot.md", "docs/reference", "reference/network.md", "../spot.md"),
         ("docs/faq.md", "", "SECURITY.md", "faq.md"),
         ("../serving/score.py", "docs", "scoring.md", "source/serving/score.py.md"),
         ("missing.md", "docs", "faq.md", "missing.md"),

@@ -1,4 +1,4 @@
-"""The example of docs/emulator.md, as someone else's project has it, run with its own command."""
+"""The example of docs/rehearse-without-azure.md, run in the folder of another project."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 from rehearsal.__main__ import main
 from tests import ROOT
 
-PAGE = (ROOT / "docs" / "emulator.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "rehearse-without-azure.md").read_text(encoding="utf-8")
 EXAMPLE = PAGE.split("## Example")[1].split("\n## ")[0]
 
 

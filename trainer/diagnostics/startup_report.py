@@ -128,7 +128,7 @@ class StartupReport:
         """
         speed = []
         if self.gpus and compute.precision == "mixed_float16" and not compute.xla:
-            # docs/benchmarks.md, "On a GPU".
+            # docs/reference/benchmarks.md, "On a GPU".
             speed = ["speed: without --compute.xla True, an H200 trained at 0.39 of its speed"]
         return [*speed, *self._bits(before, deterministic=compute.deterministic)]
 

@@ -10,12 +10,11 @@ the publishers' medians, and the rows' spread around these. A class has few publ
 variance and centre are drawn towards those of all generations and precisions, as if these were
 `_PRIOR` publishers more (a moderated t, as of Smyth 2004).
 
-`python -m jobs.extras.estimate.back_test` writes the table of docs/plan.md. With the path of a
+`python -m jobs.extras.estimate.back_test` prints the table of all classes. With the path of a
 file in the form of measurements.csv, it predicts the rows of that file instead, which the
 project has not seen.
 """
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,9 +26,6 @@ from typing import Final
 
 from jobs.extras.estimate.fit import UNLIKE_OTHERS, Fit, relative_time, two_point, work
 from jobs.extras.estimate.published import RESNETS, Measurement, read, shipped, without
-
-DOCUMENT: Final = Path(__file__).resolve().parents[3] / "docs" / "plan.md"
-TABLE: Final = re.compile(r"<!-- back-test -->\n.*?<!-- end -->", re.DOTALL)
 
 CLASSES: Final[Mapping[str, tuple[str, str]]] = {
     "gpu": ("GPU type and precision", "one GPU"),
@@ -382,11 +378,6 @@ def table(found: Mapping[Key, Score], few: int = FEW) -> str:
     return "\n".join(lines)
 
 
-def filled(text: str) -> str:
-    """Return a document with the table of the shipped measurements."""
-    return TABLE.sub(lambda _: f"<!-- back-test -->\n{table(scores())}\n<!-- end -->", text)
-
-
 def _cases_of(publisher: str, rows: Sequence[Measurement], own: Fit) -> Iterator[Case]:
     fit = Fit(without(rows, publisher))
     for row in own.rows:
@@ -409,12 +400,11 @@ def _cold(fit: Fit, row: Measurement) -> float | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the table of docs/plan.md and print it, or print that of a file's rows."""
+    """Print the table of the shipped measurements, or that of a file's rows."""
     if arguments:
         rows = [row for name in arguments for row in read(Path(name))]
         print(table(unseen(rows, shipped()), 1))
         return 0
-    DOCUMENT.write_text(filled(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
     print(table(scores()))
     return 0
 

@@ -18,7 +18,7 @@ from jobs.extras.estimate.published import RESNETS, Measurement, Network
 
 DEPTH_EXPONENT: Final = 0.85
 """Time grows with multiply-adds to this power. It was chosen on the published pairs of a ResNet-50
-and a deeper ResNet on the same system, whose errors docs/plan.md shows."""
+and a deeper ResNet on the same system, whose errors `back_test` shows."""
 UNLIKE_OTHERS: Final = "MobileNet"
 """Network whose exchange is too small beside its steps to say much about links."""
 HALF: Final = ("amp", "bf16")

@@ -233,7 +233,7 @@ def _cold(workload: Workload, size: Size, nodes: int) -> Rate | str:
                 f"one GPU, {workload.model}",
                 f"{ones.middle:,.0f} images/s",
                 "time grows with multiply-adds to the power of 0.85",
-                "chosen on measurements of 2017 to 2021; errors in docs/plan.md",
+                "chosen on measurements of 2017 to 2021; `back_test` shows the errors",
             )
         )
     one = ones.middle

@@ -26,5 +26,5 @@ def refusal(command: str, access: Access, environment: Mapping[str, str]) -> str
         f"{command}: this machine belongs to GitHub, and the stack's storage accepts connections"
         f" only from inside its network (profile {access.profile}); nothing was sent. Run the"
         " workflow on a runner inside the network: register one, and set the repository's variable"
-        " RUNNER_INSIDE to its label (docs/pipelines.md)"
+        " RUNNER_INSIDE to its label (docs/platform.md)"
     )

@@ -17,7 +17,7 @@ from tests.infra.support.stacks import rendered as declared_by
 from tests.infra.support.variants import OPTIONS
 
 FILE = ROOT / "docs" / "examples" / "Pulumi.company.yaml"
-PAGE = (ROOT / "docs" / "company.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "roles.md").read_text(encoding="utf-8")
 GROUP = "/subscriptions/00000000-0000-4000-8000-00000000000a/resourceGroups/rg-ml-research"
 
 
@@ -125,8 +125,7 @@ def test_a_stack_that_assigns_its_roles_has_none_for_the_owner(capsys):
 
 def test_the_page_has_the_roles_that_the_development_stack_assigns(capsys):
     assert roles.main(["dev"]) == 0
-    page = (ROOT / "docs" / "platform.md").read_text(encoding="utf-8")
-    on_page = page.split("<!-- roles of dev -->\n")[1].split("<!-- end -->")[0]
+    on_page = PAGE.split("<!-- roles of dev -->\n")[1].split("<!-- end -->")[0]
     assert on_page == capsys.readouterr().out, "paste the output of `make roles STACK=dev`"
 
 

@@ -135,6 +135,14 @@ def test_a_cluster_waits_for_the_roles_of_its_jobs(cluster, identity):
     assert roles - late <= before
 
 
+def test_clusters_are_created_side_by_side():
+    resources = rendered("dev", **OPTIONS["dedicated twin"])
+    needed = requirements(resources)
+    clusters = {one.key for one in of_kind(resources, COMPUTE)}
+    assert len(clusters) > 3
+    assert not [one for one in clusters if needed[one] & clusters]
+
+
 @pytest.mark.parametrize("option", ASSIGNING)
 def test_roles_that_azure_may_refuse_until_a_first_job_come_after_all_that_it_needs(option):
     resources = rendered("dev", **OPTIONS[option])

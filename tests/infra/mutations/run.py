@@ -2,7 +2,7 @@
 
 Every input of a stack is changed and removed, every resource removed, every grant widened. What no
 rule catches must be in `survivors`, with the reason why it is no harm. Without `--stack` the run is
-on a stack of the tests with everything declared, whose table is the one in docs/platform.md; with
+on a stack of the tests with everything declared, whose table is docs/reference/rules.md; with
 it, on a stack as its file describes it.
 """
 

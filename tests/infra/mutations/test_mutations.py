@@ -58,7 +58,7 @@ def harm_in(option, kinds=()):
 
 
 def test_the_table_in_the_documents_is_the_runs(outcomes):
-    page = (ROOT / "docs" / "platform.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "rules.md").read_text(encoding="utf-8")
     on_page = page.split("<!-- mutations -->\n")[1].split("<!-- end -->")[0]
     assert on_page == mutations.table(outcomes), "paste the output of `make mutations`"
 

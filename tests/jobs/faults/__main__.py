@@ -1,4 +1,4 @@
-"""Run the fault matrix, and write its tables to docs/faults.md: `python -m tests.jobs.faults`."""
+"""Run the fault matrix, and write docs/reference/faults.md: `python -m tests.jobs.faults`."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""The tables of docs/faults.md."""
+"""The tables of docs/reference/faults.md."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from tests import ROOT
 from tests.jobs.faults.matrix import CLOCK, FAULTS, NONE, WRONG, Cell
 
-PAGE: Final = ROOT / "docs" / "faults.md"
+PAGE: Final = ROOT / "docs" / "reference" / "faults.md"
 _END: Final = "<!-- end -->"
 
 

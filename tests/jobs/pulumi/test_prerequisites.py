@@ -128,6 +128,15 @@ def test_a_region_that_does_not_exist_is_told_with_the_one_that_was_meant(needs)
     assert "no region 'westeuropa'; did you mean 'westeurope'?" in said
 
 
+def test_every_setting_that_names_a_region_is_asked_about(needs):
+    names = ["northeurope", "swedencentra"]
+    other = contract.of(load(configured(("registry.replicas", names)))).other_regions
+    assert other == {"registry.replicas": ("northeurope", "swedencentra")}
+    said = problem(replace(needs, other_regions=other))
+    assert "registry.replicas: this subscription has no region 'swedencentra'" in said
+    assert "did you mean 'swedencentral'?" in said
+
+
 def test_zones_are_asked_of_the_region(needs):
     zonal = replace(needs, zonal=("storage.data_redundancy",))
     assert results(zonal)["region"].text == "westeurope, with availability zones"

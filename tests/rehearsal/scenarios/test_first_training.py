@@ -55,7 +55,10 @@ def test_each_command_of_the_first_path_works_in_its_order(profile, tmp_path):
         azure.identity.join(user, SCIENTISTS)
         replies = answers(profile, azure.environment["AZURE_TENANT_ID"], user)
         newcomer = Newcomer(tmp_path, engine, replies)
-        parts = ("first training", *(f"first training: {p}" for p in (profile, "deploy", "train")))
+        parts = (
+            "first training",
+            *(f"first training: {p}" for p in (profile, "deploy", "train", "delete")),
+        )
         said = newcomer.run("\n".join(one for part in parts for one in blocks(PAGE, part)))
         assert sorted(set(newcomer.asked)) == sorted(replies)
         for part in (

@@ -1,4 +1,4 @@
-"""The jump machine goes up and down, and people work from it, as the page on access says.
+"""The jump machine goes up and down, and people work from it, as the page on the platform says.
 
 The programs of the page that are not installed here are replaced by scripts: the Azure CLI. What
 the page calls not tried is not here either: nothing runs in a machine of the simulator.
@@ -18,7 +18,7 @@ from tests.rehearsal.support.newcomer import Newcomer, blocks
 
 pytestmark = pytest.mark.rehearse_all
 
-PAGE = "access.md"
+PAGE = "platform.md"
 PEOPLE = "0d6b1f6e-0000-4000-8000-000000000021"
 NO_PASSPHRASE = {"PULUMI_CONFIG_PASSPHRASE": ""}
 MACHINE = "Microsoft.Compute/virtualMachines"

@@ -19,7 +19,7 @@ from tests.rehearsal.support.newcomer import Newcomer, blocks
 
 pytestmark = pytest.mark.rehearse_all
 
-PAGE = "own-images-on-azure.md"
+PAGE = "first-training-on-azure.md"
 SCIENTISTS = "0d6b1f6e-0000-4000-8000-000000000031"
 BEFORE = f"""
 mkdir -p $HOME/pulumi-state
@@ -61,7 +61,7 @@ def test_each_command_of_the_page_works_in_its_order(tmp_path):
         azure.identity.join(azure.environment["AZURE_CLIENT_ID"], SCIENTISTS)
         newcomer.run(BEFORE, **NO_PASSPHRASE)
         write_photos(newcomer.clone / "photos")
-        prepare, *others = blocks(PAGE, "own images")
+        prepare, *others = blocks(PAGE, "own images") + blocks(PAGE, "first training: delete")
         newcomer.run(prepare)
         manifest = newcomer.clone / "data" / "photos" / "manifest.json"
         version = json.loads(manifest.read_text())["version"]

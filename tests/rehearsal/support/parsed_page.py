@@ -15,7 +15,7 @@ class Page(html.parser.HTMLParser):
     def __init__(self, cycle):
         super().__init__()
         self.open, self.elements, self.texts = [], [], []
-        self.source = draw(cycle, "../docs/simulator.md")
+        self.source = draw(cycle, "../docs/rehearse-without-azure.md")
         self.feed(self.source)
         self.close()
 

@@ -9,7 +9,7 @@ from jobs.cli import main
 from tests import ROOT
 from trainer.presets import parse_train
 
-TEXT = (ROOT / "docs" / "own-images-on-azure.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "first-training-on-azure.md").read_text(encoding="utf-8")
 TABLE = TEXT.split("<!-- sizes -->\n")[1].split("<!-- sizes end -->")[0]
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in TABLE.splitlines()[2:]]
 GPUS = 8
