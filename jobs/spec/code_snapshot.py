@@ -20,7 +20,8 @@ PACKAGES = ("common", "trainer")
 DIGEST_LENGTH = 16
 """Hexadecimal digits of a digest; 64 bits distinguish all versions of a project."""
 
-_COMPILED = {".pyc", ".pyo", ".so"}
+_NOT_CODE = {".pyc", ".pyo", ".so", ".md"}
+"""Suffixes of compiled files and of pages."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def read_snapshot(repository: Path, builder: str | None = None) -> CodeSnapshot:
     if builder is not None:
         files |= _package_of(builder, repository)
     return CodeSnapshot(
-        {name: path.read_bytes() for name, path in files.items() if path.suffix not in _COMPILED}
+        {name: path.read_bytes() for name, path in files.items() if path.suffix not in _NOT_CODE}
     )
 
 

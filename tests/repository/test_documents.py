@@ -18,7 +18,7 @@ def test_the_tables_of_the_documents_are_those_of_the_raw_rounds():
 def test_measurements_say_what_they_were_taken_on_and_keep_every_round(name):
     data = result(name)
     # A table may show a part of a benchmark, with rounds of its own.
-    parts = r"-(scenes|breakdown|default-memory|parts|removal)$"
+    parts = r"-(breakdown|default-memory|removal)$"
     assert data["benchmark"] == re.sub(parts, "", name)
     assert {"tensorflow-cpu", "horovod", "processor", "cores"} <= data["environment"].keys()
     assert len(data["environment"]["load_average"]) == len(data["load_average_after"]) == 3
@@ -37,5 +37,5 @@ def test_measurements_say_what_they_were_taken_on_and_keep_every_round(name):
         return
     # Two seeds show that trainings of few steps differ by more than ways to train.
     # The ranges of three seeds of fine-tuning are far apart.
-    least = {"batches": 2, "batches-scenes": 1, "fine-tune": 3}.get(name, 5)
+    least = {"batches": 2, "fine-tune": 3}.get(name, 5)
     assert options.get("rounds", options.get("kills", len(options.get("seeds", ())))) >= least

@@ -15,7 +15,8 @@ from tests import ROOT, makefile
 pytest_plugins = "pytester"
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 ROOT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
-DOCUMENTS = [*ROOT_PAGES, *sorted((ROOT / "docs").rglob("*.md"))]
+EXTRAS_PAGES = sorted(ROOT.glob("*/extras/*/README.md"))
+DOCUMENTS = [*ROOT_PAGES, *sorted((ROOT / "docs").rglob("*.md")), *EXTRAS_PAGES]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
@@ -206,7 +207,7 @@ def test_a_rehearsal_runs_its_jobs_in_the_image_that_is_named(given, options):
     assert last.endswith(f"-m rehearsal cycle{options}")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_document_names_only_targets_files_and_sections_that_exist(document):
     text = document.read_text()
     for command, target in re.findall(
@@ -228,6 +229,9 @@ def test_the_documents_pass_only_variables_that_their_targets_read():
         assert done.returncode == 0, f"{command}: {done.stderr}"
 
 
+PAGE = r"\b(?:docs/[\w-]+|\w+/extras/\w+/README)\.md"
+
+
 def test_code_names_only_documents_that_exist():
     listed = subprocess.run(
         ["git", "ls-files", ":!tests", ":!docs"],
@@ -237,7 +241,7 @@ def test_code_names_only_documents_that_exist():
         check=True,
     )
     for path in filter(Path.is_file, (ROOT / name for name in listed.stdout.splitlines())):
-        for document in re.findall(r"\bdocs/[\w-]+\.md", path.read_text(errors="replace")):
+        for document in re.findall(PAGE, path.read_text(errors="replace")):
             assert (ROOT / document).exists(), f"{path}: {document}"
 
 

@@ -14,6 +14,7 @@ from tests import ROOT
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted(ROOT.glob("*/extras/*/README.md")),
 ]
 
 INSTEAD = {
@@ -60,7 +61,7 @@ def found(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_has_none_of_the_patterns_that_came_back(page):
     assert found(prose(page.read_text(encoding="utf-8"))) == []
 

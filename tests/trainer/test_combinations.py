@@ -73,5 +73,5 @@ def test_the_document_has_the_table():
         f"| {' with '.join(f'`{feature.words}`' for feature in features)} | {reason} |"
         for features, reason in UNSUPPORTED
     ]
-    text = (ROOT / "docs" / "parallelism.md").read_text()
+    text = (ROOT / "docs" / "reference" / "combinations.md").read_text()
     assert [line for line in text.splitlines() if line in rows] == rows

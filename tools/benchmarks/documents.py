@@ -22,7 +22,7 @@ from tools.benchmarks.training import exchange, loop, train
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tools" / "benchmarks" / "results"
-DOCUMENTS = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "docs" / "reference" / "benchmarks.md")
+DOCUMENTS = (*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*/extras/*/README.md")))
 Data = Mapping[str, Any]
 
 
@@ -50,7 +50,7 @@ TABLE = re.compile(
 
 @dataclass(frozen=True)
 class Options:
-    """Fill the tables of docs/ from raw rounds."""
+    """Fill the tables of docs/ and of the extras' pages from raw rounds."""
 
 
 def run(_: Options) -> None:

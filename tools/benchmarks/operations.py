@@ -48,7 +48,7 @@ def run(options: Options) -> None:
             " RUN=runs/NAME` meanwhile"
         ) from error
     if not profiles:
-        raise UserError(f"{options.page}: has no profile; docs/profiling.md records one")
+        raise UserError(f"{options.page}: has no profile; docs/look-into-a-run.md records one")
     profile = profiles[0]
     query = urllib.parse.urlencode({"run": profile, "tag": "framework_op_stats"})
     answer = _get(f"{options.page}/{DATA}/data?{query}")

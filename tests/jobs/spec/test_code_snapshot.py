@@ -22,6 +22,7 @@ def repository(tmp_path):
     for name in (
         "__init__.py", "cli.py", "report/templates/run.html", "report/__pycache__/a.pyc", "old.pyc",
         ".secret", "../common/__init__.py", "../Pulumi.dev.yaml", "../README.md",
+        "report/README.md",
     ):  # fmt: skip
         (package / name).write_text(name)
     return tmp_path / "repository"

@@ -7,6 +7,8 @@ import pytest
 
 from tools.references.site.hook import PAGES, ROOT, admonished, place, relinked
 
+SPARK_FOLDER = "trainer/extras/spark"
+SPARK = f"{SPARK_FOLDER}/README.md"
 MKDOCS = (ROOT / "mkdocs.yml").read_text()
 
 
@@ -18,7 +20,7 @@ def test_the_navigation_has_every_page_once():
 
 def test_the_navigation_is_by_reader():
     parts = re.findall(r"^  - (\w+):$", MKDOCS.partition("\nnav:")[2], re.MULTILINE)
-    assert parts == ["Start", "Guides", "Platform", "Reference", "Evidence", "Contribute"]
+    assert parts == ["Start", "Guides", "Extras", "Platform", "Reference", "Evidence", "Contribute"]
 
 
 def test_the_site_loads_nothing_from_the_internet():
@@ -37,6 +39,15 @@ def test_the_site_loads_nothing_from_the_internet():
         ("docs/faq.md", "", "SECURITY.md", "faq.md"),
         ("../serving/score.py", "docs", "scoring.md", "source/serving/score.py.md"),
         ("missing.md", "docs", "faq.md", "missing.md"),
+        (f"../{SPARK}#what-happens", "docs", "data.md", f"{SPARK}#what-happens"),
+        ("../../../docs/data.md", SPARK_FOLDER, SPARK, "../../../data.md"),
+        ("../head/leaf.py", SPARK_FOLDER, SPARK, "../../../source/trainer/extras/head/leaf.py.md"),
+        (
+            "../evidence/README.md",
+            SPARK_FOLDER,
+            SPARK,
+            "../../../trainer/extras/evidence/README.md",
+        ),
     ],
 )
 def test_links_of_github_lead_somewhere_in_the_site(link, folder, page, leads_to):

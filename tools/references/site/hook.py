@@ -1,8 +1,9 @@
 """What MkDocs does with pages that GitHub shows as they are; `mkdocs.yml` names this file.
 
-Pages of the root folder become part of the site. Links to other files of the repository lead to the
-repository if its address is known, otherwise to a page with the file. Admonitions are written as
-GitHub writes them. Scripts come from this machine: the site loads nothing from the internet.
+Pages of the root folder, and the README.md of each extra, become part of the site. Links to other
+files of the repository lead to the repository if its address is known, otherwise to a page with the
+file. Admonitions are written as GitHub writes them. Scripts come from this machine: the site loads
+nothing from the internet.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ SCRIPTS: Final = {
     "assets/iframe-worker.js": MODULES / "iframe-worker" / "shim" / "index.js",
 }
 """Scripts of the site, and where npm has installed them."""
-PAGES: Final = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
-"""Pages of the root folder that the site contains."""
+EXTRAS: Final = tuple(
+    sorted(page.relative_to(ROOT).as_posix() for page in ROOT.glob("*/extras/*/README.md"))
+)
+"""Pages of the extras, each in the folder of its code."""
+PAGES: Final = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", *EXTRAS)
+"""Pages outside of docs/ that the site contains, each at the path that it has in the repository."""
 SAME: Final = {"README.md": "index.md", "LICENSE": "LICENSE"}
 """Files of the root folder with a page of another name."""
 LANGUAGES: Final = {
@@ -112,12 +117,12 @@ def shown(path: Path) -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of the root folder, the files that pages link to, and the scripts."""
+    """Add the pages outside of docs/, the files that pages link to, and the scripts."""
     # MkDocs is in the environment of the site alone.
     from mkdocs.structure.files import File, InclusionLevel  # noqa: PLC0415
 
     texts = {name: (ROOT / name).read_text() for name in PAGES}
-    paths = [path for name, text in texts.items() for path in linked(text, Path())]
+    paths = [path for name, text in texts.items() for path in linked(text, Path(name).parent)]
     for file in files.documentation_pages():
         paths += linked(file.content_string, Path("docs", file.src_uri).parent)
     for name, text in texts.items():
@@ -139,7 +144,7 @@ def on_page_markdown(text: str, page: Page, config: MkDocsConfig, **_: Any) -> s
     uri = page.file.src_uri
     if uri.startswith("source/"):
         return text
-    folder = Path() if uri in PAGES else Path("docs", uri).parent
+    folder = Path(uri if uri in PAGES else f"docs/{uri}").parent
     return admonished(relinked(text, folder, uri, config.repo_url or ""))
 
 

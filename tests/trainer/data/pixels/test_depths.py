@@ -39,7 +39,8 @@ from trainer.extras.parquet.options import PrepareParquetOptions
 from trainer.scoring.unit import Unit, score_unit
 from trainer.training.setup import set_up
 
-DOCUMENT = ROOT / "docs" / "export.md"
+DOCUMENT = ROOT / "docs" / "reference" / "images.md"
+PAGE = ROOT / "docs" / "export.md"
 BEGIN, END = "<!-- depths: checked by a test -->\n", "<!-- end -->"
 WAYS = (
     *("Parquet in place", "TFRecords in place", "predict", "score", "serve"),
@@ -86,7 +87,7 @@ DEPTHS = {
 
 def blocks(heading):
     """The Python code of a section of the page."""
-    section = DOCUMENT.read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
+    section = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
     return re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
 
 

@@ -29,7 +29,7 @@ from trainer.tasks.serving import REFUSED
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 
 SAMPLES, UNUSABLE = samples(), unusable()
-DOCUMENT = ROOT / "docs" / "export.md"
+DOCUMENT = ROOT / "docs" / "reference" / "images.md"
 BEGIN, END = "<!-- pixels: checked by a test -->\n", "<!-- end -->"
 IN_PLACE = "in place"
 WAYS = ("prepared", IN_PLACE, "predict", "score", "serve", "SavedModel")
