@@ -21,6 +21,8 @@ CLASSES: Final = "classes.csv"
 """File of a run with a line for each class, which every task writes."""
 LISTED: Final = 10
 """Most classes that are printed."""
+MINUTES: Final = 99
+"""Time from which minutes are printed, in seconds."""
 NAME_LENGTH: Final = 40
 """Most letters of the name of a class."""
 _UNITS = {
@@ -142,7 +144,7 @@ class Console:
         ]
         left = self.left(step)
         if left is not None and step < self._steps:
-            shown.append(f"{duration(ceil(left))} left")
+            shown.append(f"{f'{ceil(left)} s' if left < MINUTES else duration(left)} left")
         self.say("  ".join([self.place(step, where), *shown]))
 
 

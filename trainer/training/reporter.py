@@ -104,7 +104,8 @@ class Reporter:
 
     def _where(self, step: int) -> str:
         plan = self._plan
-        images, last = step * plan.global_batch, plan.last_step * plan.global_batch
+        all_images = plan.examples * plan.epochs
+        images, last = (min(n * plan.global_batch, all_images) for n in (step, plan.last_step))
         epochs = f"epoch {plan.epoch_of(step):.2f} of {plan.epochs}"
         return f"{epochs}  {images:>{len(f'{last:,}')},} of {last:,} images"
 

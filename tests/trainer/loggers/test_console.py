@@ -47,7 +47,7 @@ def test_a_line_has_the_time_that_is_left_and_details_on_request(capsys, detail)
     console.metrics(100, "epoch 5.00 of 5", VALUES)
     first, middle, last = capsys.readouterr().out.splitlines()
     # 20 steps took 20 s, so 79 take 79 s.
-    assert middle.endswith("  79.0 s left")
+    assert middle.endswith("  79 s left")
     assert "left" not in first + last
     for line in (first, middle, last):
         assert "loss 0.5000" in line

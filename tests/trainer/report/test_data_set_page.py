@@ -172,7 +172,7 @@ def test_a_large_image_is_shrunk_and_keeps_its_shape(tmp_path, inspected):
     images = cards(inspected(tmp_path / "set"))["class 0"][1]
     titles = {image["title"].split("\n")[0]: image for image in images}
     with Image.open(io.BytesIO(decode(titles["train/0/2.jpg"]))) as image:
-        assert image.size == (256, 192)
+        assert image.size == (200, 150)
     assert "200 x 150 pixels" in titles["train/0/2.jpg"]["title"]
     assert "train-00001-of-00003.tfrecord, record 0" in titles["train/0/1.jpg"]["title"]
 
