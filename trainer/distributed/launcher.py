@@ -191,7 +191,7 @@ def run_ranks(
             processes = signals.processes
             logs = [NativeLog(folder, rank) for rank in range(ranks)]
             relays = [
-                _start_relay(process.stdout or process.stderr, log, rank if ranks > 1 else None)
+                _start_relay(process.stdout or process.stderr, log, rank or None)
                 for rank, (process, log) in enumerate(zip(processes, logs, strict=True))
             ]
             statuses = _wait(processes, signals.received)

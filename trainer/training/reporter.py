@@ -102,12 +102,16 @@ class Reporter:
         self.console.progress(step)
         self._write("train", step, {"epoch": epoch, **values})
 
+    def _epoch(self, step: int) -> str:
+        # The last batch of a run may reach into another epoch.
+        epochs = self._plan.epochs
+        return f"epoch {min(self._plan.epoch_of(step), epochs):.2f} of {epochs}"
+
     def _where(self, step: int) -> str:
         plan = self._plan
         all_images = plan.examples * plan.epochs
         images, last = (min(n * plan.global_batch, all_images) for n in (step, plan.last_step))
-        epochs = f"epoch {plan.epoch_of(step):.2f} of {plan.epochs}"
-        return f"{epochs}  {images:>{len(f'{last:,}')},} of {last:,} images"
+        return f"{self._epoch(step)}  {images:>{len(f'{last:,}')},} of {last:,} images"
 
     def evaluation(self, step: int, result: Evaluation) -> None:
         """Report an evaluation."""
@@ -116,7 +120,7 @@ class Reporter:
         known = {key: value for key, value in result.baseline.items() if key == first}
         words = "  ".join(self._metrics.words({**result.metrics, "baseline": known}))
         self.console.say(
-            f"{self.console.place(step, f'epoch {epoch:.2f} of {self._plan.epochs}')}"
+            f"{self.console.place(step, self._epoch(step))}"
             f"  held-out {words}  loss {result.loss:.4f}"
             f"  ({result.examples:,} images)"
         )
@@ -234,8 +238,7 @@ class Reporter:
         ranks = f" on {plural(self._plan.ranks, 'rank')}" if several else ""
         speed = f", {rate:.1f} images/s" if rate else ""
         self.console.say(
-            f"trained {plural(step, 'step')} ({self._plan.epoch_of(step):.2f} epochs,"
-            f" {plural(step * self._plan.global_batch, 'image')}) in"
+            f"trained {plural(step, 'step')} ({self._where(step)}) in"
             f" {result['training_seconds']:.1f} s{ranks}{speed}\n{report}result.json,"
             f" metrics.jsonl, tblogs and checkpoints are in {self._folder.path}"
         )
