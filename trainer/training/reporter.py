@@ -238,7 +238,7 @@ class Reporter:
         ranks = f" on {plural(self._plan.ranks, 'rank')}" if several else ""
         speed = f", {rate:.1f} images/s" if rate else ""
         self.console.say(
-            f"trained {plural(step, 'step')} ({self._where(step)}) in"
+            f"trained {plural(step, 'step')} ({', '.join(self._where(step).split('  ', 1))}) in"
             f" {result['training_seconds']:.1f} s{ranks}{speed}\n{report}result.json,"
             f" metrics.jsonl, tblogs and checkpoints are in {self._folder.path}"
         )
