@@ -272,6 +272,11 @@ class LogConfig:
     every_steps: Annotated[int, Positive] = 100
     """Steps between two lines of metrics."""
 
+    detail: bool | None = None
+    """Print steps, ranks, waits for data and the machine as well as epochs, images, the metric and
+    the time that is left. None is True in a job of Azure ML and under another launcher, such as
+    mpirun, and False on your own machine."""
+
     tensorboard_dir: str | None = None
     """Folder for TensorBoard, with a folder for each run in it; None is tblogs in the run folder,
     and outputs/tblogs inside an Azure ML job, which uploads it while the job runs."""

@@ -141,6 +141,7 @@ FILES: Final[Mapping[str, tuple[str, str, str]]] = {
         "",
         "Results on the split for tests and on other data sets, each like the folder of a run.",
     ),
+    "tensorflow.log": ("during the run", "", "What TensorFlow's C++ code has logged, if anything."),
     "tblogs/": ("during the run", "", "Curves for TensorBoard."),
 }
 """Files of a run: when each is written, the name of its schema, and what it contains."""

@@ -113,8 +113,10 @@ class StartupReport:
         """Result of `look` for the first rank of each node, in the order of nodes."""
         return [rank for rank in self.ranks if rank["local_rank"] == 0]
 
-    def lines(self) -> list[str]:
-        """Return the lines to print at the start of a run."""
+    def lines(self, *, detail: bool = True) -> list[str]:
+        """Return the lines to print at the start of a run; without details, the GPUs alone."""
+        if not detail:
+            return self._devices()
         return [*self._devices(), self._machine(), self._disk(), *self._exchange(), *self._fabric()]
 
     def notes(self, compute: ComputeConfig, before: Mapping[str, Any] | None) -> list[str]:

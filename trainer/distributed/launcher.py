@@ -2,8 +2,9 @@
 
 Each rank is the same command in a session of its own, so that only this process receives the
 terminal's Ctrl-C. The first Ctrl-C asks the ranks to finish their step and save; the second ends
-them immediately. SIGUSR2 makes all of them print their stacks. Rank 0 writes to the terminal
-directly; the lines of the other ranks are prefixed with their rank.
+them immediately. SIGUSR2 makes all of them print their stacks. Rank 0 writes its output to
+the terminal directly; the lines of the other ranks are prefixed with their rank. What TensorFlow's
+C++ code logs goes to a file of the run, and to the terminal if a rank fails.
 """
 
 import ctypes
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import IO, Any, Self, TextIO
 
@@ -23,6 +25,7 @@ from common.text import plural
 from common.waiting import wait_until
 from trainer.distributed.failures import PIPE, read_failures
 from trainer.distributed.horovod import rendezvous
+from trainer.distributed.native_log import NativeLog, is_native
 from trainer.distributed.rank import launched_as
 from trainer.distributed.restart_policy import AttemptResult, decide_restart, describe_exit
 from trainer.errors import STOP_SIGNALS, TIME_LIMIT_STATUS
@@ -48,7 +51,11 @@ def launch(args: Sequence[str], ranks: int, module: str = "trainer") -> int:
 
 
 def launch_with_restarts(
-    args: Sequence[str], ranks: int, newest_step: Callable[[], int | None], restarts: int
+    args: Sequence[str],
+    ranks: int,
+    newest_step: Callable[[], int | None],
+    restarts: int,
+    folder: Path | None = None,
 ) -> int:
     """Run `python -m trainer ARGS` as several ranks until it succeeds, is stopped or is broken.
 
@@ -58,13 +65,14 @@ def launch_with_restarts(
         newest_step: Returns the step of the run's newest complete checkpoint, or None.
         restarts: Most restarts in a row without a newer checkpoint; see
             `trainer.distributed.restart_policy`.
+        folder: See `run_ranks`.
 
     Returns:
         0 if the last attempt succeeded; else the status of its rank that failed first.
     """
     with SignalForwarder() as signals:
         result = repeat_attempts(
-            lambda args: run_ranks(args, ranks, signals),
+            lambda args: run_ranks(args, ranks, signals, folder=folder),
             args,
             newest_step,
             restarts,
@@ -155,11 +163,23 @@ class SignalForwarder:
 
 
 def run_ranks(
-    args: Sequence[str], ranks: int, signals: SignalForwarder, module: str = "trainer"
+    args: Sequence[str],
+    ranks: int,
+    signals: SignalForwarder,
+    module: str = "trainer",
+    folder: Path | None = None,
 ) -> AttemptResult:
-    """Start the ranks and wait for all of them; no rank is left when it returns or raises."""
-    world = plural(ranks, "rank")
-    say(f"starting {world}; loading TensorFlow takes a few seconds", sys.stdout)
+    """Start the ranks and wait for all of them; no rank is left when it returns or raises.
+
+    Args:
+        args: Arguments of the module.
+        ranks: Processes to start.
+        signals: Forwards signals to them.
+        module: Module to run.
+        folder: Folder of the run, for the log of TensorFlow; None keeps none.
+    """
+    world = f" {plural(ranks, 'rank')}" if ranks > 1 else ""
+    say(f"starting{world}; loading TensorFlow takes a few seconds", sys.stdout)
     signals.processes = []
     pipe, pipe_of_ranks = os.pipe()
     try:
@@ -169,10 +189,15 @@ def run_ranks(
                 env = rank_environment(os.environ, rank, ranks, port)
                 signals.add(start_rank([module, *args], env, pipe_of_ranks, piped=rank > 0))
             processes = signals.processes
-            relays = [_start_relay(process.stdout, rank) for rank, process in enumerate(processes)]
+            logs = [NativeLog(folder, rank) for rank in range(ranks)]
+            relays = [
+                _start_relay(process.stdout or process.stderr, log, rank or None)
+                for rank, (process, log) in enumerate(zip(processes, logs, strict=True))
+            ]
             statuses = _wait(processes, signals.received)
             for relay in relays:
                 relay.join(timeout=2)
+            _show_native(processes, logs)
         failures = read_failures(pipe)
     finally:
         signals.send(signal.SIGKILL)
@@ -200,7 +225,8 @@ def start_rank(
         args: Module and its arguments.
         env: Environment, with the place of the rank.
         pipe: File descriptor to which the rank reports its failures.
-        piped: Whether to read its output from the process, instead of sharing this one's.
+        piped: Whether to read its output from the process together with its stderr, instead of
+            its stderr alone.
     """
     return subprocess.Popen(
         [sys.executable, "-m", *args],
@@ -208,24 +234,39 @@ def start_rank(
         pass_fds=[pipe],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if piped else None,
-        stderr=subprocess.STDOUT if piped else None,
+        stderr=subprocess.STDOUT if piped else subprocess.PIPE,
         text=True,
         errors="replace",
         start_new_session=True,
     )
 
 
-def _start_relay(lines: IO[str] | None, rank: int) -> threading.Thread:
-    relay = threading.Thread(target=_relay, args=(lines or (), rank), daemon=True)
+def _start_relay(lines: IO[str] | None, log: NativeLog, rank: int | None) -> threading.Thread:
+    relay = threading.Thread(target=_relay, args=(lines or (), log, rank), daemon=True)
     relay.start()
     return relay
 
 
-def _relay(lines: Iterable[str], rank: int) -> None:
+def _relay(lines: Iterable[str], log: NativeLog, rank: int | None) -> None:
+    prefix = "" if rank is None else f"[rank {rank}] "
     for line in lines:
+        if is_native(line):
+            log.add(line)
+            continue
         # Without a reader, the rank would wait in a print once its pipe is full.
         with suppress(OSError):
-            print(f"[rank {rank}] {line}", end="", file=sys.stderr, flush=True)
+            print(prefix + line, end="", file=sys.stderr, flush=True)
+    log.write()
+
+
+def _show_native(processes: "Sequence[subprocess.Popen[str]]", logs: Sequence[NativeLog]) -> None:
+    """Print what TensorFlow has logged on ranks that failed, and were not asked to stop."""
+    for rank, (process, log) in enumerate(zip(processes, logs, strict=True)):
+        status = process.poll()
+        if not status or status - 128 in STOP_SIGNALS or status == TIME_LIMIT_STATUS:
+            continue
+        if log.last:
+            say(f"the last lines of TensorFlow on rank {rank}:\n{''.join(log.last)}".rstrip())
 
 
 def _wait(processes: "Sequence[subprocess.Popen[str]]", received: Sequence[int]) -> list[int]:

@@ -3,15 +3,17 @@
 import csv
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from math import isclose
+from math import ceil, isclose
 from pathlib import Path
 from typing import Final, Self
 
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from common.text import duration
 from trainer.distributed.rank import launched_as
 from trainer.leaves import TASKS
 
@@ -19,6 +21,8 @@ CLASSES: Final = "classes.csv"
 """File of a run with a line for each class, which every task writes."""
 LISTED: Final = 10
 """Most classes that are printed."""
+MINUTES: Final = 99
+"""Time from which minutes are printed, in seconds."""
 NAME_LENGTH: Final = 40
 """Most letters of the name of a class."""
 _UNITS = {
@@ -39,13 +43,39 @@ _UNITS = {
     "skipped_steps": ("skipped steps", "{:.0f}"),
     "images_left_out": ("images left out", "{:.0f}"),
 }
+_DETAILS = {
+    "objective",
+    "learning_rate",
+    "images_per_second_per_rank",
+    "data_wait_percent",
+    "gradient_norm",
+    "loss_scale",
+    "mfu_percent",
+    "gpu_memory_gb",
+}
+"""Keys that are printed only in detail."""
 
 
 class Console:
     """Console of a run; only rank 0 prints, those of the other ranks are silent."""
 
-    def __init__(self, steps: int, *, silent: bool) -> None:
-        self._silent = silent
+    def __init__(
+        self,
+        steps: int,
+        *,
+        silent: bool,
+        detail: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Args:
+        steps: Steps of the run.
+        silent: Whether nothing is printed.
+        detail: See `LogConfig.detail`.
+        clock: Clock in seconds; tests replace it.
+        """
+        self._silent, self._steps, self._clock = silent, steps, clock
+        self.detail = detail
+        self._begun: tuple[int, float] | None = None
         self._rich = RichConsole(highlight=False, soft_wrap=True)
         self._bar = Progress(
             TextColumn("[progress.description]{task.description}"),
@@ -82,9 +112,26 @@ class Console:
             self._rich.print(text, markup=False)
             sys.stdout.flush()
 
-    def metrics(self, step: int, epoch: float, values: Mapping[str, float]) -> None:
-        """Print a line of metrics: the loss that may be compared with that of an evaluation, and
-        the one that the optimizer lowers if that is another.
+    def begin(self, step: int) -> None:
+        """Note that steps are compiled, after which the time of each tells what is left."""
+        self._begun = step, self._clock()
+
+    def left(self, step: int) -> float | None:
+        """Return the seconds to the last step, at the pace since `begin`; evaluations and saves
+        count. None before a step was timed.
+        """
+        if self._begun is None or step <= self._begun[0]:
+            return None
+        taken, seconds = step - self._begun[0], self._clock() - self._begun[1]
+        return seconds / taken * (self._steps - step)
+
+    def place(self, step: int, where: str) -> str:
+        """Return the start of a line about a step: the place in the run in epochs and images."""
+        return f"step {step:>6}  {where}" if self.detail else where
+
+    def metrics(self, step: int, where: str, values: Mapping[str, float]) -> None:
+        """Print a line of metrics: the loss that may be compared with that of an evaluation, in
+        detail the one that the optimizer lowers if that is another, and the time that is left.
         """
         loss, plain = values.get("loss"), values.get("training_loss")
         # Both are added up in different orders.
@@ -93,9 +140,12 @@ class Console:
         shown = [
             f"{label} {form.format(values[key])}"
             for key, (label, form) in _UNITS.items()
-            if key in values
+            if key in values and (self.detail or key not in _DETAILS)
         ]
-        self.say(f"step {step:>6}  epoch {epoch:6.2f}  " + "  ".join(shown))
+        left = self.left(step)
+        if left is not None and step < self._steps:
+            shown.append(f"{f'{ceil(left)} s' if left < MINUTES else duration(left)} left")
+        self.say("  ".join([self.place(step, where), *shown]))
 
 
 def class_lines(run: Path) -> list[str]:
@@ -122,6 +172,13 @@ def class_lines(run: Path) -> list[str]:
 
 def _cell(text: str, is_part: bool) -> str:  # noqa: FBT001
     return f"{float(text):.2%}" if is_part and text else text or "-"
+
+
+def detailed(env: Mapping[str, str]) -> bool:
+    """Return whether a run prints details unless its configuration says otherwise."""
+    launched = launched_as(env)
+    elsewhere = launched is not None and launched.launcher != "Horovod"
+    return "AZUREML_RUN_ID" in env or elsewhere
 
 
 def _watched() -> bool:

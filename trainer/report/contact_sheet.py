@@ -17,8 +17,10 @@ from trainer.data.pixels.encoded_image import shrink
 from trainer.data.pixels.treatment import RejectedError
 from trainer.errors import DataError
 
-THUMBNAIL_SIDE, ENLARGED_SIDE = 96, 48
+THUMBNAIL_SIDE, ENLARGED_SIDE = 256, 48
 """Longest side of a thumbnail, and longest side of images that are enlarged, in pixels."""
+SMALL_SIDE = 96
+"""Longest side of a thumbnail if there are more than `FEW_CLASSES`, so that the page loads fast."""
 QUALITY = 80
 RUN = 8
 """Fewest records to read from one position, if there are as many: seeking costs the most."""
@@ -73,6 +75,7 @@ def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
     limit = max(2000, max(40, 5 * per_class) * len(needed))
     taken: list[list[Sample]] = [[] for _ in needed]
     left, looked_at = sum(needed), 0
+    side = THUMBNAIL_SIDE if len(needed) <= FEW_CLASSES else SMALL_SIDE
     files, folder = record_format(manifest), manifest.folder(folder)
     records = islice(_records(folder, files, split.shards, limit), limit)
     while left and (entry := next(records, None)):
@@ -84,7 +87,8 @@ def take_samples(folder: Path, manifest: Manifest, per_class: int) -> Samples:
             reason = f"label {record.label} is not a class, {first} to {last}"
             raise _damaged(folder, where, reason)
         if len(taken[label]) < needed[label]:
-            taken[label].append(Sample(record.filename, where, *_shown(record.encoded, manifest)))
+            shown = _shown(record.encoded, manifest, side)
+            taken[label].append(Sample(record.filename, where, *shown))
             left -= 1
     return Samples(tuple(map(tuple, taken)), looked_at)
 
@@ -123,20 +127,20 @@ def _damaged(folder: Path, where: str, reason: str) -> DataError:
     )
 
 
-def _shown(encoded: bytes, manifest: Manifest) -> tuple[tuple[int, int], bytes | None]:
+def _shown(encoded: bytes, manifest: Manifest, side: int) -> tuple[tuple[int, int], bytes | None]:
     try:
-        return _thumbnail(encoded, manifest)
+        return _thumbnail(encoded, manifest, side)
     except RejectedError:
         return (0, 0), None
 
 
-def _thumbnail(encoded: bytes, manifest: Manifest) -> tuple[tuple[int, int], bytes]:
+def _thumbnail(encoded: bytes, manifest: Manifest, side: int) -> tuple[tuple[int, int], bytes]:
     """Return width and height of an image, in pixels, and its thumbnail as JPEG."""
-    size, image = shrink(encoded, THUMBNAIL_SIDE, manifest.levels)
+    size, image = shrink(encoded, side, manifest.levels)
     longest = max(size)
     if longest <= ENLARGED_SIDE:
         # By an integer factor, so that every pixel becomes a square of the same colour.
-        factor = THUMBNAIL_SIDE // longest
+        factor = side // longest
         enlarged = (image.width * factor, image.height * factor)
         image = image.resize(enlarged, Image.Resampling.NEAREST)
     buffer = io.BytesIO()

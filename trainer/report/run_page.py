@@ -56,8 +56,8 @@ def run_page(run: Run) -> str:
         *(one for leaf in LEAVES if leaf.sections for one in load(leaf.sections)(run)),
         curves_section(plot_run(run), _hint(run)),
         Section("configuration", "Configuration", _configuration(run)),
-        Section("speed", "Speed", _speed(run)),
         Section("environment", "Environment", [_environment(run.attempts)]),
+        Section("speed", "Speed", _speed(run)),
     ]
     return render_page(
         Page(

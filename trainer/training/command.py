@@ -50,7 +50,7 @@ def run(args: list[str]) -> int:
         setup = set_up_for_launch(config)
         named = ["train", *args, "--name", str(setup.config.name)]
         newest_step = setup.folder.checkpoints.newest_step
-        return launch_with_restarts(named, config.ranks, newest_step, restarts)
+        return launch_with_restarts(named, config.ranks, newest_step, restarts, setup.folder.path)
     # An interrupted import may raise any error; the run installs its own handlers.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     train = load("trainer.training.run:train")

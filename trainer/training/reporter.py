@@ -14,7 +14,7 @@ from common.text import plural
 from trainer.checkpoints.writer import Saved
 from trainer.errors import NonFiniteError
 from trainer.leaves import TASKS
-from trainer.loggers.console import Console, class_lines
+from trainer.loggers.console import Console, class_lines, detailed
 from trainer.loggers.observer import Observer
 from trainer.loggers.tensorboard import Curves, rewind_curves
 from trainer.model.description import describe
@@ -31,7 +31,12 @@ class Reporter:
         self._setup, self._chief = setup, chief
         self._config, self._plan, self._folder = setup.config, setup.plan, setup.folder
         self._metrics = TASKS[setup.config.task]
-        self.console = Console(setup.plan.last_step, silent=not chief)
+        detail = setup.config.log.detail
+        self.console = Console(
+            setup.plan.last_step,
+            silent=not chief,
+            detail=detailed(os.environ) if detail is None else detail,
+        )
         self._curves: Curves | None = None
         self.observers: Sequence[Observer] = ()
         """What is told of metrics as well."""
@@ -44,9 +49,13 @@ class Reporter:
         self.console.say(
             f"{self._folder.path}: {start}: {describe(model)},"
             f" {model.image_size} px, {plural(classes, 'class', 'classes')};"
-            f" {plural(plan.examples, 'image')}, {plural(plan.epochs, 'epoch')},"
-            f" {plural(plan.last_step, 'step')} of {plural(plan.global_batch, 'image')},"
-            f" {plural(plan.ranks, 'rank')}"
+            f" {plural(plan.examples, 'image')}, {plural(plan.epochs, 'epoch')}"
+            + (
+                f", {plural(plan.last_step, 'step')} of {plural(plan.global_batch, 'image')},"
+                f" {plural(plan.ranks, 'rank')}"
+                if self.console.detail
+                else ""
+            )
         )
         for change in self._setup.changes:
             self.console.say(f"  changed: {change}")
@@ -89,9 +98,20 @@ class Reporter:
     def training(self, step: int, values: dict[str, float]) -> None:
         """Report an interval of training steps."""
         epoch = self._plan.epoch_of(step)
-        self.console.metrics(step, epoch, values)
+        self.console.metrics(step, self._where(step), values)
         self.console.progress(step)
         self._write("train", step, {"epoch": epoch, **values})
+
+    def _epoch(self, step: int) -> str:
+        # The last batch of a run may reach into another epoch.
+        epochs = self._plan.epochs
+        return f"epoch {min(self._plan.epoch_of(step), epochs):.2f} of {epochs}"
+
+    def _where(self, step: int) -> str:
+        plan = self._plan
+        all_images = plan.examples * plan.epochs
+        images, last = (min(n * plan.global_batch, all_images) for n in (step, plan.last_step))
+        return f"{self._epoch(step)}  {images:>{len(f'{last:,}')},} of {last:,} images"
 
     def evaluation(self, step: int, result: Evaluation) -> None:
         """Report an evaluation."""
@@ -100,7 +120,8 @@ class Reporter:
         known = {key: value for key, value in result.baseline.items() if key == first}
         words = "  ".join(self._metrics.words({**result.metrics, "baseline": known}))
         self.console.say(
-            f"step {step:>6}  epoch {epoch:6.2f}  held-out {words}  loss {result.loss:.4f}"
+            f"{self.console.place(step, self._epoch(step))}"
+            f"  held-out {words}  loss {result.loss:.4f}"
             f"  ({result.examples:,} images)"
         )
         values = {"epoch": epoch, **result.metrics, "validation_loss": result.loss}
@@ -213,11 +234,13 @@ class Reporter:
         for line in (*class_lines(self._folder.path), *(f"warning: {text}" for text in warnings)):
             self.console.say(line)
         rate = result["images_per_second"]
+        several = self._plan.ranks > 1 or self.console.detail
+        ranks = f" on {plural(self._plan.ranks, 'rank')}" if several else ""
         speed = f", {rate:.1f} images/s" if rate else ""
         self.console.say(
-            f"trained {plural(step, 'step')} in {result['training_seconds']:.1f} s on"
-            f" {plural(self._plan.ranks, 'rank')}{speed}\n{report}result.json, metrics.jsonl,"
-            f" tblogs and checkpoints are in {self._folder.path}"
+            f"trained {plural(step, 'step')} ({', '.join(self._where(step).split('  ', 1))}) in"
+            f" {result['training_seconds']:.1f} s{ranks}{speed}\n{report}result.json,"
+            f" metrics.jsonl, tblogs and checkpoints are in {self._folder.path}"
         )
 
     def _warnings(self, step: int, evaluation: Evaluation) -> list[str]:

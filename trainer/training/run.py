@@ -209,7 +209,8 @@ class Attempt:
         with reporter.console:
             before = self._folder.metrics.environment() if self._chief else None
             notes = self._startup.notes(self._config.compute, before)
-            reporter.headline(step, [*self._startup.lines(), *notes])
+            machine = self._startup.lines(detail=reporter.console.detail)
+            reporter.headline(step, [*machine, *notes])
             self._warn(self._startup.warning())
             wait_for_debugger(self._world, os.environ, self._watchdog.alive, stop)
             of = step = self._take_all(step)
@@ -343,6 +344,7 @@ class Attempt:
         report, seconds = self._stepper.take(step, 1, "compile", self._tick, context)
         first = "step" if report.steps == 1 else plural(report.steps, "step")
         self._reporter.console.say(f"compiled and took the first {first} in {seconds:.1f} s")
+        self._reporter.console.begin(step + report.steps)
         return report
 
     def _take_steps(self, step: int, epoch: int) -> LoopReport:

@@ -26,6 +26,7 @@ from tests.trainer.support.launched import (
 from trainer.distributed import launcher
 from trainer.distributed.failures import Failure
 from trainer.distributed.launcher import launch_with_restarts
+from trainer.distributed.native_log import NativeLog
 from trainer.distributed.restart_policy import AttemptResult
 from trainer.report.run_data import read_run
 
@@ -138,7 +139,7 @@ def attempts(monkeypatch):
     """Results that attempts are to have; the arguments of those that were made."""
     results, made = [], []
 
-    def run_ranks(args, ranks, signals):
+    def run_ranks(args, ranks, signals, **_):
         made.append(list(args))
         result = results.pop(0)
         return result(signals) if callable(result) else result
@@ -214,7 +215,7 @@ def test_the_output_of_a_rank_is_read_to_its_end_when_the_terminal_is_gone(monke
     gone = MagicMock()
     gone.write.side_effect = BrokenPipeError
     monkeypatch.setattr(sys, "stderr", gone)
-    launcher._relay(lines, 1)
+    launcher._relay(lines, NativeLog(None, 1), 1)
     assert next(lines, None) is None
 
 
@@ -358,13 +359,13 @@ def test_a_run_that_is_killed_early_and_breaks_twice_is_given_up(workplace, star
     (workplace / "file").touch()
     broken = ["--ranks", "1", "--log.tensorboard-dir", "file"]
     process = start("train", *RESTARTED, *broken, "--name", "run", cwd=workplace, module=SMALL)
-    wait_for_line(process, "starting 1 rank")
+    wait_for_line(process, "starting; loading")
     wait_until(lambda: bool(ranks_of(process)))
     os.kill(ranks_of(process)[0], signal.SIGKILL)
     out, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 1
     assert "rank 0 was killed by SIGKILL" in err
-    assert err.count("starting again from its start") == out.count("starting 1 rank") == 2
+    assert err.count("starting again from its start") == out.count("starting; loading") == 2
     assert re.search(
         r"not started again: \w+ in \w+\.py, line \d+, after step 1, occurred twice", err
     )

@@ -17,7 +17,7 @@ TINY = [
     *("--model.depth", "18", "--model.width", "4", "--model.image-size", "8"),
     *("--epochs", "2", "--optimizer.warmup-epochs", "0.5"),
     *("--data.streams", "4", "--data.shuffle-window", "50", "--log.every-steps", "5"),
-    *("--log.report", "False"),
+    *("--log.report", "False", "--log.detail", "True"),
     *("--export", "False", "--restarts", "0"),
 ]
 """Options that make the digits preset train in a second or two, and once."""

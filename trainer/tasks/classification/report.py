@@ -200,8 +200,8 @@ def sections(run: Run) -> list[Section]:
     shown = about_predictions([*confused, *(_matrix if few else _listed)(found)], _mistakes(found))
     return [
         Section("classes", "How well each class is found", _classes(found)),
-        Section("trust", "How far to trust it", _trust(found)),
         *shown,
+        Section("trust", "How far to trust it", _trust(found)),
     ]
 
 
