@@ -232,8 +232,8 @@ def index() -> str:
             rows.append((f"[{page().splitlines()[0].removeprefix('# ')}]({name})", name))
     return (
         "# Reference\n\n"
-        "These pages are written from the code, and tests compare them. Tests also compare [options "
-        "that do not go together](combinations.md) and [kinds of images](images.md).\n\n"
+        "These pages are written from the code, and tests compare them. Tests also compare "
+        "[options that do not go together](combinations.md) and [kinds of images](images.md).\n\n"
         + "".join(f"- {link}\n" for link, _ in rows)
         + "- [Jobs: kinds, resubmission, tags](../train-on-azure.md)\n"
         "- [Rules of a stack](rules.md), [roles and traffic](roles.md), [costs](costs.md)\n"
