@@ -34,11 +34,20 @@ def test_every_screenshot_is_taken_by_the_command():
     assert screenshots == set(re.findall(r"docs/images/(\w+\.png)", script))
 
 
-@pytest.mark.parametrize("name", ["overview.svg", "architecture.svg", "access.svg"])
-def test_a_drawing_can_be_read_where_it_is_shown_and_loads_nothing(name):
-    """Documents show it 860 pixels wide, so its units are pixels."""
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [
+        ("overview.svg", 860),
+        ("overview-tall.svg", 360),
+        ("architecture.svg", 860),
+        ("access.svg", 860),
+    ],
+)
+def test_a_drawing_can_be_read_where_it_is_shown_and_loads_nothing(name, width):
+    """Documents show it as wide as its units, on a dark page in dark colours."""
     drawing = (IMAGES / name).read_text()
-    assert re.search(r'viewBox="0 0 860 \d+"', drawing)
+    assert re.search(rf'viewBox="0 0 {width} \d+"', drawing)
+    assert "prefers-color-scheme: dark" in drawing
     sizes = {int(size) for size in re.findall(r'font-size="(\d+)"', drawing)}
     assert sizes
     assert min(sizes) >= 13
