@@ -53,8 +53,8 @@ class Record:
     """WordNet's identifier of the class, in ImageNet."""
     more: Mapping[str, bytes] = field(default_factory=dict)
     """Features of a task by key, which sort behind image/height and before image/width."""
-    unread: str = ""
-    """What the record of another writer has besides a class: one of `OTHER_COMMANDS`."""
+    unread: str = field(default="", compare=False)
+    """Content besides a class that only the record's own task reads: one of `OTHER_COMMANDS`."""
 
 
 class BrokenRecordError(ValueError):

@@ -214,7 +214,6 @@ WRONG = [
     ("supervise", "pass either --once or --watch"),
     ("place night --on a --free", "exclude each other"),
     ("sweep --preset digits", "OPTION=VALUE,VALUE...: is missing"),
-    ("plan --preset digits", "--preset: digits trains"),
     ("comment page.md", "--pull-request: is missing"),
     ("backend --deployers me", "--deployers: 'me' must be a GUID"),
 ]
