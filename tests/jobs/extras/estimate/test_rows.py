@@ -20,7 +20,7 @@ def test_every_published_row_has_a_source_and_a_date():
 
 
 def test_the_rows_of_this_project_are_those_of_its_page_of_benchmarks():
-    page = (SHIPPED.parents[3] / "docs" / "benchmarks.md").read_text()
+    page = (SHIPPED.parents[3] / "docs" / "reference" / "benchmarks.md").read_text()
     own = [row for row in shipped() if row.publisher == "own"]
     assert len(own) == 4
     assert all(f"| {row.images_per_s:,.0f} |" in page for row in own)
