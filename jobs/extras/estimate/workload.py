@@ -73,7 +73,7 @@ def _mean_side(counts: tuple[int, ...]) -> float:
 
 @cache
 def decoding() -> dict[str, float | str]:
-    """Return the coefficients of the CPU time of an image, which `python -m benchmarks
+    """Return the coefficients of the CPU time of an image, which `python -m tools.benchmarks
     decoding --json benchmarks/results/decoding.json --to jobs/extras/estimate/decoding.json` wrote.
     """
     found: dict[str, float | str] = json.loads(
