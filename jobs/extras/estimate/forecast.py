@@ -140,6 +140,8 @@ class Forecaster:
         empty = Choice(
             size, nodes, priority, advised_against=None if size.status == "deployable" else gone
         )
+        if not size.gpus:
+            return replace(empty, reason=f"{size.name} has no GPU")
         try:
             plan = workload.plan(size.gpus * nodes // config.strategy.devices)
         except ConfigError as error:

@@ -240,8 +240,8 @@ def test_many_classes_and_mistakes_keep_the_page_small(tmp_path):
 def test_answers_on_classes_come_first_and_speed_last(run):
     page = page_of(run)
     ids = re.findall(r'<h2 id="(\w+)"', page)
-    assert ids[:4] == ["classes", "trust", "confusion", "mistakes"]
-    assert ids[-2:] == ["speed", "environment"]
+    assert ids[:4] == ["classes", "confusion", "mistakes", "trust"]
+    assert ids[-2:] == ["environment", "speed"]
     assert page.index("Throughput") > page.index("Learning rate")
 
 

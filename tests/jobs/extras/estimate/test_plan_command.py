@@ -1,7 +1,7 @@
 """`plan`: its table, sentences, JSON and what it refuses."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -157,6 +157,11 @@ def test_a_stack_is_asked_for_its_own_clusters_sizes_and_numbers_of_nodes():
     ]
     with pytest.raises(ConfigError, match="no cluster with GPUs"):
         wanted(options, platform(size="Standard_D4ads_v5", gpus=0, infiniband=False))
+
+
+def test_a_size_without_gpus_has_no_estimate():
+    size = replace(NDV2, name="Standard_D4ads_v5", gpus=0)
+    assert forecaster().choice(size, 1, "LowPriority").reason == "Standard_D4ads_v5 has no GPU"
 
 
 def test_measured_points_are_read_and_named(capsys, tmp_path):
