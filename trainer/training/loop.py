@@ -7,6 +7,12 @@
         count the step                      the heartbeat
         leave if any rank asked for it      so every rank leaves after the same step
 
+All that a step of data parallel on digits computes is in this file and eleven others of `trainer/`:
+data/rank_data.py (the batch); updates/strategy.py and updates/gradients.py (what is called in which
+order); data/images.py, updates/mixing.py, model/randomness.py, tasks/task.py and
+tasks/classification/task.py (from pixels to the loss); updates/loss_scale.py;
+distributed/horovod.py (the exchange); updates/optimizer.py (the update).
+
 The state that Python watches while the graph runs (step, requests to leave) lives in variables that
 every step reads and writes, so neither a request nor the heartbeat waits for the end of a call.
 """

@@ -317,6 +317,25 @@ def take_steps_of_a_run(config: TrainConfig, steps: int) -> dict[str, Any]:
     }
 
 
+def files_of_a_step(config: TrainConfig) -> set[str]:
+    """The files of the trainer whose functions build the graph of a step."""
+    use_small_model()
+    world, data_set = start(config), load_data_set(config)
+    rank_data = RankData(config, data_set, world, 1)
+    strategy = make_strategy(config, data_set.classes, world, 1)
+    loop, _ = make_loop(config, strategy, world, rank_data.next_batch, data_set.normalization)
+    rank_data.open(0)
+    files = set()
+    sys.setprofile(lambda frame, *_: files.add(frame.f_code.co_filename))
+    try:
+        loop._graph.get_concrete_function()
+    finally:
+        sys.setprofile(None)
+    world.barrier()
+    root = Path(importlib.import_module("trainer").__file__ or "").parent
+    return {str(Path(f).relative_to(root)) for f in files if Path(f).is_relative_to(root)}
+
+
 def predict(config: TrainConfig) -> tuple[float, Predictions]:
     """Top-1 and predictions of a network as it starts, on the held-out digits."""
     world = start(config)

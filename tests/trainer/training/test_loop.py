@@ -1,5 +1,6 @@
 """What makes a distributed training one training: held in real worlds of Horovod ranks."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from tests.trainer.support import disturbed_scenarios, scenarios
 from tests.trainer.support.world import run_world
 from trainer.config import ComputeConfig, ExchangeConfig, OptimizerConfig
+from trainer.training import loop
 
 pytestmark = pytest.mark.slow
 
@@ -15,6 +17,14 @@ pytestmark = pytest.mark.slow
 def same(left, right):
     """Equal to the bit, NaN included."""
     return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
+
+
+def test_the_files_of_a_step_are_those_that_the_loop_lists(digits_folder):
+    listed = set(re.findall(r"[\w/]+\.py", loop.__doc__)) | {"training/loop.py"}
+    assert len(listed) <= 12
+    config = scenarios.tiny_config(str(digits_folder))
+    for files in run_world(scenarios.files_of_a_step, 2, config):
+        assert files == listed
 
 
 @pytest.mark.parametrize(
