@@ -149,6 +149,3 @@ class Leaf:
     those who measure it."""
     placement: Placement | None = None
     """Where the attempts of a run go."""
-    refuses: str | None = None
-    """MODULE:FUNCTION(command, access, environment) -> reason or None: why this machine cannot run
-    a command that moves data."""
