@@ -10,7 +10,7 @@ from infra.outputs import MODELS_FOLDER, PlatformOutputs
 from jobs.assets import models
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import Workspace, connect
-from jobs.commands.submit import LaunchOptions, launch_work
+from jobs.commands.launch import LaunchOptions, launch_work
 from jobs.console import Console
 from jobs.errors import AccessError, SpecError, UnreachableError
 from jobs.extras.batch.spec import BatchOptions, score

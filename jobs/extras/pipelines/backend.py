@@ -111,7 +111,7 @@ def run(options: BackendOptions, *, as_json: bool, stack: str | None) -> int:
     for principal, who in people.items():
         state += declaration.state_roles(names, principal, who, writes=True)
     identities = {
-        purpose: declaration.identity(purpose, options.repository, names, needs)
+        purpose: declaration.identity(purpose, options.repository or "", names, needs)
         for purpose in (WORKFLOWS if options.repository else ())
     }
     console.say(

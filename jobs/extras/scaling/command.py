@@ -19,7 +19,7 @@ from jobs.assets import images, prepared_data
 from jobs.azure import costs, node_prices, results, submission
 from jobs.azure.workspace import Workspace, connect
 from jobs.commands.follow import make_supervisor
-from jobs.commands.submit import hand_over
+from jobs.commands.launch import hand_over
 from jobs.console import Console, agree, next_command, table
 from jobs.errors import AccessError, RequestError, UnreachableError
 from jobs.extras.estimate.forecast import expected

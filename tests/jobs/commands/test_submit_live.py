@@ -9,7 +9,6 @@ import pytest
 from jobs.azure import submission
 from jobs.azure.job_records import Jobs
 from jobs.cli import main
-from jobs.commands import submit
 from jobs.spec import from_options
 from jobs.spec.kinds import CHECK_RESULT
 from tests.jobs.support.tiny import TRAINED, interrupt, read_until, started, status, wait_for
@@ -206,7 +205,7 @@ def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
 ):
     """The job appears between the first lookup and the second."""
     instead('sleep 600; ls "${{outputs.run}}"')
-    request, look = submit.submission.submit, Jobs.get
+    request, look = submission.submit, Jobs.get
     interrupted, looks, arrived = [], [], []
 
     def cut(*args):
@@ -221,7 +220,7 @@ def test_an_interrupted_request_that_arrives_a_moment_later_is_seen(
                 request(*interrupted[0])
         return look(jobs, name)
 
-    monkeypatch.setattr(submit.submission, "submit", cut)
+    monkeypatch.setattr(submission, "submit", cut)
     monkeypatch.setattr(Jobs, "get", late)
     assert main(["submit", "--kind", "smoke", "--name", "later", *QUICK]) == 130
     assert "later-r1 was already submitted" in capsys.readouterr().err
