@@ -284,8 +284,8 @@ def read_options(name: str, args: Sequence[str]) -> Any:
     return parse(both(), name, args, program="python -m jobs", elsewhere=elsewhere)
 
 
-def _run(found: Command, args: list[str]) -> int:
-    command = COMMANDS[found.name]
+def _run(named: Command, args: list[str]) -> int:
+    command = COMMANDS[named.name]
     end = args.index("--") if "--" in args else len(args)
     program = tuple(args[end + 1 :])
     if program and not command.program:

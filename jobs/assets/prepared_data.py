@@ -84,8 +84,10 @@ def read_complete(
 
 def register_completed(workspace: Workspace, job: Job) -> Entry:
     """Register the data set of a completed preparation; see `register_prepared` for the errors."""
-    found = register_prepared(workspace.manager, workspace.storage, job.tags["data"]).reference
-    return Entry("asset", found, (f"registered; to train on it, pass --data.asset {found}",))
+    reference = register_prepared(workspace.manager, workspace.storage, job.tags["data"]).reference
+    return Entry(
+        "asset", reference, (f"registered; to train on it, pass --data.asset {reference}",)
+    )
 
 
 def find(manager: ResourceManager, asset: str) -> str:

@@ -109,7 +109,7 @@ def cost_lines(
         lines = ["nodes that cost money now:"]
         lines += [f"  {_cost(nodes, now, prices or NodePrices())}" for nodes in costly]
     errors = [
-        f"{nodes.cluster} could not grow: {one}" for nodes in clusters for one in nodes.errors
+        f"{nodes.cluster} could not grow: {error}" for nodes in clusters for error in nodes.errors
     ]
     return [*lines, *errors]
 

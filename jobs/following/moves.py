@@ -73,13 +73,13 @@ class Moves(Protocol):
         """Return why the newest attempt, which has not ended, is to be ended; None if it is not."""
 
     def place(
-        self, attempts: Sequence[tuple[Job, Details]], there: Mapping[str, int], now: datetime
+        self, attempts: Sequence[tuple[Job, Details]], available: Mapping[str, int], now: datetime
     ) -> Place:
         """Return where the attempt after these goes.
 
         Args:
             attempts: Attempts of the run, oldest first; all have ended.
-            there: Nodes that clusters have now and that no job uses, by name.
+            available: Nodes that clusters have now and that no job uses, by name.
             now: Current time.
         """
 

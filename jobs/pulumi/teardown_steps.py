@@ -156,10 +156,14 @@ class Teardown:
         of its name would have them again: those of the workspace, which is purged before Pulumi
         comes to them, and those that others have added to the stack's resources.
         """
-        declared = {one.id.lower() for one in stack_resources if one.kind in _DIAGNOSTICS}
+        declared = {
+            resource.id.lower() for resource in stack_resources if resource.kind in _DIAGNOSTICS
+        }
         workspace = self.manager.workspace_id.lower()
         own, others = [], []
-        for place in sorted({workspace, *(one.partition(_SETTINGS)[0] for one in declared)}):
+        for place in sorted(
+            {workspace, *(setting.partition(_SETTINGS)[0] for setting in declared)}
+        ):
             with suppress(MissingError, AccessError):
                 for setting in self.manager.items(f"{place}{_SETTINGS}", DIAGNOSTICS):
                     id_ = str(setting["id"])

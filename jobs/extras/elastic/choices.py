@@ -81,8 +81,8 @@ class Choices:
     def tag(self) -> str:
         """The value of the tag from which `of` reads these choices."""
         offers = [
-            [one.key, one.choice.cluster, one.choice.nodes, one.processes, one.batch_size]
-            for one in self.offers
+            [offer.key, offer.choice.cluster, offer.choice.nodes, offer.processes, offer.batch_size]
+            for offer in self.offers
         ]
         rules = [self.rules.wait_hours, self.rules.up_hours]
         return json.dumps([rules, offers], separators=(",", ":"))
@@ -132,21 +132,21 @@ def offer(
     problems: list[str] = []
     specs: list[JobSpec] = []
     offers: list[Offer] = []
-    for one in keys:
+    for cluster in keys:
         refused, before = [], len(offers)
         for nodes in _halves(spec.nodes, least):
-            named = f"{one}, {plural(nodes, 'node')}"
+            named = f"{cluster}, {plural(nodes, 'node')}"
             try:
-                other = build(one, nodes, config) if offers else spec
+                other = build(cluster, nodes, config) if offers else spec
                 batch = _share(config, spec, other)
-                other = build(one, nodes, replace(config, batch_size=batch)) if offers else spec
+                other = build(cluster, nodes, replace(config, batch_size=batch)) if offers else spec
             except (ConfigError, SpecError) as error:
                 refused += [(text, f"{named}: {text}") for text in error.problems]
                 continue
             problems += [f"{named}: {text}" for text in _other(spec, other)]
             specs.append(other)
             processes = other.processes_per_node or 1
-            offers.append(Offer(one, Choice(other.cluster.name, nodes), processes, batch))
+            offers.append(Offer(cluster, Choice(other.cluster.name, nodes), processes, batch))
         # A smaller cluster is asked for as many nodes as it has.
         small = len(offers) > before and all(text.startswith("--nodes:") for text, _ in refused)
         problems += [] if small else [text for _, text in refused]
@@ -171,16 +171,16 @@ def check(
         RequestError: Azure did not answer.
     """
     problems: list[str] = []
-    for one in others:
+    for job in others:
         try:
-            look_up(manager, one)
+            look_up(manager, job)
         except SpecError as error:
             problems += error.problems
             continue
-        nodes = clusters.read_nodes(manager.get(f"computes/{segment(one.cluster.name)}"))
-        missing = clusters.missing_cores(manager, nodes, one.nodes) or []
+        nodes = clusters.read_nodes(manager.get(f"computes/{segment(job.cluster.name)}"))
+        missing = clusters.missing_cores(manager, nodes, job.nodes) or []
         problems += [
-            f"{plural(one.nodes, 'node')} of {one.cluster.name}: {text}" for text in missing
+            f"{plural(job.nodes, 'node')} of {job.cluster.name}: {text}" for text in missing
         ]
     if problems:
         raise SpecError(problems)
@@ -189,8 +189,8 @@ def check(
     except RequestError:
         prices = NodePrices()
     yield "choices, the best first; the run moves between them by itself:"
-    for one in (spec, *others):
-        yield f"  {plural(one.nodes, 'node')} of {one.cluster}: {_estimate(one, config, prices)}"
+    for job in (spec, *others):
+        yield f"  {plural(job.nodes, 'node')} of {job.cluster}: {_estimate(job, config, prices)}"
 
 
 def _halves(nodes: int, least: int) -> Iterator[int]:

@@ -76,7 +76,7 @@ def leave(history: Sequence[Placed], rules: Rules, last: int, pinned: int | None
 def following(
     history: Sequence[Placed],
     choices: Sequence[Choice],
-    there: Mapping[str, int],
+    available: Mapping[str, int],
     pinned: int | None = None,
 ) -> int:
     """Return the number of the choice that the next attempt asks for.
@@ -84,8 +84,8 @@ def following(
     Args:
         history: Attempts of the run, oldest first; all have ended.
         choices: Choices of the run, the best first.
-        there: Nodes that clusters have now, by name: those that have come while a job waited for
-            more of them.
+        available: Nodes that clusters have now, by name: those that have come while a job waited
+            for more of them.
         pinned: The choice that a user has pinned.
     """
     if pinned is not None:
@@ -95,7 +95,7 @@ def following(
         # Nodes that were taken may be back, and an attempt that ended to go up does so.
         return 0
     lower = range(now.choice + 1, len(choices))
-    fitting = [n for n in lower if choices[n].nodes <= there.get(choices[n].cluster, 0)]
+    fitting = [n for n in lower if choices[n].nodes <= available.get(choices[n].cluster, 0)]
     if fitting:
         return fitting[0]
     if before is not None and before.left == "up":

@@ -252,15 +252,15 @@ def wanted(
             for size in vm_sizes.deployable(gpu=True)
             for priority in _priorities(size)
         ]
-    found = []
+    sizes = []
     for cluster in outputs.clusters.values():
         size = vm_sizes.find(cluster.size)
         if cluster.duty == "train" and size is not None and size.gpus:
             counts = tuple(count for count in options.nodes if count <= cluster.max_nodes)
-            found.append((size, counts or (cluster.max_nodes,), str(cluster.priority)))
-    if not found:
+            sizes.append((size, counts or (cluster.max_nodes,), str(cluster.priority)))
+    if not sizes:
         raise ConfigError([f"--stack: {outputs.stack} has no cluster with GPUs to train on"])
-    return found
+    return sizes
 
 
 def choices_of(
@@ -286,7 +286,7 @@ def explained(key: str, forecaster: Forecaster) -> list[Choice]:
     name, _, count = key.partition(":")
     size = vm_sizes.find(name) or vm_sizes.find(f"Standard_{name}")
     if size is None or not size.gpus or not count.isdigit() or int(count) < 1:
-        names = [one.name.removeprefix("Standard_") for one in vm_sizes.deployable(gpu=True)]
+        names = [size.name.removeprefix("Standard_") for size in vm_sizes.deployable(gpu=True)]
         raise ConfigError(
             [f"--explain: {key!r} must be SIZE:NODES, with one of {', '.join(names)}"]
         )

@@ -76,10 +76,10 @@ def decoding() -> dict[str, float | str]:
     """Return the coefficients of the CPU time of an image, which `python -m tools.benchmarks
     decoding --json benchmarks/results/decoding.json --to jobs/extras/estimate/decoding.json` wrote.
     """
-    found: dict[str, float | str] = json.loads(
+    coefficients: dict[str, float | str] = json.loads(
         Path(__file__).with_name("decoding.json").read_text(encoding="utf-8")
     )
-    return found
+    return coefficients
 
 
 def decoding_ms(data: DataSet) -> float:

@@ -175,23 +175,23 @@ def conflicts(
     Raises:
         SpecError: A deployment of this name answers requests with something else.
     """
-    there = endpoint.deployment(wanted.name) if endpoint else None
-    if endpoint is None or there is None:
+    existing = endpoint.deployment(wanted.name) if endpoint else None
+    if endpoint is None or existing is None:
         return True
-    same = (there.model, there.environment, there.size) == (
+    same = (existing.model, existing.environment, existing.size) == (
         *(wanted.model, wanted.environment, wanted.size),
     )
     egress = "egressPublicNetworkAccess"
-    same = same and there.body["properties"].get(egress) == body["properties"][egress]
+    same = same and existing.body["properties"].get(egress) == body["properties"][egress]
     if same:
-        return there.state != "Succeeded" or not wanted.instances <= there.instances <= most
+        return existing.state != "Succeeded" or not wanted.instances <= existing.instances <= most
     part = endpoint.traffic.live.get(wanted.name, 0)
     if part:
         other = "green" if wanted.name == "blue" else "blue"
         raise SpecError(
             [
-                f"--to: {wanted.name} answers {part} % of the requests with {there.model} on"
-                f" {there.size}; deploy under another name, such as --to {other}"
+                f"--to: {wanted.name} answers {part} % of the requests with {existing.model} on"
+                f" {existing.size}; deploy under another name, such as --to {other}"
             ]
         )
     return True
@@ -221,11 +221,11 @@ def _test_images(options: DeployOptions) -> dict[str, tuple[bytes, int | None]]:
     if options.expected is not None:
         expected = score.read_expected(Path(options.expected))
     images = find_images(options.images).paths
-    found = {path: expected.get(path) for path in [*expected, *images]}
-    if not found:
+    classes = {path: expected.get(path) for path in [*expected, *images]}
+    if not classes:
         return {"a pixel": (PIXEL, None)}
     try:
-        return {str(path): (path.read_bytes(), class_id) for path, class_id in found.items()}
+        return {str(path): (path.read_bytes(), class_id) for path, class_id in classes.items()}
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be read ({error.strerror})") from error
 
@@ -242,15 +242,15 @@ def _deploy(
     manager = workspace.manager
     endpoint = endpoints.find(options.endpoint)
     if endpoint is not None:
-        bodies = [one.body for one in endpoint.deployments]
+        bodies = [deployed.body for deployed in endpoint.deployments]
         broken = violations(outputs, endpoint.body, bodies)
         if broken:
             raise SpecError([*broken, "delete it, or choose another --endpoint"])
     context = build_context(REPOSITORY, "serving")
-    there = endpoint.deployment(deployment.name) if endpoint else None
-    if options.instances is None and there is not None:
-        kept = min(there.instances, options.max_instances or there.instances)
-        deployment = replace(deployment, instances=max(kept, 1))
+    existing = endpoint.deployment(deployment.name) if endpoint else None
+    if options.instances is None and existing is not None:
+        instances = min(existing.instances, options.max_instances or existing.instances)
+        deployment = replace(deployment, instances=max(instances, 1))
     deployment = replace(deployment, environment=context.reference)
     body = deployment_body(outputs, manager.workspace_id, deployment)
     most = options.max_instances or deployment.instances
