@@ -61,11 +61,11 @@ class JobKind:
     """What is not done, as a clause, while no command follows a job."""
     completed: str | None = None
     """MODULE:FUNCTION called once a followed job has completed, with the workspace and the job;
-    returns an `Entry` for the end of the command's output."""
+    returns an `OutputEntry` for the end of the command's output."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class OutputEntry:
     """An entry of a command's output, as text and in its JSON document."""
 
     key: str
@@ -79,7 +79,7 @@ class Billed:
     """Resources of a workspace that cost money by the hour."""
 
     show: str
-    """MODULE:FUNCTION(workspace, outputs) -> `Entry`: those that exist now, for `status`."""
+    """MODULE:FUNCTION(workspace, outputs) -> `OutputEntry`: those that exist now, for `status`."""
     delete: str
     """MODULE:FUNCTION(teardown): deletes them as the first step of a
     `jobs.pulumi.teardown_steps.Teardown`, and reports each deletion with `teardown.did`."""

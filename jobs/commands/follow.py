@@ -26,7 +26,7 @@ from jobs.following.follower import (
 from jobs.following.notices import Notifier, configured_webhook
 from jobs.following.supervisor import RunResult, Supervisor
 from jobs.job_kinds import KINDS, trains
-from jobs.leaf import Entry
+from jobs.leaf import OutputEntry
 from jobs.options import ResubmitOptions
 
 _UNATTENDED = (
@@ -184,7 +184,7 @@ def detached(name: str, supervisor: Supervisor | None = None, job: Job | None = 
 
 
 def _tell_end(
-    console: Console, result: RunResult, entry: Entry | None, cost: Sequence[Cost]
+    console: Console, result: RunResult, entry: OutputEntry | None, cost: Sequence[Cost]
 ) -> None:
     """Print how a run ended, and what to do next."""
     job = result.job
@@ -220,10 +220,10 @@ def _back(supervisor: Supervisor, job: Job) -> str:
     return next_command("follow", job.run, *supervise)
 
 
-def _finish(workspace: Workspace, result: RunResult) -> Entry | None:
+def _finish(workspace: Workspace, result: RunResult) -> OutputEntry | None:
     """Do what follows a completed job of its kind, such as registering a data set."""
     kind = KINDS.get(result.job.kind)
     if result.exit_code or kind is None or kind.completed is None:
         return None
-    entry: Entry = load(kind.completed)(workspace, result.job)
+    entry: OutputEntry = load(kind.completed)(workspace, result.job)
     return entry

@@ -25,7 +25,7 @@ from jobs.console import Console, table
 from jobs.errors import MissingError, RequestError
 from jobs.following import job_states
 from jobs.job_kinds import KINDS
-from jobs.leaf import PLACED, Entry
+from jobs.leaf import PLACED, OutputEntry
 
 MAX_JOBS: Final = 500
 """Number of jobs, newest first, in which `status` looks for runs; Azure returns them in pages."""
@@ -125,7 +125,7 @@ def age(moment: datetime | None, now: datetime | None = None) -> str:
     return f"{seconds:.0f} s"
 
 
-def nodes(workspace: Workspace, outputs: PlatformOutputs) -> Entry:
+def nodes(workspace: Workspace, outputs: PlatformOutputs) -> OutputEntry:
     """List the clusters with their nodes, and name those that cost money now, and the resources of
     the stack that cost money as long as they exist.
     """
@@ -140,7 +140,9 @@ def nodes(workspace: Workspace, outputs: PlatformOutputs) -> Entry:
     except RequestError:
         prices = NodePrices()
     lines = [*cost_lines(clusters, manager.now(), prices), *outputs.standing_costs]
-    return Entry("clusters", [_cluster_document(cluster) for cluster in clusters], tuple(lines))
+    return OutputEntry(
+        "clusters", [_cluster_document(cluster) for cluster in clusters], tuple(lines)
+    )
 
 
 def _list(
@@ -162,7 +164,7 @@ def _status(
     options: StatusOptions, outputs: PlatformOutputs, workspace: Workspace, console: Console
 ) -> None:
     workspace.manager.check_workspace()
-    billed: list[Entry] = [load(row.show)(workspace, outputs) for row in BILLED]
+    billed: list[OutputEntry] = [load(row.show)(workspace, outputs) for row in BILLED]
     jobs = list(islice(workspace.jobs.newest_first(), MAX_JOBS + 1))
     older = len(jobs) > MAX_JOBS
     runs = shown_runs(group_by_run(jobs[:MAX_JOBS]), options.runs)

@@ -54,7 +54,10 @@ class PreviewOptions:
 
 
 def run(options: UpOptions | PreviewOptions, *, as_json: bool, stack: str | None) -> int:
-    """Run Pulumi in the terminal.
+    """Deploy a stack, or show what that would change.
+
+    First, Pulumi and the stack are checked; then Azure is asked for everything in the list of
+    `jobs.pulumi.prerequisites`, before anything is changed; then Pulumi runs in the terminal.
 
     Returns:
         Exit status: 0, or 130 after Ctrl-C.

@@ -17,7 +17,7 @@ from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.submission import look_up
 from jobs.errors import RequestError, SpecError
 from jobs.extras.elastic.leaf import ElasticOptions
-from jobs.extras.elastic.placement_policy import Choice, Rules
+from jobs.extras.elastic.placement_policy import MoveRules, NodeChoice
 from jobs.extras.estimate.forecast import expected
 from jobs.leaf import PLACED
 from jobs.spec.job_spec import JobSpec
@@ -42,7 +42,7 @@ class Offer:
 
     key: str
     """Name of the cluster in the stack's settings."""
-    choice: Choice
+    choice: NodeChoice
     processes: int
     """Processes per node."""
     batch_size: int
@@ -58,7 +58,7 @@ class Offer:
 class Choices:
     """All choices of a run, the best first, and when it moves between them."""
 
-    rules: Rules
+    rules: MoveRules
     offers: tuple[Offer, ...]
 
     @property
@@ -93,10 +93,10 @@ class Choices:
         try:
             (wait, up), offers = json.loads(tags[TAG])
             read = tuple(
-                Offer(str(key), Choice(str(cluster), int(nodes)), int(processes), int(batch))
+                Offer(str(key), NodeChoice(str(cluster), int(nodes)), int(processes), int(batch))
                 for key, cluster, nodes, processes, batch in offers
             )
-            return cls(Rules(float(wait), float(up)), read) if read else None
+            return cls(MoveRules(float(wait), float(up)), read) if read else None
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -146,13 +146,13 @@ def offer(
             problems += [f"{named}: {text}" for text in _other(spec, other)]
             specs.append(other)
             processes = other.processes_per_node or 1
-            offers.append(Offer(cluster, Choice(other.cluster.name, nodes), processes, batch))
+            offers.append(Offer(cluster, NodeChoice(other.cluster.name, nodes), processes, batch))
         # A smaller cluster is asked for as many nodes as it has.
         small = len(offers) > before and all(text.startswith("--nodes:") for text, _ in refused)
         problems += [] if small else [text for _, text in refused]
     if problems:
         raise SpecError(problems)
-    rules = Rules(round(options.move_down_minutes / 60, 6), options.move_up_hours)
+    rules = MoveRules(round(options.move_down_minutes / 60, 6), options.move_up_hours)
     tags = {
         TAG: Choices(rules, tuple(offers)).tag,
         NUMBER: "0",

@@ -22,7 +22,7 @@ _LONGEST: Final = 4
 
 
 @dataclass(frozen=True)
-class Choice:
+class NodeChoice:
     """Nodes that a run can ask for."""
 
     cluster: str
@@ -31,7 +31,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Rules:
+class MoveRules:
     """When a run asks for other nodes."""
 
     wait_hours: float
@@ -53,7 +53,9 @@ class Placed:
     left: Left = ""
 
 
-def leave(history: Sequence[Placed], rules: Rules, last: int, pinned: int | None = None) -> Left:
+def leave(
+    history: Sequence[Placed], rules: MoveRules, last: int, pinned: int | None = None
+) -> Left:
     """Decide whether the newest attempt is ended so that the next one asks for other nodes.
 
     Args:
@@ -75,7 +77,7 @@ def leave(history: Sequence[Placed], rules: Rules, last: int, pinned: int | None
 
 def following(
     history: Sequence[Placed],
-    choices: Sequence[Choice],
+    choices: Sequence[NodeChoice],
     available: Mapping[str, int],
     pinned: int | None = None,
 ) -> int:

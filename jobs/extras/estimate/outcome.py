@@ -13,7 +13,7 @@ from jobs.azure import node_prices
 from jobs.commands.runs.compare import ComparedRun, read_files
 from jobs.extras.estimate.command import measured
 from jobs.extras.estimate.forecast import Assumptions, Choice, Forecaster
-from jobs.extras.estimate.workload import DataSet, Workload
+from jobs.extras.estimate.workload import DataSize, Workload
 from trainer.config import TrainConfig
 
 
@@ -55,12 +55,12 @@ def about_run(run: ComparedRun, outputs: PlatformOutputs) -> str | None:
         current = fields.with_current_keys(TrainConfig, stored["config"])
         config = replace(fields.from_dict(TrainConfig, current), max_seconds=None)
         # The manifest is not read again: the number of steps says how many images an epoch has.
-        known = DataSet()
+        known = DataSize()
         images = round(steps * stored["global_batch"] / config.epochs)
         if config.max_steps is not None and steps >= config.max_steps:
             images = max(images, known.images)
         size_gb = known.gigabytes * images / known.images
-        data = DataSet(images, size_gb, known.megapixels, "the run's")
+        data = DataSize(images, size_gb, known.megapixels, "the run's")
         points = measured(outputs=outputs)
         workload = Workload(config, data)
         prices = node_prices.known(outputs.region)

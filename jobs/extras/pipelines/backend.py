@@ -22,7 +22,7 @@ from jobs.azure.sign_in import credential, object_id
 from jobs.console import Console, agree
 from jobs.errors import MissingError, RequestError
 from jobs.extras.pipelines import declaration
-from jobs.extras.pipelines.declaration import WORKFLOWS, Redundancy, Resource, StateNames
+from jobs.extras.pipelines.declaration import WORKFLOWS, Redundancy, StateNames, WantedResource
 
 _READY_SECONDS: Final = 300
 """Seconds that Azure may take to create an account or a vault."""
@@ -186,7 +186,7 @@ class _Maker:
         self.created: list[str] = []
         """Ids of the resources that were created or changed."""
 
-    def make(self, resource: Resource) -> Any:
+    def make(self, resource: WantedResource) -> Any:
         """Create a resource, and return it as Azure shows it.
 
         Raises:
@@ -220,7 +220,7 @@ class _Maker:
         # A later read may not find a new resource.
         return shown[0]
 
-    def _get(self, resource: Resource) -> Any:
+    def _get(self, resource: WantedResource) -> Any:
         try:
             return self._manager.get(resource.id, resource.api_version)
         except MissingError:

@@ -42,7 +42,7 @@ _NAME: Final = "pulumi"
 
 
 @dataclass(frozen=True)
-class Resource:
+class WantedResource:
     """A resource that has to exist."""
 
     id: str
@@ -111,7 +111,7 @@ class StateNames:
         self.secrets_provider = f"azurekeyvault://{self.vault}.vault.azure.net/keys/{_NAME}"
 
 
-def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> list[Resource]:
+def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> list[WantedResource]:
     """Return what Pulumi's state needs, in order."""
     placed = {"location": needs.region, "tags": dict(needs.tags)}
     restorable = {"enabled": True, "days": DELETED_DAYS}
@@ -143,32 +143,32 @@ def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> li
     sku = {"kind": "StorageV2", "sku": {"name": f"Standard_{redundancy}"}}
     open_to = "a public endpoint, for Entra identities with a role"
     return [
-        Resource(names.group_id, _GROUPS, placed, "resource group"),
-        Resource(
+        WantedResource(names.group_id, _GROUPS, placed, "resource group"),
+        WantedResource(
             names.account_id,
             _STORAGE,
             {**placed, **sku, "properties": account},
             f"storage account without keys; {open_to}",
         ),
-        Resource(
+        WantedResource(
             f"{names.account_id}/blobServices/default",
             _STORAGE,
             {"properties": blobs},
             f"its versions of blobs; what is deleted can be restored for {DELETED_DAYS} days",
         ),
-        Resource(
+        WantedResource(
             names.container_id,
             _STORAGE,
             {"properties": {"publicAccess": "None"}},
             "container of the state",
         ),
-        Resource(
+        WantedResource(
             names.vault_id,
             _VAULTS,
             {**placed, "properties": vault},
             f"key vault with purge protection; {open_to}",
         ),
-        Resource(
+        WantedResource(
             names.key_id,
             _VAULTS,
             {"properties": key},
@@ -179,7 +179,7 @@ def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> li
 
 def identity(
     purpose: str, repository: str, names: StateNames, needs: Prerequisites
-) -> list[Resource]:
+) -> list[WantedResource]:
     """Return the identity of some workflows of one stack, and what it trusts, in order: Azure
     refuses credentials of one identity that are created at the same time.
 
@@ -194,7 +194,7 @@ def identity(
     workflows = WORKFLOWS[purpose]
     own = f"{names.identities}/{names.prefix}-{needs.stack}-{purpose}"
     body = {"location": needs.region, "tags": dict(needs.tags)}
-    resources = [Resource(own, _IDENTITIES, body, f"identity for {workflows.about}")]
+    resources = [WantedResource(own, _IDENTITIES, body, f"identity for {workflows.about}")]
     for name, occasion in workflows.occasions.items():
         subject = f"repo:{repository}:{occasion.format(stack=needs.stack)}"
         trust = {
@@ -204,13 +204,13 @@ def identity(
         }
         credential = f"{own}/federatedIdentityCredentials/{name}"
         words = f"trust in GitHub's tokens for {subject}"
-        resources.append(Resource(credential, _IDENTITIES, {"properties": trust}, words))
+        resources.append(WantedResource(credential, _IDENTITIES, {"properties": trust}, words))
     return resources
 
 
 def identity_roles(
     purpose: str, principal: str, names: StateNames, needs: Prerequisites
-) -> list[Resource]:
+) -> list[WantedResource]:
     """Return the roles of an identity."""
     workflows, scope = WORKFLOWS[purpose], stack_scope(needs)
     who = f"identity {names.prefix}-{needs.stack}-{purpose}"
@@ -233,7 +233,7 @@ def state_roles(
     *,
     writes: bool,
     more: Mapping[str, str] | None = None,
-) -> list[Resource]:
+) -> list[WantedResource]:
     """Return the roles with which a principal reads Pulumi's state, or writes it."""
     blobs = catalog.BLOB_DATA_CONTRIBUTOR if writes else catalog.BLOB_DATA_READER
     return [
@@ -244,7 +244,7 @@ def state_roles(
 
 def assignment(
     scope: str, principal: str, role: str, who: str, more: Mapping[str, str] | None = None
-) -> Resource:
+) -> WantedResource:
     """Return a role assignment.
 
     Args:
@@ -262,7 +262,7 @@ def assignment(
         **(more or {}),
     }
     limit = ", with a condition" if "condition" in properties else ""
-    return Resource(
+    return WantedResource(
         f"{scope}/providers/Microsoft.Authorization/roleAssignments/{name}",
         _ASSIGNMENTS,
         {"properties": properties},

@@ -12,10 +12,10 @@ from jobs.console import Console, table
 from jobs.errors import RequestError
 from jobs.extras.serving.bodies import violations
 from jobs.extras.serving.endpoints import Endpoints, EndpointState
-from jobs.leaf import Entry
+from jobs.leaf import OutputEntry
 
 
-def show(workspace: Workspace, outputs: PlatformOutputs) -> Entry:
+def show(workspace: Workspace, outputs: PlatformOutputs) -> OutputEntry:
     """List the endpoints with their deployments, traffic and cost of an hour, and name those that
     the platform's rules forbid.
     """
@@ -26,7 +26,7 @@ def show(workspace: Workspace, outputs: PlatformOutputs) -> Entry:
         lines += violations(
             outputs, endpoint.body, [deployment.body for deployment in endpoint.deployments]
         )
-    return Entry("endpoints", endpoint_documents(endpoints, prices), tuple(lines))
+    return OutputEntry("endpoints", endpoint_documents(endpoints, prices), tuple(lines))
 
 
 def prices_of(manager: ResourceManager, endpoints: Sequence[EndpointState]) -> NodePrices:

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from common.errors import UserError
 from jobs.azure import submission
 from jobs.azure.job_records import Jobs
 from jobs.cli import main
+from jobs.commands import submit
 from jobs.spec import from_options
 from jobs.spec.kinds import CHECK_RESULT
 from tests.jobs.support.tiny import TRAINED, interrupt, read_until, started, status, wait_for
@@ -102,6 +104,18 @@ def test_a_dry_run_submits_nothing(live, capsys):
     assert main(["submit", "--kind", "smoke", "--name", "dry", "--dry-run"]) == 0
     assert "nothing was submitted" in capsys.readouterr().out
     assert job(live, "dry-r1") is None
+    assert not [r for r in live.azure.requests if r.method == "PUT"]
+
+
+def test_a_need_that_is_not_met_leaves_nothing_that_costs_money(live, capsys, monkeypatch):
+    def unmet(draft):
+        raise UserError(f"{draft.spec.name}: the moon is too low")
+
+    monkeypatch.setattr(submit, "NEEDS", (*submit.NEEDS, unmet))
+    assert main(["submit", "--kind", "smoke", "--name", "unmet"]) == UserError.exit_code
+    said = capsys.readouterr()
+    assert "unmet-r1: the moon is too low" in said.err
+    assert "unmet, attempt 1 (smoke)" in said.out
     assert not [r for r in live.azure.requests if r.method == "PUT"]
 
 
