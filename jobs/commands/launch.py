@@ -2,7 +2,7 @@
 
 import secrets
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,8 +24,8 @@ from jobs.console import Console, next_command
 from jobs.errors import RequestError
 from jobs.exit_status import POOR_CLUSTER
 from jobs.following.cluster_check_result import VERDICTS, ClusterCheckResult, assess
-from jobs.following.moves import FurtherJobs
 from jobs.following.supervision_policy import mark
+from jobs.leaf import Placement
 from jobs.options import AttemptOptions
 from jobs.retry import AzureRetry
 from jobs.spec import from_options, summary
@@ -70,8 +70,8 @@ class Draft(Generic[_Options]):
     """Configuration of a job that trains."""
     plan: Plan | None = None
     """Plan of a job that trains; None if it is unknown."""
-    further: tuple[FurtherJobs, ...] = ()
-    """The jobs that the run may continue as elsewhere."""
+    further: Sequence[tuple[Placement, Sequence[JobSpec]]] = ()
+    """The jobs that the run may continue as elsewhere, by the placement that offers them."""
 
 
 Need: TypeAlias = Callable[[Draft[_Options]], Draft[_Options]]

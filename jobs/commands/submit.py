@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from common.errors import INTERRUPTED, UserError
+from common.program import load
 from infra.outputs import PlatformOutputs
 from jobs.assets import prepared_data
 from jobs.azure import submission
@@ -17,8 +18,7 @@ from jobs.commands.runs.budget import BudgetOptions, within_budget
 from jobs.console import Console, next_command
 from jobs.errors import AccessError, SignInError, UnreachableError
 from jobs.exit_status import POOR_CLUSTER
-from jobs.following import moves
-from jobs.leaves import SubmitLeaves
+from jobs.leaves import LEAVES, SubmitLeaves
 from jobs.spec import from_options, summary
 from jobs.spec.from_options import RunOptions
 from jobs.spec.job_spec import JobSpec
@@ -105,7 +105,11 @@ def read_draft(
         return from_options.make_spec(outputs, elsewhere, config, attempt, software.versions)
 
     key = next(key for key, cluster in outputs.clusters.items() if cluster == spec.cluster)
-    spec, further = moves.offered(options, spec, config, key, build)
+    further = []
+    for placement in (leaf.placement for leaf in LEAVES if leaf.placement):
+        spec, specs = load(placement.offer)(options, spec, config, key, build)
+        if specs:
+            further.append((placement, specs))
     lasting = spec.cluster.priority != "LowPriority" and not further
     return Draft(
         options,
@@ -151,8 +155,9 @@ def cluster_and_data(draft: Draft) -> Draft:
 
 def further_jobs(draft: Draft) -> Draft:
     """Check the jobs that the run may continue as elsewhere, and print them."""
-    for jobs in draft.further:
-        for line in jobs.check(draft.workspace.manager, draft.spec, draft.config):
+    manager, spec, config = draft.workspace.manager, draft.spec, draft.config
+    for placement, specs in draft.further:
+        for line in load(placement.check)(manager, spec, specs, config):
             draft.console.say(f"  {line}")
     return draft
 
