@@ -65,22 +65,32 @@ def confirm(name: str, warning: str, console: Console) -> None:
         UserError: stdin is not a terminal, or something else was typed.
     """
     console.note(warning)
-    if not sys.stdin.isatty():
-        raise UserError(
-            f"{name}: cannot ask for confirmation, as stdin is not a terminal; pass --yes"
-        )
-    print(f"type {name} to delete it: ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip() != name:
-        raise UserError(f"{name}: not confirmed; nothing was deleted")
+    ask(f"type {name} to delete it: ", [name], name, "nothing was deleted")
 
 
-def agree(warning: str, console: Console, nothing: str = "nothing was submitted") -> None:
-    """Ask the user once whether to continue with what costs money.
+def ask(prompt: str, accepted: Sequence[str], subject: str, nothing: str) -> None:
+    """Ask the user once.
 
     Args:
-        warning: What it costs.
-        console: Output of the command.
-        nothing: What the error says if the user does not agree.
+        prompt: The question.
+        accepted: Answers that confirm.
+        subject: First word of the error, such as the name of a command.
+        nothing: Clause of the error if the user does not confirm.
+
+    Raises:
+        UserError: stdin is not a terminal, or the answer is another one.
+    """
+    if not sys.stdin.isatty():
+        raise UserError(
+            f"{subject}: cannot ask for confirmation, as stdin is not a terminal; pass --yes"
+        )
+    print(prompt, end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip() not in accepted:
+        raise UserError(f"{subject}: not confirmed; {nothing}")
+
+
+def agree(warning: str, console: Console) -> None:
+    """Ask the user once whether to go on with what costs money.
 
     Raises:
         UserError: stdin is not a terminal, or the answer is not yes.
@@ -88,9 +98,9 @@ def agree(warning: str, console: Console, nothing: str = "nothing was submitted"
     console.note(warning)
     if not sys.stdin.isatty():
         raise UserError(
-            "cannot ask whether to go on, as stdin is not a terminal; pass --yes."
-            f" {nothing.capitalize()}"
+            "cannot ask whether to go on, as stdin is not a terminal; pass --yes. Nothing was"
+            " submitted"
         )
     print("go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UserError(f"not agreed; {nothing}")
+        raise UserError("not agreed; nothing was submitted")

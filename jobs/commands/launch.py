@@ -56,7 +56,7 @@ _Options = TypeVar("_Options", bound=LaunchOptions)
 
 @dataclass(frozen=True)
 class Draft(Generic[_Options]):
-    """A job before it is submitted, with what the steps so far know of it."""
+    """A job before it is submitted, with the knowledge of the steps so far."""
 
     options: _Options
     outputs: PlatformOutputs
@@ -75,12 +75,12 @@ class Draft(Generic[_Options]):
 
 
 Need: TypeAlias = Callable[[Draft[_Options]], Draft[_Options]]
-"""Checks a need of a job in the workspace, before the job costs money. Prints what it learns and
-returns the draft with it; raises a `UserError` that says what to do."""
+"""Checks a need of a job in the workspace, before the job costs money. Prints its findings and
+returns the draft with them; raises a `UserError` that says what to do."""
 
 
 def with_needs(draft: Draft[_Options], needs: Iterable[Need[_Options]]) -> Draft[_Options]:
-    """Check what a job needs, in order; return its draft with what is known then.
+    """Check the needs of a job in their order; return its draft with their findings.
 
     Raises:
         UserError: A need is not met.

@@ -168,11 +168,11 @@ NEEDS: Final[tuple[Need[SubmitOptions], ...]] = (
     cluster_and_data,
     further_jobs,
 )
-"""What a run needs, checked in this order before anything costs money."""
+"""The needs of a run, in the order in which they are checked before anything costs money."""
 
 
 def show_draft(draft: Draft) -> int:
-    """Check what a job needs, as far as that is possible without a sign-in, and submit nothing."""
+    """Check the needs of a job, or show it without them if there is no sign-in; submit nothing."""
     try:
         draft = launch.with_needs(draft, NEEDS)
     except SignInError as error:

@@ -19,7 +19,7 @@ from infra.prerequisites import Prerequisites
 from jobs.azure.requests import Requests
 from jobs.azure.resource_manager import ResourceManager
 from jobs.azure.sign_in import credential, object_id
-from jobs.console import Console, agree
+from jobs.console import Console, ask
 from jobs.errors import MissingError, RequestError
 from jobs.extras.pipelines import declaration
 from jobs.extras.pipelines.declaration import WORKFLOWS, Redundancy, StateNames, WantedResource
@@ -125,11 +125,7 @@ def run(options: BackendOptions, *, as_json: bool, stack: str | None) -> int:
         console.say(f"  - {resource.words}")
     console.say(_COST)
     if not options.yes:
-        agree(
-            f"creates what does not exist of {len(planned)} resources",
-            console,
-            "nothing was created",
-        )
+        ask("create them? [y/N] ", ["y", "Y", "yes", "Yes"], "backend", "nothing was created")
     maker = _Maker(ResourceManager(requests, needs), console)
     for resource in state:
         maker.make(resource)

@@ -57,7 +57,7 @@ class Workflows:
     """Workflows that share an identity."""
 
     about: str
-    """What they do, for people."""
+    """Their purpose, for messages."""
     occasions: Mapping[str, str]
     """Ends of the subjects of tokens that the identity trusts, by the names of its credentials."""
     writes_state: bool
@@ -112,7 +112,7 @@ class StateNames:
 
 
 def state(names: StateNames, needs: Prerequisites, redundancy: Redundancy) -> list[WantedResource]:
-    """Return what Pulumi's state needs, in order."""
+    """Return the resources that Pulumi's state needs, in their order."""
     placed = {"location": needs.region, "tags": dict(needs.tags)}
     restorable = {"enabled": True, "days": DELETED_DAYS}
     account = {
