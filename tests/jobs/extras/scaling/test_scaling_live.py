@@ -52,7 +52,7 @@ def test_nothing_is_submitted_unless_somebody_agrees(live, outputs, tmp_path, ca
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
-@pytest.mark.slow
+@pytest.mark.rehearse_all
 def test_a_data_set_is_measured_beside_synthetic_data(live, outputs, tmp_path, capsys):
     folder = str(tmp_path / "digits")
     program = [ROOT / ".venv-trainer" / "bin" / "python", "-m", "trainer"]
