@@ -26,11 +26,11 @@ class ImageFiles:
     left_out: Counter[str] = field(default_factory=Counter)
     """Number of files by suffix; without hidden files, which file managers leave behind."""
     no_files: list[Path] = field(default_factory=list)
-    """What is called like an image in a folder and is not a file, such as a link to nothing."""
+    """Entries of a folder with the name of an image that are not files, such as broken links."""
 
     @property
     def note(self) -> str:
-        """What was left out, as a sentence; empty if nothing was."""
+        """A sentence on the files that were left out; empty if all were read."""
         notes = []
         if self.left_out:
             common = self.left_out.most_common()

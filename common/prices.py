@@ -270,8 +270,8 @@ def read_retail(
     """Read the prices of Linux nodes in answers of Azure's retail price list.
 
     The meters of a size differ by the end of their names: `Spot` is that of the tier
-    `low_priority`. A meter that ends in `Low Priority` is what that tier cost until 31 March 2026,
-    and is not read.
+    `low_priority`. A meter that ends in `Low Priority` has the price of that tier until 31 March
+    2026, and is not read.
 
     Args:
         pages: JSON documents of one or several pages.

@@ -69,8 +69,8 @@ class Command:
 def load(path: str) -> Any:
     """Import an object by MODULE:NAME.
 
-    Nothing is collected meanwhile: what is imported stays, and to look for garbage in it takes a
-    sixth of the import of TensorFlow, and a quarter of that of Azure's SDK.
+    The garbage collector is off meanwhile: imported modules stay, and searching them for garbage
+    takes a sixth of the import of TensorFlow, and a quarter of that of Azure's SDK.
     """
     module, _, name = path.partition(":")
     with _without_collection():
@@ -271,7 +271,8 @@ def report(error: BaseException) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     if isinstance(error, BrokenPipeError) and _reader_is_gone():
-        # Discard what is still buffered, so that the interpreter also exits without an error.
+        # Discard the output that is still buffered, so that the interpreter also exits without an
+        # error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     print(f"error: {error}", file=sys.stderr)
@@ -279,7 +280,7 @@ def report(error: BaseException) -> int:
 
 
 def _flush() -> None:
-    """Write what is buffered, as a closed pipe cannot be handled while the interpreter exits."""
+    """Write the buffered output, as a closed pipe cannot be handled while the interpreter exits."""
     if sys.stdout is not None:
         sys.stdout.flush()
 

@@ -132,7 +132,7 @@ class Plot:
     hint: str
     lines: Sequence[Line]
     axis: str
-    """What is counted."""
+    """The things that are counted."""
     ticks_x: Sequence[Point]
     ticks_y: Sequence[Point]
     scale: Scale
@@ -181,8 +181,8 @@ def plot(
     Args:
         title: Title of the plot.
         hint: How to read it, such as unit and scale.
-        axis: What is counted.
-        series: What to show. A logarithmic scale leaves out values that are not positive.
+        axis: Name of the values along the axis.
+        series: Named values to plot. A logarithmic scale leaves out values that are not positive.
         colours: Names of series in the order of their colours; by default the order of `series`.
         scale: How values are shown.
         from_zero: Whether counts have a linear axis from zero, in place of a logarithmic one.
