@@ -129,7 +129,7 @@ def _is_answered(sent: Sent) -> bool:
 
 
 def _collections(reads: Iterable[Sent]) -> list[Sent]:
-    """Return the requests that list what is next to each resource, each once."""
+    """Return the requests that list the neighbours of each resource, each once."""
     return list(dict.fromkeys(replace(read, path=read.path.rpartition("/")[0]) for read in reads))
 
 

@@ -34,7 +34,7 @@ def recorded() -> dict[str, Verdict]:
 
 
 def _table(verdicts: Mapping[str, Verdict]) -> str:
-    lines = ["| judge | version | what it judges | judged | accepted | refused |"]
+    lines = ["| judge | version | subject | judged | accepted | refused |"]
     lines.append("|---|---|---|---|--:|--:|")
     for name, one in verdicts.items():
         cells = (one.judge, one.version, JUDGES[name].judges, one.judged)

@@ -1,7 +1,7 @@
 """The requests that this project sends to Azure Resource Manager.
 
 `requests.json` has one of each kind that the commands of jobs/ send; the tests of jobs/ compare
-themselves with it. What the simulator's provider sends for a stack follows from the stack.
+themselves with it. The requests of the simulator's provider for a stack follow from the stack.
 """
 
 import json
@@ -85,7 +85,8 @@ def declared(stack: str) -> tuple[tuple[ResourceType, Sent], ...]:
 
 
 def deployable(stack: str) -> list[tuple[ResourceType, Sent]]:
-    """Return what is `declared`, without roles in the container that Azure Machine Learning makes.
+    """Return the `declared` resources, without roles in the container that Azure Machine Learning
+    makes.
 
     Its name has an id that the workspace gets when it is made, and that a rendered stack guesses.
     """

@@ -1,4 +1,4 @@
-"""The fields of dataclasses, with what their docstrings, types and bounds say. Pure."""
+"""The fields of dataclasses, as their docstrings, types and bounds describe them. Pure."""
 
 import ast
 import dataclasses
@@ -50,7 +50,7 @@ def groups(cls: type, prefix: str = "", about: str = "", base: object = None) ->
     Args:
         cls: The dataclass.
         prefix: Dotted path of the group.
-        about: What is said of the group; the docstring of the class by default.
+        about: Description of the group; the docstring of the class by default.
         base: Instance with the defaults of its fields; without one, they are those of the class.
     """
     hints = typing.get_type_hints(cls, include_extras=True)
@@ -112,7 +112,7 @@ def written(value: object) -> str:
 
 
 def _field(key: str, hint: Any, default: object, effect: str) -> Field:
-    # What a group of options calls a field is common's to say.
+    # The package common names the fields of a group of options.
     notes = typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
     bounds = [str(note) for note in notes if isinstance(note, Bounds)]
     for part in typing.get_args(_bare(hint)):

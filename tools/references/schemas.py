@@ -243,7 +243,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "config": _titled(
         "config.json",
         _object(
-            "The configuration of a run, and what it runs on.",
+            "The configuration of a run, and its software and machine.",
             {
                 "config": {
                     **of_options(TrainConfig),
@@ -289,7 +289,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "export": _titled(
         "export.json",
         _object(
-            "What an exported model expects and returns.",
+            "Inputs and outputs of an exported model.",
             {
                 "schema": _whole("Version of this file.", 1),
                 "run": _of("string", "Name of the run."),
@@ -316,7 +316,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "manifest": _titled(
         "manifest.json",
         _object(
-            "What a data set consists of.",
+            "Contents of a data set.",
             {
                 "schema": _whole("Version of this file.", 1),
                 "version": _of("string", "Version of the data set: a hash of its content."),
@@ -324,7 +324,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 "mean": _MEAN,
                 "deviation": _DEVIATION,
                 "splits": _of("object", "`train` and `validation`.", additionalProperties=_SPLIT),
-                "origin": _of("object", "The command that wrote it, and what it did to images."),
+                "origin": _of("object", "The command that wrote it, and its changes to images."),
                 "first_label": _whole("Label of the first class in the records."),
             },
             optional=("origin", "first_label"),

@@ -1,4 +1,4 @@
-"""The cost of each augmentation of a training image, and a picture of what it does.
+"""The cost of each augmentation of a training image, and a picture of its effect.
 
 CPU-milliseconds of an image of 224 pixels with one thread, besides decoding it: its own share of
 the graph in which the host augments a chunk of images.
