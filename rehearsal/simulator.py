@@ -208,7 +208,7 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         )
 
     def _accepts_keys(self, account: str) -> bool:
-        """Whether a storage account accepts its keys, and what is signed with them."""
+        """Whether a storage account accepts its keys, and requests signed with them."""
         return all(
             one["properties"].get("allowSharedKeyAccess") is not False
             for one in self.resources.of_kind(ACCOUNT)
@@ -301,7 +301,7 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         return self._reaper.marked(environment, "commands")
 
     def end_commands(self) -> None:
-        """Kill all child processes with such an environment, and what they have started."""
+        """Kill all child processes with such an environment, and their descendants."""
         self._reaper.kill("commands")
 
     @property

@@ -38,7 +38,7 @@ class BlobGateway:
     identity: Identity
     allow: Allow
     accepts_keys: Callable[[str], bool]
-    """Check whether an account accepts what is signed with its keys."""
+    """Check whether an account accepts requests that are signed with its keys."""
     faults: Faults
     log: RequestLog
     trusted: Path

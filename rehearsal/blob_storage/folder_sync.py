@@ -56,8 +56,8 @@ class InputCache:
 class FolderMirror:
     """A folder whose changes are written back to a container while a job runs.
 
-    Files are sent in the order in which they were written, and deletions come last: whoever finds a
-    file also finds what was complete before it. Links and empty folders are ignored.
+    Files are sent in the order in which they were written, and deletions come last: a reader that
+    finds a file also finds those that were complete before it. Links and empty folders are ignored.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class FolderMirror:
         return sorted(self._sent)
 
     def fill(self) -> None:
-        """Download what the container holds."""
+        """Download the contents of the container."""
         for blob in self._container.list_blobs(name_starts_with=self._prefix):
             path = self._folder / blob.name[len(self._prefix) :]
             _download(self._container.download_blob(blob.name).readinto, path)
@@ -128,7 +128,7 @@ class FolderMirror:
         self._sent |= {n: s for n, s in self._scan() if n in found and n not in here}
 
     def push(self, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Send what has changed.
+        """Send changed files.
 
         Args:
             stopped: Called before each file; nothing more is sent once it returns True.

@@ -33,7 +33,7 @@ def filled(document: Mapping[str, Any], defaults: Defaults, version: str) -> dic
     """Return a document with the defaults of an API version; a null is filled in, too.
 
     Args:
-        document: What was sent, and what Azure computed.
+        document: The properties that were sent, and those that Azure computed.
         defaults: Defaults of its kind.
         version: API version of the request; empty for the newest.
     """

@@ -1,4 +1,4 @@
-"""Steps for a training: from images to a registered model, with a pre-emption in between."""
+"""Steps of a run: from images to a registered model, with a pre-emption in between."""
 
 import json
 import re
@@ -29,7 +29,7 @@ _SMALL: Final = (
     *("--model.depth", "18", "--model.width", "8", "--model.image-size", "8"),
     *("--checkpoint.every-steps", "20", "--log.every-steps", "10", "--restarts", "0"),
 )
-"""Options that make the digits preset smaller: accuracy is not what is rehearsed."""
+"""Options that make the digits preset smaller: the rehearsal is not about accuracy."""
 _CHECKPOINT: Final = re.compile(r"/step-(\d+)[^/]*/DONE")
 _TIMEOUT_SECONDS: Final = 180.0
 

@@ -108,7 +108,7 @@ JOB: Final[Defaults] = {
 }
 """Defaults of the properties of a job."""
 _FOREVER: Final = Versioned({"enabled": False, "days": 0}, since=_2021)
-"""What a diagnostic setting says of the retention of logs, which Azure no longer applies."""
+"""The retention of logs in a diagnostic setting, which Azure no longer applies."""
 _RECEIVERS: Final = (
     "armRole",
     "automationRunbook",

@@ -76,7 +76,7 @@ def complete_workspace(path: ArmPath, document: Document) -> None:
 
 
 def show_workspace(resources: ResourceManager, path: ArmPath, document: Document) -> None:
-    """Add the outbound rules to what a GET shows of a workspace."""
+    """Add the outbound rules to the answer to a GET of a workspace."""
     if mode_of(document) != DISABLED:
         document["properties"]["managedNetwork"]["outboundRules"] = _rules(
             resources, path.id, document["properties"]
@@ -118,7 +118,9 @@ def _rules(resources: ResourceManager, workspace: str, properties: Document) -> 
 
 @dataclass(frozen=True)
 class OutboundRule(ResourceKind):
-    """What nodes in a managed network may reach besides what the service approves itself."""
+    """Destinations of nodes in a managed network, besides those that the service approves
+    itself.
+    """
 
     resources: ResourceManager
     roles: Roles
@@ -169,7 +171,7 @@ class OutboundRule(ResourceKind):
             ]
             target = str(to["serviceResourceId"])
             if not any(self.roles.may_approve(one, target) for one in holders):
-                # The endpoint stays pending until somebody approves it.
+                # The endpoint stays pending until it is approved.
                 rule["status"] = "Inactive"
 
 

@@ -159,8 +159,8 @@ class Roles:
         return allows(self._effective(), members, resource, access, path)
 
     def check_contributor(self, principal: str, resource: str) -> None:
-        """Raise an AzureError if roles have a delay and a principal is no Contributor on a resource
-        yet.
+        """Raise an AzureError if roles have a delay and a principal is not yet Contributor on a
+        resource.
         """
         wanted = Assignment(principal.lower(), CONTRIBUTOR, resource.lower())
         if self.delay_seconds and wanted not in self._effective():
@@ -187,7 +187,7 @@ class Roles:
         Args:
             principal: Object id of the principal.
             workspace: Id of the workspace.
-            kind: Collection of what it would change, such as jobs.
+            kind: Collection that it would change, such as jobs.
         """
         action = f"Microsoft.MachineLearningServices/workspaces/{kind}/write"
         if not self.has_one(principal, workspace, {*_SUBMITTERS, *self._defined(action)}):
@@ -205,8 +205,8 @@ class Roles:
                     yield one["name"].lower()
 
     def check_change(self, request: Request) -> None:
-        """Raise an AzureError if a user-assigned identity changes what none of its roles allows.
-        Nobody else is held to roles of Resource Manager.
+        """Raise an AzureError if a user-assigned identity makes a change that none of its roles
+        allows. Other principals are not bound by roles of Resource Manager.
         """
         if not any(
             one["properties"]["principalId"].lower() == request.caller.lower()
@@ -250,7 +250,7 @@ class Roles:
 @dataclass(frozen=True)
 class Workers:
     """Lets only those who may submit jobs change the jobs and assets of a workspace, and identities
-    change only what their roles allow.
+    make only changes that their roles allow.
     """
 
     next: Respond

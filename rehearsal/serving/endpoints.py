@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{1,30}[a-zA-Z0-9]")
 _MOST_MIRRORED: Final = 50
 _ROUTES: Final = {"livenessRoute", "readinessRoute", "scoringRoute"}
 _PATH: Final = re.compile(r"[a-zA-Z0-9_]")
-"""What the path of a route must contain, by the REST definitions."""
+"""Segment that the path of a route must contain, by the REST definitions."""
 _BUSY: Final = ("Creating", "Updating", "Deleting")
 
 

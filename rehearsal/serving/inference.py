@@ -67,7 +67,7 @@ class Inference:
         try:
             self.servers.ask(identifier, body, headers)
         except AzureError:
-            # Nobody sees the answer to a copy.
+            # The answer to a copy is not returned to the client.
             return
 
 

@@ -1,6 +1,6 @@
 """The server of each deployment, as a process of this machine.
 
-A server runs what the deployment's image would run: the files of its build context, with the
+A server runs like the deployment's image: the files of its build context, with the
 command of its Dockerfile. Only the Python and the address differ.
 """
 
@@ -34,7 +34,7 @@ _START_SECONDS: Final = 300.0
 """Time that the readiness probe of a deployment allows."""
 _POLL_SECONDS: Final = 0.2
 _MODEL_ERROR: Final = 424
-"""Status by which Azure answers if the server's is another than 200."""
+"""Status by which Azure answers if the server's is not 200."""
 
 
 @dataclass

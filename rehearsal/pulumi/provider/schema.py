@@ -94,7 +94,7 @@ def properties(class_: type) -> Mapping[str, Property]:
 
 
 def problems(class_: type, inputs: Mapping[str, Any], above: str = "") -> Iterator[InputProblem]:
-    """Yield what an argument class would not accept; unknown values are not checked.
+    """Yield properties that an argument class would not accept; unknown values are not checked.
 
     Args:
         class_: The argument class.
