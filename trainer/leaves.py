@@ -113,7 +113,7 @@ def score_in(meta: Mapping[str, Any], by: str | None = None) -> float | None:
     None if it has none.
 
     Args:
-        meta: What the checkpoint stores besides tensors.
+        meta: Values that the checkpoint stores besides tensors.
         by: Key of the metric; None is the one that its run was started with.
     """
     evaluation = meta.get("evaluation")

@@ -64,13 +64,13 @@ def find_network(name: str) -> str | None:
 
 
 def network_problems(name: str, builder: str | None, image_size: int, per: str) -> list[str]:
-    """List what is wrong with the choice of a network, with the options to change.
+    """List the faults of the choice of a network, with the options to change.
 
     Args:
         name: Name of a network.
         builder: Own network as package.module:function, or None.
         image_size: Height and width of the input, in pixels.
-        per: What the task needs logits for, such as image or pixel.
+        per: The unit that the task needs logits for, such as image or pixel.
     """
     found = find_network(name)
     if found is None:

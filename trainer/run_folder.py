@@ -96,7 +96,7 @@ _RESHAPED_BY = {
     "optimizer.accumulation": _SHARES,
     "compute.threads": "a CPU adds in another order with another number of threads",
 }
-"""Keys that divide a step in another way, and what that changes."""
+"""Keys that divide a step in another way, and the effect of that."""
 _SAYS_WHERE = (
     *("preset", "name", "runs_dir", "resume", "accept_changed_code", "max_steps", "max_seconds"),
     *_keys("unreported"),
@@ -111,7 +111,7 @@ Which = Literal["last", "best"]
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The content of config.json: what a run is trained with and on."""
+    """The content of config.json: the options, software and machine of a run."""
 
     config: TrainConfig
     ranks: int
@@ -276,7 +276,7 @@ class RunFolder:
         self._write(_OUT_OF_MEMORY, {"accumulation": accumulation})
 
     def create(self, record: RunRecord) -> None:
-        """Make the folder with its config.json, and point the link `latest` beside it to it."""
+        """Make the folder with its config.json, and point the link `latest` next to it to it."""
         self._write("config.json", record.to_json())
         self.point_latest()
 
@@ -379,14 +379,14 @@ def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
 
 
 def _values(record: RunRecord) -> dict[str, object]:
-    """Return what is compared with another attempt: options by key, and the ranks that there are,
-    which a launcher may have decided.
+    """Return the values to compare with another attempt: options by key, and the ranks that there
+    are, which a launcher may have decided.
     """
     return {**without(record.config, *_SAYS_WHERE), "ranks": record.ranks}
 
 
 def _effect(key: str) -> str:
-    """Return the words for what a changed option changes, with a space before them, or nothing."""
+    """Return the words for the effect of a changed option, with a space before them, or nothing."""
     if key in _RESHAPED_BY:
         return f" (this changes the result of the run: {_RESHAPED_BY[key]})"
     return " (this changes the result of the run)" * _in(key, _RESHAPES_THE_REST)

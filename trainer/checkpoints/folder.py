@@ -220,7 +220,7 @@ class CheckpointFolder:
                 yield checkpoint
 
     def _look(self, path: Path) -> Checkpoint | Entry:
-        """Return a checkpoint if it is valid, otherwise its entry with what is wrong."""
+        """Return a checkpoint if it is valid, otherwise its entry with the fault."""
         # A single lookup, because a save in the background may remove the entry in between.
         with suppress(KeyError):
             return self._verified[path]

@@ -106,8 +106,8 @@ def _records(
 
     Args:
         source: Split to read.
-        streams: Functions that return windows. What is read ends with the first of them that has no
-            record when its turn comes.
+        streams: Functions that return windows. Reading ends with the first of them that has no
+        record when its turn comes.
         choose: Which records of each window are read; None is all.
     """
 

@@ -1,4 +1,6 @@
-"""An export while the exporters of leaves add to it, and the accuracy of what they add."""
+"""An export while the exporters of leaves add to it, and the accuracy of the models that they
+add.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

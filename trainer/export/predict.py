@@ -114,7 +114,7 @@ def load_exported(saved_model: Path) -> Any:
     """Load the SavedModel of an export; its signature alone would not keep the weights alive.
 
     Raises:
-        CheckpointError: It cannot be loaded, or is no export.
+        CheckpointError: It cannot be loaded, or is not an export.
         NonFiniteError: A weight is not finite; names it.
     """
     try:
@@ -145,7 +145,7 @@ def answers_of(outputs: Collection[str]) -> Answers | None:
 def classify_files(
     signature: Any, paths: Iterable[Image], facts: Mapping[str, Any]
 ) -> Iterator[tuple[Image, Prediction | str]]:
-    """Yield each image's classes, or what is wrong with it.
+    """Yield each image's classes, or its fault.
 
     Args:
         signature: Signature of the model.
@@ -162,7 +162,7 @@ def classify_files(
 def _read_ahead(
     paths: Iterable[Image], read: Callable[[Image], bytes | str]
 ) -> Iterator[tuple[list[Image], list[bytes | str]]]:
-    """Yield the files of each batch with their images, or with what is wrong with them. The next
+    """Yield the files of each batch with their images, or with their faults. The next
     batch is read meanwhile, several files at once, because files on storage behind a network take
     long.
     """

@@ -90,7 +90,7 @@ def suggest(facts: Facts, folder: str, task: TaskDescription) -> list[TrainConfi
     Args:
         facts: Sizes and number of the training images.
         folder: Folder of the data set.
-        task: What is to be learned.
+        task: Name of the task.
     """
     suggestion = task.suggestion
     if suggestion.finetune:
@@ -113,7 +113,7 @@ def suggest(facts: Facts, folder: str, task: TaskDescription) -> list[TrainConfi
 
 
 def facts_of(manifest: Manifest, *, gpu: bool = False) -> Facts:
-    """Return what is known of a data set, for a choice."""
+    """Return the known facts about a data set, for a choice."""
     train = manifest.splits["train"]
     colours = manifest.normalization.mean
     photographs = train.encodings == ("JPEG",) and max(colours) - min(colours) > _COLOUR

@@ -38,7 +38,7 @@ class MetricsFile:
         return lines
 
     def rewind(self, step: int) -> None:
-        """Drop what a lost attempt wrote after the step that the run continues from."""
+        """Drop lines that a lost attempt wrote after the step that the run continues from."""
         kept = [line for line in self.lines() if line["event"] == "start" or line["step"] <= step]
         write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in kept))
 

@@ -47,7 +47,7 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
         keep_head: Whether the last layer keeps its own weights in any case.
 
     Returns:
-        A sentence about what was loaded.
+        A sentence about the loaded weights.
 
     Raises:
         CheckpointError: The file cannot be read, or belongs to another network; names the variable.

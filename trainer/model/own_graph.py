@@ -1,7 +1,7 @@
 """The digest of a network that was built: of its layers, how they are connected, and its variables.
 
-It does not depend on dtypes, on what is trained, or on the functions of Lambda layers, whose source
-is in the files of the builder.
+It does not depend on dtypes, on which variables are trained, or on the functions of Lambda layers,
+whose source is in the files of the builder.
 """
 
 import hashlib

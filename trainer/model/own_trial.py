@@ -26,7 +26,7 @@ _HIDDEN = {
     "EagerPyFunc": "calls Python from the graph",
     "PyFuncStateless": "calls Python from the graph",
 }
-"""What is wrong with kinds of operations."""
+"""Faults of kinds of operations."""
 _NOT_THEIRS = {"tensorflow", "tf_keras", "importlib"}
 """Folders of code that is not the builder's."""
 _NO_PYTHON = ", which an exported model could not; use operations of TensorFlow"
@@ -39,7 +39,7 @@ def attempt(name: str, what: str, function: Callable[[], Any], remedy: str = "")
 
     Args:
         name: The builder, for errors.
-        what: What is wrong if the function raises an error.
+        what: The fault if the function raises an error.
         function: The function.
         remedy: What to do then, unless the error itself has a known remedy.
 
@@ -100,7 +100,7 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
         size: Height and width of the images, in pixels.
 
     Returns:
-        What is wrong with the network; None if it can be trained, and a run with it resumed.
+        The fault of the network; None if it can be trained, and a run with it resumed.
 
     Raises:
         ConfigError: The network fails.
@@ -133,7 +133,7 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
 
 
 class _TrainingStep:
-    """A forward and a backward pass, and what was seen of it when it was last traced."""
+    """A forward and a backward pass, and observations of its last trace."""
 
     def __init__(self, model: keras.Model) -> None:
         self._model = model

@@ -86,7 +86,7 @@ def randomness(
     rank: tf.Tensor | int,
     piece: tf.Tensor | int,
 ) -> Iterator[None]:
-    """Set what the random numbers of the forward passes inside follow from; changes nothing for a
+    """Set the seeds of the random numbers of the forward passes inside; changes nothing for a
     model without random layers.
 
     Args:

@@ -53,8 +53,8 @@ def load_model(
 
 
 def check_statistics(model: keras.Model, step: int) -> None:
-    """Check what the loss of a step does not depend on: variables that are not trained, such as the
-    moving statistics of batch norm, with which evaluations and exports compute.
+    """Check the variables on which the loss of a step does not depend: those that are not trained,
+    such as the moving statistics of batch norm, with which evaluations and exports compute.
 
     Raises:
         NonFiniteError: A value is not finite; names the variable.

@@ -97,7 +97,7 @@ LEARNING = (
         LOGARITHMIC,
     ),
 )
-"""Panels of what a run has learned."""
+"""Panels of a run's progress."""
 
 SPEED = (
     Panel(

@@ -1,4 +1,4 @@
-"""What the sections of the pages about runs and data sets have in common, and their formats."""
+"""Parts that the sections of the pages about runs and data sets share, and their formats."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,7 +63,7 @@ def kept_image(
     Args:
         image: PNG or JPEG; None if it was not kept.
         index: Number of the example.
-        shows: What the image shows.
+        shows: Description of the image.
         lines: Label, text and value of each line below it.
     """
     if image is None:

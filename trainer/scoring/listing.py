@@ -1,6 +1,6 @@
 """The listing of the images, and the machines that share them.
 
-The listing is a file beside the scores. If one launcher has started the machines, the first lists
+The listing is a file next to the scores. If one launcher has started the machines, the first lists
 the images, the others wait for its file, and the first waits for their scores.
 """
 
@@ -25,7 +25,7 @@ LISTING: Final = "_images.json"
 """Name of the file with the names and sizes of all images."""
 _POLL_SECONDS: Final = 1.0
 _TOLD_EVERY: Final = 30.0
-"""Seconds between two lines about what a machine waits for."""
+"""Seconds between two lines about the wait of a machine."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,9 @@ def wait_for(condition: Callable[[], bool], what: Callable[[], str]) -> None:
 
 
 def remove_partials(path: Path, machine: Machine) -> None:
-    """Remove what a killed process has left of a file, unless another machine may write it now."""
+    """Remove the part of a file that a killed process has left, unless another machine may write it
+    now.
+    """
     if machine.launched or machine.parts == 1:
         for partial in path.parent.glob(f".{path.name}-*.partial"):
             partial.unlink(missing_ok=True)

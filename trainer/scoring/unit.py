@@ -104,7 +104,7 @@ def score_unit(unit: Unit, advance: Advance) -> None:
 
 
 def _rows(unit: Unit, advance: Advance) -> Iterator[tuple[str, Any]]:
-    """Yield each image with its classes, or with what is wrong with it."""
+    """Yield each image with its classes, or with its fault."""
     # Not before this process exists: TensorFlow does not survive a fork.
     from trainer.export.predict import classify_files  # noqa: PLC0415
 

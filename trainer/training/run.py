@@ -1,4 +1,4 @@
-"""A training, from top to bottom.
+"""A run, from top to bottom.
 
 join the world that the launcher started
 set up: data set, plan, run folder       refuse what cannot work before anything is built

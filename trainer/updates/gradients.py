@@ -106,7 +106,8 @@ class MicroBatchGradients:
 
 @contextmanager
 def adding_in_order() -> Iterator[None]:
-    """Let a tape add up the gradients of what a network uses three times or more in one order.
+    """Let a tape add up the gradients of values that a network uses three times or more in one
+    order.
 
     TensorFlow adds them up with AddN, which begins with the first input whose memory it may reuse.
     Which one that is depends on what else has still to read them, so the last bits would depend on

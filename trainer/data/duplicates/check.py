@@ -162,7 +162,7 @@ def held_out_images(manifest: Manifest) -> int:
 
 
 def tell(folder: Path, manifest: Manifest, rows: Sequence[tuple[str, str, str, str, int]]) -> None:
-    """Write near-duplicates.csv, also without any, and print how many there are."""
+    """Write near-duplicates.csv, even without any, and print how many there are."""
     write_table(folder / FILE, COLUMNS, rows, errors="surrogateescape")
     held_out = held_out_images(manifest)
     if not rows:

@@ -93,7 +93,7 @@ def _pydicom() -> Any:
 @lru_cache(1)
 def _read(data: bytes) -> Any:
     """Return the header, with pixels that are not decoded yet; remembered for all its frames."""
-    # Text that breaks the rules of its tag is none of our business, and would be quoted.
+    # Text that breaks the rules of its tag is not used, and warnings would quote it.
     config = _pydicom().config
     config.settings.reading_validation_mode = config.IGNORE
     return _pydicom().dcmread(io.BytesIO(data))

@@ -1,4 +1,4 @@
-"""What a graph can tell of an encoded image by its header: whether `treat` would change it.
+"""Tell in a graph by the header of an encoded image whether `treat` would change it.
 
 TensorFlow neither turns an image by its EXIF orientation nor draws transparency on white. So the
 signature of an exported model refuses such images, and files that are trained on in place have them
@@ -22,7 +22,7 @@ TOO_LARGE: Final = f"of more than {MAX_PIXELS:,} pixels"
 _ORIENTATION: Final = 0x112
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _MARKS: Final = r"\C*(Exif\x00\x00|tiff:Orientation|eXIf|tRNS)\C*"
-"""What the bytes of an image contain, somewhere, if it is turned or has a transparent colour."""
+"""Bytes that an image contains, somewhere, if it is turned or has a transparent colour."""
 _XMP: Final = r'\C*?tiff:Orientation(="|>)[2-8]\C*'
 """An orientation in XMP, where Pillow looks if EXIF has none."""
 

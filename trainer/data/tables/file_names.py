@@ -11,7 +11,7 @@ _AMBIGUOUS: Final = ""
 
 
 class ByName(Generic[T]):
-    """Values by the paths of files, found by what a table calls these files.
+    """Values by the paths of files, looked up by the names of these files in a table.
 
     That is the path; or, if only one file has it, the file's name, or its name without the suffix.
     Where the paths themselves are names of files alone, any folder fits. Backslashes are slashes,

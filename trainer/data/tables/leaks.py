@@ -1,5 +1,5 @@
-"""Signs that the splits of a data set share what they should not: folders, or values of a column,
-that look like patients and are in both. Standard library only.
+"""Signs of leaks between the splits of a data set: folders, or values of a column, that look like
+patients and are in both. Standard library only.
 """
 
 import re
@@ -129,8 +129,7 @@ def _count(groups: dict[str, _Group], name: str, split: str) -> None:
 
 
 def _sentence(groups: Mapping[str, _Group], total: int) -> str:
-    """Return what is shared by groups that look like patients; empty if they do not, or if nothing
-    is.
+    """Return the groups in several splits that look like patients; empty if there are none.
 
     Args:
         groups: Groups by name.

@@ -51,7 +51,7 @@ _LOOKED_AT: Final = 500
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns by what they hold; empty if the table has none of a kind."""
+    """Columns by the kind of their values; empty if the table has none of a kind."""
 
     file: str
     label: str

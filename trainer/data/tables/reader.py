@@ -27,7 +27,7 @@ _OTHERS: Final = {
     b"\x1f\x8b": "is compressed with gzip; unpack it first",
     b"PAR1": "is no text; write the table as CSV",
 }
-"""What to do about files that are no text, by their first bytes."""
+"""Remedies for files other than text, by their first bytes."""
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _NAMES: Final = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", "cp1252": "Windows-1252"}
 _BOXES: Final = (
@@ -133,7 +133,7 @@ def open_table(path: Path) -> Table:
     """Read the first line of a table, and find out how the file is written.
 
     Raises:
-        DataError: The file cannot be read, is empty, is no text, or names a column twice.
+        DataError: The file cannot be read, is empty, is not text, or names a column twice.
     """
     if path.exists() and not path.is_file():
         # A pipe would be waited for.
@@ -211,7 +211,7 @@ def _encoding(path: Path) -> str:
     """Return the encoding of a text file: by its mark, or UTF-8 if it is valid, or Windows-1252.
 
     Raises:
-        DataError: The file is no text.
+        DataError: The file is not text.
         OSError: It cannot be read.
     """
     with path.open("rb") as file:

@@ -65,7 +65,7 @@ def listing(address: str) -> str:
 
 
 def fetch(address: str, file: Path) -> None:
-    """Fetch a file; what an earlier attempt has left in FILE.part is continued.
+    """Fetch a file; a download that an earlier attempt has left in FILE.part is continued.
 
     Raises:
         UserError: It cannot be fetched.
@@ -113,7 +113,7 @@ def check(file: Path, published: Published, *, fetched: bool) -> None:
     """Check that a file is the published one; remove it if it was fetched and is not.
 
     Raises:
-        UserError: It is another file, or is missing.
+        UserError: It is a different file, or is missing.
     """
     try:
         with file.open("rb") as content:

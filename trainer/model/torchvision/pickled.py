@@ -88,7 +88,7 @@ class _Unpickler(pickle.Unpickler):
     """Makes mappings and tensors, and calls nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what a pickle may name.
+        """Return the object of a name that a pickle may use.
 
         Raises:
             ValueError: It names something else.
