@@ -143,7 +143,8 @@ def words(source: str, *, messages: bool) -> Words:
 
 
 def _plain(text: str) -> str:
-    """Return a text without code, titles of pages, `None` and indentation, with its line breaks."""
+    """Return a text without code, titles of pages, names of arguments, `None` and indentation, but
+    with its line breaks."""
     text = re.sub(r"\[[^\]]*\]\([^)]*\)", "X", text)
     text = re.sub(r"`[^`]*`", lambda match: "X" + "\n" * match[0].count("\n"), text)
     return re.sub(

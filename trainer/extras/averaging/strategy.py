@@ -2,8 +2,8 @@
 after a fixed number of steps (local SGD; Stich 2018, "Local SGD Converges Fast and Communicates
 Little").
 
-Unlike asynchronous updates, which race, this repeats to the bit: between two averages no rank
-depends on another, and every average waits for all of them.
+Unlike asynchronous updates, which race, this is bit-identical each time: between two averages no
+rank depends on another, and every average waits for all of them.
 """
 
 import tensorflow as tf
@@ -81,7 +81,7 @@ class Averaging(Strategy):
         return Step(tf.unstack(sums), norm, skipped, bad)
 
     def _average(self, local: LocalStep) -> tuple[tf.Tensor, tf.Tensor]:
-        """Average the state over all ranks, and sum what they have kept.
+        """Average the state over all ranks, and sum the values that they have kept.
 
         Returns:
             The sums since the last average, float32 [sums], and whether a loss or an averaged

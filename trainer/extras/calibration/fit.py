@@ -36,7 +36,7 @@ def calibrate_run(predicted: Predicted) -> None:
 
 
 def calibrate(options: CalibrateOptions) -> None:
-    """`ml-trainer calibrate`: fit the temperature of a checkpoint, and print what it does.
+    """`ml-trainer calibrate`: fit the temperature of a checkpoint, and print its effect.
 
     Raises:
         ConfigError: The run's task has not one class per image.
@@ -84,7 +84,7 @@ def calibration(
 
 
 def words(found: Calibration) -> str:
-    """Return what a calibration changes, in words."""
+    """Return the effect of a calibration, in words."""
     before, after = found.before, found.after
     if found.temperature is None:
         return (

@@ -2,7 +2,7 @@
 
 `RUN/predictions.csv` has one line per example, `RUN/classes.csv` one per class, `RUN/curves.csv`
 precision by recall and class at an IoU of 0.5, and `RUN/overlays/` the worst examples, named by
-their index: what is there, and what was found.
+their index: true objects and predicted ones.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def write_predictions(
     Args:
         folder: Folder of the run.
         index: Number of each example in the split, int64 [n].
-        images: What is there, and what was found in each example.
+        images: True and predicted objects of each example.
         precision: Precision over all of them.
         held_out: Access to the examples.
     """
@@ -81,11 +81,11 @@ def rating(image: Image, classes: int) -> float:
 
 
 def overlay(pixels: Array, image: Image, size: Array, names: Sequence[str]) -> Pixels.Image:
-    """Draw what is there and what was found side by side, in the shape of the original image.
+    """Draw true and predicted objects side by side, in the shape of the original image.
 
     Args:
         pixels: The input, uint8 [size, size, 3].
-        image: What is there and what was found.
+        image: True and predicted objects.
         size: Width and height of the original image.
         names: Names of the classes.
     """

@@ -61,8 +61,8 @@ def suppressed(
     """Return which boxes are kept by greedy non-maximum suppression within classes, bool [b, n].
 
     A box is kept if no earlier box that is kept overlaps it. Repeating this rule from all boxes on
-    settles at least one more box a turn, so it ends with what the greedy pass would keep, usually
-    after a few turns.
+    settles at least one more box a turn, so it ends with the boxes that the greedy pass would keep,
+    usually after a few turns.
 
     Args:
         boxes: float32 [b, n, 4], the highest score first.

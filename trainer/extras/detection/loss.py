@@ -42,7 +42,7 @@ class Outputs(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """What the locations are to predict."""
+    """The targets of the locations."""
 
     positive: tf.Tensor
     """1 for a location that has a box, else 0; float32 [b, l]."""

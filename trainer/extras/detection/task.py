@@ -49,7 +49,7 @@ class Detection(Task):
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """See `Task.evaluated`. Counts what is found and what is there, which are the columns
+        """See `Task.evaluated`. Counts predicted and true objects, which are the columns
         `found`, [b, 600], and `target`.
         """
         loss, _ = losses(logits, target)
@@ -80,7 +80,9 @@ class Detection(Task):
 
 
 def as_images(found: Array, target: Array) -> Sequence[Image]:
-    """Return what the metric compares, in pixels, from rows that `Detection.evaluated` returned."""
+    """Return the objects that the metric compares, in pixels, from rows that `Detection.evaluated`
+    returned.
+    """
     images = []
     targets = target.reshape(len(found), -1, COLUMNS)
     for one, true in zip(found.reshape(-1, MOST, 6), targets, strict=True):

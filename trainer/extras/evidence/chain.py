@@ -32,8 +32,8 @@ class Finding:
     """Something that does not hold, or cannot be shown."""
 
     level: Literal["broken", "gap", "note"]
-    """broken: something is not what was stated; gap: something was not stated, or is not here, so
-    that nothing can be said; note: worth knowing."""
+    """broken: something differs from its statement; gap: something was not stated, or is not here,
+    so that nothing can be said; note: worth knowing."""
     link: str
     """The link of the chain: a file of the run, a shard, or a statement."""
     text: str
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass
 class Verified:
-    """What was found about a run."""
+    """Findings about a run."""
 
     run: Path
     statements: list[Statement] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Verified:
 
     @property
     def broken(self) -> list[Finding]:
-        """What is not what was stated."""
+        """Findings that contradict the statements."""
         return [one for one in self.findings if one.level == "broken"]
 
     @property
@@ -70,7 +70,9 @@ class Verified:
 
 
 def check_chain(found: Verified, key: Verifier | None) -> None:
-    """Check that all statements are there, in order, unchanged, and signed. Adds what was read."""
+    """Check that all statements are there, in order, unchanged, and signed. Adds the statements
+    that were read.
+    """
     files = statement_files(found.run / FOLDER)
     if not files:
         found.add("gap", FOLDER, "there are no statements; the run was made without them")
@@ -95,7 +97,7 @@ def _check_place(
     """Check that a statement follows the one before.
 
     Args:
-        found: What was found so far.
+        found: Findings so far.
         one: The statement.
         number: Number of the one before.
         before: The one before that could be read.
@@ -163,7 +165,7 @@ def _check_signature(found: Verified, link: str, one: Statement, key: Verifier) 
 
 
 def _check_references(found: Verified) -> None:
-    """Check that what a statement continues, follows or belongs to was stated before it."""
+    """Check that the statements that one continues, follows or belongs to come before it."""
     known = dict[str, str]()
     starts = dict[str, int]()
     for one in found.statements:

@@ -27,20 +27,20 @@ from trainer.run_folder import RunFolder
 
 
 class EvidenceError(UserError):
-    """A run is not what its statements say, or they do not show enough."""
+    """A run contradicts its statements, or they do not show enough."""
 
     exit_code = CheckpointError.exit_code
 
 
 def verify_model(options: VerifyModelOptions, launched: Launch = launch) -> None:
-    """Check the statements of a run, replay some of its steps, and print what was found.
+    """Check the statements of a run, replay some of its steps, and print the findings.
 
     Args:
         options: What to check.
         launched: Starts a replay.
 
     Raises:
-        EvidenceError: Something is not what was stated, or could not be shown.
+        EvidenceError: Something contradicts its statement, or could not be shown.
         CheckpointError: The folder is not a run folder, or the steps cannot be replayed.
     """
     if problems := options.problems():
@@ -84,7 +84,7 @@ def _replay(found: Verified, options: VerifyModelOptions, launched: Launch) -> l
         chosen = [(options.from_, options.to)]
     else:
         there = links(found)
-        # What a run could have foreseen would show little.
+        # Steps that a run could have foreseen would show little.
         count = min(options.sample, len(there))
         chosen = sorted(random.SystemRandom().sample(there, count))
         if count < options.sample:
@@ -108,7 +108,7 @@ def _replay(found: Verified, options: VerifyModelOptions, launched: Launch) -> l
 
 
 def _tell(found: Verified, outcomes: list[Outcome], *, as_json: bool) -> None:
-    """Print what was found.
+    """Print the findings.
 
     Raises:
         EvidenceError: Something is broken, or missing.

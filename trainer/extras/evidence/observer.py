@@ -63,7 +63,7 @@ class EvidenceObserver(Observer):
         self._missed: list[str] = []
 
     def begin(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
-        """See `Observer`: state what the attempt is made of."""
+        """See `Observer`: state the materials of the attempt."""
         del parameters, tags
         self._begun = True
         lines = MetricsFile(self._run / "metrics.jsonl").lines()
@@ -223,7 +223,7 @@ class EvidenceObserver(Observer):
 
 def state_rewritten(run: Path, names: Sequence[str]) -> None:
     """State an export, and those files of the result, that a command has written anew, if the run
-    has statements. Other files keep what was stated of them.
+    has statements. Other files keep their statements.
 
     Raises:
         ConfigError: The key of the run cannot be used.

@@ -1,4 +1,4 @@
-"""Repeats the steps of a run between its checkpoints, and compares what they end with.
+"""Repeats the steps of a run between its checkpoints, and compares the resulting states.
 
 plan_replay: which stated checkpoints follow from which one, by the same options and code. Pure.
 replay:      runs `python -m trainer train` in a scratch folder, one run for each stretch.
@@ -210,7 +210,7 @@ _COMPUTE: Final = frozenset(
         *("nvidia-cudnn-cu12", "nvidia-cublas-cu12", "nvidia-nccl-cu12", "keras"),
     }
 )
-"""Packages that compute what a step does."""
+"""Packages that compute a step."""
 
 
 def launch(args: Sequence[str], ranks: int, log: Path) -> int:
@@ -304,7 +304,7 @@ class Replay:
             keep=10**6,
             when_busy="wait",
         )
-        # The groups of leaves are no fields that mypy knows.
+        # mypy does not know the groups of leaves as fields.
         unstated: dict[str, Any] = {"evidence": EvidenceOptions(chain=False)}
         changed = replace(
             config.unobserved(),
@@ -416,7 +416,7 @@ def relative_distance(
     """Return the norm of the difference of two states, by that of their change since the start;
     without a start, or without any change, by that of the first state.
 
-    Only what is floating-point counts, since counters and positions are not approximate; infinite
+    Only floating-point tensors count, since counters and positions are not approximate; infinite
     if those or the names differ.
     """
     if tensors.keys() != others.keys():

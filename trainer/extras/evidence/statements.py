@@ -81,7 +81,7 @@ class Statement:
     previous: str | None
     """Digest of the statement before; None for the first one."""
     subjects: Mapping[str, str]
-    """SHA-256 of what it is about, by name: paths relative to the run folder."""
+    """SHA-256 of its subjects, by name: paths relative to the run folder."""
     predicate: Mapping[str, Any]
     message: bytes = field(repr=False)
     """What signatures sign."""
@@ -246,7 +246,7 @@ class Chain:
 
     @property
     def statements(self) -> Sequence[Statement]:
-        """What has been stated so far."""
+        """The statements so far."""
         return self._stated
 
     def _read(self) -> None:
@@ -262,13 +262,13 @@ class Chain:
 
         Args:
             kind: Kind of the statement.
-            subjects: SHA-256 of what it is about, by name.
-            predicate: What it states.
+            subjects: SHA-256 of its subjects, by name.
+            predicate: Its content.
 
         Raises:
             OSError: It cannot be written.
         """
-        # Here, as a file in its place would look like a statement of the same number.
+        # Made here, as a file of that name would look like a statement of the same number.
         self.folder.mkdir(parents=True, exist_ok=True)
         while True:
             number = self._last[0] + 1 if self._last else 1

@@ -1,4 +1,4 @@
-"""Whether the files of a run are what its statements say."""
+"""Whether the files of a run agree with its statements."""
 
 import json
 from collections import Counter
@@ -246,7 +246,7 @@ def _check_file(found: Verified, name: str, digest: str, stated: Statement, fact
 
 
 def check_data(found: Verified, folder: Path | None, beside: Path | None, *, shards: bool) -> None:
-    """Compare a data set with what the newest start states.
+    """Compare a data set with the statement of the newest start.
 
     Args:
         found: Statements of the run.

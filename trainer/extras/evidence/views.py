@@ -1,5 +1,5 @@
 """A view of the statements of a run, for other tools: a model card with the metadata of Hugging
-Face (https://huggingface.co/docs/hub/model-cards). It only repeats what was stated.
+Face (https://huggingface.co/docs/hub/model-cards). It only repeats statements.
 """
 
 import json

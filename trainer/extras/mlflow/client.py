@@ -150,7 +150,7 @@ class _Service:
         return _accepted(answer)
 
     def get(self, method: str, query: Mapping[str, str]) -> dict[str, Any] | None:
-        """Return the answer, or None if what is asked for does not exist.
+        """Return the answer, or None if the thing asked for does not exist.
 
         Raises:
             requests.RequestException: The server cannot be reached, or refuses.

@@ -22,7 +22,7 @@ def main_class(stored: bytes) -> int:
 
 
 def stored_fault(stored: bytes, width: int, height: int, classes: int) -> str | None:
-    """Return what is wrong with the classes of a record, or None; see
+    """Return the fault of the classes of a record, or None; see
     `TaskDescription.features`.
     """
     del width, height

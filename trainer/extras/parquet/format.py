@@ -59,7 +59,7 @@ class Columns:
 
     @property
     def kept(self) -> dict[str, str]:
-        """What a manifest says of them."""
+        """Their description in a manifest."""
         kept = {"image": self.image, "label": self.label, "field": self.field}
         return kept | ({"target": self.target, "form": self.form} if self.target else {})
 

@@ -71,7 +71,7 @@ def _scene(photograph: Array, digits: Sequence[Record], name: str) -> Record:
 
 
 def _draw(part: Array, ink: Array, chance: random.Random) -> None:
-    """Draw a digit onto a part of an image, in a colour that differs from what is there."""
+    """Draw a digit onto a part of an image, in a colour that differs from the background."""
     colour = contrasting(dark=part.mean() <= 127, chance=chance)
     part += np.clip(ink / INK, 0, 1)[..., None] * (colour - part)
 

@@ -91,7 +91,7 @@ class ShardedOptimizer:
         self._part = part_size(sizes, self._group.size)
         self._sizes = sizes
         self._pieces = cut(sizes, self._group.size)[self._group.index]
-        # They are filled before each update, so what is restored or broadcast needs no copy.
+        # They are filled before each update, so restored or broadcast values need no copy.
         self._weights = [
             tf.Variable(tf.zeros([piece.end - piece.begin]), trainable=False, name=f"part{number}")
             for number, piece in enumerate(self._pieces)

@@ -65,7 +65,7 @@ def slicer(options: SlicesOptions, folder: Path | None = None) -> Callable[[str]
     """Return the function from the name of a record to its slice.
 
     Args:
-        options: What the slices are.
+        options: Definition of the slices.
         folder: Folder of the data set, with the columns that it keeps.
 
     Raises:

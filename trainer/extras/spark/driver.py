@@ -138,7 +138,7 @@ class BarrierStage:
         """Start the ranks and wait for all of them.
 
         Args:
-            work: What the ranks run.
+            work: The function that the ranks run.
             signals: Stop signals that this process receives.
 
         Raises:

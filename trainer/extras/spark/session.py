@@ -1,4 +1,4 @@
-"""The session of Spark: found or started, and checked for what a barrier stage needs."""
+"""The session of Spark: found or started, and checked for the needs of a barrier stage."""
 
 import os
 import shutil

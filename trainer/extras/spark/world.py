@@ -108,7 +108,7 @@ class RankEnd:
     problem: str = ""
     """Why it was not started; empty if it was."""
     result: bytes = b""
-    """What a function of a user returned, pickled."""
+    """The result of a user's function, pickled."""
 
 
 def attempt_result(ends: Sequence[RankEnd]) -> AttemptResult:

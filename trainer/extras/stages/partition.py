@@ -258,7 +258,7 @@ def after_inputs(devices: Sequence[str]) -> Iterator[None]:
     """Have operations that name no device run with the latest of their inputs, in the order of
     devices; has no effect outside of graphs.
 
-    TensorFlow would run them on the first GPU, and copy what they read and write.
+    TensorFlow would run them on the first GPU, and copy their inputs and outputs.
     """
     if tf.executing_eagerly():
         yield

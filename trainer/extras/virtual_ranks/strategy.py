@@ -89,7 +89,7 @@ def over_ranks(group: Group, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
     Args:
         group: Ranks, a power of two.
-        tensors: What this rank adds, float32 of any shapes.
+        tensors: Summands of this rank, float32 of any shapes.
     """
     whole = flat(tensors)
     size = int(whole.shape[0])

@@ -28,7 +28,7 @@ _NEEDED: Final = {
     "annotations": ("image_id", "category_id", "bbox"),
     "categories": ("id", "name"),
 }
-"""The lists of a file, and what each entry has at least."""
+"""The lists of a file, and the keys that each entry has at least."""
 _SIZE: Final = "2q"
 _ROW: Final = "8d"
 """Formats of an image: width and height; and of an annotation: left, top, width, height, class,
@@ -212,7 +212,7 @@ def _whole(where: str, name: str, value: Any) -> int:
     """Return a whole number, also one that is written as text or with a fraction of 0.
 
     Raises:
-        DataError: It is none, or larger than any that occurs.
+        DataError: It is not a number, or larger than any that occurs.
     """
     try:
         number = int(value)

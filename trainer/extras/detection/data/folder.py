@@ -58,7 +58,7 @@ class Folder:
         yield from map(self._file, self.database.execute(query))
 
     def others(self, *suffixes: str) -> Iterator[StoredFile]:
-        """Yield the files with some suffixes that are no images, by path."""
+        """Yield the files with some suffixes, except images, by path."""
         query = f"SELECT {_COLUMNS} FROM file WHERE NOT image ORDER BY path"  # noqa: S608
         for row in self.database.execute(query):
             if row[0].endswith(tuple(map(os.fsencode, suffixes))):
@@ -82,8 +82,8 @@ class Folder:
         """Return the image that annotations name; None if there is none, or not only one.
 
         Of several of the same name, the one is meant whose path ends with all that is named, that
-        lies beside the annotations, or below a folder of their split, in this order. Each step is a
-        look-up in an index, however many images have the name.
+        lies next to the annotations, or below a folder of their split, in this order. Each step is
+        a look-up in an index, however many images have the name.
 
         Args:
             name: Path that the annotations have.

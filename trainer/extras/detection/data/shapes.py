@@ -98,7 +98,7 @@ def _touch(one: Box, other: Box) -> bool:
 
 
 def _drawn(image: Image.Image, points: Points, chance: random.Random) -> Image.Image:
-    """Draw a shape in a colour that differs from what is there."""
+    """Draw a shape in a colour that differs from the background."""
     cover = Image.new("L", (SIZE * _SMOOTH,) * 2)
     ImageDraw.Draw(cover).polygon([(x * _SMOOTH, y * _SMOOTH) for x, y in points], fill=255)
     cover = cover.resize((SIZE, SIZE), Image.Resampling.BOX)

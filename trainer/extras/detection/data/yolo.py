@@ -2,7 +2,7 @@
 the size of its box as fractions of the image, or CLASS and the corners of its outline, X Y X Y ...
 
 The labels of images/a.jpg are in labels/a.txt, where `images` is the last folder of that name in
-the path, or else in a.txt beside the image. An image without such a file has no objects.
+the path, or else in a.txt next to the image. An image without such a file has no objects.
 """
 
 import os
@@ -186,7 +186,7 @@ def _labels(folder: Folder, path: str) -> StoredFile | None:
 
 
 def _places(path: str) -> tuple[str, ...]:
-    """Return where the labels of an image may be: in the folder `labels`, and beside it."""
+    """Return where the labels of an image may be: in the folder `labels`, and next to it."""
     parts = path.rpartition(".")[0].split("/")
     beside = "/".join(parts) + ".txt"
     folders = [number for number, part in enumerate(parts[:-1]) if part.lower() == "images"]
@@ -213,7 +213,7 @@ def _listed_names(folder: Folder) -> tuple[str, ...]:
 
 
 def _described(folder: Folder) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return what the first YAML file with names says; nothing without one."""
+    """Return the content of the first YAML file with names; nothing without one."""
     for path in (folder.root / file.path for file in folder.others(".yaml", ".yml")):
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
