@@ -57,7 +57,7 @@ WORLDS = (
     "trainer",
 )
 
-NOT_COVERED = ("infra/", "jobs/", "tests/", "trainer/")
+NOT_COVERED = ("infra/", "jobs/", "tests/", "trainer/data/intake/", "trainer/data/prepare/")
 """Beginnings of the paths of modules whose prose is not covered yet; the list only gets shorter."""
 
 NAMES_LEFT = {

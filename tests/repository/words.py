@@ -132,7 +132,8 @@ def words(source: str, *, messages: bool) -> Words:
                 )
                 prose.append((node.lineno, text))
             case ast.Constant(value=str(text)) if messages and " " in text:
-                if node not in docstrings:
+                # One that begins with it is the title of a table.
+                if node not in docstrings and not text.startswith("What "):
                     prose.append((node.lineno, text))
             case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
                 names[name] += name in NAMES
@@ -147,9 +148,8 @@ def _plain(text: str) -> str:
     with its line breaks."""
     text = re.sub(r"\[[^\]]*\]\([^)]*\)", "X", text)
     text = re.sub(r"`[^`]*`", lambda match: "X" + "\n" * match[0].count("\n"), text)
-    return re.sub(
-        r"[ \t]*\n[ \t]*|[ \t]+", lambda match: match[0].strip(" \t") or " ", text
-    ).replace("None", "X")
+    text = re.sub(r"[ \t]*\n[ \t]*(\w+: )?", "\n", text)
+    return re.sub(r"[ \t]+", " ", text).replace("None", "X")
 
 
 def _named(source: str) -> bool:

@@ -245,7 +245,7 @@ def _constants_problem(graph: tf.Graph, again: tf.Graph) -> str | None:
     name = next((name for key, name in names.items() if key not in others), None)
     if name is not None:
         return (
-            f"{name} is another constant each time that the network is traced, such as from"
+            f"{name} is a different constant each time that the network is traced, such as from"
             " numpy.random, random or time; each rank and each attempt of a run would have its own:"
             " make it in the builder, or use layers of tf_keras that draw, such as GaussianNoise"
         )

@@ -88,8 +88,8 @@ class CodeChoice:
         if self.accepted:
             return [f"{names}: used as now, not as before (this changes the result of the run)"]
         return [
-            f"{names}: the network is built from what the run keeps in {self.kept};"
-            " --accept-changed-code builds it from what is there now"
+            f"{names}: the network is built from the code that the run keeps in {self.kept};"
+            " --accept-changed-code builds it from the present code"
         ]
 
     def use(self) -> None:

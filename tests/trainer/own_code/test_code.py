@@ -267,7 +267,7 @@ def test_a_run_whose_builder_changed_ends_with_the_bits_of_one_whose_did_not(wor
     shutil.copytree(workplace / "runs" / "parts", workplace / "runs" / "accepted")
     source.change()
     told = f"changed: {source.package}/parts.py: "
-    assert f"{told}the network is built from what the run keeps" in train("parts")
+    assert f"{told}the network is built from the code that the run keeps" in train("parts")
     assert f"{told}used as now, not as before" in train("accepted", "--accept-changed-code")
     runs = workplace / "runs"
     whole = final_state(runs / "whole")

@@ -111,9 +111,9 @@ def check_prepared(
             f"{folder}: {plural(len(rows), 'held-out image')} of"
             f" {held_out_images(manifest):,} have near-duplicates in the training"
             f" split, and --near-duplicates refuse accepts none; {folder / FILE} lists them:{shown}"
-            "\nWith --near-duplicates report the same command continues; or split by what the"
-            " images are of (--group-by), or remove one of each pair, and start again with an empty"
-            " --output"
+            "\nWith --near-duplicates report the same command continues; or split by the subject"
+            " of the images (--group-by), or remove one of each pair, and start again with an"
+            " empty --output"
         )
 
 

@@ -210,7 +210,7 @@ def _check_marks(table: Table, file: str) -> None:
     if rows and len(marks) > 1:
         raise DataError(
             f"{table.path}: marks classes with 1 and 0 in columns of their own, such as {marks[0]};"
-            " `prepare multilabel` reads it, also where an image has several classes"
+            " `prepare multilabel` reads it, even where an image has several classes"
         )
 
 

@@ -25,7 +25,7 @@ _OTHERS: Final = {
     b"PK\x03\x04": "is a workbook of Excel or an archive; save the table as CSV",
     b"\xd0\xcf\x11\xe0": "is a workbook of Excel; save the table as CSV",
     b"\x1f\x8b": "is compressed with gzip; unpack it first",
-    b"PAR1": "is no text; write the table as CSV",
+    b"PAR1": "is not text; write the table as CSV",
 }
 """Remedies for files other than text, by their first bytes."""
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}

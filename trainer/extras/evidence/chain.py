@@ -110,7 +110,7 @@ def _check_place(
         missing = ", ".join(str(n) for n in range(number + 1, one.number))
         found.add("broken", link, f"statement {missing} before it is missing")
     elif one.number <= number:
-        found.add("broken", link, f"there is another statement {one.number}")
+        found.add("broken", link, f"a second statement has the number {one.number}")
     elif whole and one.previous != (before and before.digest):
         changed = f"{FOLDER}/{before.file}" if before else link
         found.add("broken", changed, f"has other content than when {one} was written")

@@ -135,6 +135,6 @@ def _tell(found: Verified, outcomes: list[Outcome], *, as_json: bool) -> None:
             print("every statement holds" + ("" if shown else "; no step was replayed"))
         return
     wrong = found.broken or found.gaps
-    words = "is not what was stated" if found.broken else "cannot be shown from its statements"
+    words = "differs from its statements" if found.broken else "cannot be shown from its statements"
     listed = "\n".join(f"  - {one}" for one in wrong)
     raise EvidenceError(f"{found.run}: {words}:\n{listed}")

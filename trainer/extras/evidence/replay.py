@@ -343,7 +343,9 @@ class Replay:
         start = safetensors.numpy.load_file(begin / STATE) if begin else None
         distance = relative_distance(tensors, others, start)
         if distance <= self.tolerance:
-            text = f"not to the bit, as here are {'; '.join(other)}: they differ by {distance:.2g}"
+            text = (
+                f"not bit-identical, as here are {'; '.join(other)}: they differ by {distance:.2g}"
+            )
             return Outcome(step, origin, False, f"{text} of their change")
         text = (
             f"weights of step {step} do not follow from step {origin}: they differ by"

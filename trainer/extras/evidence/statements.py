@@ -198,7 +198,7 @@ def read_statement(name: str, content: bytes) -> Statement:
         raise BadStatementError(f"{name}: is truncated, or not a statement") from error
     missing = _STATED[kind] - predicate.keys()
     if missing:
-        raise BadStatementError(f"{name}: is no statement about this; it lacks {min(missing)}")
+        raise BadStatementError(f"{name}: is not a statement about this; it lacks {min(missing)}")
     if envelope.get("payloadType") != PAYLOAD or data.get("_type") != STATEMENT or match is None:
         raise BadStatementError(f"{name}: is not an in-toto statement")
     return statement

@@ -202,7 +202,7 @@ def _main_class(mask: Image.Image, classes: int) -> int:
     strange = sorted(value for value in counts if classes <= value != IGNORED)
     if strange:
         raise RejectedError(
-            f"has a mask with the value {strange[0]}, which is no class: classes are 0 to"
+            f"has a mask with the value {strange[0]}, which is not a class: classes are 0 to"
             f" {classes - 1}, and {IGNORED} for pixels that do not count"
         )
     del counts[0], counts[IGNORED]

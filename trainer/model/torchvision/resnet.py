@@ -48,10 +48,12 @@ def arrays_of_this_network(tensors: Mapping[str, Array]) -> Tensors | None:
             arrays["logits/bias"] = left.pop("fc.bias")
     except KeyError as error:
         raise ValueError(
-            f"it is no plain ResNet of torchvision: {error.args[0]} is missing"
+            f"it is not a plain ResNet of torchvision: {error.args[0]} is missing"
         ) from None
     if left:
-        raise ValueError(f"it is no plain ResNet of torchvision: {min(left)} has no place in one")
+        raise ValueError(
+            f"it is not a plain ResNet of torchvision: {min(left)} has no place in one"
+        )
     return arrays
 
 

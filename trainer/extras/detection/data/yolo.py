@@ -66,9 +66,9 @@ def _box(where: str, words: Sequence[str], width: int, height: int) -> Box:
     try:
         label, *numbers = map(float, words)
     except ValueError as error:
-        raise RejectedError("has labels that are no numbers in ", f"{where}: {line}") from error
+        raise RejectedError("has labels that are not numbers in ", f"{where}: {line}") from error
     if not label.is_integer():
-        raise RejectedError("has a class that is no whole number in ", f"{where}: {words[0]}")
+        raise RejectedError("has a class that is not a whole number in ", f"{where}: {words[0]}")
     # Some tools write corners of exactly 1 a little larger.
     if any(not -0.01 <= number <= 1.01 for number in numbers):
         raise RejectedError(
