@@ -57,7 +57,16 @@ WORLDS = (
     "trainer",
 )
 
-NOT_COVERED = ("infra/", "jobs/", "tests/", "trainer/data/intake/", "trainer/data/prepare/")
+NOT_COVERED = (
+    "infra/",
+    "jobs/",
+    "tests/infra/",
+    "tests/jobs/",
+    "tests/trainer/data/intake/",
+    "tests/trainer/data/prepare/",
+    "trainer/data/intake/",
+    "trainer/data/prepare/",
+)
 """Beginnings of the paths of modules whose prose is not covered yet; the list only gets shorter."""
 
 NAMES_LEFT = {

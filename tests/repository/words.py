@@ -44,7 +44,7 @@ ASKING: Final = re.compile(
     r"\b((ask|describe|explain|know|say|see|show|tell)(s|ing)?|decid(e|es|ing)|known|said|told)\b",
     re.IGNORECASE,
 )
-"""Verbs after which "what is ..." is an indirect question in the same sentence, and stays."""
+"""Verbs after which "what" begins an indirect question in the same sentence, and stays."""
 
 NAMES: Final = frozenset({"Choice", "found", "kept", "one", "there", "told"})
 """Names of variables, arguments and attributes that do not say which thing they hold."""

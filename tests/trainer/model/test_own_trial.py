@@ -1,4 +1,4 @@
-"""Networks of one's own that trace and are built, and what their trial finds."""
+"""Networks of one's own that trace and are built, and the findings of their trial."""
 
 import os
 import random
