@@ -55,17 +55,17 @@ def find_images(names: Iterable[str], error: type[UserError] = UserError) -> Ima
     Raises:
         UserError: A folder has no images, or a name is that of a pipe or a device.
     """
-    found = ImageFiles()
+    listing = ImageFiles()
     for path in map(Path, names):
         if not path.is_dir():
             if path.exists() and not path.is_file():
                 # Reading it could wait for ever.
                 raise error(f"{path}: is a pipe or a device, not a file; name a file or a folder")
-            found.paths.append(path)
+            listing.paths.append(path)
             continue
         everything = sorted(path.rglob("*"))
         files = [file for file in everything if file.is_file()]
-        found.no_files += [
+        listing.no_files += [
             file
             for file in everything
             if file.suffix.lower() in SUFFIXES and not file.is_file() and not file.is_dir()
@@ -73,13 +73,13 @@ def find_images(names: Iterable[str], error: type[UserError] = UserError) -> Ima
         images = [file for file in files if file.suffix.lower() in SUFFIXES]
         if not images:
             raise error(f"{path}: has no images ({', '.join(SUFFIXES)}) in it or below")
-        found.paths += images
-        found.left_out.update(
+        listing.paths += images
+        listing.left_out.update(
             file.suffix.lower()
             for file in files
             if file.suffix.lower() not in SUFFIXES and not file.name.startswith(".")
         )
-    return found
+    return listing
 
 
 def is_image(name: str) -> bool:

@@ -71,17 +71,17 @@ class NodePrices:
 
     @property
     def _currency(self) -> str | None:
-        return next((price.currency for one in self.sources for price in one.values()), None)
+        return next((price.currency for prices in self.sources for price in prices.values()), None)
 
     def in_one_currency(self) -> "NodePrices":
         """Return the prices in the currency of the most trusted source: amounts of several cannot
         be compared or added.
         """
-        kept = tuple(
-            {kind: price for kind, price in one.items() if price.currency == self._currency}
-            for one in self.sources
+        sources = tuple(
+            {kind: price for kind, price in prices.items() if price.currency == self._currency}
+            for prices in self.sources
         )
-        return NodePrices(kept, self.region)
+        return NodePrices(sources, self.region)
 
     def find(self, size: str, priority: str) -> Price | None:
         """Return the price of a node; None if no source states that of its priority."""
