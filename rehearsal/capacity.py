@@ -62,7 +62,8 @@ class Trace:
             lines = csv.writer(file, lineterminator="\n")
             lines.writerow(COLUMNS)
             lines.writerows(
-                (f"{one.hours:g}", one.nodes, f"{one.price:.4f}") for one in self.moments
+                (f"{moment.hours:g}", moment.nodes, f"{moment.price:.4f}")
+                for moment in self.moments
             )
 
     def at(self, hours: float) -> Moment:

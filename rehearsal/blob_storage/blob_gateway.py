@@ -111,10 +111,10 @@ class BlobGateway:
         connection.request(request.method, target, request.body, headers)
         response = connection.getresponse()
         body = response.read()
-        kept = {
+        kept_headers = {
             name: text for name, text in response.getheaders() if name.lower() not in _HOP_BY_HOP
         }
-        return Response(response.status, body, kept)
+        return Response(response.status, body, kept_headers)
 
     def _disconnect(self) -> None:
         if hasattr(self._local, "connection"):

@@ -109,23 +109,23 @@ class FolderMirror:
             time.monotonic() - self._listed < self._listing_seconds
         ):
             return
-        found = {
+        remote = {
             name[len(self._prefix) :]
             for name in self._container.list_blob_names(name_starts_with=self._prefix)
         }
         self._listed = time.monotonic()
         here = dict(self._scan())
-        for name in found - self._sent.keys() - here.keys():
+        for name in remote - self._sent.keys() - here.keys():
             with contextlib.suppress(ResourceNotFoundError):
                 _download(
                     self._container.download_blob(self._prefix + name).readinto,
                     self._folder / name,
                 )
-        for name in self._sent.keys() - found:
+        for name in self._sent.keys() - remote:
             if here.get(name) == self._sent[name]:
                 (self._folder / name).unlink()
             del self._sent[name]
-        self._sent |= {n: s for n, s in self._scan() if n in found and n not in here}
+        self._sent |= {n: s for n, s in self._scan() if n in remote and n not in here}
 
     def push(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Send changed files.

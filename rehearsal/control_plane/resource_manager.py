@@ -150,7 +150,7 @@ class ResourceManager:
         self.operations.finish_due()
         if request.path.rstrip("/") == "/subscriptions":
             groups = self.of_kind("Microsoft.Resources/resourceGroups")
-            used = dict.fromkeys(str(one["id"]).split("/")[2] for one in groups)
+            used = dict.fromkeys(str(group["id"]).split("/")[2] for group in groups)
             known = used if self.subscriptions is None else self.subscriptions
             return Response(body={"value": [self._subscription(name) for name in known]})
         return self.operations.response(request) or self._respond(request)
@@ -282,11 +282,11 @@ class ResourceManager:
             if document is None:
                 return
             below = self.below(path.id)
-            lasting = [one for one in below if _LASTING in one["id"][len(path.id) :].lower()]
+            lasting = [child for child in below if _LASTING in child["id"][len(path.id) :].lower()]
             self.discard(path.id)
-            for one in lasting:
-                self.store.put(_SPACE, one["id"], one)
-        for resource in [*(one for one in below if one not in lasting), document]:
+            for child in lasting:
+                self.store.put(_SPACE, child["id"], child)
+        for resource in [*(child for child in below if child not in lasting), document]:
             rules = self._rules(resource["type"])
             rules.after_delete(self._path(resource["id"]), resource, request)
 

@@ -198,12 +198,12 @@ def without_secrets(settings: str) -> str:
     """Return a stack's settings without those that say how its secrets are encrypted: a stack that
     was deployed names a key vault there.
     """
-    kept = (
+    lines = (
         line
         for line in settings.splitlines()
         if not line.startswith(("secretsprovider:", "encryptedkey:", "encryptionsalt:"))
     )
-    return "".join(f"{line}\n" for line in kept)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def find_engine() -> tuple[Path, str]:

@@ -113,7 +113,7 @@ def _rules(resources: ResourceManager, workspace: str, properties: Document) -> 
         for part in parts
     }
     own = resources.of_kind(RULE, workspace)
-    return required | {one["name"]: shown(one)["properties"] for one in own}
+    return required | {rule["name"]: shown(rule)["properties"] for rule in own}
 
 
 @dataclass(frozen=True)
@@ -166,11 +166,11 @@ class OutboundRule(ResourceKind):
         rule["status"] = "Active"
         if workspace is not None and isinstance(to, dict):
             holders = [
-                str(one.get("principalId"))
-                for one in workspace["identity"].get("userAssignedIdentities", {}).values()
+                str(holder.get("principalId"))
+                for holder in workspace["identity"].get("userAssignedIdentities", {}).values()
             ]
             target = str(to["serviceResourceId"])
-            if not any(self.roles.may_approve(one, target) for one in holders):
+            if not any(self.roles.may_approve(holder, target) for holder in holders):
                 # The endpoint stays pending until it is approved.
                 rule["status"] = "Inactive"
 
