@@ -76,7 +76,9 @@ def _facts(cluster: Sent) -> dict[str, str]:
 def _verdict(
     judge: str, version: str, said: Sequence[Mapping[str, str]], reasons: Mapping[str, str]
 ) -> Verdict:
-    refused = {f"{one['operation']}: {one['problem']}" for one in said if one["problem"]}
+    refused = {
+        f"{answer['operation']}: {answer['problem']}" for answer in said if answer["problem"]
+    }
     return Verdict(
         judge,
         version,

@@ -49,9 +49,12 @@ def of_options(cls: type) -> Schema:
     hints = typing.get_type_hints(cls, include_extras=True)
     texts = docstrings(cls)
     properties = {}
-    for one in fields(cls):
-        text = texts.get(one.name, "")
-        properties[one.name] = {**_hint(hints[one.name]), **({"description": text} if text else {})}
+    for field in fields(cls):
+        text = texts.get(field.name, "")
+        properties[field.name] = {
+            **_hint(hints[field.name]),
+            **({"description": text} if text else {}),
+        }
     return {"type": "object", "properties": properties}
 
 
@@ -85,9 +88,9 @@ def _limits(notes: tuple[Any, ...]) -> Schema:
         "exclusiveMinimum": "above",
         "exclusiveMaximum": "below",
     }
-    found = ((word, getattr(note, name)) for note in notes if isinstance(note, Bounds)
+    bounds = ((word, getattr(note, name)) for note in notes if isinstance(note, Bounds)
              for word, name in words.items())  # fmt: skip
-    return {word: bound for word, bound in found if bound is not None}
+    return {word: bound for word, bound in bounds if bound is not None}
 
 
 _SECONDS: Final = _of(

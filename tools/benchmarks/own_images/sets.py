@@ -98,8 +98,8 @@ def chest(random: Random, patient: Random, label: int, side: int = 96) -> Array:
         wide, high = patient.uniform(0.14, 0.19), patient.uniform(0.27, 0.36)
         lungs.append(((x - centre) / wide) ** 2 + ((y - 0.47) / high) ** 2)
     lung = lungs[int(random.integers(2))]
-    for one in lungs:
-        image -= 0.34 / (1 + np.exp(9 * (one - 1)))
+    for distance in lungs:
+        image -= 0.34 / (1 + np.exp(9 * (distance - 1)))
     image += patient.uniform(0.02, 0.05) * rib
     inside = 1 / (1 + np.exp(9 * (lung - 1)))
     if label == 1:
