@@ -70,14 +70,14 @@ NOT_COVERED = (
 """Beginnings of the paths of modules whose prose is not covered yet; the list only gets shorter."""
 
 NAMES_LEFT = {
-    "common": 52,
+    "common": 0,
     "environments": 47,
     "infra": 328,
     "jobs": 694,
-    "rehearsal": 213,
-    "serving": 3,
-    "tests": 3380,
-    "tools": 298,
+    "rehearsal": 0,
+    "serving": 0,
+    "tests": 3378,
+    "tools": 15,
     "trainer": 1256,
 }
 """How often names that do not say which thing they hold are left in a package; never more."""
