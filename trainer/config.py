@@ -377,7 +377,9 @@ class TrainConfig(WithLeaves):
     @property
     def features(self) -> list[Feature]:
         """Features of leaves that it asks for."""
-        return [one for leaf in in_use(self) for one in leaf.features if one.wanted(self)]
+        return [
+            feature for leaf in in_use(self) for feature in leaf.features if feature.wanted(self)
+        ]
 
     @property
     def strategy(self) -> StrategyDescription:

@@ -80,8 +80,8 @@ class WithLeaves:
 
     def of(self, options: type[T]) -> T:
         """Return the options of a leaf, given their class."""
-        found: T = getattr(self, _KEYS[options])
-        return found
+        group: T = getattr(self, _KEYS[options])
+        return group
 
     def unobserved(self) -> Self:
         """Return the same run without the options of leaves that only observe it."""

@@ -227,12 +227,12 @@ class RunFolder:
         try:
             data = parse_json((self.path / "config.json").read_text())
         except (OSError, ValueError) as error:
-            found = (
+            reason = (
                 "it has no config.json"
                 if isinstance(error, FileNotFoundError)
                 else f"config.json: {error}"
             )
-            raise CheckpointError(f"{self.path}: is not a run folder; {found}") from error
+            raise CheckpointError(f"{self.path}: is not a run folder; {reason}") from error
         if not isinstance(data, dict) or not {"config", "global_batch", "data_version"} <= set(
             data
         ):
@@ -265,10 +265,10 @@ class RunFolder:
     def accumulation(self) -> int:
         """Micro-batches of a batch since a step did not fit into memory; 1 before that."""
         try:
-            found = parse_json((self.path / _OUT_OF_MEMORY).read_text())["accumulation"]
+            value = parse_json((self.path / _OUT_OF_MEMORY).read_text())["accumulation"]
         except (OSError, ValueError, KeyError, TypeError):
             return 1
-        return found if isinstance(found, int) and found > 0 else 1
+        return value if isinstance(value, int) and value > 0 else 1
 
     def divide_batches(self, accumulation: int) -> None:
         """Have the following attempts take batches in so many micro-batches; any rank may call."""

@@ -180,8 +180,8 @@ class Manifest:
         """Hash of everything but the origin and where the files are; equal versions give the same
         training.
         """
-        kept = self._to_json().items()
-        data = {key: value for key, value in kept if key not in ("origin", "files")}
+        entries = self._to_json().items()
+        data = {key: value for key, value in entries if key not in ("origin", "files")}
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     def save(self, folder: Path) -> None:

@@ -145,10 +145,10 @@ class RankData:
             split: The split that is read instead; see `DataSet.evaluating`.
         """
         groups, manifest = read_groups(self._data_set.folder), self._data_set.manifest
-        found = groups.get(split)
-        if manifest is None or len(found or ()) != manifest.splits["validation"].examples:
+        names = groups.get(split)
+        if manifest is None or len(names or ()) != manifest.splits["validation"].examples:
             return None
-        return np.array(found)
+        return np.array(names)
 
     def validation_names(self) -> Iterator[str]:
         """Read the names of all records of the validation split, in its order.

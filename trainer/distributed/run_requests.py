@@ -155,9 +155,9 @@ def stuck_text(states: Mapping[int, RankState], missing: Collection[int]) -> str
         missing: Ranks that have not answered.
     """
     size = max((state.size for state in states.values()), default=0)
-    seen = [one for state in states.values() for one in state.node.items()]
+    seen = [item for state in states.values() for item in state.node.items()]
     # The freshest sign of life of a rank comes last, and an answer is fresher than any.
-    known = dict(sorted(seen, key=lambda one: -one[1][1]))
+    known = dict(sorted(seen, key=lambda item: -item[1][1]))
     known |= {rank: (state.heartbeat, 0.0) for rank, state in states.items()}
     idle = min((state.idle_seconds for state in states.values()), default=0.0)
     lines = [f"rank {rank}: has not answered; {_silence(known.get(rank))}" for rank in missing]

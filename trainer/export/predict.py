@@ -51,8 +51,8 @@ def predict(options: PredictOptions) -> None:
         raise ConfigError(
             ["IMAGE: name at least one image, or a folder with images (with make: IMAGES=...)"]
         )
-    found = find_images(options.images, DataError)
-    paths = found.paths
+    listing = find_images(options.images, DataError)
+    paths = listing.paths
     saved_model = exported_model(options.run, options.model)
     exported = load_exported(saved_model)
     signature = exported.signatures["serving_default"]
@@ -88,8 +88,8 @@ def predict(options: PredictOptions) -> None:
                 print(json.dumps(line, ensure_ascii=False), flush=True)
             else:
                 print(as_text(path, shown), flush=True)
-    if found.note:
-        print(f"note: {found.note}", file=sys.stderr)
+    if listing.note:
+        print(f"note: {listing.note}", file=sys.stderr)
     if unreadable:
         raise DataError(
             f"{plural(unreadable, 'image')} of {len(paths)} could not be read; see the errors above"

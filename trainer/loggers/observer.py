@@ -86,6 +86,6 @@ def observers(observed: Observed) -> list[Observer]:
 def around(observed_by: Sequence[Observer], step: int) -> Iterator[None]:
     """Enter the contexts of all observers; see `Observer.around`."""
     with ExitStack() as stack:
-        for one in observed_by:
-            stack.enter_context(one.around(step))
+        for observer in observed_by:
+            stack.enter_context(observer.around(step))
         yield

@@ -61,9 +61,10 @@ def _told(error: Exception) -> str:
     """Describe an error of someone else's code, with their line that led to it."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [
-        one
-        for one in frames
-        if not set(Path(one.filename).parts) & _NOT_THEIRS and "trainer/model/" not in one.filename
+        frame
+        for frame in frames
+        if not set(Path(frame.filename).parts) & _NOT_THEIRS
+        and "trainer/model/" not in frame.filename
     ]
     line = (theirs or frames)[-1]
     lines = [text.strip() for text in str(error).splitlines() if text.strip()]
@@ -148,7 +149,7 @@ class _TrainingStep:
         gradients = tape.gradient(logits, weights)
         pairs = zip(weights, gradients, strict=True)
         self.unused = [stored_name(weight) for weight, gradient in pairs if gradient is None]
-        return [tf.convert_to_tensor(one) for one in gradients if one is not None]
+        return [tf.convert_to_tensor(part) for part in gradients if part is not None]
 
 
 def _compiled(function: Images, size: int) -> Any:

@@ -85,9 +85,9 @@ def copies(images: int) -> list[str]:
     """Return a sentence for the top of a page with so many images of the data set, if any."""
     if not images:
         return []
-    kept = plural(images, "copy of an image", "copies of images")
+    number = plural(images, "copy of an image", "copies of images")
     return [
-        f"This page contains {kept} of the data set. Share it only with people who may see them."
+        f"This page contains {number} of the data set. Share it only with people who may see them."
     ]
 
 

@@ -50,7 +50,7 @@ class Rated:
             about = Text(f"{images} after step {noted['step']:,}. {self.hint}", hint=True)
             worst = Text(f"{self.worst}{missing(noted.get('problem'))}", hint=True)
             rated = sorted((float(row[self.column]), int(row["index"]), row) for row in tables[0])
-            figures = [self._figure(run, *one) for one in rated[:SHOWN]]
+            figures = [self._figure(run, *example) for example in rated[:SHOWN]]
             return [about, *build(*tables)], [worst, Gallery(figures, "mistakes wide")]
 
         titles = {"confusion": self.titles[0], "mistakes": self.titles[1]}

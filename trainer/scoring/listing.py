@@ -71,10 +71,10 @@ def list_images(source: Path, output: Path, machine: Machine, naming: Naming) ->
             return _read(path)
     if not source.is_dir():
         raise DataError(f"{source}: is not a folder; name the folder of the images as --input")
-    found = find_images([str(source)], DataError)
-    if found.note and not naming.changes:
-        print(f"note: {found.note}", file=sys.stderr)
-    sizes = {image.relative_to(source).as_posix(): image.stat().st_size for image in found.paths}
+    listing = find_images([str(source)], DataError)
+    if listing.note and not naming.changes:
+        print(f"note: {listing.note}", file=sys.stderr)
+    sizes = {image.relative_to(source).as_posix(): image.stat().st_size for image in listing.paths}
     images = dict(sorted(sizes.items()))
     shown = shown_names(images, naming)
     if not path.exists():
@@ -99,11 +99,11 @@ def wait_for(condition: Callable[[], bool], what: Callable[[], str]) -> None:
         condition: Checks whether the other machine has done it.
         what: Says what is missing.
     """
-    told = time.monotonic()
+    last_note = time.monotonic()
     while not condition():
         time.sleep(_POLL_SECONDS)
-        if time.monotonic() - told > _TOLD_EVERY:
-            told = time.monotonic()
+        if time.monotonic() - last_note > _TOLD_EVERY:
+            last_note = time.monotonic()
             print(f"waiting for {what()}", flush=True)
 
 

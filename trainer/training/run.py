@@ -376,7 +376,7 @@ class Attempt:
             self._stepper.loop.request_stop()
 
     def _pause_if_urgent(self) -> None:
-        if self._saver.urgent or any(one.urgent for one in self._observers):
+        if self._saver.urgent or any(observer.urgent for observer in self._observers):
             self._stepper.loop.request_pause()
 
     def _roll_back(self, step: int) -> int:

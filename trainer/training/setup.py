@@ -210,11 +210,11 @@ def warn(setup: RunSetup, local_ranks: int) -> None:
 
 def _recipe_warnings(config: TrainConfig, ranks: int, schedule: Schedule | None) -> list[str]:
     """Return warnings about numbers that follow from the configuration and the world size."""
-    found = preset_warnings(config, ranks)
+    warnings = preset_warnings(config, ranks)
     if schedule is not None:
         outdated = batch_norm_warning(schedule, config.model.batch_norm_momentum)
-        found += [outdated] if outdated else []
-    return found
+        warnings += [outdated] if outdated else []
+    return warnings
 
 
 def _print_warnings(texts: Sequence[str]) -> None:

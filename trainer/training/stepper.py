@@ -84,7 +84,7 @@ class Stepper:
         self.divided: Sequence[DividedState] = strategy.parts(variables)
         """State that the ranks hold in parts."""
         parts = {name for state in self.divided for name in state.shapes}
-        self.state = {name: one for name, one in variables.items() if name not in parts}
+        self.state = {name: variable for name, variable in variables.items() if name not in parts}
         """Every variable that affects the rest of the run and is the same on all ranks, by name."""
         self._interval = Interval(communicator.size, task.description.training.key)
         self._flops = training_flops_per_image(self.model) + strategy.more_flops

@@ -194,16 +194,16 @@ def treat(
     image = open_image(data)
     _check_size(*image.size, max_pixels)
     orientation = _orientation(image, data)
-    kept = _kept(image, data) if orientation == 1 and shrink is None else None
-    if kept and image.format == "PNG" and not png_is_whole(data):
+    unchanged = _kept(image, data) if orientation == 1 and shrink is None else None
+    if unchanged and image.format == "PNG" and not png_is_whole(data):
         # TensorFlow rejects a PNG that is not whole; Pillow accepts it if only its end is missing.
-        kept = None
-    elif kept and image.format != "PNG" and not jpeg_ends(data):
+        unchanged = None
+    elif unchanged and image.format != "PNG" and not jpeg_ends(data):
         # Its end is missing, or bytes follow it; decoding shows which.
         _decode(image)
-    if kept:
+    if unchanged:
         format_ = "PNG" if image.format == "PNG" else "JPEG"
-        return Encoded(data, format_, image.height, image.width, kept)
+        return Encoded(data, format_, image.height, image.width, unchanged)
     with bounded(image), damage("cannot be converted"):
         words = f"{'encoded again' if shrink else 'converted'}: {_kind(image, data, orientation)}"
         return _convert(image, data, orientation, shrink, levels, words)
@@ -223,8 +223,8 @@ def treatment_needed(data: bytes, image: Image.Image) -> str | None:
     if plain_jpeg(data):
         return None
     orientation = _orientation(image, data)
-    kept = orientation == 1 and _kept(image, data)
-    return None if kept else _kind(image, data, orientation)
+    unchanged = orientation == 1 and _kept(image, data)
+    return None if unchanged else _kind(image, data, orientation)
 
 
 def encoding_of(data: bytes) -> str:

@@ -48,12 +48,12 @@ class ByName(Generic[T]):
         if name in self._values:
             return name
         plain, *others = _names(name)
-        found = self._known.get(plain)
-        if found is None:
+        path = self._known.get(plain)
+        if path is None:
             # A table may have names of files alone, of which the folder is not known.
             alone = (self._known.get(other) for other in others)
-            found = next((p for p in alone if p and "/" not in p), None)
-        return found or None
+            path = next((p for p in alone if p and "/" not in p), None)
+        return path or None
 
     def get(self, name: str) -> T | None:
         """Return the value of a file by its name; None if there is none, or several."""

@@ -114,8 +114,8 @@ class Table:
             if given not in self.columns:
                 raise DataError(f"{self.path}: has no column {given!r}; {self.listed}")
             return given
-        found = {_plain(name): name for name in reversed(self.columns)}
-        known = next((found[name] for name in usual if name in found), "")
+        names = {_plain(name): name for name in reversed(self.columns)}
+        known = next((names[name] for name in usual if name in names), "")
         if not known and option:
             raise DataError(
                 f"{self.path}: it is not clear which column is meant; name it with {option}."
@@ -146,16 +146,16 @@ def open_table(path: Path) -> Table:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     if not lines:
         raise DataError(f"{path}: is empty; its first line must name the columns")
-    told = lines[0].strip().strip('"').lower()
-    if told.startswith("sep=") and len(told) == 5:
+    first = lines[0].strip().strip('"').lower()
+    if first.startswith("sep=") and len(first) == 5:
         # Excel's own note of the separator.
-        separator, lines = told[4], lines[1:]
+        separator, lines = first[4], lines[1:]
     else:
         separator = _separator(lines)
     skipped = 0
     for _, cells in _cells(path, encoding, separator):
         skipped += 1
-        if any(cell.strip() for cell in cells) and not (told.startswith("sep=") and skipped == 1):
+        if any(cell.strip() for cell in cells) and not (first.startswith("sep=") and skipped == 1):
             names = [cell.strip() for cell in cells]
             break
     else:
@@ -190,7 +190,7 @@ def check_classes(table: Table, *, named: bool) -> None:
             " first line such as file,class"
         )
     names = {_plain(name) for name in table.columns}
-    corners = next((found for found in _BOXES if names >= found), None)
+    corners = next((box for box in _BOXES if names >= box), None)
     if corners is not None and not named:
         raise DataError(
             f"{table.path}: has boxes, in the column{'s' * (len(corners) > 1)}"

@@ -95,13 +95,13 @@ def overlay(pixels: Array, image: Image, size: Array, names: Sequence[str]) -> P
     shape = [min(side, 4 * short) for side in shape]
     large = Pixels.fromarray(pixels).resize((shape[0], shape[1]), Pixels.Resampling.BICUBIC)
     unit = np.tile(size, 2)
-    there: list[Drawn] = [
+    true: list[Drawn] = [
         (corners, int(label), "ignored" if crowd else names[int(label)])
         for corners, label, crowd in zip(
             image.objects / unit, image.classes, image.crowd, strict=True
         )
     ]
-    found: list[Drawn] = [
+    predicted: list[Drawn] = [
         (corners, int(label), f"{names[int(label)]} {score:.0%}")
         for corners, label, score in zip(
             image.found / unit, image.found_classes, image.scores, strict=True
@@ -109,8 +109,8 @@ def overlay(pixels: Array, image: Image, size: Array, names: Sequence[str]) -> P
         if score >= SCORE
     ]
     pair = Pixels.new("RGB", (2 * shape[0] + 2, shape[1]), "white")
-    pair.paste(draw_boxes(large, there), (0, 0))
-    pair.paste(draw_boxes(large, found), (shape[0] + 2, 0))
+    pair.paste(draw_boxes(large, true), (0, 0))
+    pair.paste(draw_boxes(large, predicted), (shape[0] + 2, 0))
     return pair
 
 

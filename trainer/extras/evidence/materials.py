@@ -33,7 +33,9 @@ def code_facts() -> dict[str, Any]:
 
 def package_facts() -> dict[str, Any]:
     """Return the installed distributions with their versions, and their digest."""
-    versions = {one.name.lower().replace("_", "-"): one.version for one in distributions()}
+    versions = {
+        package.name.lower().replace("_", "-"): package.version for package in distributions()
+    }
     return {"sha256": digest_of(canonical(versions)), "versions": versions}
 
 

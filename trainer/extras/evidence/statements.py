@@ -189,10 +189,10 @@ def read_statement(name: str, content: bytes) -> Statement:
             int(chain["number"]),
             kind,
             previous["sha256"] if previous else None,
-            {str(one["name"]): str(one["digest"]["sha256"]) for one in data["subject"]},
+            {str(entry["name"]): str(entry["digest"]["sha256"]) for entry in data["subject"]},
             predicate,
             pre_authentication(payload),
-            [(one["keyid"], base64.b64decode(one["sig"])) for one in envelope["signatures"]],
+            [(entry["keyid"], base64.b64decode(entry["sig"])) for entry in envelope["signatures"]],
         )
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
         raise BadStatementError(f"{name}: is truncated, or not a statement") from error
@@ -206,8 +206,8 @@ def read_statement(name: str, content: bytes) -> Statement:
 
 def statement_files(folder: Path) -> list[Path]:
     """Return the files of the statements in a folder, in their order; empty without the folder."""
-    found = [path for path in folder.glob("*.json") if _FILE.fullmatch(path.name)]
-    return sorted(found, key=lambda path: (number_of(path), path.name))
+    files = [path for path in folder.glob("*.json") if _FILE.fullmatch(path.name)]
+    return sorted(files, key=lambda path: (number_of(path), path.name))
 
 
 def number_of(path: Path) -> int:

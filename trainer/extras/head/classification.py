@@ -82,7 +82,7 @@ class DividedClassification(Classification):
                 return of_features, of_kernel, tf.reduce_sum(difference, 0)
 
             per_image = (losses, tf.nn.relu(sums[2]), plain)
-            return tuple(self._mine(one, mine) for one in per_image), gradient
+            return tuple(self._mine(values, mine) for values in per_image), gradient
 
         losses, scores, plain = tf.custom_gradient(loss)(
             features, self._head.kernel, self._head.bias

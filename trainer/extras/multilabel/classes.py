@@ -10,10 +10,10 @@ from trainer.data.pixels.treatment import RejectedError
 
 def pack(labels: Iterable[int], classes: int) -> bytes:
     """Return the classes of an image, each counted from 0, as they are stored."""
-    there = bytearray(classes)
+    flags = bytearray(classes)
     for label in labels:
-        there[label] = 1
-    return bytes(there)
+        flags[label] = 1
+    return bytes(flags)
 
 
 def main_class(stored: bytes) -> int:

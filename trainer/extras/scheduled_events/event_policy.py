@@ -57,12 +57,12 @@ def read_events(document: Any) -> list[Event]:
     try:
         return [
             Event(
-                str(one["EventId"]),
-                str(one["EventType"]),
-                tuple(map(str, one.get("Resources") or ())),
-                _time(one.get("NotBefore")),
+                str(event["EventId"]),
+                str(event["EventType"]),
+                tuple(map(str, event.get("Resources") or ())),
+                _time(event.get("NotBefore")),
             )
-            for one in document["Events"]
+            for event in document["Events"]
         ]
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"it is not a list of events ({error!r})") from error

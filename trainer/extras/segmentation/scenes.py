@@ -84,6 +84,6 @@ def _png(pixels: Array) -> bytes:
 
 def records() -> tuple[list[Record], list[Record], tuple[str, ...]]:
     """See `EmbeddedDataSet.records`."""
-    kept, held_out = split(load_records(), VALIDATION_PER_CLASS, "digits")
-    train = scenes(TRAINING, kept, TRAINING_IMAGES)
+    training, held_out = split(load_records(), VALIDATION_PER_CLASS, "digits")
+    train = scenes(TRAINING, training, TRAINING_IMAGES)
     return train, scenes(VALIDATION, held_out, VALIDATION_IMAGES), CLASSES

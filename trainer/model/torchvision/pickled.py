@@ -155,6 +155,8 @@ def _arrays(state: Any, content: Callable[[str], bytes]) -> Tensors:
 
 
 def _tensors(state: Any) -> dict[str, _Tensor]:
-    if not isinstance(state, dict) or not all(isinstance(one, _Tensor) for one in state.values()):
+    if not isinstance(state, dict) or not all(
+        isinstance(value, _Tensor) for value in state.values()
+    ):
         raise ValueError("it is not a state dictionary, of names and tensors")
     return state

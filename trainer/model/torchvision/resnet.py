@@ -62,11 +62,11 @@ def _pairs(names: Mapping[str, Array]) -> Iterator[tuple[str, str]]:
     them: block by block, the shortcut last.
     """
     yield "conv1", "bn1"
-    found = {
+    blocks = {
         (int(stage), int(block))
         for stage, block in re.findall(r"layer(\d)\.(\d+)\.conv1\.", "\n".join(names))
     }
-    for stage, block in sorted(found):
+    for stage, block in sorted(blocks):
         prefix = f"layer{stage}.{block}"
         inner = sum(name.startswith(f"{prefix}.conv") for name in names)
         yield from ((f"{prefix}.conv{i}", f"{prefix}.bn{i}") for i in range(1, inner + 1))

@@ -39,16 +39,16 @@ def _entries(
     if text.next() != "{":
         text.value()
         raise DataError(f"{path}: is not COCO's JSON, which has images, annotations and categories")
-    found = set[str]()
+    keys = set[str]()
     for key in text.members():
         if key not in needed:
             text.value()
             continue
         if text.next() != "[":
             raise DataError(f"{path}: has no list of {key}, as COCO's JSON of instances has")
-        if key in found:
+        if key in keys:
             raise DataError(f"{path}: has two lists of {key}")
-        found.add(key)
+        keys.add(key)
         for number, entry in enumerate(text.elements()):
             missing = [f for f in needed[key] if not isinstance(entry, dict) or f not in entry]
             if missing:
@@ -56,7 +56,7 @@ def _entries(
             yield key, number, entry
     text.end()
     for key in needed:
-        if key not in found:
+        if key not in keys:
             raise DataError(f"{path}: has no list of {key}, as COCO's JSON of instances has")
 
 

@@ -98,10 +98,12 @@ class Folder:
                 near = self.at(f"{beside}/{wanted.rpartition('/')[2]}".removeprefix("/"))
                 if near and _tail(near.path).startswith(_tail(wanted)):
                     return near
-            found = (self._ending(wanted, 2, split) if split else []) or self._ending(wanted, 2)
-            if len(found) > 1:
-                found = [f for f in found if f"/{f.path}".endswith(f"/{wanted}")]
-            return found[0] if len(found) == 1 else None
+            candidates = (self._ending(wanted, 2, split) if split else []) or self._ending(
+                wanted, 2
+            )
+            if len(candidates) > 1:
+                candidates = [f for f in candidates if f"/{f.path}".endswith(f"/{wanted}")]
+            return candidates[0] if len(candidates) == 1 else None
         return None
 
     def _ending(self, path: str, most: int, split: str = "") -> list[StoredFile]:

@@ -90,10 +90,10 @@ def _shapes(photograph: Array, name: str) -> Record:
     return png_record(image, main_class(boxes), CLASSES, f"{name}.png", stored)
 
 
-def _touch(one: Box, other: Box) -> bool:
+def _touch(box: Box, other: Box) -> bool:
     return (
-        min(one.right, other.right) > max(one.left, other.left)
-        and min(one.bottom, other.bottom) > max(one.top, other.top)
+        min(box.right, other.right) > max(box.left, other.left)
+        and min(box.bottom, other.bottom) > max(box.top, other.top)
     )  # fmt: skip
 
 

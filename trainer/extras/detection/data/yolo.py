@@ -176,13 +176,13 @@ def _labels(folder: Folder, path: str) -> StoredFile | None:
     Raises:
         DataError: It has two files.
     """
-    found = [file for place in _places(path) if (file := folder.at(place))]
-    if len(found) > 1:
+    files = [file for place in _places(path) if (file := folder.at(place))]
+    if len(files) > 1:
         raise DataError(
-            f"{path}: has two files of labels, {found[0].path} and {found[1].path}; remove the"
+            f"{path}: has two files of labels, {files[0].path} and {files[1].path}; remove the"
             " wrong one"
         )
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def _places(path: str) -> tuple[str, ...]:
