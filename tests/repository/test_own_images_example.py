@@ -25,7 +25,8 @@ def commands() -> list[str]:
 
 
 SHORTENED = {"train": {"ARGS": "--epochs 4"}}
-"""What the environment adds to a command: 15 epochs are most of the time that all of it takes."""
+"""Options that the environment adds to a command: 15 epochs are most of the time that all of it
+takes."""
 
 
 @pytest.mark.long

@@ -130,7 +130,7 @@ def test_the_seed_alone_decides_the_initial_weights(name):
 def test_no_network_normalises_images_again(name):
     model = build(name)
     own = (keras.layers.Rescaling, keras.layers.Normalization)
-    # Also without a class of its own: nothing stands between the input and the first convolution.
+    # Even without a class of its own: nothing stands between the input and the first convolution.
     assert not [layer.name for layer in all_layers(model) if isinstance(layer, own)]
     assert not [x.name for x in model.layers if "prestem" in x.name or "pre_stem" in x.name]
     first = next(layer for layer in model.layers[1:] if layer.weights)

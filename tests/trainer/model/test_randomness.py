@@ -1,4 +1,4 @@
-"""Dropout and its kind: what their random numbers follow from, and that a run can be resumed."""
+"""Dropout and its kind: the seeds of their random numbers, and that a run can be resumed."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def gradients(model, settings, rank=0):
     return of_step
 
 
-# 1. What the numbers follow from.
+# 1. Seeds of the numbers.
 
 
 def test_seed_step_rank_and_micro_batch_each_give_other_numbers(model):

@@ -19,7 +19,7 @@ from trainer.training.plan import make_plan
 
 
 def same(left, right):
-    """Equal to the bit."""
+    """Bit-identical."""
     return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
 
 
@@ -141,7 +141,7 @@ def test_a_run_is_saved_and_evaluated_after_averages_and_continues_to_the_bit(wo
     assert train("--name", "whole").returncode == 0
     runs = workplace / "runs"
     saved = {int(path.name[5:15]) for path in (runs / "whole" / "checkpoints").glob("step-*")}
-    # 45 steps, of which 16 sum their gradients: what is due later waits for the next average.
+    # 45 steps, of which 16 sum their gradients: later savings wait for the next average.
     assert saved == {5, 10, 15, 20, 24, 28, 32, 36, 40, 45}
     assert [line["step"] for line in metrics(runs / "whole", "evaluation")] == [24, 45]
 

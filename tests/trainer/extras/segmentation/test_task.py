@@ -34,7 +34,7 @@ def batch(seed=0, size=3):
 
 
 def counts(logits, target):
-    """What an evaluation adds up of each image."""
+    """The counts of an evaluation for each image."""
     return TASK.evaluated(tf.constant(logits), tf.constant(target))[0].numpy().astype(np.float64)
 
 

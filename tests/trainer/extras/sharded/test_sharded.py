@@ -19,7 +19,7 @@ from trainer.extras.sharded.strategy import cut, part_size
 
 
 def same(left, right):
-    """Equal to the bit."""
+    """Bit-identical."""
     return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
 
 
@@ -73,7 +73,7 @@ def config_of(folder, ranks, kind, sharded):
     ],
 )
 def test_it_trains_as_the_undivided_state(digits_folder, kind, ranks):
-    """With two ranks to the bit, as two summands have one order; LARS adds up norms in parts."""
+    """With two ranks bit-identical, as two summands have one order; LARS adds up norms in parts."""
     plain, ours = (
         run_world(scenarios.take_steps, ranks, config_of(digits_folder, ranks, kind, sharded), 12)
         for sharded in (False, True)

@@ -230,7 +230,7 @@ def test_a_micro_batch_waits_for_the_one_that_is_as_many_before_it_as_there_are_
         assert {device[earlier] for earlier in before(name)} <= {"", "CPU:0"}
 
 
-# 4. Whole trainings.
+# 4. Whole runs.
 
 
 @pytest.mark.parametrize(
