@@ -13,16 +13,16 @@ from common import fields
 from common.annotations import Bounds
 from common.errors import INTERRUPTED, ConfigError, UserError
 from common.prices import total
-from common.program import load
 from common.text import plural
-from infra.outputs import Cluster, PlatformOutputs
+from infra.outputs import PlatformOutputs
 from jobs.assets import images, prepared_data
 from jobs.azure import costs, node_prices, results, submission
 from jobs.azure.workspace import Workspace, connect
 from jobs.commands.follow import make_supervisor
-from jobs.commands.submit import hand_over
+from jobs.commands.launch import hand_over
 from jobs.console import Console, agree, next_command, table
 from jobs.errors import AccessError, RequestError, UnreachableError
+from jobs.extras.estimate.forecast import expected
 from jobs.extras.scaling.measurement import (
     STACK,
     Task,
@@ -37,7 +37,6 @@ from jobs.extras.scaling.report import HEADS, Measured
 from jobs.following.follower import POLL_SECONDS, FollowSettings
 from jobs.following.resubmit_policy import RESULT_UNKNOWN
 from jobs.following.supervision_policy import mark
-from jobs.leaves import LEAVES
 from jobs.options import ASSET, DataOptions, ResubmitOptions
 from jobs.spec import from_options
 from jobs.spec.from_options import RunOptions
@@ -47,7 +46,6 @@ from jobs.throughput import (
     FILE,
     FOLDER,
     SYNTHETIC,
-    Expected,
     Point,
     alike,
     append,
@@ -211,7 +209,7 @@ def make_tasks(
             name,
             cluster,
             point,
-            expected(config, cluster, point),
+            expected(config, cluster, point.nodes, point.data),
             prices.find(cluster.size, cluster.priority),
             options.timeout_hours
             * (options.attempts if cluster.priority == "LowPriority" else 1)
@@ -220,15 +218,6 @@ def make_tasks(
         )
         for name, cluster, point in points
     ]
-
-
-def expected(config: TrainConfig, cluster: Cluster, point: Point) -> Expected:
-    """Return what is expected of a point by the first leaf that predicts throughput."""
-    for leaf in LEAVES:
-        if leaf.expects is not None:
-            found: Expected = load(leaf.expects)(config, cluster, point.nodes, point.data)
-            return found
-    return Expected(None, "no command predicts throughput")
 
 
 def _preview(missing: Sequence[Task]) -> str:

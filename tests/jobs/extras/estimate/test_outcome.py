@@ -10,7 +10,8 @@ from common.prices import Cost, Price, PriceSource
 from jobs import throughput
 from jobs.azure.job_records import Job
 from jobs.commands.runs.compare import ComparedRun
-from jobs.extras.estimate.outcome import about_run, expected
+from jobs.extras.estimate.forecast import expected
+from jobs.extras.estimate.outcome import about_run
 from tests.jobs.extras.estimate.support import NDV2, forecaster, point
 from tests.jobs.support.platform import platform
 from trainer.presets import PRESETS, parse_train

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigError
 from jobs.errors import SpecError
-from jobs.extras.scaling.command import expected
+from jobs.extras.estimate.forecast import expected
 from jobs.extras.scaling.measurement import (
     Task,
     benchmark_config,
@@ -42,7 +42,7 @@ def asked(nodes=(2, 1), series=(), data=(SYNTHETIC,), prices=ALL, predicts=expec
             name,
             cluster,
             point,
-            predicts(TRAINING, cluster, point),
+            predicts(TRAINING, cluster, point.nodes, point.data),
             prices.find(cluster.size, cluster.priority),
             1.5 * point.nodes,
             prices.highest(cluster.size, cluster.priority),
