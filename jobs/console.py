@@ -74,8 +74,13 @@ def confirm(name: str, warning: str, console: Console) -> None:
         raise UserError(f"{name}: not confirmed; nothing was deleted")
 
 
-def agree(warning: str, console: Console) -> None:
-    """Ask the user once whether to go on with what costs money.
+def agree(warning: str, console: Console, nothing: str = "nothing was submitted") -> None:
+    """Ask the user once whether to continue with what costs money.
+
+    Args:
+        warning: What it costs.
+        console: Output of the command.
+        nothing: What the error says if the user does not agree.
 
     Raises:
         UserError: stdin is not a terminal, or the answer is not yes.
@@ -83,9 +88,9 @@ def agree(warning: str, console: Console) -> None:
     console.note(warning)
     if not sys.stdin.isatty():
         raise UserError(
-            "cannot ask whether to go on, as stdin is not a terminal; pass --yes. Nothing was"
-            " submitted"
+            "cannot ask whether to go on, as stdin is not a terminal; pass --yes."
+            f" {nothing.capitalize()}"
         )
     print("go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UserError("not agreed; nothing was submitted")
+        raise UserError(f"not agreed; {nothing}")

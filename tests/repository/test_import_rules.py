@@ -71,7 +71,7 @@ STANDARD_LIBRARY_ONLY = [
     "jobs.extras.estimate.workload",
     *("jobs.gone", "jobs.extras.scaling.measurement"),
     "jobs.throughput",
-    *("jobs.pulumi.changes", "jobs.extras.pipelines.runner_policy"),
+    *("jobs.pulumi.changes", "jobs.runner_policy"),
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
     *(
         "jobs.extras.serving.monitoring",

@@ -9,7 +9,6 @@ from typing import Final, Self
 
 from common.errors import ConfigError
 from common.prices import NodePrices, money
-from common.program import load
 from common.text import plural
 from jobs.azure import clusters
 from jobs.azure.costs import read_prices
@@ -19,10 +18,10 @@ from jobs.azure.submission import look_up
 from jobs.errors import RequestError, SpecError
 from jobs.extras.elastic.leaf import ElasticOptions
 from jobs.extras.elastic.placement_policy import Choice, Rules
+from jobs.extras.estimate.forecast import expected
 from jobs.leaf import PLACED
-from jobs.leaves import LEAVES
 from jobs.spec.job_spec import JobSpec
-from jobs.throughput import Expected, words
+from jobs.throughput import words
 from trainer.config import TrainConfig
 
 TAG: Final = "choices"
@@ -236,17 +235,15 @@ def _other(spec: JobSpec, other: JobSpec) -> list[str]:
 
 def _estimate(spec: JobSpec, config: TrainConfig, prices: NodePrices) -> str:
     """Return throughput and price of a choice in words, where they are known."""
-    cluster, said = spec.cluster, []
-    data = spec.tags.get("data", "")
-    for predicts in (leaf.expects for leaf in LEAVES if leaf.expects):
-        expected: Expected = load(predicts)(config, cluster, spec.nodes, data)
-        speed = expected.images_per_s
-        said.append(words(speed, "images/s") if speed else f"images/s unknown, {expected.reason}")
+    cluster = spec.cluster
+    forecast = expected(config, cluster, spec.nodes, spec.tags.get("data", ""))
+    speed = forecast.images_per_s
+    estimate = words(speed, "images/s") if speed else f"images/s unknown, {forecast.reason}"
     price = prices.find(cluster.size, cluster.priority)
     most = prices.highest(cluster.size, cluster.priority)
     if price is not None:
         cost = f"{money(price.amount * spec.nodes, price.currency)} an hour"
         if most is not None and most.amount > price.amount:
             cost += f", up to {money(most.amount * spec.nodes, most.currency)}"
-        said.append(cost)
-    return "; ".join(said) or "no estimate"
+        estimate += f"; {cost}"
+    return estimate

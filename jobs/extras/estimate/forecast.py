@@ -8,11 +8,14 @@ from typing import Any, Final, Literal
 
 from common.errors import ConfigError
 from common.prices import NodePrices, Price
+from infra.catalog import vm_sizes
 from infra.catalog.vm_sizes import Size
+from infra.outputs import Cluster
 from jobs.extras.estimate.factors import Factor, Linear, nearest, published
 from jobs.extras.estimate.rows import Row, gpu_type, own_rows, shipped, wanted_row
 from jobs.extras.estimate.workload import Workload, decoding, decoding_ms
-from jobs.throughput import Point, Span, ends
+from jobs.throughput import SYNTHETIC, Expected, Point, Span, ends
+from trainer.config import TrainConfig
 
 EVALUATED: Final = 50_000
 """Images of an evaluation, each of which is assumed to take a third of a training step's time."""
@@ -234,3 +237,26 @@ def _cost(hours: Span, nodes: int, price: Price | None, most: Price | None) -> S
     high = max(price.amount, most.amount if most else 0.0)
     amounts = zip(hours.values, (price.amount, price.amount, high), strict=True)
     return Span(*(nodes * time * amount for time, amount in amounts))
+
+
+def expected(config: TrainConfig, cluster: Cluster, nodes: int, data: str) -> Expected:
+    """Return the throughput of a run on a cluster by published rows alone.
+
+    Args:
+        config: Configuration of the run.
+        cluster: The cluster.
+        nodes: Number of its nodes.
+        data: What is read: synthetic, or a data set, which brings the limit of decoding.
+    """
+    size = vm_sizes.find(cluster.size)
+    if size is None or not size.gpus:
+        return Expected(None, "a plan knows nodes with GPUs alone")
+    forecaster = Forecaster(Workload(config), NodePrices())
+    choice = forecaster.choice(size, nodes, cluster.priority)
+    if choice.linear is None or choice.factor is None:
+        return Expected(None, choice.reason)
+    middle = choice.linear.images_per_s * choice.factor.usual
+    if data == SYNTHETIC:
+        off = choice.factor.off
+        return Expected(Span(middle / off, middle, middle * off))
+    return Expected(choice.images_per_s)

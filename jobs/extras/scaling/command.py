@@ -13,7 +13,6 @@ from common import fields
 from common.annotations import Bounds
 from common.errors import INTERRUPTED, ConfigError, UserError
 from common.prices import Cost, NodePrices, total
-from common.program import load
 from common.text import plural
 from infra.outputs import Cluster, PlatformOutputs
 from jobs.assets import prepared_data
@@ -25,6 +24,7 @@ from jobs.commands.follow import make_supervisor
 from jobs.commands.submit import hand_over, register_image
 from jobs.console import Console, agree, next_command, table
 from jobs.errors import AccessError, RequestError, UnreachableError
+from jobs.extras.estimate.forecast import expected
 from jobs.extras.scaling.measurement import (
     HEADS,
     Task,
@@ -40,7 +40,6 @@ from jobs.extras.scaling.measurement import (
 from jobs.following.follower import POLL_SECONDS, FollowSettings
 from jobs.following.resubmit_policy import RESULT_UNKNOWN
 from jobs.following.supervision_policy import mark
-from jobs.leaves import LEAVES
 from jobs.options import ASSET, DataOptions, ResubmitOptions
 from jobs.spec import from_options
 from jobs.spec.builder import find_cluster
@@ -51,7 +50,6 @@ from jobs.throughput import (
     FILE,
     FOLDER,
     SYNTHETIC,
-    Expected,
     Point,
     alike,
     append,
@@ -246,7 +244,7 @@ def make_tasks(
             cost = Cost(hours * nodes * 3600, prices.highest(*kind))
             for data in filter(None, (SYNTHETIC, options.data)):
                 point = wanted(config, cluster.size, nodes, nodes * ranks, data)
-                predicted = expected(config, cluster, point)
+                predicted = expected(config, cluster, nodes, data)
                 tasks.append(Task(key, cluster, point, predicted, prices.find(*kind), cost))
     if problems:
         raise ConfigError(problems)
@@ -256,15 +254,6 @@ def make_tasks(
 def is_spot(cluster: Cluster) -> bool:
     """Whether nodes may be pre-empted, and their jobs are submitted again."""
     return cluster.priority == "LowPriority"
-
-
-def expected(config: TrainConfig, cluster: Cluster, point: Point) -> Expected:
-    """Return what is expected of a point by the first leaf that predicts throughput."""
-    for leaf in LEAVES:
-        if leaf.expects is not None:
-            prediction: Expected = load(leaf.expects)(config, cluster, point.nodes, point.data)
-            return prediction
-    return Expected(None, "no command predicts throughput")
 
 
 def _preview(missing: Sequence[Task]) -> str:

@@ -15,7 +15,6 @@ from common.annotations import Bounds, Positional, Required
 from common.errors import INTERRUPTED, ConfigError, UserError
 from common.image_files import find_images
 from common.prices import money
-from common.program import load
 from common.text import plural
 from infra.outputs import PlatformOutputs
 from jobs.assets import images as environments
@@ -25,6 +24,8 @@ from jobs.azure.costs import read_prices
 from jobs.azure.workspace import Workspace, connect
 from jobs.console import Console, next_command
 from jobs.errors import RequestError, SpecError
+from jobs.extras.evidence import registered
+from jobs.extras.evidence.leaf import EvidenceCheckOptions
 from jobs.extras.serving import monitoring, score, traffic_policy
 from jobs.extras.serving.bodies import (
     BEFORE,
@@ -38,7 +39,6 @@ from jobs.extras.serving.bodies import (
 )
 from jobs.extras.serving.endpoints import Endpoints, EndpointState
 from jobs.extras.serving.traffic_policy import Traffic
-from jobs.leaves import LEAVES, DeployLeaves
 from jobs.options import ASSET
 from jobs.spec.build_context import build_context
 from jobs.spec.from_options import REPOSITORY
@@ -50,7 +50,7 @@ PIXEL: Final = base64.b64decode(
 
 
 @dataclass(frozen=True)
-class DeployOptions(DeployLeaves):
+class DeployOptions(EvidenceCheckOptions):
     """Let a registered model answer requests at an endpoint, which is created if there is none. The
     deployment gets requests only after it has answered a smoke test. An endpoint costs money as
     long as it exists, also without requests. In a private stack it has no public address, and a
@@ -128,9 +128,8 @@ def run(options: DeployOptions, outputs: PlatformOutputs, *, as_json: bool) -> i
     console, workspace = Console(as_json=as_json), connect(outputs)
     serving_of(outputs)
     deployment = _described(options, workspace)
-    for check in (leaf.model_check for leaf in LEAVES if leaf.model_check):
-        if line := load(check.check)(options, workspace, options.model):
-            console.say(line)
+    if proven := registered.check(options, workspace, options.model):
+        console.say(proven)
     tested = _test_images(options)
     endpoints = Endpoints(
         workspace.manager, console, options.wait_minutes * 60, options.poll_seconds

@@ -16,6 +16,7 @@ from jobs.console import Console, next_command
 from jobs.errors import ConflictError, MissingError, RequestError, UnreachableError
 from jobs.extras.serving import monitoring
 from jobs.extras.serving.traffic_policy import Traffic
+from jobs.pulumi.teardown_steps import Teardown
 
 T = TypeVar("T")
 
@@ -248,24 +249,19 @@ class Endpoints:
             return
 
 
-def delete_all(
-    manager: ResourceManager, console: Console, wait_seconds: float, poll_seconds: float
-) -> str | None:
-    """Delete all endpoints of a workspace; see `Endpoints` for the arguments.
-
-    Returns:
-        Words for what was deleted, or None.
-    """
-    endpoints = Endpoints(manager, console, wait_seconds, poll_seconds)
+def delete_all(teardown: Teardown) -> None:
+    """Delete all endpoints of a workspace, as a step of its teardown."""
+    endpoints = Endpoints(teardown.manager, teardown.console, teardown.wait, teardown.poll)
     try:
-        found = endpoints.all()
+        existing = endpoints.all()
     except MissingError:
-        return None
-    for endpoint in found:
+        return
+    for endpoint in existing:
         count = plural(len(endpoint.deployments), "deployment")
-        console.note(f"deleting endpoint {endpoint.name} with {count}")
+        teardown.console.note(f"deleting endpoint {endpoint.name} with {count}")
         endpoints.delete(endpoint)
-    return plural(len(found), "endpoint") if found else None
+    if existing:
+        teardown.did(f"deleted {plural(len(existing), 'endpoint')}")
 
 
 class FailedError(UserError):

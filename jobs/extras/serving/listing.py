@@ -12,10 +12,10 @@ from jobs.console import Console, table
 from jobs.errors import RequestError
 from jobs.extras.serving.bodies import violations
 from jobs.extras.serving.endpoints import Endpoints, EndpointState
-from jobs.leaf import Found
+from jobs.leaf import Entry
 
 
-def costs_now(workspace: Workspace, outputs: PlatformOutputs) -> Found:
+def show(workspace: Workspace, outputs: PlatformOutputs) -> Entry:
     """List the endpoints with their deployments, traffic and cost of an hour, and name those that
     the platform's rules forbid.
     """
@@ -24,7 +24,7 @@ def costs_now(workspace: Workspace, outputs: PlatformOutputs) -> Found:
     lines = ["", *endpoint_lines(endpoints, prices)] if endpoints else ["no endpoints"]
     for one in endpoints:
         lines += violations(outputs, one.body, [inner.body for inner in one.deployments])
-    return Found("endpoints", endpoint_documents(endpoints, prices), tuple(lines))
+    return Entry("endpoints", endpoint_documents(endpoints, prices), tuple(lines))
 
 
 def prices_of(manager: ResourceManager, endpoints: Sequence[EndpointState]) -> NodePrices:
