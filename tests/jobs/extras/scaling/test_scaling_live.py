@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from common.prices import NodePrices
 from jobs import throughput
 from jobs.azure.job_records import Job
 from jobs.azure.workspace import connect
@@ -72,13 +73,12 @@ CONFIG = PRESETS["imagenet-ndv2"]
 
 
 @pytest.fixture
-def measuring(tmp_path, monkeypatch):
+def measuring(tmp_path):
     """Returns what measures some clusters and numbers of nodes, and their tasks."""
-    monkeypatch.setattr("jobs.azure.node_prices.of_workspace", lambda *_: None)
 
     def made(series, nodes):
         options = ScalingOptions(folder=str(tmp_path), series=series, nodes=nodes)
-        tasks = make_tasks(options, platform(), CONFIG, Console())
+        tasks = make_tasks(options, platform(), CONFIG, NodePrices())
         return Measuring(options, platform(), CONFIG, Console(), []), tasks
 
     return made
