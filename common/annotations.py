@@ -23,7 +23,7 @@ class Bounds:
         )
 
     def problem(self, value: float) -> str | None:
-        """Return what is wrong with a number, or None."""
+        """Return the fault of a number as words, or None."""
         return None if self.allow(value) else f"must be {self}"
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class Pattern:
     wants: str
 
     def problem(self, value: str) -> str | None:
-        """Return what is wrong with a text, or None."""
+        """Return the fault of a text as words, or None."""
         return None if re.fullmatch(self.pattern, value) else f"must be {self.wants}"
 
 

@@ -165,8 +165,8 @@ def find_engine() -> ContainerEngine:
     notes.append("podman is not installed")
     if shutil.which(Buildah.program) and os.geteuid() == 0:
         return Buildah()
-    there = shutil.which(Buildah.program) is not None
-    notes.append("buildah requires root here" if there else "buildah is not installed")
+    buildah = shutil.which(Buildah.program) is not None
+    notes.append("buildah requires root here" if buildah else "buildah is not installed")
     raise UserError(
         f"no container engine found: {'; '.join(notes)}. Start Docker's daemon, or install Podman"
         " (on Debian and Ubuntu: sudo apt-get install podman)"

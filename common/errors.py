@@ -9,9 +9,7 @@ PIPE_CLOSED = 141
 
 
 class UserError(Exception):
-    """An error that a user can correct; its message names the thing, what is wrong and what to
-    do.
-    """
+    """An error that a user can correct; its message names the thing, its fault and the remedy."""
 
     exit_code = 1
     """Exit status of a command that ends with this error."""
@@ -26,7 +24,7 @@ class ProblemsError(UserError):
 
     exit_code = 2
     subject = "configuration"
-    """What has the problems, for the first line of the message."""
+    """The thing that has the problems, for the first line of the message."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)

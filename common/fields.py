@@ -169,7 +169,7 @@ def problems(instance: object) -> list[str]:
     """Return the problems of all leaves: a wrong type, a number out of bounds, or a text of another
     form.
     """
-    found = []
+    problems_so_far = []
     for leaf in leaves(type(instance)):
         value = get(instance, leaf.key)
         if isinstance(value, Unparsed) or not accepts(leaf.type, value):
@@ -177,18 +177,18 @@ def problems(instance: object) -> list[str]:
             choices = [text for text in get_args(leaf.type) if isinstance(text, str)]
             close = difflib.get_close_matches(str(shown), choices, n=1)
             meant = f"; did you mean {close[0]}?" if close else ""
-            found.append(f"{leaf.flag}: {shown!r} is not {describe(leaf.type)}{meant}")
+            problems_so_far.append(f"{leaf.flag}: {shown!r} is not {describe(leaf.type)}{meant}")
         elif leaf.bounds is not None:
             numbers = value if isinstance(value, tuple) else (value,)
-            found += [
+            problems_so_far += [
                 f"{leaf.flag}: {number!r} must be {leaf.bounds}"
                 for number in numbers
                 if number is not None and not leaf.bounds.allow(number)
             ]
         elif leaf.pattern is not None and isinstance(value, str):
             wrong = leaf.pattern.problem(value)
-            found += [f"{leaf.flag}: {value!r} {wrong}"] if wrong else []
-    return found
+            problems_so_far += [f"{leaf.flag}: {value!r} {wrong}"] if wrong else []
+    return problems_so_far
 
 
 def unknown_key(
@@ -324,11 +324,11 @@ class _Reader:
     def _field(self, default: Any, hint: Any, data: Mapping[str, object], key: str) -> object:
         name = key.rpartition(".")[2]
         if name in data:
-            found = len(self.problems)
+            problems_before = len(self.problems)
             value = self._value(hint, data[name], key, default)
             inner = value.values() if isinstance(value, Mapping) else (value,)
             groups = inner and all(map(dataclasses.is_dataclass, inner))
-            if len(self.problems) == found or groups:
+            if len(self.problems) == problems_before or groups:
                 return value
             self.unsound.add(key)
         elif default is dataclasses.MISSING:

@@ -26,11 +26,11 @@ class ImageFiles:
     left_out: Counter[str] = field(default_factory=Counter)
     """Number of files by suffix; without hidden files, which file managers leave behind."""
     no_files: list[Path] = field(default_factory=list)
-    """What is called like an image in a folder and is not a file, such as a link to nothing."""
+    """Entries of a folder with the name of an image that are not files, such as broken links."""
 
     @property
     def note(self) -> str:
-        """What was left out, as a sentence; empty if nothing was."""
+        """A sentence on the files that were left out; empty if all were read."""
         notes = []
         if self.left_out:
             common = self.left_out.most_common()
@@ -55,17 +55,17 @@ def find_images(names: Iterable[str], error: type[UserError] = UserError) -> Ima
     Raises:
         UserError: A folder has no images, or a name is that of a pipe or a device.
     """
-    found = ImageFiles()
+    listing = ImageFiles()
     for path in map(Path, names):
         if not path.is_dir():
             if path.exists() and not path.is_file():
                 # Reading it could wait for ever.
                 raise error(f"{path}: is a pipe or a device, not a file; name a file or a folder")
-            found.paths.append(path)
+            listing.paths.append(path)
             continue
         everything = sorted(path.rglob("*"))
         files = [file for file in everything if file.is_file()]
-        found.no_files += [
+        listing.no_files += [
             file
             for file in everything
             if file.suffix.lower() in SUFFIXES and not file.is_file() and not file.is_dir()
@@ -73,13 +73,13 @@ def find_images(names: Iterable[str], error: type[UserError] = UserError) -> Ima
         images = [file for file in files if file.suffix.lower() in SUFFIXES]
         if not images:
             raise error(f"{path}: has no images ({', '.join(SUFFIXES)}) in it or below")
-        found.paths += images
-        found.left_out.update(
+        listing.paths += images
+        listing.left_out.update(
             file.suffix.lower()
             for file in files
             if file.suffix.lower() not in SUFFIXES and not file.name.startswith(".")
         )
-    return found
+    return listing
 
 
 def is_image(name: str) -> bool:

@@ -71,17 +71,17 @@ class NodePrices:
 
     @property
     def _currency(self) -> str | None:
-        return next((price.currency for one in self.sources for price in one.values()), None)
+        return next((price.currency for prices in self.sources for price in prices.values()), None)
 
     def in_one_currency(self) -> "NodePrices":
         """Return the prices in the currency of the most trusted source: amounts of several cannot
         be compared or added.
         """
-        kept = tuple(
-            {kind: price for kind, price in one.items() if price.currency == self._currency}
-            for one in self.sources
+        sources = tuple(
+            {kind: price for kind, price in prices.items() if price.currency == self._currency}
+            for prices in self.sources
         )
-        return NodePrices(kept, self.region)
+        return NodePrices(sources, self.region)
 
     def find(self, size: str, priority: str) -> Price | None:
         """Return the price of a node; None if no source states that of its priority."""
@@ -270,8 +270,8 @@ def read_retail(
     """Read the prices of Linux nodes in answers of Azure's retail price list.
 
     The meters of a size differ by the end of their names: `Spot` is that of the tier
-    `low_priority`. A meter that ends in `Low Priority` is what that tier cost until 31 March 2026,
-    and is not read.
+    `low_priority`. A meter that ends in `Low Priority` has the price of that tier until 31 March
+    2026, and is not read.
 
     Args:
         pages: JSON documents of one or several pages.

@@ -69,8 +69,8 @@ class Command:
 def load(path: str) -> Any:
     """Import an object by MODULE:NAME.
 
-    Nothing is collected meanwhile: what is imported stays, and to look for garbage in it takes a
-    sixth of the import of TensorFlow, and a quarter of that of Azure's SDK.
+    The garbage collector is off meanwhile: imported modules stay, and searching them for garbage
+    takes a sixth of the import of TensorFlow, and a quarter of that of Azure's SDK.
     """
     module, _, name = path.partition(":")
     with _without_collection():
@@ -149,7 +149,11 @@ class Program:
 
     def _kinds(self, first: str) -> str:
         """The commands that begin with a word, with their summaries."""
-        kinds = {one.name: one.summary for one in self.commands if one.name.startswith(f"{first} ")}
+        kinds = {
+            command.name: command.summary
+            for command in self.commands
+            if command.name.startswith(f"{first} ")
+        }
         width = max(map(len, kinds)) + 2
         return "\n".join(
             [
@@ -165,17 +169,17 @@ class Program:
         Returns:
             The command and the arguments after it, or None.
         """
-        names = {one.name: one for one in self.commands}
-        former = {name: one for one in self.commands for name in one.former}
+        names = {command.name: command for command in self.commands}
+        former = {name: command for command in self.commands for name in command.former}
         for words in (2, 1):
             name, rest = " ".join(args[:words]), list(args[words:])
             if name in names:
                 return names[name], rest
             if name in former:
-                found = former[name]
-                now = " ".join([self.words, found.name, *map(shlex.quote, found.former[name])])
+                renamed = former[name]
+                now = " ".join([self.words, renamed.name, *map(shlex.quote, renamed.former[name])])
                 print(f"note: {name} is now `{now}`", file=sys.stderr)
-                return found, [*found.former[name], *rest]
+                return renamed, [*renamed.former[name], *rest]
         return None
 
     def main(self, argv: Sequence[str] | None, run: Callable[[Command, list[str]], int]) -> int:
@@ -233,9 +237,9 @@ class Program:
             UnknownCommandError: There is no such command; names the nearest one.
         """
         args = list(sys.argv[1:] if argv is None else argv)
-        found = self.find(args)
-        if found is not None:
-            return run(*found)
+        call = self.find(args)
+        if call is not None:
+            return run(*call)
         names = [command.name for command in self.commands]
         grouped = bool(args) and any(name.startswith(f"{args[0]} ") for name in names)
         rest = args[1:] if grouped else args
@@ -271,7 +275,8 @@ def report(error: BaseException) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     if isinstance(error, BrokenPipeError) and _reader_is_gone():
-        # Discard what is still buffered, so that the interpreter also exits without an error.
+        # Discard the output that is still buffered, so that the interpreter also exits without an
+        # error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     print(f"error: {error}", file=sys.stderr)
@@ -279,7 +284,7 @@ def report(error: BaseException) -> int:
 
 
 def _flush() -> None:
-    """Write what is buffered, as a closed pipe cannot be handled while the interpreter exits."""
+    """Write the buffered output, as a closed pipe cannot be handled while the interpreter exits."""
     if sys.stdout is not None:
         sys.stdout.flush()
 

@@ -17,7 +17,7 @@ def wait_until(condition: Callable[[], T], timeout_seconds: float, poll_seconds:
         poll_seconds: Time between two checks.
 
     Returns:
-        What the condition returned last: true if it held before the timeout, false otherwise.
+        The last result of the condition: true if it held before the timeout, false otherwise.
     """
     deadline = time.monotonic() + timeout_seconds
     while True:

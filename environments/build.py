@@ -129,7 +129,7 @@ def build(builder: Builder, order: Order, tell: Callable[[str], None]) -> Built:
     if limit and built.bytes > limit:
         raise UserError(
             f"{order.name}: has {built.bytes / 1e9:.2f} GB, more than its limit of"
-            f" {limit / 1e9:.2f} GB; find what was added by running `du` in it, or raise BUDGET in"
+            f" {limit / 1e9:.2f} GB; find the additions by running `du` in it, or raise BUDGET in"
             " environments/build.py with a reason"
         )
     described = order.beside / "described"

@@ -37,7 +37,7 @@ def write(syft: Path, root: Path, to: Path, name: str) -> None:
     """
     if not (root / "var/lib/dpkg/status").is_file():
         raise UserError(f"{root}: has no var/lib/dpkg/status; pass the root folder of an image")
-    # The readers for images list what is installed, and not what some requirements.txt mentions.
+    # The readers for images list installed packages, not those that a requirements.txt mentions.
     command = [str(syft), "scan", f"dir:{root}", "--override-default-catalogers", "image"]
     command += ["--quiet", "--source-name", name, "--output", "cyclonedx-json@1.6"]
     offline = os.environ | {"SYFT_CHECK_FOR_APP_UPDATE": "false"}

@@ -94,8 +94,6 @@ class Expected:
     """None if it cannot be predicted."""
     reason: str = ""
     """Why it cannot be predicted."""
-    one_gpu: float | None = None
-    """Images/s of one GPU that the prediction rests on."""
 
 
 @dataclass(frozen=True)

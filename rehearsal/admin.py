@@ -100,10 +100,10 @@ class Admin:
         Args:
             job: id of the job.
             cluster: id of the compute.
-            manner: What happens to the jobs; None for the default of the options.
+            manner: How the jobs end; None for the default of the options.
             notice_seconds: Time between the notice and the end of the nodes, 30 on Azure; 0 for no
                 notice.
-            message: What a job that fails says; None for Azure's words about pre-emption. Reports
+            message: Error of a job that fails; None for Azure's words about pre-emption. Reports
                 of nodes taken while they were set up have other words.
         """
         return self.scheduler.preempt(job, cluster, manner or self.manner, notice_seconds, message)
@@ -116,8 +116,8 @@ class Admin:
 
     def challenge(self, client_id: str | None = None) -> None:
         """Refuse changes through Resource Manager by a program, or by all if it is None, with a
-        claims challenge, as by a person without a second factor, until `clear_faults`. What only
-        reads is answered.
+        claims challenge, as by a person without a second factor, until `clear_faults`. Requests
+        that only read are answered.
         """
         claims = base64.b64encode(_CLAIMS.encode()).decode()
         self.fault(

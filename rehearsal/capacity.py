@@ -40,7 +40,7 @@ class Trace:
         """Read a CSV file.
 
         Raises:
-            ValueError: It is no trace; names the file.
+            ValueError: It is not a trace; names the file.
         """
         with path.open(newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)
@@ -50,7 +50,7 @@ class Trace:
                     for row in rows
                 ]
             except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{path}: is no trace of capacity ({error!r})") from error
+                raise ValueError(f"{path}: is not a trace of capacity ({error!r})") from error
         times = [moment.hours for moment in moments]
         if not moments or times[0] != 0 or times != sorted(times):
             raise ValueError(f"{path}: its hours must begin with 0 and rise")
@@ -62,7 +62,8 @@ class Trace:
             lines = csv.writer(file, lineterminator="\n")
             lines.writerow(COLUMNS)
             lines.writerows(
-                (f"{one.hours:g}", one.nodes, f"{one.price:.4f}") for one in self.moments
+                (f"{moment.hours:g}", moment.nodes, f"{moment.price:.4f}")
+                for moment in self.moments
             )
 
     def at(self, hours: float) -> Moment:
@@ -105,7 +106,7 @@ class Market:
             self._thread.join()
 
     def step(self, hours: float) -> None:
-        """Let there be what the trace has at a time."""
+        """Set the capacity to that of the trace at a time."""
         moment = self.trace.at(hours)
         self.price(moment.price)
         for cluster in self.clusters():

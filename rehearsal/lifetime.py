@@ -65,7 +65,7 @@ def stop_signals() -> Iterator[None]:
 
 
 class Reaper:
-    """Ends what was started if the owner cannot."""
+    """Ends the processes that were started if the owner cannot."""
 
     def __init__(self, temporary: Path | None = None, containers: str | None = None) -> None:
         """Start the reaper process.

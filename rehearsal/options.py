@@ -51,7 +51,7 @@ class Options:
     """Interval between two checks for new files of a job."""
     mount_seconds: float = 1.0
     """Time for which a mount of an output remembers the names in its folder: what others write or
-    delete is seen after that, and what they overwrite is never read again."""
+    delete is seen after that, and data that they overwrite are never read again."""
     grace_seconds: float = 10.0
     """Time from SIGTERM to SIGKILL of a cancelled job."""
     token_seconds: int = 3600

@@ -181,12 +181,12 @@ def _put(azure: Simulator, identifier: str, body: Mapping[str, Any]) -> None:
 
 def _read(path: Path) -> dict[str, Mapping[str, Any]]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RehearsalError(f"--resources: {path}: {error}") from error
-    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
+    if not isinstance(data, dict) or not all(isinstance(value, dict) for value in data.values()):
         raise RehearsalError(f"--resources: {path}: must be a JSON object of bodies by their ids")
-    return found
+    return data
 
 
 def _quota(text: str) -> tuple[str, str, int]:

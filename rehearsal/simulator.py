@@ -208,11 +208,11 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         )
 
     def _accepts_keys(self, account: str) -> bool:
-        """Whether a storage account accepts its keys, and what is signed with them."""
+        """Whether a storage account accepts its keys, and requests signed with them."""
         return all(
-            one["properties"].get("allowSharedKeyAccess") is not False
-            for one in self.resources.of_kind(ACCOUNT)
-            if one["name"] == account
+            item["properties"].get("allowSharedKeyAccess") is not False
+            for item in self.resources.of_kind(ACCOUNT)
+            if item["name"] == account
         )
 
     def _open_market(self, stack: contextlib.ExitStack) -> Market | None:
@@ -222,14 +222,14 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
             return None
 
         def spot() -> list[str]:
-            found = self.resources.of_kind(COMPUTE)
-            return [str(one["id"]) for one in found if is_low_priority(one)]
+            clusters = self.resources.of_kind(COMPUTE)
+            return [str(cluster["id"]) for cluster in clusters if is_low_priority(cluster)]
 
         def price(node: float) -> None:
             sizes = [
-                one["properties"]["properties"]["vmSize"]
-                for one in self.resources.of_kind(COMPUTE)
-                if is_low_priority(one)
+                cluster["properties"]["properties"]["vmSize"]
+                for cluster in self.resources.of_kind(COMPUTE)
+                if is_low_priority(cluster)
             ]
             if sizes:
                 self.admin.spot_price(node / cores(sizes[0]))
@@ -301,7 +301,7 @@ class Simulator(contextlib.AbstractContextManager["Simulator"]):
         return self._reaper.marked(environment, "commands")
 
     def end_commands(self) -> None:
-        """Kill all child processes with such an environment, and what they have started."""
+        """Kill all child processes with such an environment, and their descendants."""
         self._reaper.kill("commands")
 
     @property
@@ -334,8 +334,8 @@ def without_proxy(environment: Mapping[str, str]) -> dict[str, str]:
     Args:
         environment: Environment whose own exceptions are kept.
     """
-    kept = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
-    hosts = [host for host in kept.split(",") if host]
+    listed = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    hosts = [host for host in listed.split(",") if host]
     hosts += [host for host in ("127.0.0.1", "localhost") if host not in hosts]
     # Some programs read one spelling, some the other.
     return dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(hosts))

@@ -1,4 +1,4 @@
-"""What the server's access log leaves out."""
+"""Leave requests of probes out of the server's access log."""
 
 import logging
 from collections.abc import Mapping

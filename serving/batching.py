@@ -157,7 +157,7 @@ class Batcher:
 
     def _outcomes(self, requests: Sequence[_Request]) -> list[Values | Exception]:
         """Call the model for some requests, or for each alone if that fails."""
-        begin, found = 0, list[Values | Exception]()
+        begin, outcomes = 0, list[Values | Exception]()
         try:
             values = self._call([image for request in requests for image in request.images])
         except Exception as error:  # noqa: BLE001 - raised where the request is answered
@@ -166,9 +166,9 @@ class Batcher:
             return [outcome for request in requests for outcome in self._outcomes([request])]
         for request in requests:
             end = begin + len(request.images)
-            found.append(rows(values, begin, end))
+            outcomes.append(rows(values, begin, end))
             begin = end
-        return found
+        return outcomes
 
 
 def rows(values: Mapping[str, Any], begin: int, end: int) -> Values:

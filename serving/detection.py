@@ -1,4 +1,4 @@
-"""What the scoring script answers with a model of a detection."""
+"""The scoring script's answers with a model that detects objects."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the scoring script answers with a model of several classes per image."""
+"""The scoring script's answers with a model of several classes per image."""
 
 from typing import Any
 

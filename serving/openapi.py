@@ -19,7 +19,7 @@ CAUSES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may have."""
+    """The limits of a request."""
 
     images: int
     megabytes: int
@@ -42,10 +42,10 @@ def document(
     Args:
         name: Name of the model.
         version: Its version.
-        result: Schema of what is answered for an image.
+        result: Schema of the answer for an image.
         outputs: Type of numpy and number of dimensions of each output of the model, with that of
             the batch.
-        limits: What a request may have.
+        limits: The limits of a request.
         example: A small image in base64.
     """
     image = record({"b64": {"type": "string", "contentEncoding": "base64", "minLength": 1}})

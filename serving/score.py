@@ -99,7 +99,7 @@ class Model:
     document: openapi.Schema
     """The document of `GET /openapi.json`."""
     treatment: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of `treat` with which an image becomes what the model was trained on."""
+    """Arguments of `treat` that prepare an image as those that the model was trained on."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ def read(request: AMLRequest) -> Question:
     """Read the images of a request, and treat them as the evaluation did.
 
     Raises:
-        RefusedError: The request is none that this service answers.
+        RefusedError: This service does not answer such a request.
     """
     request.max_content_length = MAX_MB * 1_000_000
     if "gunicorn.socket" in request.environ:
@@ -406,7 +406,7 @@ ANSWERS: Final[Mapping[str, tuple[Read, openapi.Schema]]] = {
     "class_probabilities": (multilabel.answers, multilabel.RESULT),
 }
 """By the output that only models of a task have: what reads the outputs of such a model, and the
-schema of what it returns for an image."""
+schema of its result for an image."""
 
 
 def decodes(classify: Classify, image: bytes) -> bool:

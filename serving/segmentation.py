@@ -1,4 +1,4 @@
-"""What the scoring script answers with a model of a segmentation."""
+"""The scoring script's answers with a model that segments images."""
 
 import base64
 from typing import Any

@@ -1,8 +1,8 @@
 """Facts of the product that a refactoring must not change: `python -m tests.frozen`.
 
-The bits of short runs of each kind, the bytes of the embedded data sets, what each stack declares
-with each option, the help of each command and the exit statuses of wrong calls are compared with
-`tests/frozen.json`. A change that is meant is recorded with `--write`, and shows in a review.
+The bits of short runs of each kind, the bytes of the embedded data sets, the resources of each
+stack with each option, the help of each command and the exit statuses of wrong calls are compared
+with `tests/frozen.json`. A change that is meant is recorded with `--write`, and shows in a review.
 
 Sums of floating-point numbers depend on the CPU's instructions and caches, so the bits of runs are
 recorded by CPU. On a CPU without a record, this program also runs the tree of the commit that the

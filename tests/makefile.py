@@ -17,8 +17,8 @@ def reads(command: str = "make") -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """This process's variables without what make hands down to all that it starts: its options, and
-    what a person has set on its command line, such as ARGS.
+    """This process's variables without those that make hands down to all that it starts: its
+    options, and variables of its command line, such as ARGS.
     """
     declared = " ".join(text for command in MAKEFILES for text in reads(command).values())
     own = {*re.findall(r"[A-Z_]+", declared), "GPU", "PYTHON", "MFLAGS"}

@@ -59,7 +59,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says about one image."""
+    """The answer of a model for one image."""
 
     image: str
     """Path of the image; empty for content and pixels."""

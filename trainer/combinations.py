@@ -72,7 +72,7 @@ UNSUPPORTED: Final[tuple[tuple[tuple[Feature, ...], str], ...]] = tuple(_unsuppo
 
 
 def combination_problems(config: Any) -> list[str]:
-    """List what is not supported in a `TrainConfig`, with the options to change."""
+    """List unsupported combinations in a `TrainConfig`, with the options to change."""
     return [
         f"{features[0].words} cannot be combined with"
         f" {' and '.join(feature.words for feature in features[1:])}: {reason}"

@@ -73,7 +73,7 @@ DEVICE_KEYS = tuple(
 
 @dataclass(frozen=True)
 class DataConfig:
-    """What is read, in which order, and how an image becomes an input."""
+    """The data set, its order, and the way from an image to an input."""
 
     source: SourceName = "tfrecords"
     """tfrecords: shards, or files of another format, with a manifest in `dir`; synthetic: one
@@ -106,7 +106,7 @@ class DataConfig:
 
     rand_augment: Annotated[int, Bounds(at_least=0, at_most=10)] = 0
     """RandAugment: two operations on each image, drawn from 14 that move or recolour it, at this
-    magnitude; 0 is none, and 9 the paper's for ResNet50 on ImageNet. Targets move along."""
+    magnitude; 0 for none, and 9 is the paper's for ResNet50 on ImageNet. Targets move along."""
 
     colour_jitter: Annotated[float, Bounds(at_least=0, at_most=1)] = 0.0
     """Change brightness, contrast and saturation by random factors from 1 - this to 1 + this, and
@@ -231,8 +231,8 @@ class CheckpointConfig:
     """
 
     every_minutes: Annotated[float, NotNegative] = 10.0
-    """Minutes between two checkpoints, by the clock of rank 0; 0 does not save by the clock. What a
-    run loses when it is killed is at most this, the time of writing, and its start-up."""
+    """Minutes between two checkpoints, by the clock of rank 0; 0 does not save by the clock. A
+    killed run loses at most this, the time of writing, and its start-up."""
 
     every_steps: Annotated[int, NotNegative] = 0
     """Steps between two checkpoints; 0 does not save by steps."""
@@ -267,7 +267,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class LogConfig:
-    """What is reported while it trains."""
+    """Reports while it trains."""
 
     every_steps: Annotated[int, Positive] = 100
     """Steps between two lines of metrics."""
@@ -365,7 +365,7 @@ class TrainConfig(WithLeaves):
 
     @property
     def described_task(self) -> TaskDescription:
-        """What is known of the task without its code."""
+        """The facts about the task that need none of its code."""
         return TASKS[self.task]
 
     @property
@@ -377,7 +377,9 @@ class TrainConfig(WithLeaves):
     @property
     def features(self) -> list[Feature]:
         """Features of leaves that it asks for."""
-        return [one for leaf in in_use(self) for one in leaf.features if one.wanted(self)]
+        return [
+            feature for leaf in in_use(self) for feature in leaf.features if feature.wanted(self)
+        ]
 
     @property
     def strategy(self) -> StrategyDescription:

@@ -1,4 +1,4 @@
-"""Errors of a training, each with its exit status."""
+"""Errors of a run, each with its exit status."""
 
 import signal
 from typing import Final
@@ -12,7 +12,7 @@ RUNNING: Final = "running"
 
 
 class DataError(UserError):
-    """A data set that cannot be trained on: missing, damaged, or not what its manifest says."""
+    """A data set that cannot be trained on: missing, damaged, or different from its manifest."""
 
     exit_code = 3
 

@@ -21,7 +21,7 @@ DENSE_TASK: Final = "dense task"
 
 @dataclass(frozen=True)
 class Feature:
-    """What a configuration may ask for, and what it cannot be combined with."""
+    """A feature that a configuration may ask for, and its forbidden combinations."""
 
     name: str
     """Its name, a noun."""
@@ -38,9 +38,9 @@ class Feature:
 
 @dataclass(frozen=True)
 class StrategyDescription:
-    """What is known of a `trainer.updates.strategy.Strategy`, which says how a run updates its
-    weights, without its code; by default, of data parallel. A run has one. Pure, so that a run that
-    was stopped continues as if it had not been.
+    """The facts about a `trainer.updates.strategy.Strategy`, which says how a run updates its
+    weights, that need none of its code; by default, those of data parallel. A run has one. Pure, so
+    that a run that was stopped continues as if it had not been.
     """
 
     config: Any
@@ -115,7 +115,7 @@ class Preset:
 
 @dataclass(frozen=True)
 class Exporter:
-    """What an export contains besides the network of the run, or in its place."""
+    """Contents of an export besides the network of the run, or instead of it."""
 
     options: type | None = None
     """Frozen dataclass of options of `export`, whose defaults write nothing."""
@@ -123,23 +123,24 @@ class Exporter:
     """MODULE:FUNCTION that writes the model in the formats that they ask for, given a
     `trainer.export.exported.Exported`, and returns what to tell."""
     network: str = ""
-    """MODULE:FUNCTION(run folder, step, network) that returns what to export in its place and facts
+    """MODULE:FUNCTION(run folder, step, network) that returns the model to export instead and facts
     for export.json, or None to export it as it is."""
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """What a feature adds to the trunk. Everything is optional."""
+    """The additions of a feature to the trunk. Everything is optional."""
 
     key: str = ""
     """Name of its group of options in `TrainConfig`."""
     options: type | None = None
     """Frozen dataclass of its options, whose defaults do not use the feature."""
     on_resume: Literal["refused", "changes the rest", "free", "unreported"] = "refused"
-    """What a change of its options means for a run that is continued: it is refused, it changes the
-    result of the rest, it changes no result, or that and it is not even reported."""
+    """The effect of a change of its options on a run that is continued: it is refused, it changes
+    the result of the rest, it changes no result, or that and it is not even reported."""
     features: tuple[Feature, ...] = ()
-    """What a configuration may ask for with its options. The leaf is in use if it asks for one."""
+    """Features that a configuration may ask for with its options. The leaf is in use if it asks for
+    one."""
     problems: Callable[[Any], list[str]] | None = None
     """Lists the contradictions of a `TrainConfig` that concern the feature."""
     strategy: type[StrategyDescription] | None = None
@@ -161,7 +162,7 @@ class Leaf:
     sections: str = ""
     """MODULE:FUNCTION that returns sections of the page of a `trainer.report.run_data.Run`."""
     exporter: Exporter | None = None
-    """What it adds to an export."""
+    """Its additions to an export."""
     rewritten: str = ""
     """MODULE:FUNCTION(run folder, names) called after a command has written files of a finished run
     anew: its export, or those of its result whose paths in the run folder are `names`."""

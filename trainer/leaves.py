@@ -80,8 +80,8 @@ class WithLeaves:
 
     def of(self, options: type[T]) -> T:
         """Return the options of a leaf, given their class."""
-        found: T = getattr(self, _KEYS[options])
-        return found
+        group: T = getattr(self, _KEYS[options])
+        return group
 
     def unobserved(self) -> Self:
         """Return the same run without the options of leaves that only observe it."""
@@ -113,7 +113,7 @@ def score_in(meta: Mapping[str, Any], by: str | None = None) -> float | None:
     None if it has none.
 
     Args:
-        meta: What the checkpoint stores besides tensors.
+        meta: Values that the checkpoint stores besides tensors.
         by: Key of the metric; None is the one that its run was started with.
     """
     evaluation = meta.get("evaluation")

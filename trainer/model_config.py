@@ -1,4 +1,4 @@
-"""What is learned and how: the network and the optimizer, as plain data. Standard library only."""
+"""The network and the optimizer, as plain data. Standard library only."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ NotNegative = Bounds(at_least=0)
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The network, what it starts from, and which parts of it are trained."""
+    """The network, its initial weights, and which parts of it are trained."""
 
     network: str = "resnet"
     """resnet: ResNet v1.5 (the stride of a bottleneck in its 3x3 convolution); or a network of
@@ -149,7 +149,7 @@ def parse_rate(text: str) -> tuple[str, float]:
 
 
 def rate_problems(rates: tuple[str, ...]) -> list[str]:
-    """List what is wrong with `OptimizerConfig.rates`, with the option to change."""
+    """List the faults of `OptimizerConfig.rates`, with the option to change."""
     problems = []
     for text in rates:
         try:

@@ -64,30 +64,30 @@ def find_network(name: str) -> str | None:
 
 
 def network_problems(name: str, builder: str | None, image_size: int, per: str) -> list[str]:
-    """List what is wrong with the choice of a network, with the options to change.
+    """List the faults of the choice of a network, with the options to change.
 
     Args:
         name: Name of a network.
         builder: Own network as package.module:function, or None.
         image_size: Height and width of the input, in pixels.
-        per: What the task needs logits for, such as image or pixel.
+        per: The unit that the task needs logits for, such as image or pixel.
     """
-    found = find_network(name)
-    if found is None:
+    known = find_network(name)
+    if known is None:
         close = difflib.get_close_matches(_plain(name), map(_plain, NETWORKS), n=1)
         meant = f"; did you mean {find_network(close[0])}?" if close else ""
         return [f"--model.network: {name!r} is not a network{meant}; known: {', '.join(NETWORKS)}"]
-    if builder is None and NETWORKS[found].per != per:
+    if builder is None and NETWORKS[known].per != per:
         fitting = ", ".join(name for name, network in NETWORKS.items() if network.per == per)
         return [
-            f"--model.network: {found} does not fit the task, which needs an output per {per};"
+            f"--model.network: {known} does not fit the task, which needs an output per {per};"
             f" choose one of {fitting}, or a --model.builder"
         ]
     if builder is None:
-        smallest = NETWORKS[found].smallest
+        smallest = NETWORKS[known].smallest
         if image_size < smallest:
             return [
-                f"--model.image-size: {image_size} is too small for --model.network {found}, which"
+                f"--model.image-size: {image_size} is too small for --model.network {known}, which"
                 f" needs at least {smallest}"
             ]
         return []
@@ -97,7 +97,7 @@ def network_problems(name: str, builder: str | None, image_size: int, per: str) 
             f"--model.builder: {builder!r} must be package.module:function, such as"
             " mymodels.small:build"
         )
-    if found != "resnet":
+    if known != "resnet":
         problems.append(
             f"--model.network: {name} contradicts --model.builder {builder}; leave one of them out"
         )
@@ -134,8 +134,8 @@ def stage_of(name: str, depth: int) -> int:
         name: Name of the layer, or of one of its variables.
         depth: Depth of the ResNet.
     """
-    found = _NUMBERED.fullmatch(name)
-    if found is None:
+    match = _NUMBERED.fullmatch(name)
+    if match is None:
         return LAST + 1
     inner = 3 if depth >= BOTTLENECK_FROM else 2
     # Only the first stage of a network without bottlenecks begins without a new shortcut.
@@ -143,7 +143,7 @@ def stage_of(name: str, depth: int) -> int:
         inner * blocks + (1 if stage or inner == 3 else 0)
         for stage, blocks in enumerate(BLOCKS[depth])
     ]
-    return sum(int(found[1]) >= end for end in accumulate([1, *sizes]))
+    return sum(int(match[1]) >= end for end in accumulate([1, *sizes]))
 
 
 def layer_factor(config: Any) -> Callable[[str], float]:

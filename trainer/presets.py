@@ -232,7 +232,7 @@ def preset_warnings(config: TrainConfig, ranks: int) -> list[str]:
         ranks: World size.
     """
     expected = EXPECTATIONS[config.preset]
-    found = config.batch_size * config.strategy.batches(ranks)
+    global_batch = config.batch_size * config.strategy.batches(ranks)
     preset = PRESETS[config.preset]
     warnings = [
         f"{leaf.flag}: is missing, without which --preset {config.preset} is not meant to be used;"
@@ -241,12 +241,12 @@ def preset_warnings(config: TrainConfig, ranks: int) -> list[str]:
         if leaf.flag in expected.needs
         and fields.get(config, leaf.key) == fields.get(preset, leaf.key)
     ]
-    if expected.global_batch not in (None, found):
+    if expected.global_batch not in (None, global_batch):
         warnings.append(
             f"--preset: {config.preset} is for a global batch of {expected.global_batch:,} images,"
-            f" but {plural(ranks, 'rank')} x --batch-size {config.batch_size} make {found:,}, for"
-            " which its learning rate was not chosen; change one of them, or choose a rate for this"
-            " batch"
+            f" but {plural(ranks, 'rank')} x --batch-size {config.batch_size} make"
+            f" {global_batch:,}, for which its learning rate was not chosen; change one of them, or"
+            " choose a rate for this batch"
         )
     return warnings
 
@@ -294,13 +294,13 @@ def _preset(args: Sequence[str]) -> TrainConfig:
 
 def _last(args: Sequence[str], flag: str) -> str | None:
     """Return the last value of an option of a command line; None without one."""
-    found = None
+    value = None
     for arg, following in zip_longest(args, args[1:]):
         if arg == flag:
-            found = following
+            value = following
         elif arg.startswith(f"{flag}="):
-            found = arg.removeprefix(f"{flag}=")
-    return found
+            value = arg.removeprefix(f"{flag}=")
+    return value
 
 
 _EXAMPLES = """\

@@ -96,7 +96,7 @@ _RESHAPED_BY = {
     "optimizer.accumulation": _SHARES,
     "compute.threads": "a CPU adds in another order with another number of threads",
 }
-"""Keys that divide a step in another way, and what that changes."""
+"""Keys that divide a step in another way, and the effect of that."""
 _SAYS_WHERE = (
     *("preset", "name", "runs_dir", "resume", "accept_changed_code", "max_steps", "max_seconds"),
     *_keys("unreported"),
@@ -111,7 +111,7 @@ Which = Literal["last", "best"]
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The content of config.json: what a run is trained with and on."""
+    """The content of config.json: the options, software and machine of a run."""
 
     config: TrainConfig
     ranks: int
@@ -227,12 +227,12 @@ class RunFolder:
         try:
             data = parse_json((self.path / "config.json").read_text())
         except (OSError, ValueError) as error:
-            found = (
+            reason = (
                 "it has no config.json"
                 if isinstance(error, FileNotFoundError)
                 else f"config.json: {error}"
             )
-            raise CheckpointError(f"{self.path}: is not a run folder; {found}") from error
+            raise CheckpointError(f"{self.path}: is not a run folder; {reason}") from error
         if not isinstance(data, dict) or not {"config", "global_batch", "data_version"} <= set(
             data
         ):
@@ -265,10 +265,10 @@ class RunFolder:
     def accumulation(self) -> int:
         """Micro-batches of a batch since a step did not fit into memory; 1 before that."""
         try:
-            found = parse_json((self.path / _OUT_OF_MEMORY).read_text())["accumulation"]
+            value = parse_json((self.path / _OUT_OF_MEMORY).read_text())["accumulation"]
         except (OSError, ValueError, KeyError, TypeError):
             return 1
-        return found if isinstance(found, int) and found > 0 else 1
+        return value if isinstance(value, int) and value > 0 else 1
 
     def divide_batches(self, accumulation: int) -> None:
         """Have the following attempts take batches in so many micro-batches; any rank may call."""
@@ -276,7 +276,7 @@ class RunFolder:
         self._write(_OUT_OF_MEMORY, {"accumulation": accumulation})
 
     def create(self, record: RunRecord) -> None:
-        """Make the folder with its config.json, and point the link `latest` beside it to it."""
+        """Make the folder with its config.json, and point the link `latest` next to it to it."""
         self._write("config.json", record.to_json())
         self.point_latest()
 
@@ -379,14 +379,14 @@ def check_continues(run: RunFolder, record: RunRecord) -> list[str]:
 
 
 def _values(record: RunRecord) -> dict[str, object]:
-    """Return what is compared with another attempt: options by key, and the ranks that there are,
-    which a launcher may have decided.
+    """Return the values to compare with another attempt: options by key, and the ranks that there
+    are, which a launcher may have decided.
     """
     return {**without(record.config, *_SAYS_WHERE), "ranks": record.ranks}
 
 
 def _effect(key: str) -> str:
-    """Return the words for what a changed option changes, with a space before them, or nothing."""
+    """Return the words for the effect of a changed option, with a space before them, or nothing."""
     if key in _RESHAPED_BY:
         return f" (this changes the result of the run: {_RESHAPED_BY[key]})"
     return " (this changes the result of the run)" * _in(key, _RESHAPES_THE_REST)

@@ -1,4 +1,4 @@
-"""What is known of a task and of a network without their code. Standard library only."""
+"""The facts about a task and a network that need none of their code. Standard library only."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class EmbeddedDataSet:
-    """A data set that is made of what the trainer's packages contain."""
+    """A data set that is made of images in the trainer's packages."""
 
     source: str
     """Name in `data.source`, and of the folder in data/."""
@@ -53,8 +53,8 @@ class Answers:
 
 @dataclass(frozen=True)
 class RowTarget:
-    """How a row of a table holds, in one column, what a record holds besides its image: a list of
-    labels, unless it has fields.
+    """How a row of a table holds, in one column, the targets of a record: a list of labels, unless
+    it has fields.
     """
 
     feature: str
@@ -97,7 +97,7 @@ class Network:
     smallest: int
     """Smallest image size that it accepts, in pixels."""
     per: str = "image"
-    """What it has logits for; see `TaskDescription.per`."""
+    """The unit that it has logits for; see `TaskDescription.per`."""
     words: str = "{name}"
     """Description in a few words, from the name and the options of the network."""
     options: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class Network:
 
 @dataclass(frozen=True)
 class TaskDescription:
-    """A task: what a network learns to predict."""
+    """A task: the targets that a network learns to predict."""
 
     name: str
     code: str
@@ -124,16 +124,16 @@ class TaskDescription:
     """MODULE:FUNCTION that returns the sections of a run's report about its predictions, given the
     `Run`."""
     per: str
-    """What the network must have logits for, such as image or pixel."""
+    """The unit that the network must have logits for, such as image or pixel."""
     logits: Callable[[int, int], list[int]]
     """Shape of the logits of an image, from its size and the number of outputs."""
     answers: Answers
     embedded: EmbeddedDataSet
     suggestion: Suggestion
     features: Mapping[str, str] = field(default_factory=dict)
-    """What a record holds besides image and label: keys of byte features, each with MODULE:FUNCTION
-    that returns what is wrong with a value, or None, given it, the width and height of the image in
-    pixels, and the number of classes. Empty if the label is the target."""
+    """Targets of a record besides its label: keys of byte features, each with MODULE:FUNCTION that
+    returns the fault of a value, or None, given it, the width and height of the image in pixels,
+    and the number of classes. Empty if the label is the target."""
     rows: RowTarget | None = None
     """How tables hold its targets; None if they do not."""
     prepare: str = "prepare folder"

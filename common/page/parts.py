@@ -49,7 +49,7 @@ class Cell:
     part: float = 0.0
     """Length of the bar, or strength of the colour: 0 to 1."""
     colour: int = 0
-    """Number of its colour in the palette, from 1; 0 is none."""
+    """Number of its colour in the palette, from 1; 0 without one."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Figure:
     url: str | None
     """URL that contains the image; None if there is none."""
     text: str
-    """What the image shows, or why there is none."""
+    """The content of the image, or the reason why there is none."""
     lines: Sequence[tuple[str, str, str]] = ()
     """Label, text and value of each line."""
     pixelated: bool = False
@@ -170,7 +170,7 @@ class Page:
     """Outcome in one word, such as finished; may be empty."""
     tone: Tone = ""
     warnings: Sequence[str] = ()
-    """Reasons to doubt what the page is about, above everything else."""
+    """Reasons to doubt the subject of the page, shown above everything else."""
     notes: Sequence[str] = ()
     """Sentences that a reader must know before the figures."""
     stats: Sequence[Stat] = ()

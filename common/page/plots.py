@@ -132,7 +132,7 @@ class Plot:
     hint: str
     lines: Sequence[Line]
     axis: str
-    """What is counted."""
+    """The things that are counted."""
     ticks_x: Sequence[Point]
     ticks_y: Sequence[Point]
     scale: Scale
@@ -181,8 +181,8 @@ def plot(
     Args:
         title: Title of the plot.
         hint: How to read it, such as unit and scale.
-        axis: What is counted.
-        series: What to show. A logarithmic scale leaves out values that are not positive.
+        axis: Name of the values along the axis.
+        series: Named values to plot. A logarithmic scale leaves out values that are not positive.
         colours: Names of series in the order of their colours; by default the order of `series`.
         scale: How values are shown.
         from_zero: Whether counts have a linear axis from zero, in place of a logarithmic one.
@@ -190,12 +190,12 @@ def plot(
         saved: Counts to mark on the axis, with labels.
         starts: Counts to mark by a vertical line, with labels.
     """
-    shown = [[each for each in one.ranges if not scale.log or each[1][0] > 0] for one in series]
+    shown = [[each for each in line.ranges if not scale.log or each[1][0] > 0] for line in series]
     values = [value for ranges in shown for _, each in ranges for value in each]
     if not values:
         return None
-    values += [value for one in series for _, value in one.points]
-    names = list(colours or dict.fromkeys(one.name.partition(",")[0] for one in series))
+    values += [value for line in series for _, value in line.points]
+    names = list(colours or dict.fromkeys(line.name.partition(",")[0] for line in series))
     counts = sorted({count for ranges in shown for count, _ in ranges})
     up, ticks = _vertical(values, scale)
     across, counted = _across(counts, from_zero=from_zero)
@@ -208,20 +208,20 @@ def plot(
 
     lines = [
         Line(
-            one,
-            one.name,
-            one.colour or names.index(one.name.partition(",")[0]) % COLOURS + 1,
+            line,
+            line.name,
+            line.colour or names.index(line.name.partition(",")[0]) % COLOURS + 1,
             [
-                Mark(across.at(n), down(middle), down(high), down(low), label(one.name, n, middle))
+                Mark(across.at(n), down(middle), down(high), down(low), label(line.name, n, middle))
                 for n, (low, middle, high) in ranges
             ],
             [
                 (across.at(n), down(value), label("measured", n, value))
-                for n, value in one.points
+                for n, value in line.points
                 if n in counts
             ],
         )
-        for one, ranges in zip(series, shown, strict=True)
+        for line, ranges in zip(series, shown, strict=True)
         if ranges
     ]
     return Plot(

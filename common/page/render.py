@@ -79,7 +79,7 @@ def _environment(package: str) -> Environment:
 
 
 def _shown(value: object) -> object:
-    """Return what a template shows for a value; HTML of a macro or a block is returned as it is."""
+    """Return a value as a template writes it; HTML of a macro or a block is returned unchanged."""
     if value is None:
         return "\N{EN DASH}"
     return value if hasattr(value, "__html__") else plain(value)

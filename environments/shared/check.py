@@ -1,4 +1,4 @@
-"""Fail the build of an image whose Horovod lacks what its jobs need."""
+"""Fail the build of an image whose Horovod lacks a feature that its jobs need."""
 
 import importlib
 import sys

@@ -118,7 +118,7 @@ def launch_work(
     draft = Draft(options, outputs, workspace, console, software, spec, resubmits)
     try:
         draft = with_needs(draft, (free_attempt, _cluster_and_folders))
-        register_image(draft)
+        register_image(draft.console, draft.workspace, draft.spec, draft.software)
     except KeyboardInterrupt:
         return nothing_submitted()
     return carry_out(draft)
@@ -140,13 +140,14 @@ def _cluster_and_folders(draft: Draft[_Options]) -> Draft[_Options]:
     return draft
 
 
-def register_image(draft: Draft[_Options]) -> None:
+def register_image(
+    console: Console, workspace: Workspace, spec: JobSpec, software: Software
+) -> None:
     """Register the image of a job unless it is registered, and print its name."""
-    workspace, context = draft.workspace, draft.software.image(draft.spec)
-    registry = workspace.image_registry
+    context, registry = software.image(spec), workspace.image_registry
     image = images.ensure(workspace.manager, workspace.storage, context, registry=registry)
     pushed = f" as {registry}/{image}, which must have been pushed" if registry else ""
-    draft.console.say(f"image {image} is registered{pushed}")
+    console.say(f"image {image} is registered{pushed}")
 
 
 def nothing_submitted() -> int:

@@ -78,7 +78,7 @@ def run(
         return show_draft(draft)
     try:
         draft = launch.with_needs(draft, NEEDS)
-        register_image(draft)
+        register_image(draft.console, draft.workspace, draft.spec, draft.software)
         status = check_cluster(draft) if options.check_cluster else None
     except KeyboardInterrupt:
         return launch.nothing_submitted()

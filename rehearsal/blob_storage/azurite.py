@@ -20,7 +20,7 @@ _STOP_SECONDS = 10.0
 
 
 class Azurite:
-    """A blob server whose account keys are known to nobody else.
+    """A blob server whose account keys no other process knows.
 
     Azurite reads its accounts at start-up only, so the process is restarted when an account is
     first used that it does not know.
@@ -90,8 +90,8 @@ class Azurite:
     def kill(self) -> None:
         """Take the server down, and keep it down until `start`.
 
-        The process is asked to stop: killed, Azurite would lose what it has not written yet, which
-        Azure never does.
+        The process is asked to stop: killed, Azurite would lose data that it has not written yet,
+        which Azure never does.
         """
         with self._lock:
             self._is_down = True

@@ -38,7 +38,7 @@ class BlobGateway:
     identity: Identity
     allow: Allow
     accepts_keys: Callable[[str], bool]
-    """Check whether an account accepts what is signed with its keys."""
+    """Check whether an account accepts requests that are signed with its keys."""
     faults: Faults
     log: RequestLog
     trusted: Path
@@ -111,10 +111,10 @@ class BlobGateway:
         connection.request(request.method, target, request.body, headers)
         response = connection.getresponse()
         body = response.read()
-        kept = {
+        kept_headers = {
             name: text for name, text in response.getheaders() if name.lower() not in _HOP_BY_HOP
         }
-        return Response(response.status, body, kept)
+        return Response(response.status, body, kept_headers)
 
     def _disconnect(self) -> None:
         if hasattr(self._local, "connection"):

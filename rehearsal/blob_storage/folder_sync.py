@@ -56,8 +56,8 @@ class InputCache:
 class FolderMirror:
     """A folder whose changes are written back to a container while a job runs.
 
-    Files are sent in the order in which they were written, and deletions come last: whoever finds a
-    file also finds what was complete before it. Links and empty folders are ignored.
+    Files are sent in the order in which they were written, and deletions come last: a reader that
+    finds a file also finds those that were complete before it. Links and empty folders are ignored.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class FolderMirror:
         return sorted(self._sent)
 
     def fill(self) -> None:
-        """Download what the container holds."""
+        """Download the contents of the container."""
         for blob in self._container.list_blobs(name_starts_with=self._prefix):
             path = self._folder / blob.name[len(self._prefix) :]
             _download(self._container.download_blob(blob.name).readinto, path)
@@ -109,26 +109,26 @@ class FolderMirror:
             time.monotonic() - self._listed < self._listing_seconds
         ):
             return
-        found = {
+        remote = {
             name[len(self._prefix) :]
             for name in self._container.list_blob_names(name_starts_with=self._prefix)
         }
         self._listed = time.monotonic()
         here = dict(self._scan())
-        for name in found - self._sent.keys() - here.keys():
+        for name in remote - self._sent.keys() - here.keys():
             with contextlib.suppress(ResourceNotFoundError):
                 _download(
                     self._container.download_blob(self._prefix + name).readinto,
                     self._folder / name,
                 )
-        for name in self._sent.keys() - found:
+        for name in self._sent.keys() - remote:
             if here.get(name) == self._sent[name]:
                 (self._folder / name).unlink()
             del self._sent[name]
-        self._sent |= {n: s for n, s in self._scan() if n in found and n not in here}
+        self._sent |= {n: s for n, s in self._scan() if n in remote and n not in here}
 
     def push(self, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Send what has changed.
+        """Send changed files.
 
         Args:
             stopped: Called before each file; nothing more is sent once it returns True.

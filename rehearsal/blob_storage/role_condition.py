@@ -117,12 +117,12 @@ class _Parser:
 
     def _guids(self) -> frozenset[str]:
         self._next("{")
-        found = {self._next().lower()}
+        guids = {self._next().lower()}
         while self._tokens[:1] == [","]:
             self._next()
-            found.add(self._next().lower())
+            guids.add(self._next().lower())
         self._next("}")
-        return frozenset(found)
+        return frozenset(guids)
 
     def _text(self) -> str:
         word = self._next()

@@ -27,13 +27,13 @@ class Answer:
     pause: int | None = None
     """Seconds in the header Retry-After; None if Azure sends none."""
     body: Literal["resource", "empty", ""] = "resource"
-    """What the body is: the resource, an empty object, or missing."""
+    """Kind of the body: the resource, an empty object, or missing."""
     hidden: tuple[str, ...] = ()
     """Properties that the resource gets when the operation ends."""
 
     @property
     def continues(self) -> bool:
-        """Whether the operation goes on after the answer."""
+        """Whether the operation continues after the answer."""
         return bool(self.state or self.polled or self.location == "result")
 
 

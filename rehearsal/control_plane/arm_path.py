@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rehearsal.errors import AzureError
 
 PROVIDER = "Microsoft.Resources/providers"
-"""Kind of a resource provider of a subscription, which is no resource of its own."""
+"""Kind of a resource provider of a subscription, which is not a resource of its own."""
 _SCOPE = re.compile(r"/subscriptions/([^/]+)(?:/resourcegroups/([^/]+))?", re.IGNORECASE)
 
 

@@ -33,14 +33,14 @@ def filled(document: Mapping[str, Any], defaults: Defaults, version: str) -> dic
     """Return a document with the defaults of an API version; a null is filled in, too.
 
     Args:
-        document: What was sent, and what Azure computed.
+        document: The properties that were sent, and those that Azure computed.
         defaults: Defaults of its kind.
         version: API version of the request; empty for the newest.
     """
     result = dict(document)
     for name, default in defaults.items():
         rows = default if isinstance(default, tuple) else (default,)
-        applied = [one for one in rows if _applies(one, version)]
+        applied = [row for row in rows if _applies(row, version)]
         if not applied:
             continue
         value = applied[0].value if isinstance(applied[0], Versioned) else applied[0]
@@ -66,5 +66,5 @@ def _applies(row: Any, version: str) -> bool:
 
 def _inside(value: Any, defaults: Defaults, version: str) -> Any:
     if isinstance(value, list):
-        return [_inside(one, defaults, version) for one in value]
+        return [_inside(item, defaults, version) for item in value]
     return filled(value, defaults, version) if isinstance(value, Mapping) else value

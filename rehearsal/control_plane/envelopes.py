@@ -1,4 +1,4 @@
-"""What a resource of each kind shows of its state and its author. Pure.
+"""State and author in the documents of resources, by kind. Pure.
 
 Taken from the models of Microsoft's generated clients. A client that knows a property only where
 Azure has it must not find it elsewhere: code that waits for `provisioningState` would work here,

@@ -73,7 +73,7 @@ class Identity:
         wanted = object_id.lower()
         with self._lock:
             members, groups = set(self._groups), set().union(*self._groups.values())
-            return wanted in {one.lower() for one in self._clients} | members | groups
+            return wanted in {client.lower() for client in self._clients} | members | groups
 
     def managed(self, request: Request) -> Response:
         """Respond to a job's request for a token of its managed identity: its secret is a token.

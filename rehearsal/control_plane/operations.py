@@ -105,9 +105,9 @@ class Operations:
         """Finish all operations whose duration is over."""
         with self._lock:
             due = [
-                one
-                for one in self._operations.values()
-                if not one.taken and one.due <= self.clock()
+                pending
+                for pending in self._operations.values()
+                if not pending.taken and pending.due <= self.clock()
             ]
             for operation in due:
                 operation.taken = True
@@ -122,15 +122,15 @@ class Operations:
         Raises:
             AzureError: there is no such operation.
         """
-        found = _PLACE.search(request.path)
-        if found is None or found.end() != len(request.path):
+        match = _PLACE.search(request.path)
+        if match is None or match.end() != len(request.path):
             return None
         with self._lock:
-            operation = self._operations.get(found[2])
+            operation = self._operations.get(match[2])
         if operation is None:
-            raise AzureError(404, "NotFound", f"There is no operation {found[2]}")
+            raise AzureError(404, "NotFound", f"There is no operation {match[2]}")
         state = operation.state() if operation.ended else "InProgress"
-        place, name = found[1].lower(), request.path.rpartition("/")[2]
+        place, name = match[1].lower(), request.path.rpartition("/")[2]
         is_state = "status" in place or place == "operations"
         if not is_state or request.query.get("type") == "location":
             if state == "InProgress":
@@ -148,5 +148,5 @@ class Operations:
         is_dns = place.startswith("privatedns")
         if state != "InProgress":
             return Response(200, body)
-        kept = {k: v for k, v in operation.headers.items() if is_dns or k == "Retry-After"}
-        return Response(202 if is_dns else 200, body, kept)
+        headers = {k: v for k, v in operation.headers.items() if is_dns or k == "Retry-After"}
+        return Response(202 if is_dns else 200, body, headers)

@@ -32,7 +32,7 @@ class Registered(ResourceKind):
 
 
 class Registrations:
-    """What is registered: everything, but for what a test takes away."""
+    """Registered kinds: all but those that a test takes away."""
 
     def __init__(self) -> None:
         """Start with everything registered."""

@@ -29,7 +29,7 @@ class ResourceKind:
         return document
 
     def takes_time(self, path: ArmPath, document: Document, *, ends: bool) -> bool:  # noqa: ARG002
-        """Whether a change of a resource, or its end, goes on after the answer, where the kind's
+        """Whether a change of a resource, or its end, continues after the answer, where the kind's
         does.
         """
         return True
@@ -38,9 +38,7 @@ class ResourceKind:
         """Raise an AzureError for a DELETE that Azure would refuse."""
 
     def purge(self, path: ArmPath, request: Request) -> bool:  # noqa: ARG002
-        """Remove what is left of a deleted resource, if a DELETE asks for it; return whether
-        something was.
-        """
+        """Purge a deleted resource, if a DELETE asks for it; return whether there was one."""
         return False
 
     def after_delete(self, path: ArmPath, document: Document, request: Request) -> None:

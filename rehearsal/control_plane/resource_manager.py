@@ -26,7 +26,7 @@ _SPACE = "resources"
 _NO_RULES = ResourceKind()
 _USUAL = Answers()
 _LASTING: Final = "/providers/microsoft.insights/diagnosticsettings/"
-"""Part of the ids of resources that outlive what they belong to."""
+"""Part of the ids of resources that outlive their owners."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class ResourceManager:
         self._computed |= {name.lower(): function for name, function in kinds.items()}
 
     def register_bodies(self, answers: AnswersByKind, defaults: Mapping[str, Defaults]) -> None:
-        """Add how Azure answers about kinds, and what it fills in, by their names."""
+        """Add how Azure answers about kinds, and their defaults, by their names."""
         self._answers |= {name.lower(): row for name, row in answers.items()}
         self._defaults |= {name.lower(): row for name, row in defaults.items()}
         self._spelled = {name.lower(): name for name in (*answers, *defaults)} | self._spelled
@@ -150,7 +150,7 @@ class ResourceManager:
         self.operations.finish_due()
         if request.path.rstrip("/") == "/subscriptions":
             groups = self.of_kind("Microsoft.Resources/resourceGroups")
-            used = dict.fromkeys(str(one["id"]).split("/")[2] for one in groups)
+            used = dict.fromkeys(str(group["id"]).split("/")[2] for group in groups)
             known = used if self.subscriptions is None else self.subscriptions
             return Response(body={"value": [self._subscription(name) for name in known]})
         return self.operations.response(request) or self._respond(request)
@@ -180,7 +180,7 @@ class ResourceManager:
                 return Response(body=self.shown(path, self._existing(path)))
 
     def _change(self, path: ArmPath, body: Document, caller: str) -> Response:
-        """Respond to a PUT or a PATCH, whose operation may go on."""
+        """Respond to a PUT or a PATCH, whose operation may continue."""
         is_new = self.get(path.id) is None
         document = self._write(path, body, caller)
         answers = self._answers.get(path.kind.lower(), _USUAL)
@@ -229,7 +229,7 @@ class ResourceManager:
         return self.shown(path, document) if document and answers.result_has_body else None
 
     def _location(self, path: ArmPath) -> str:
-        """Return the region of a resource, or of what is above it."""
+        """Return the region of a resource, or of its parent."""
         while path.id.count("/") > 2:
             location = (self.get(path.id) or {}).get("location")
             if location:
@@ -282,19 +282,19 @@ class ResourceManager:
             if document is None:
                 return
             below = self.below(path.id)
-            lasting = [one for one in below if _LASTING in one["id"][len(path.id) :].lower()]
+            lasting = [child for child in below if _LASTING in child["id"][len(path.id) :].lower()]
             self.discard(path.id)
-            for one in lasting:
-                self.store.put(_SPACE, one["id"], one)
-        for resource in [*(one for one in below if one not in lasting), document]:
+            for child in lasting:
+                self.store.put(_SPACE, child["id"], child)
+        for resource in [*(child for child in below if child not in lasting), document]:
             rules = self._rules(resource["type"])
             rules.after_delete(self._path(resource["id"]), resource, request)
 
     def _act(self, path: ArmPath, request: Request) -> Response:
         rules = self._rules(path.kind)
         if path.tail.lower() == "startpendingupload" or not path.name:
-            # An asset version's content is uploaded before the version exists, and a provider is no
-            # resource.
+            # An asset version's content is uploaded before the version exists, and a provider is
+            # not a resource.
             document = self._get(path) or {}
         else:
             document = self._existing(path)
@@ -347,7 +347,7 @@ class ResourceManager:
         return self._kinds.get(kind.lower(), _NO_RULES)
 
     def _get(self, path: ArmPath) -> Document | None:
-        """Return a stored resource, or a subscription. What belongs to a missing resource is not
+        """Return a stored resource, or a subscription. Children of a missing resource are not
         shown.
         """
         if _LASTING in path.id.lower() and self._get(self._path(path.parent)) is None:
@@ -393,7 +393,7 @@ class ResourceManager:
             return
         above = self._path(path.parent)
         if not self._rules(path.kind).needs_parent and above.kind.lower() not in self._kinds:
-            # A region, or the name of versions, is no resource; its group may be missing.
+            # A region, or the name of versions, is not a resource; its group may be missing.
             above = replace(above, name="", kind="Microsoft.Resources/resourceGroups")
         group = f"/subscriptions/{path.subscription}/resourceGroups/{path.group}"
         if path.group and self.get(group) is None:

@@ -35,13 +35,13 @@ class Throttling:
 
     def respond(self, request: Request) -> Response:
         """Take a token for a request below a subscription; respond with 429 if there is none."""
-        found = _SUBSCRIPTION.match(request.path)
-        if found is None:
+        match = _SUBSCRIPTION.match(request.path)
+        if match is None:
             return self.next(request)
         reads = request.method in {"GET", "HEAD"}
         operation = "reads" if reads else "deletes" if request.method == "DELETE" else "writes"
         size, rate = BUCKETS[operation]
-        key = (found[1].lower(), request.caller, operation)
+        key = (match[1].lower(), request.caller, operation)
         with self._lock:
             now = self.clock()
             tokens, since = self._buckets.get(key, (float(size), now))
@@ -53,7 +53,7 @@ class Throttling:
         error = AzureError(
             429,
             "SubscriptionRequestsThrottled",
-            f"Number of '{operation}' for subscription '{found[1]}' exceeded the limit; try again"
+            f"Number of '{operation}' for subscription '{match[1]}' exceeded the limit; try again"
             " after the time of the header Retry-After.",
         )
         wait = math.ceil((1 - tokens) / rate)

@@ -17,7 +17,7 @@ _WORD: Final = re.compile(r"[\w./][\w./-]*")
 _NAMING: Final = 3
 """Words of a command that its log file is named after."""
 _GRACE_SECONDS: Final = 10.0
-"""Seconds from SIGTERM to SIGKILL of a command that nobody waits for any more."""
+"""Seconds from SIGTERM to SIGKILL of a command that is no longer waited for."""
 
 
 class CommandError(RehearsalError):
@@ -111,7 +111,7 @@ class CommandRunner:
         """Start a command that runs until it is stopped; return the file of its stdout, and the
         process.
 
-        Both streams go to files, because nobody reads them meanwhile.
+        Both streams go to files, because they are not read meanwhile.
         """
         log = self._log(command)
         with log.open("w") as errors, _answer_file(log).open("w") as answer:

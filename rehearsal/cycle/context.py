@@ -1,4 +1,4 @@
-"""What the steps of a cycle work on, and how they check the results."""
+"""The state that the steps of a cycle share, and their checks of results."""
 
 import json
 import sys

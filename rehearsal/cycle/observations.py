@@ -1,4 +1,4 @@
-"""What a cycle observes for its record: the jobs of the run, and nodes over time."""
+"""Observations for the record of a cycle: the jobs of the run, and nodes over time."""
 
 import datetime as dt
 import threading

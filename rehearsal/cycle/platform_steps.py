@@ -68,9 +68,9 @@ def drift(context: CycleContext) -> Findings:
     (account,) = [account for account in accounts if account["kind"] == "StorageV2"]
     azure.resources.update(account["id"], {"publicNetworkAccess": "Enabled"})
     drift = context.jobs_json("drift", status=_DRIFT)["drift"]
-    found = [(one["operation"], one["properties"]) for one in drift]
+    changes = [(change["operation"], change["properties"]) for change in drift]
     expected = [("update", ["publicNetworkAccess"])]
-    require(found == expected, f"the drift is {found}, expected {expected}")
+    require(changes == expected, f"the drift is {changes}, expected {expected}")
     context.jobs("up", "--yes", "True", "--refresh", "True")
     now = azure.resources.get(account["id"]) or {"properties": {}}
     repaired = now["properties"].get("publicNetworkAccess") == "Disabled"

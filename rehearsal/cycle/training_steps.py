@@ -1,4 +1,4 @@
-"""Steps for a training: from images to a registered model, with a pre-emption in between."""
+"""Steps of a run: from images to a registered model, with a pre-emption in between."""
 
 import json
 import re
@@ -29,7 +29,7 @@ _SMALL: Final = (
     *("--model.depth", "18", "--model.width", "8", "--model.image-size", "8"),
     *("--checkpoint.every-steps", "20", "--log.every-steps", "10", "--restarts", "0"),
 )
-"""Options that make the digits preset smaller: accuracy is not what is rehearsed."""
+"""Options that make the digits preset smaller: the rehearsal is not about accuracy."""
 _CHECKPOINT: Final = re.compile(r"/step-(\d+)[^/]*/DONE")
 _TIMEOUT_SECONDS: Final = 180.0
 
@@ -78,7 +78,7 @@ def train(context: CycleContext) -> Findings:
     require(
         [attempt.status for attempt in attempts] == ["Failed", "Completed"],
         "expected a failed and a completed attempt, found "
-        + ", ".join(f"{one.job} {one.status}" for one in attempts),
+        + ", ".join(f"{result.job} {result.status}" for result in attempts),
     )
     require(
         "PreemptionError" in attempts[0].reason,
@@ -91,13 +91,15 @@ def train(context: CycleContext) -> Findings:
         f"a checkpoint of step {saved} was saved, but the attempts started at steps {starts}",
     )
     (last_step,) = (event["step"] for event in events if event["event"] == "finish")
-    told = [f"{RUN}/1/resubmitted", f"{RUN}/2/completed"]
-    require(context.webhook.ids == told, f"expected notices {told}, got {context.webhook.ids}")
+    notices = [f"{RUN}/1/resubmitted", f"{RUN}/2/completed"]
+    require(
+        context.webhook.ids == notices, f"expected notices {notices}, got {context.webhook.ids}"
+    )
     context.facts.attempts = _with_steps(attempts, starts[-1], last_step)
     return [
         f"pre-empted after the checkpoint of step {saved}",
         f"resubmitted as {attempts[1].job}, resumed at step {starts[-1]}, completed",
-        f"{len(told)} notices have reached the webhook",
+        f"{len(notices)} notices have reached the webhook",
         *_metrics(context, attempts[1].job, last_step),
     ]
 
@@ -217,7 +219,7 @@ def scale_down(context: CycleContext) -> Findings:
         "the cluster to scale to zero nodes",
     )
     clusters = context.jobs_json("status")["clusters"]
-    paid = [f"{one['cluster']}: {one['allocated']}" for one in clusters if one["allocated"]]
+    paid = [f"{row['cluster']}: {row['allocated']}" for row in clusters if row["allocated"]]
     require(not paid, f"status still shows nodes: {', '.join(paid)}")
     return ["zero nodes on every cluster"]
 
@@ -296,10 +298,10 @@ def evaluate(context: CycleContext) -> Findings:
         *("evaluate", "--run", str(context.folder / "downloaded")),
         *("--data-dir", str(context.folder / "digits")),
     )
-    found = (here["top1"], here["examples"])
+    result = (here["top1"], here["examples"])
     reported = (context.facts.accuracy, context.facts.examples)
-    require(found == reported, f"top-1 and images are {found}, but the job reported {reported}")
-    return [f"top-1 {found[0]:.2%} on {found[1]:,} images, as the job reported"]
+    require(result == reported, f"top-1 and images are {result}, but the job reported {reported}")
+    return [f"top-1 {result[0]:.2%} on {result[1]:,} images, as the job reported"]
 
 
 def register(context: CycleContext) -> Findings:

@@ -116,7 +116,7 @@ class JobExecution:
             self._over.wait(self.setup_seconds)
         disks.fill()
         logs = disks.logs()
-        # Logs go last, so that whoever reads about a file in them finds it.
+        # Logs go last, so that every file that they name can be read.
         mirrors = [*disks.outputs, *disks.artifacts(), logs]
 
         def list_logs() -> None:

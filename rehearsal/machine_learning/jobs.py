@@ -56,8 +56,8 @@ class CommandJob(ResourceKind):
     def complete(self, path: ArmPath, document: Document, before: Document | None) -> None:
         properties = document["properties"]
         if before is not None:
-            kept = {k: v for k, v in before["properties"].items() if k not in CHANGEABLE}
-            document["properties"] = {**before["properties"], **properties, **kept}
+            fixed = {k: v for k, v in before["properties"].items() if k not in CHANGEABLE}
+            document["properties"] = {**before["properties"], **properties, **fixed}
             return
         properties["outputs"] = {
             **(properties.get("outputs") or {}),
@@ -196,7 +196,7 @@ def _check_numbers(properties: dict[str, Any]) -> None:
 
 def _refuse_change(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:
     """Raise Azure's error for a different job under an existing name."""
-    before, after = (filled(one, JOB, "") for one in (before, after))
+    before, after = (filled(document, JOB, "") for document in (before, after))
     fixed = {*before, *after} - {*CHANGEABLE, *_COMPUTED, "outputs"}
     changed = sorted(
         key

@@ -31,7 +31,7 @@ class NodeDisks:
     blobs: Blobs
     cache: InputCache
     mount_seconds: float
-    """Seconds for which a mount of an output remembers what it has listed."""
+    """Seconds for which a mount of an output remembers a listing."""
     _inputs: dict[str, Path | str] = field(default_factory=dict, init=False)
     _output_folders: dict[str, Path] = field(default_factory=dict, init=False)
     outputs: list[FolderMirror] = field(default_factory=list, init=False)

@@ -126,7 +126,7 @@ class Nodes:
         """Pre-empt one of the nodes that run a job, by its number in the job."""
         with self._lock:
             nodes = self._nodes.get(cluster.lower(), [])
-            running = [one for one in nodes if one.job == job and one.state == "running"]
+            running = [node for node in nodes if node.job == job and node.state == "running"]
             running[min(number, len(running) - 1)].become("preempted", job)
 
     def forget(self, cluster: str) -> None:

@@ -123,7 +123,9 @@ class Scheduler:
         """Take the nodes of executions that have not ended, and all of a cluster."""
         with self._lock:
             executions = [
-                one for one in executions if self._executions.get(one.spec.id.lower()) is one
+                running
+                for running in executions
+                if self._executions.get(running.spec.id.lower()) is running
             ]
             for execution in executions:
                 self.nodes.preempt(execution.spec.cluster, execution.spec.id)

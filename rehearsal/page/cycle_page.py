@@ -48,7 +48,7 @@ def write_page(cycle: Cycle, path: Path) -> Path:
 
 
 def write_page_of(record: Path, path: Path | None = None) -> Path:
-    """Write the page of a record's file, beside it if no path is given; return the page's path.
+    """Write the page of a record's file, next to it if no path is given; return the page's path.
 
     Raises:
         RehearsalError: the record cannot be read, or the page cannot be written.

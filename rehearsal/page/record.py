@@ -37,7 +37,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One job of a training: the first, or a resubmitted one."""
+    """One job of a run: the first, or a resubmitted one."""
 
     job: str
     cluster: str

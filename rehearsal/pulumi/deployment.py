@@ -152,7 +152,7 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
 
     @property
     def _settings(self) -> Path:
-        """Beside a copy of Pulumi.yaml: Pulumi adds the salt of the stack's secrets to it."""
+        """Next to a copy of Pulumi.yaml: Pulumi adds the salt of the stack's secrets to it."""
         return self._folder / "project" / f"Pulumi.{self.stack}.yaml"
 
     def _make(self) -> None:
@@ -195,15 +195,15 @@ class Deployment(contextlib.AbstractContextManager["Deployment"]):
 
 
 def without_secrets(settings: str) -> str:
-    """Return a stack's settings without what says how its secrets are encrypted: a stack that
-    somebody has deployed names a key vault there.
+    """Return a stack's settings without those that say how its secrets are encrypted: a stack that
+    was deployed names a key vault there.
     """
-    kept = (
+    lines = (
         line
         for line in settings.splitlines()
         if not line.startswith(("secretsprovider:", "encryptedkey:", "encryptionsalt:"))
     )
-    return "".join(f"{line}\n" for line in kept)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def find_engine() -> tuple[Path, str]:
@@ -235,7 +235,9 @@ def find_engine() -> tuple[Path, str]:
 
 
 def is_new_enough(version: str) -> bool:
-    """Check whether an engine version, such as `v3.259.0`, has what the rehearsal needs."""
+    """Check whether an engine version, such as `v3.259.0`, has the features that the rehearsal
+    needs.
+    """
     match = re.fullmatch(r"v(\d+)\.(\d+)\.\S+", version.strip())
     if match is None:
         return False

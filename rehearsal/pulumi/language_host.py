@@ -75,7 +75,7 @@ class _Host(LanguageServer):
 
 
 def is_installed(engine: Path) -> bool:
-    """Check whether the official host is installed: on PATH, or beside the engine's own file."""
+    """Check whether the official host is installed: on PATH, or next to the engine's own file."""
     beside = engine.resolve().with_name(NAME)
     return shutil.which(NAME) is not None or beside.exists()
 

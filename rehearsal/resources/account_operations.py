@@ -55,7 +55,7 @@ class AccountOperations:
     def _reserved(self, accounts: set[str]) -> Iterator[None]:
         with self._lock:
             if busy := accounts & self._busy:
-                if not any(_ACCOUNTS in one for one in busy):
+                if not any(_ACCOUNTS in name for name in busy):
                     raise AzureError(
                         409, "Conflict", "The managed network of the workspace is being updated."
                     )
@@ -87,11 +87,14 @@ def _changed(request: Request) -> set[str]:
         request.path,
         properties.get("storageAccount") or "",
         str(reached or ""),
-        *((one.get("properties") or {}).get("privateLinkServiceId") or "" for one in connections),
+        *(
+            (connection.get("properties") or {}).get("privateLinkServiceId") or ""
+            for connection in connections
+        ),
     ]
     return ({workspace} if rule else set()) | {
         f"{scope}{_ACCOUNTS}{rest.partition('/')[0]}"
         for target in map(str.lower, targets)
-        for scope, found, rest in [target.partition(_ACCOUNTS)]
-        if found and _ASSIGNMENTS not in rest
+        for scope, separator, rest in [target.partition(_ACCOUNTS)]
+        if separator and _ASSIGNMENTS not in rest
     }

@@ -22,7 +22,7 @@ def _rule(
 ) -> dict[str, Any]:
     """Return one of the rules that each security group has."""
     ranges = ("sourcePortRange", "destinationPortRange")
-    lists = ("sourceAddressPrefixes", "destinationAddressPrefixes", *(f"{one}s" for one in ranges))
+    lists = ("sourceAddressPrefixes", "destinationAddressPrefixes", *(f"{key}s" for key in ranges))
     return {
         "name": name,
         "properties": {
@@ -34,7 +34,7 @@ def _rule(
             "access": access,
             "priority": priority,
             "direction": direction,
-            **{one: [] for one in lists},
+            **{key: [] for key in lists},
         },
     }
 
@@ -108,7 +108,7 @@ JOB: Final[Defaults] = {
 }
 """Defaults of the properties of a job."""
 _FOREVER: Final = Versioned({"enabled": False, "days": 0}, since=_2021)
-"""What a diagnostic setting says of the retention of logs, which Azure no longer applies."""
+"""The retention of logs in a diagnostic setting, which Azure no longer applies."""
 _RECEIVERS: Final = (
     "armRole",
     "automationRunbook",
@@ -239,7 +239,7 @@ DEFAULTS: Final[Mapping[str, Defaults]] = {
             encryption={
                 "keySource": "Microsoft.Storage",
                 "services": {
-                    one: {"enabled": True, "keyType": "Account"} for one in ("blob", "file")
+                    service: {"enabled": True, "keyType": "Account"} for service in ("blob", "file")
                 },
             },
         ),
@@ -293,7 +293,7 @@ DEFAULTS: Final[Mapping[str, Defaults]] = {
         "tags": None,
         "identity": Versioned(None, until=_2021),
         **_properties(
-            **{f"{one}Receivers": [] for one in _RECEIVERS},
+            **{f"{receiver}Receivers": [] for receiver in _RECEIVERS},
             eventHubReceivers=Versioned([], since=_2021),
         ),
     },

@@ -74,5 +74,5 @@ def kinds(resources: ResourceManager) -> dict[str, ResourceKind]:
     return {kind.partition("/")[0]: NameCheck(resources, kind) for kind in REFUSALS}
 
 
-def _same(one: str, other: str) -> bool:
-    return one.lower() == other.lower()
+def _same(name: str, other: str) -> bool:
+    return name.lower() == other.lower()

@@ -76,7 +76,7 @@ def complete_workspace(path: ArmPath, document: Document) -> None:
 
 
 def show_workspace(resources: ResourceManager, path: ArmPath, document: Document) -> None:
-    """Add the outbound rules to what a GET shows of a workspace."""
+    """Add the outbound rules to the answer to a GET of a workspace."""
     if mode_of(document) != DISABLED:
         document["properties"]["managedNetwork"]["outboundRules"] = _rules(
             resources, path.id, document["properties"]
@@ -113,12 +113,14 @@ def _rules(resources: ResourceManager, workspace: str, properties: Document) -> 
         for part in parts
     }
     own = resources.of_kind(RULE, workspace)
-    return required | {one["name"]: shown(one)["properties"] for one in own}
+    return required | {rule["name"]: shown(rule)["properties"] for rule in own}
 
 
 @dataclass(frozen=True)
 class OutboundRule(ResourceKind):
-    """What nodes in a managed network may reach besides what the service approves itself."""
+    """Destinations of nodes in a managed network, besides those that the service approves
+    itself.
+    """
 
     resources: ResourceManager
     roles: Roles
@@ -164,12 +166,12 @@ class OutboundRule(ResourceKind):
         rule["status"] = "Active"
         if workspace is not None and isinstance(to, dict):
             holders = [
-                str(one.get("principalId"))
-                for one in workspace["identity"].get("userAssignedIdentities", {}).values()
+                str(holder.get("principalId"))
+                for holder in workspace["identity"].get("userAssignedIdentities", {}).values()
             ]
             target = str(to["serviceResourceId"])
-            if not any(self.roles.may_approve(one, target) for one in holders):
-                # The endpoint stays pending until somebody approves it.
+            if not any(self.roles.may_approve(holder, target) for holder in holders):
+                # The endpoint stays pending until it is approved.
                 rule["status"] = "Inactive"
 
 

@@ -63,9 +63,9 @@ class NetworkCards:
     def user(self, identifier: str) -> str | None:
         """Return the interface that is still in a subnet, or in a subnet of a network."""
         known = [self.store.get(_CARDS, identifier), *self.store.below(_CARDS, identifier)]
-        for one in known:
-            if one is not None and one["until"] > time.time():
-                group = str(one["id"]).partition("/providers/")[0]
+        for card in known:
+            if card is not None and card["until"] > time.time():
+                group = str(card["id"]).partition("/providers/")[0]
                 return f"{group}/providers/{INTERFACE}/azurebatch-nic/ipConfigurations/1"
         return None
 

@@ -79,9 +79,9 @@ class RoleAssignment(ResourceKind):
             )
         new = replace(_assignment({"id": path.id, "properties": properties}), condition="")
         if any(
-            replace(_assignment(one), condition="") == new
-            for one in self.resources.of_kind(ASSIGNMENT)
-            if one["id"].lower() != path.id.lower()
+            replace(_assignment(assignment), condition="") == new
+            for assignment in self.resources.of_kind(ASSIGNMENT)
+            if assignment["id"].lower() != path.id.lower()
         ):
             raise AzureError(409, "RoleAssignmentExists", "The role assignment already exists.")
 
@@ -101,10 +101,10 @@ class RoleAssignment(ResourceKind):
     def _exists(self, principal: str) -> bool:
         """Whether a principal is in the directory, or is the identity of a resource."""
         return self.knows(principal) or any(
-            principal.lower() in str(one.get(part)).lower()
-            for one in self.resources.below()
+            principal.lower() in str(resource.get(part)).lower()
+            for resource in self.resources.below()
             for part in ("identity", "properties")
-            if part == "identity" or one["type"] == IDENTITY
+            if part == "identity" or resource["type"] == IDENTITY
         )
 
 
@@ -150,7 +150,7 @@ class Roles:
         if not self.required:
             return True
         accounts = self.resources.of_kind(ACCOUNT)
-        resource = next((one["id"] for one in accounts if one["name"] == account), None)
+        resource = next((item["id"] for item in accounts if item["name"] == account), None)
         if resource is None:
             return False
         if container:
@@ -159,8 +159,8 @@ class Roles:
         return allows(self._effective(), members, resource, access, path)
 
     def check_contributor(self, principal: str, resource: str) -> None:
-        """Raise an AzureError if roles have a delay and a principal is no Contributor on a resource
-        yet.
+        """Raise an AzureError if roles have a delay and a principal is not yet Contributor on a
+        resource.
         """
         wanted = Assignment(principal.lower(), CONTRIBUTOR, resource.lower())
         if self.delay_seconds and wanted not in self._effective():
@@ -174,10 +174,10 @@ class Roles:
         """Check whether a principal has one of some roles, by GUID, on a resource."""
         members = {principal.lower()} | self.identity.groups(principal)
         return not self.required or any(
-            one.principal in members
-            and one.role in wanted
-            and f"{resource.lower()}/".startswith(f"{one.scope}/")
-            for one in self._effective()
+            assignment.principal in members
+            and assignment.role in wanted
+            and f"{resource.lower()}/".startswith(f"{assignment.scope}/")
+            for assignment in self._effective()
         )
 
     def check_submitter(self, principal: str, workspace: str, kind: str) -> None:
@@ -187,7 +187,7 @@ class Roles:
         Args:
             principal: Object id of the principal.
             workspace: Id of the workspace.
-            kind: Collection of what it would change, such as jobs.
+            kind: Collection that it would change, such as jobs.
         """
         action = f"Microsoft.MachineLearningServices/workspaces/{kind}/write"
         if not self.has_one(principal, workspace, {*_SUBMITTERS, *self._defined(action)}):
@@ -195,38 +195,38 @@ class Roles:
 
     def _defined(self, action: str) -> Iterator[str]:
         """Yield the GUIDs of the roles that users have defined and that allow an action."""
-        for one in self.resources.of_kind(DEFINITION):
-            for permission in one["properties"].get("permissions", ()):
+        for definition in self.resources.of_kind(DEFINITION):
+            for permission in definition["properties"].get("permissions", ()):
                 given, excluded = (
                     any(fnmatchcase(action.lower(), pattern.lower()) for pattern in patterns)
                     for patterns in (permission["actions"], permission.get("notActions", ()))
                 )
                 if given and not excluded:
-                    yield one["name"].lower()
+                    yield definition["name"].lower()
 
     def check_change(self, request: Request) -> None:
-        """Raise an AzureError if a user-assigned identity changes what none of its roles allows.
-        Nobody else is held to roles of Resource Manager.
+        """Raise an AzureError if a user-assigned identity makes a change that none of its roles
+        allows. Other principals are not bound by roles of Resource Manager.
         """
         if not any(
-            one["properties"]["principalId"].lower() == request.caller.lower()
-            for one in self.resources.of_kind(IDENTITY)
+            item["properties"]["principalId"].lower() == request.caller.lower()
+            for item in self.resources.of_kind(IDENTITY)
         ):
             return
         members = {request.caller.lower()} | self.identity.groups(request.caller)
         held = [
-            one
-            for one in self._effective()
-            if one.principal in members and f"{request.path.lower()}/".startswith(f"{one.scope}/")
+            item
+            for item in self._effective()
+            if item.principal in members and f"{request.path.lower()}/".startswith(f"{item.scope}/")
         ]
         verb = "delete" if request.method == "DELETE" else "write"
         role = self._assigned_role(request)
         action = f"{ASSIGNMENT}/{verb}" if role else verb
         operation = role_condition.Operation(action, role=role)
         if not any(
-            one.role == (ROLE_ADMINISTRATOR if role else CONTRIBUTOR)
-            and (not one.condition or role_condition.parse(one.condition)(operation))
-            for one in held
+            item.role == (ROLE_ADMINISTRATOR if role else CONTRIBUTOR)
+            and (not item.condition or role_condition.parse(item.condition)(operation))
+            for item in held
         ):
             raise _unauthorized(request.caller, action, request.path)
 
@@ -250,7 +250,7 @@ class Roles:
 @dataclass(frozen=True)
 class Workers:
     """Lets only those who may submit jobs change the jobs and assets of a workspace, and identities
-    change only what their roles allow.
+    make only changes that their roles allow.
     """
 
     next: Respond

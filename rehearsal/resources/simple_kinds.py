@@ -51,7 +51,7 @@ class ContainerRegistry(ResourceKind):
     @override
     def show(self, path: ArmPath, document: Document) -> Document:
         replicas = self._resources.of_kind(REPLICATION, path.id)
-        regions = [str(one.get("location", "")) for one in (document, *replicas)]
+        regions = [str(place.get("location", "")) for place in (document, *replicas)]
         document["properties"]["dataEndpointHostNames"] = [
             f"{path.name.lower()}.{region}.data.azurecr.io" for region in regions
         ]
@@ -71,8 +71,10 @@ class Replication(ResourceKind):
         if str((registry.get("sku") or {}).get("name", "")).lower() != "premium":
             raise user_error(f"Registry {registry.get('name')}: its tier has no geo-replication.")
         others = self._resources.of_kind(REPLICATION, path.parent)
-        taken = [one for one in (registry, *others) if one.get("id", "").lower() != path.id.lower()]
-        if body.get("location") in [one.get("location") for one in taken]:
+        taken = [
+            place for place in (registry, *others) if place.get("id", "").lower() != path.id.lower()
+        ]
+        if body.get("location") in [place.get("location") for place in taken]:
             raise user_error(
                 f"Registry {registry.get('name')}: already has a copy in {body.get('location')}."
             )

@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{1,30}[a-zA-Z0-9]")
 _MOST_MIRRORED: Final = 50
 _ROUTES: Final = {"livenessRoute", "readinessRoute", "scoringRoute"}
 _PATH: Final = re.compile(r"[a-zA-Z0-9_]")
-"""What the path of a route must contain, by the REST definitions."""
+"""Segment that the path of a route must contain, by the REST definitions."""
 _BUSY: Final = ("Creating", "Updating", "Deleting")
 
 
@@ -53,9 +53,10 @@ class OnlineEndpoint(ResourceKind):
         if properties.get("authMode") not in ("Key", "AMLToken", "AADToken"):
             raise user_error(f"Endpoint {path.name}: authMode must be Key, AMLToken or AADToken.")
         taken = [
-            one["id"]
-            for one in self.resources.of_kind(ENDPOINT)
-            if one["name"].lower() == path.name.lower() and one["id"].lower() != path.id.lower()
+            endpoint["id"]
+            for endpoint in self.resources.of_kind(ENDPOINT)
+            if endpoint["name"].lower() == path.name.lower()
+            and endpoint["id"].lower() != path.id.lower()
         ]
         if taken:
             raise AzureError(
@@ -160,7 +161,9 @@ class OnlineDeployment(ResourceKind):
                 )
         image = self.resources.get(properties["environmentId"]) or {"properties": {}}
         routes = image["properties"].get("inferenceConfig") or {}
-        if set(routes) != _ROUTES or not all(_PATH.search(one["path"]) for one in routes.values()):
+        if set(routes) != _ROUTES or not all(
+            _PATH.search(route["path"]) for route in routes.values()
+        ):
             raise user_error(
                 f"Deployment {path.name}: its environment needs an inferenceConfig with"
                 f" {', '.join(sorted(_ROUTES))}, whose paths contain a letter or a digit."

@@ -41,9 +41,10 @@ class Inference:
         workspace, name, *rest = request.path[len(ADDRESS) :].split("/")
         endpoint = next(
             (
-                one
-                for one in self.resources.of_kind(ENDPOINT)
-                if one["name"] == name and workspace_of(one["id"]).endswith(f"/{workspace}")
+                candidate
+                for candidate in self.resources.of_kind(ENDPOINT)
+                if candidate["name"] == name
+                and workspace_of(candidate["id"]).endswith(f"/{workspace}")
             ),
             None,
         )
@@ -67,7 +68,7 @@ class Inference:
         try:
             self.servers.ask(identifier, body, headers)
         except AzureError:
-            # Nobody sees the answer to a copy.
+            # The answer to a copy is not returned to the client.
             return
 
 

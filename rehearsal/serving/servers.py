@@ -1,6 +1,6 @@
 """The server of each deployment, as a process of this machine.
 
-A server runs what the deployment's image would run: the files of its build context, with the
+A server runs like the deployment's image: the files of its build context, with the
 command of its Dockerfile. Only the Python and the address differ.
 """
 
@@ -34,7 +34,7 @@ _START_SECONDS: Final = 300.0
 """Time that the readiness probe of a deployment allows."""
 _POLL_SECONDS: Final = 0.2
 _MODEL_ERROR: Final = 424
-"""Status by which Azure answers if the server's is another than 200."""
+"""Status by which Azure answers if the server's is not 200."""
 
 
 @dataclass
@@ -129,12 +129,12 @@ class Servers:
             server = self._servers.get(deployment.lower())
         if server is None or server.state != "Succeeded":
             raise AzureError(503, "ServiceUnavailable", "No instance is ready to answer.")
-        kept = {
+        forwarded = {
             name: value for name, value in headers.items() if name in ("content-type", "accept")
         }
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         try:
-            connection.request("POST", server.routes["scoringRoute"], body, kept)
+            connection.request("POST", server.routes["scoringRoute"], body, forwarded)
             answer = connection.getresponse()
             content = answer.read()
         except OSError as error:
@@ -149,11 +149,11 @@ class Servers:
         }
         if answer.status == 200:
             return Response(200, content, more)
-        told = {
+        details = {
             "ms-azureml-model-error-statuscode": str(answer.status),
             "ms-azureml-model-error-reason": "model_error",
         }
-        return Response(_MODEL_ERROR, content, {**more, **told})
+        return Response(_MODEL_ERROR, content, {**more, **details})
 
     def _run(self, deployment: str, server: _Server) -> None:
         """Start the process, and wait until it answers the readiness probe."""
@@ -182,18 +182,18 @@ class Servers:
         server.routes = {name: route["path"] for name, route in image["inferenceConfig"].items()}
         context = self._cache.materialize(parse_address(image["build"]["contextUri"].rstrip("/")))
         dockerfile = (context / "Dockerfile").read_text(encoding="utf-8")
-        found = _COMMAND.search(dockerfile)
-        if found is None:
+        match = _COMMAND.search(dockerfile)
+        if match is None:
             raise ValueError("the Dockerfile has no CMD as a list")
         python = str(self._options.serving_python)
-        _, *arguments = json.loads(found[1])
+        _, *arguments = json.loads(match[1])
         command = [
             python,
             *(
-                one.replace("0.0.0.0:5001", f"127.0.0.1:{server.port}").replace(
+                argument.replace("0.0.0.0:5001", f"127.0.0.1:{server.port}").replace(
                     "/opt/score", str(context)
                 )
-                for one in arguments
+                for argument in arguments
             ),
         ]
         variables = dict(properties.get("environmentVariables") or {})

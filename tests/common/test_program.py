@@ -1,4 +1,5 @@
-"""The entry of a program with several commands: which command runs, and what the help shows."""
+"""The entry of a program with several commands: which command runs, and the contents of the
+help."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""The images contain what the trainer needs, in the versions that it is tested with."""
+"""The images contain the trainer's packages, in the versions that it is tested with."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The sizes of locked wheels, and what an image may have in all."""
+"""The sizes of locked wheels, and the limit of an image."""
 
 import pytest
 

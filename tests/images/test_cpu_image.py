@@ -1,4 +1,4 @@
-"""What the image contains, what it must not contain, and its size."""
+"""Files that the image contains, files that it must not contain, and its size."""
 
 import json
 import re

@@ -17,7 +17,7 @@ STRUCK = {
     "SIGTERM to a rank": ("SIGTERM", "1", 143),
     "SIGUSR1 to a rank": ("SIGUSR1", "0", 138),
     "SIGUSR1 to mpirun": ("SIGUSR1", "launcher", 138),
-    # What its ranks end with does not count then.
+    # The statuses of its ranks do not count then.
     "SIGTERM to mpirun": ("SIGTERM", "launcher", 1),
     "SIGKILL to a rank": ("SIGKILL", "1", 137),
     "SIGSTOP to a rank": ("SIGSTOP", "1", 7),
@@ -35,8 +35,8 @@ def whole(image):
 
 @pytest.fixture(scope="module")
 def disturbed(image, whole):
-    """A run that was disturbed in every way and continued each time, and what its attempts told, by
-    what disturbed them; the last one's under "end".
+    """A run that was disturbed in every way and continued each time, and the output of its
+    attempts, by the disturbance; the last one's under "end".
     """
     command = train(*PACED, *BRIEF, "--watchdog.step-seconds", "5", "--name", "disturbed")
     scenes = [
@@ -59,7 +59,7 @@ def test_two_ranks_train_as_one_world_and_leave_what_a_run_leaves(whole):
     assert (run / "export" / "saved_model" / "saved_model.pb").is_file()
     steps = [line["step"] for line in metrics(run, "train")]
     assert steps == [*range(5, 271, 5)]
-    # mpirun gives ranks a terminal, but what they say ends in a log.
+    # mpirun gives ranks a terminal, but their output ends in a log.
     assert "\x1b" not in said
 
 

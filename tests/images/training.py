@@ -1,4 +1,4 @@
-"""The trainings that are tested in an image, and their results."""
+"""The runs that are tested in an image, and their results."""
 
 import hashlib
 import json
@@ -12,15 +12,15 @@ SMALL = [
 """270 steps of the digits data set with the smallest network that learns something."""
 
 PACED = ("--exchange.cycle-time-ms", "40")
-"""So that a step lasts as long on a fast machine, and the run is not over before what is to disturb
-it."""
+"""So that a step lasts as long on a fast machine, and the run is not over before it is
+disturbed."""
 
 BRIEF = ("--log.report", "False", "--export", "False")
 SHORT = ("--max-steps", "3", *BRIEF)
 
 
 def train(*options, before=()):
-    """Return the command of a training on two ranks; `before` prefixes each rank's program."""
+    """Return the command of a run on two ranks; `before` prefixes each rank's program."""
     trainer = ("python", "-m", "trainer", "train", "--preset", "digits")
     return ["mpirun", "-np", "2", *before, *trainer, *SMALL, *options]
 

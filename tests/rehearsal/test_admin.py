@@ -1,4 +1,4 @@
-"""What a test may do to the simulator: let requests fail, and read which came."""
+"""The controls that a test has of the simulator: let requests fail, and read which came."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What the owner of a rehearsal leaves behind is removed, and nothing else."""
+"""Leftovers of the owner of a rehearsal are removed, and nothing else."""
 
 from rehearsal import lifetime
 from tests.rehearsal.support.programs import only_programs

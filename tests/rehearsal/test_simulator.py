@@ -40,7 +40,7 @@ time.sleep(600)
 
 
 def wait_for_processes(mark):
-    """Until the blob server, a job's shell and what this has left behind are there."""
+    """Until the blob server, a job's shell and its children exist."""
     until(lambda: len(pids_marked(mark)) >= 4)
 
 

@@ -69,7 +69,7 @@ STANDARD_LIBRARY_ONLY = [
     *("jobs.extras.estimate.factors", "jobs.extras.estimate.forecast"),
     *("jobs.extras.estimate.rows", "jobs.extras.estimate.report"),
     "jobs.extras.estimate.workload",
-    *("jobs.gone", "jobs.extras.scaling.measurement", "jobs.extras.scaling.report"),
+    *("jobs.gone", "jobs.extras.scaling.measurement"),
     "jobs.throughput",
     *("jobs.pulumi.changes", "jobs.runner_policy"),
     *("jobs.pulumi.retry_policy", "jobs.pulumi.state", "jobs.spec.build_context"),
@@ -138,17 +138,17 @@ def test_few_modules_sign_in():
 
 
 MAY_NAME_FILES_OF = {
-    # What is shipped to nodes.
+    # Code that is shipped to nodes.
     "jobs/spec/code_snapshot.py": {"common", "trainer"},
-    # What the scoring server loads.
+    # Code that the scoring server loads.
     "trainer/scoring/server.py": {"serving"},
-    # What an image is built from.
+    # Files that an image is built from.
     "jobs/spec/build_context.py": {"environments", "serving", "trainer"},
     # The environment of the server, which has its name.
     "rehearsal/options.py": {"serving"},
     # The stack whose outputs are read, and the program that makes it, are Pulumi's to find.
 }
-"""Files that name the files of another world by path, with what they name."""
+"""Files that name the files of another world by path, with that world."""
 
 
 def path_segments(tree):

@@ -1,4 +1,4 @@
-"""The scoring server runs what is tested here."""
+"""The scoring server runs the versions that are tested here."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Data sets that several tests read and none changes, and trainings that several disturb."""
+"""Data sets that several tests read and none changes, and runs that several disturb."""
 
 import os
 import shutil

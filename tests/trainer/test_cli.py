@@ -18,7 +18,7 @@ from trainer.training.plan import EMBEDDED_EXAMPLES
 
 @pytest.fixture
 def run_here(tmp_path, monkeypatch, capsys):
-    """Run a command in this process; its status, and what it has written."""
+    """Run a command in this process; its status, and its output."""
     monkeypatch.chdir(tmp_path)
 
     def run(*args):
@@ -176,7 +176,7 @@ def test_a_run_folder_holds_what_the_documents_say(workplace):
     assert len(list((run / "mistakes").iterdir())) == min(len(wrong), 24)
     assert f"{final['top1']:.2%}" in (run / "report.html").read_text()
 
-    # What was not wanted at first, or was cut off by a kill, is made up for.
+    # A step that was not wanted at first, or was cut off by a kill, is made up for.
     export = " ".join(args).replace("--export False", "--export True").split()
     exported = fork_trainer(*export, cwd=workplace)
     assert exported.returncode == 0, exported.stderr

@@ -1,4 +1,4 @@
-"""Configurations: round trips, refusals, and what is never imported for them."""
+"""Configurations: round trips, refusals, and modules that they never import."""
 
 import ast
 import contextlib
@@ -242,7 +242,7 @@ def test_a_folder_without_a_name_or_like_an_option_is_refused(key, folder):
         changed(PRESETS["digits"], {key: folder})
 
 
-# 3. What a person reads.
+# 3. Texts for people.
 
 
 def declarations():
@@ -290,7 +290,7 @@ def test_help_of_train_mentions_every_option():
     assert "--dry-run" in words
 
 
-# 4. What is never imported.
+# 4. Imports that never happen.
 
 
 def test_configurations_import_neither_tensorflow_nor_numpy_nor_horovod():

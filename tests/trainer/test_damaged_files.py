@@ -23,7 +23,7 @@ TEXTS = [
     b"", b"\xff\xfe\x00", b"[" * 100_000, b'{"a":' * 50_000, b"null", b"[1]", b"{}", b'"x"', b"7",
     b"NaN", b'{"a":', b"\x00" * 10, "{}".encode("utf-16"), b"1" * 5000,
 ]  # fmt: skip
-"""Contents that are no content of any file of ours."""
+"""Contents that no file of ours has."""
 JUNK: list[Any] = [
     *(None, "x", "\ud800", -1, 1.5, float("inf"), float("nan"), 10**400, True),
     *([], {}, [[]], ["x", -1], {"a": {}}),

@@ -62,7 +62,8 @@ PAIRS = [
     for network, way in product(NETWORKS, WAYS)
     if way not in ONE_CLASS or not network.startswith(OTHERS)
 ]
-# The others are continued to the bit in tests of their own, with a network that is built sooner.
+# Tests of their own show that the others continue bit-identically, with a network that is built
+# sooner.
 ALWAYS = {
     ("own builder, with dropout", "sharded"),
     ("segmentation", "averages"),

@@ -1,4 +1,4 @@
-"""What a command in a forked rank wrote before it broke is told."""
+"""The output of a command in a forked rank before it broke is shown."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The run folder: what it holds, and when a run may be continued."""
+"""The run folder: its contents, and when a run may be continued."""
 
 import json
 from dataclasses import replace
@@ -225,7 +225,7 @@ def test_a_missing_folder_has_no_configuration(tmp_path):
         RunFolder(tmp_path / "none").read()
 
 
-# 2. What the folder holds.
+# 2. Contents of the folder.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every task brings what the trunk asks of it, and no two tasks are mistaken for each other."""
+"""Every task has all parts that the trunk needs, and no two tasks are mistaken for each other."""
 
 import pytest
 

@@ -103,7 +103,7 @@ def test_a_run_of_before_goes_on_to_the_weights_that_it_would_have_had(folder, r
     state = newest(path).load()
     assert state.keys() == ended.keys()
     for name, array in ended.items():
-        # Not to the bit: another processor may add in another order.
+        # Not bit-identical: another processor may add in another order.
         np.testing.assert_allclose(state[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
     assert [line["step"] for line in metrics(path, "train")] == [*range(2, 19, 2)]
 

@@ -18,7 +18,7 @@ def _row(name: str, group: str, summary: str, module: str = "", run: str = "meas
 BENCHMARKS: Final = (
     _row("loop", "train", "CPU time of a step of the loop, compared with bare loops"),
     _row("exchange", "train", "CPU time of a gradient exchange, compared with all-reduce"),
-    _row("train", "train", "images/s of two ranks, compared with independent trainings"),
+    _row("train", "train", "images/s of two ranks, compared with independent runs"),
     _row(
         "scaling", "train", "images/s of this machine by number of ranks, as a table",
         run="run",

@@ -216,7 +216,9 @@ def goals(data: Mapping[str, Any]) -> str:
         whole = [
             [max(rounds.values()) for rounds in data["seconds"][name]] for name in (ALONE, KEPT)
         ]
-        stripping = spread([ours / kept for ours, kept in zip(*whole, strict=True)]).text()
+        stripping = spread(
+            [ours / kept_metadata for ours, kept_metadata in zip(*whole, strict=True)]
+        ).text()
         lines.append(
             f"removing metadata / keeping them {stripping}, of the larger command's CPU time; the"
             f" goal is at most {STRIPPED}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from common.errors import ConfigError, UserError
-from jobs.extras.scaling.report import share
+from jobs.extras.scaling.measurement import share
 from jobs.throughput import (
     FILE,
     FOLDER,
@@ -36,8 +36,8 @@ HEADS: Final = ("ranks", "images/s", "range", "repeats", "efficiency")
 @dataclass(frozen=True)
 class Options:
     """Images/s of the synthetic preset by number of ranks, in `scaling/NAME/`: points.jsonl, which
-    is only appended to, and a table. Started again with the same name, it measures what is
-    missing. It takes some minutes.
+    is only appended to, and a table. Started again with the same name, it measures the missing
+    points. It takes some minutes.
     """
 
     name: str = "this-machine"
@@ -73,7 +73,7 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """Measure what is missing, and print the table; return 1 if a training failed."""
+    """Measure the missing points, and print the table; return 1 if a run failed."""
     folder = Path(options.folder) / options.name
     file = folder / FILE
     arguments = trainer_arguments(options)
@@ -103,7 +103,7 @@ def run(options: Options) -> int:
 
 
 def trainer_arguments(options: Options) -> list[str]:
-    """Return the options of each training, but its ranks, folder and name."""
+    """Return the options that all runs share: all but ranks, folder and name."""
     return [
         *("--preset", "synthetic", "--max-steps", str(options.steps + 1)),
         *("--model.depth", str(options.depth), "--model.image-size", str(options.image_size)),

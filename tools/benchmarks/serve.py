@@ -214,7 +214,7 @@ def goals(data: Mapping[str, Any]) -> str:
         [turn["images_per_s"] for turn in data["rounds"][_loaded(CLIENTS[-1], name)]]
         for name in (SHARED, ALONE)
     )
-    faster = spread([one / other for one, other in zip(shared, alone, strict=True)])
+    faster = spread([shared_ms / other for shared_ms, other in zip(shared, alone, strict=True)])
     start, memory = spread(data["start_seconds"]), spread(data["memory_mb"])
     return (
         f"{plural(CLIENTS[-1], 'client')}, {SHARED} / {ALONE} {faster.text('.2f')}; the goal is at"

@@ -54,10 +54,10 @@ def rounds(
     """
 
     def formatted(data: Data) -> str:
-        found = data["rounds"]
+        contenders = data["rounds"]
         lines = [[head, *(column.title for column in shown)]]
-        for name, turns in found.items():
-            pairs = [*zip(turns, found[reference] if reference else turns, strict=True)]
+        for name, turns in contenders.items():
+            pairs = [*zip(turns, contenders[reference] if reference else turns, strict=True)]
             cells = [label.format(name)]
             for column in shown:
                 values = [value for pair in pairs if (value := column.value(*pair)) is not None]
@@ -101,10 +101,10 @@ def engines(data: Data) -> str:
     """Format the SavedModel compared with ONNX Runtime."""
     saved_model, onnx = "SavedModel", "Pillow and ONNX Runtime"
     rows = [["", f"{saved_model} / {onnx}, CPU time", "images with the same class"]]
-    for name, found in data["networks"].items():
-        part = ratio(read_samples(found["samples"]), saved_model, onnx).text()
-        rows.append([name, part, f"{found['same_class']} of {found['images']}"])
-    samples = {name: found["samples"] for name, found in data["networks"].items()}
+    for name, network in data["networks"].items():
+        part = ratio(read_samples(network["samples"]), saved_model, onnx).text()
+        rows.append([name, part, f"{network['same_class']} of {network['images']}"])
+    samples = {name: network["samples"] for name, network in data["networks"].items()}
     return f"{sampled(samples, [saved_model])}\n\n{columns(rows)}"
 
 
@@ -163,7 +163,7 @@ def evidence(data: Data) -> str:
     """Format the times of a run's statements, and their share."""
     samples = read_samples(data["samples"])
     pairs = zip(samples["a statement about a checkpoint"], samples["a step"], strict=True)
-    shares = sorted(100 * told.cpu_ms / (data["between"] * step.cpu_ms) for told, step in pairs)
+    shares = sorted(100 * stated.cpu_ms / (data["between"] * step.cpu_ms) for stated, step in pairs)
     times = table(samples, "unit", ["a step"])
     return (
         f"{times}\n\nWith a checkpoint of {data['bytes']:,} bytes every {data['between']} steps,"
@@ -214,14 +214,14 @@ def fine_tune(data: Data) -> str:
     for way in dict.fromkeys(row["way"] for row in data["rows"]):
         cells = []
         for number in numbers:
-            found = spread(
+            values = spread(
                 [
                     row["top1"]
                     for row in data["rows"]
                     if (row["way"], row["images"]) == (way, number)
                 ]
             )
-            cells.append(f"{found.median:.1%} ({found.low:.1%} to {found.high:.1%})")
+            cells.append(f"{values.median:.1%} ({values.low:.1%} to {values.high:.1%})")
         rows.append([way, *cells])
     return columns(rows)
 
@@ -239,11 +239,13 @@ def damage(data: Data) -> str:
 
 def exports(data: Data) -> str:
     """Format the table."""
-    samples = {batch: read_samples(found) for batch, found in data["samples"].items()}
+    samples = {batch: read_samples(times_of) for batch, times_of in data["samples"].items()}
     head = [f"CPU-ms/image, {batch} in a call" for batch in samples]
     rows = [["", "size", data["metric"], *head]]
     for name, facts in data["models"].items():
-        times = [spread([turn.cpu_ms for turn in found[name]]).text() for found in samples.values()]
+        times = [
+            spread([turn.cpu_ms for turn in times_of[name]]).text() for times_of in samples.values()
+        ]
         rows.append([f"`{name}`", size(facts["bytes"]), f"{facts['score']:.2%}", *times])
     return columns(rows)
 
@@ -267,7 +269,7 @@ def spot(data: Data) -> str:
         ratios["usd"].append(fewer["usd"] / wait["usd"])
         _, held, _, gone = name.split("-")
         rows.append(
-            [f"{held}, {gone}", *(_words(one) for one in ways.values()),
+            [f"{held}, {gone}", *(_words(way) for way in ways.values()),
              *(f"x {values[-1]:.2f}" for values in ratios.values())]
         )  # fmt: skip
     for label, pick in (("median", median), ("worst", max)):
@@ -279,15 +281,15 @@ _DAYS: Final = 20
 """Days of a trace of capacity."""
 
 
-def _hours(one: Data) -> float:
+def _hours(result: Data) -> float:
     """Return the hours of a run, or those of the trace if it did not end."""
-    return float(one["hours"] or _DAYS * 24)
+    return float(result["hours"] or _DAYS * 24)
 
 
-def _words(one: Data) -> str:
-    time = f"{one['hours']:.0f} h" if one["hours"] else f"not in {_DAYS} days"
-    starts = f", {one['attempts']} starts" if one["attempts"] > 1 else ""
-    return f"{time}, {one['usd']:,.0f} USD{starts}"
+def _words(result: Data) -> str:
+    time = f"{result['hours']:.0f} h" if result["hours"] else f"not in {_DAYS} days"
+    starts = f", {result['attempts']} starts" if result["attempts"] > 1 else ""
+    return f"{time}, {result['usd']:,.0f} USD{starts}"
 
 
 def chaos(data: Data) -> str:

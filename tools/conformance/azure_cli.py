@@ -79,7 +79,10 @@ def judge(workspace: Path) -> Verdict:
     )
     refused: list[str] = json.loads(said.splitlines()[-1])
     (packages,) = (workspace / "lib").glob("python*/site-packages")
-    (version,) = (one.version for one in distributions(name="azure-cli", path=[str(packages)]))
+    (version,) = (
+        distribution.version
+        for distribution in distributions(name="azure-cli", path=[str(packages)])
+    )
     return Verdict(
         "azure-cli",
         version,
@@ -109,11 +112,11 @@ def type_all(az: str) -> list[str]:
             "AZURE_EXTENSION_USE_DYNAMIC_INSTALL": "no",
         }
         # az would take the simulator for one of Azure's own clouds.
-        kept = {k: v for k, v in os.environ.items() if k != "ARM_CLOUD_METADATA_URL"}
+        variables = {k: v for k, v in os.environ.items() if k != "ARM_CLOUD_METADATA_URL"}
         for command in COMMANDS:
             done = subprocess.run(
                 [az, *(word.format(**names) for word in command)],
-                env={**kept, **settings},
+                env={**variables, **settings},
                 capture_output=True,
                 text=True,
                 check=False,

@@ -18,7 +18,7 @@ from tools.conformance.sent import Sent, deployable
 from tools.conformance.verdict import Verdict, explained
 
 PYTHON: Final[Mapping[str, str]] = {}
-"""Why what the client for Python does not accept stays, by the beginning of the refusal."""
+"""Reasons to keep answers that the client for Python refuses, by the beginning of the refusal."""
 NODE: Final[Mapping[str, str]] = {}
 """The same of the client for JavaScript."""
 _PYTHON_CLIENT: Final = "azure-mgmt-machinelearningservices"
@@ -76,7 +76,9 @@ def _facts(cluster: Sent) -> dict[str, str]:
 def _verdict(
     judge: str, version: str, said: Sequence[Mapping[str, str]], reasons: Mapping[str, str]
 ) -> Verdict:
-    refused = {f"{one['operation']}: {one['problem']}" for one in said if one["problem"]}
+    refused = {
+        f"{answer['operation']}: {answer['problem']}" for answer in said if answer["problem"]
+    }
     return Verdict(
         judge,
         version,

@@ -83,7 +83,7 @@ class Judgement:
         """The module's objections, without names of resources."""
         place = self.sent.kind
         problems = [f"{place}: {self.problem}"] if self.problem else []
-        return problems + [f"{place}: {self.module} does not know {one}" for one in self.unknown]
+        return problems + [f"{place}: {self.module} does not know {name}" for name in self.unknown]
 
 
 def requests(workspace: Path) -> Verdict:
@@ -118,9 +118,11 @@ def answers(workspace: Path) -> Verdict:
             token = azure.identity.token(azure.environment["AZURE_CLIENT_ID"], azure.url)
             bundle, subscription = azure.certificate.bundle, parse(sent[0].path).subscription
             arguments = ["answers", azure.url, token, str(bundle), subscription]
-            said += _ask(workspace, arguments, [one for one in sent if _is_answered(one)])
+            said += _ask(
+                workspace, arguments, [request for request in sent if _is_answered(request)]
+            )
     # Not every type of resource has a collection.
-    known = [one for one in said if one.module]
+    known = [judgement for judgement in said if judgement.module]
     return _verdict("clients of azure-sdk-for-go", known, "answers of the simulator", ANSWERS)
 
 
@@ -129,42 +131,44 @@ def _is_answered(sent: Sent) -> bool:
 
 
 def _collections(reads: Iterable[Sent]) -> list[Sent]:
-    """Return the requests that list what is next to each resource, each once."""
+    """Return the requests that list the neighbours of each resource, each once."""
     return list(dict.fromkeys(replace(read, path=read.path.rpartition("/")[0]) for read in reads))
 
 
 def _verdict(
     name: str, said: Sequence[Judgement], things: str, reasons: Mapping[str, str]
 ) -> Verdict:
-    judged = [one for one in said if one.module or one.problem]
-    operations = {(one.module, one.operation) for one in judged}
+    judged = [judgement for judgement in said if judgement.module or judgement.problem]
+    operations = {(judgement.module, judgement.operation) for judgement in judged}
     return Verdict(
         name,
         _version(),
         f"{len(judged)} of {len(said)} {things}, {len(operations)} operations",
-        sum(not one.refusals for one in judged),
-        explained({text for one in judged for text in one.refusals}, reasons),
+        sum(not judgement.refusals for judgement in judged),
+        explained({text for judgement in judged for text in judgement.refusals}, reasons),
     )
 
 
 def _version() -> str:
     """Return the version of the module of Azure Machine Learning."""
     lock = (PROGRAMS / "control_plane" / "go.mod").read_text()
-    found = re.search(r"/(armmachinelearning/v\d+ v[\d.]+)$", lock, re.MULTILINE)
-    assert found is not None
-    return found[1]
+    match = re.search(r"/(armmachinelearning/v\d+ v[\d.]+)$", lock, re.MULTILINE)
+    assert match is not None
+    return match[1]
 
 
 def _spelled(path: str) -> str:
-    for found, text in _SPELLED.items():
-        path = re.sub(found, text, path)
+    for pattern, text in _SPELLED.items():
+        path = re.sub(pattern, text, path)
     return path
 
 
 def _ask(workspace: Path, arguments: Sequence[str], sent: Sequence[Sent]) -> list[Judgement]:
-    lines = "".join(f"{json.dumps(asdict(one) | {'path': _spelled(one.path)})}\n" for one in sent)
+    lines = "".join(
+        f"{json.dumps(asdict(request) | {'path': _spelled(request.path)})}\n" for request in sent
+    )
     printed = run_program([str(workspace / "bin" / "control_plane"), *arguments], text=lines)
     return [
-        Judgement(one, **json.loads(line))
-        for one, line in zip(sent, printed.splitlines(), strict=True)
+        Judgement(request, **json.loads(line))
+        for request, line in zip(sent, printed.splitlines(), strict=True)
     ]

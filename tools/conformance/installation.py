@@ -122,12 +122,12 @@ def run_program(
     text: str | None = None,
     statuses: Sequence[int] = (0,),
 ) -> str:
-    """Run a program, and return what it printed.
+    """Run a program, and return its output.
 
     Args:
         command: The program and its arguments.
         folder: The folder that it is started in.
-        environment: Variables beside those of this process.
+        environment: Variables in addition to those of this process.
         text: Its standard input; None for none.
         statuses: Exit statuses with which it has done its work.
 

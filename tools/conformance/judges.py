@@ -16,7 +16,7 @@ class Judge:
     """A program that others wrote, and how it is asked."""
 
     judges: str
-    """What it judges: words for the table of the documents."""
+    """The subject that it judges, as words for the table of the documents."""
     source: Source
     """How the program is got."""
     run: str

@@ -24,7 +24,7 @@ def filled(text: str, verdicts: Mapping[str, Verdict]) -> str:
         "conformance: refused": _refused(verdicts),
         "conformance: requests": _requests(verdicts),
     }
-    return TABLE.sub(lambda found: f"<!-- {found[1]} -->\n{tables[found[1]]}\n<!-- end -->", text)
+    return TABLE.sub(lambda match: f"<!-- {match[1]} -->\n{tables[match[1]]}\n<!-- end -->", text)
 
 
 def recorded() -> dict[str, Verdict]:
@@ -34,19 +34,19 @@ def recorded() -> dict[str, Verdict]:
 
 
 def _table(verdicts: Mapping[str, Verdict]) -> str:
-    lines = ["| judge | version | what it judges | judged | accepted | refused |"]
+    lines = ["| judge | version | subject | judged | accepted | refused |"]
     lines.append("|---|---|---|---|--:|--:|")
-    for name, one in verdicts.items():
-        cells = (one.judge, one.version, JUDGES[name].judges, one.judged)
-        lines.append(f"| {' | '.join(cells)} | {one.accepted} | {len(one.refused)} |")
+    for name, verdict in verdicts.items():
+        cells = (verdict.judge, verdict.version, JUDGES[name].judges, verdict.judged)
+        lines.append(f"| {' | '.join(cells)} | {verdict.accepted} | {len(verdict.refused)} |")
     return "\n".join(lines)
 
 
 def _refused(verdicts: Mapping[str, Verdict]) -> str:
     rows = [
         f"| `{name}` | {_cell(refusal.what)} | {_cell(refusal.reason)} |"
-        for name, one in verdicts.items()
-        for refusal in one.refused
+        for name, verdict in verdicts.items()
+        for refusal in verdict.refused
     ]
     return "\n".join(["| judge | refused | why it stays |", "|---|---|---|", *rows])
 
@@ -59,10 +59,10 @@ def _requests(verdicts: Mapping[str, Verdict]) -> str:
     calls = json.loads(recordings.KINDS.read_text())
     lines = ["| request | recorded calls of Azure | generated servers |", "|---|--:|---|"]
     counts = {"Azure": 0, "servers": 0, "neither": 0}
-    for one in sent.recorded():
-        recorded = recordings.is_recorded(one, calls)
+    for request in sent.recorded():
+        recorded = recordings.is_recorded(request, calls)
         counts["Azure" if recorded else "servers" if all_read else "neither"] += 1
-        lines.append(f"| {one.kind} | {recorded or '-'} | {'yes' if all_read else '-'} |")
+        lines.append(f"| {request.kind} | {recorded or '-'} | {'yes' if all_read else '-'} |")
     summary = (
         f"Of {sum(counts.values())} kinds, {counts['Azure']} are judged by recorded calls of Azure,"
         f" {counts['servers']} by Microsoft's generated servers alone, and {counts['neither']} by"

@@ -47,8 +47,8 @@ class Rule:
 def rules() -> list[Rule]:
     """Read accepted.json."""
     return [
-        Rule(one["kind"], tuple(one["differences"]), one["reason"])
-        for one in json.loads(ACCEPTED.read_text())
+        Rule(rule["kind"], tuple(rule["differences"]), rule["reason"])
+        for rule in json.loads(ACCEPTED.read_text())
     ]
 
 
@@ -82,12 +82,15 @@ def verdict(rows: Sequence[Mapping[str, Any]], known: Sequence[Rule]) -> Verdict
     explained: Counter[Rule] = Counter()
     for row in rows:
         for difference in row["differences"]:
-            rule = next((one for one in known if one.fits(row["kind"], difference)), None)
+            rule = next(
+                (known_rule for known_rule in known if known_rule.fits(row["kind"], difference)),
+                None,
+            )
             if rule is None:
                 refused.append(Refusal(f"{row['kind']} {row['status']}: {difference}"))
             else:
                 explained[rule] += 1
-    if idle := [one for one in known if not explained[one]]:
+    if idle := [known_rule for known_rule in known if not explained[known_rule]]:
         raise ConformanceError(f"no difference of {idle[0].kind} is explained by: {idle[0].reason}")
     calls = sum(row["count"] for row in rows)
     return Verdict(
@@ -95,7 +98,7 @@ def verdict(rows: Sequence[Mapping[str, Any]], known: Sequence[Rule]) -> Verdict
         "2021 to 2026",
         f"{calls} calls, {len(rows)} kinds of answer",
         sum(not row["differences"] for row in rows),
-        tuple(sorted(refused, key=lambda one: one.what))
+        tuple(sorted(refused, key=lambda refusal: refusal.what))
         + tuple(
             Refusal(f"{rule.kind}: {count} kinds of difference", rule.reason)
             for rule, count in explained.items()
@@ -113,4 +116,4 @@ def is_recorded(sent: Sent, kinds: Mapping[str, int]) -> int:
     if arm.tail and not arm.name:
         kind = f"{arm.kind}/{arm.tail}"
     wanted = f"{sent.method} {kind}".lower()
-    return sum(count for one, count in kinds.items() if one.lower() == wanted)
+    return sum(count for recorded, count in kinds.items() if recorded.lower() == wanted)

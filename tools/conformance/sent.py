@@ -1,7 +1,7 @@
 """The requests that this project sends to Azure Resource Manager.
 
 `requests.json` has one of each kind that the commands of jobs/ send; the tests of jobs/ compare
-themselves with it. What the simulator's provider sends for a stack follows from the stack.
+themselves with it. The requests of the simulator's provider for a stack follow from the stack.
 """
 
 import json
@@ -61,12 +61,12 @@ class Sent:
 
 def recorded() -> list[Sent]:
     """Read requests.json."""
-    return [Sent(**one) for one in json.loads(RECORDED.read_text())]
+    return [Sent(**request) for request in json.loads(RECORDED.read_text())]
 
 
 def write(sent: Iterable[Sent]) -> None:
     """Write requests.json: one request of each kind, by kind."""
-    kinds = {one.kind: one for one in sent}
+    kinds = {request.kind: request for request in sent}
     lines = ",\n".join(json.dumps(asdict(kinds[kind])) for kind in sorted(kinds))
     RECORDED.write_text(f"[\n{lines}\n]\n")
 
@@ -75,17 +75,18 @@ def write(sent: Iterable[Sent]) -> None:
 def declared(stack: str) -> tuple[tuple[ResourceType, Sent], ...]:
     """Return the PUT of every resource of one of the `STACKS`, in the order of the program."""
     puts = []
-    for one in render(*STACKS[stack]):
-        type_ = types.find(one.type)
+    for resource in render(*STACKS[stack]):
+        type_ = types.find(resource.type)
         if type_ is not None:
-            path = identifier(type_, one.inputs, one.id.split("/")[2])
-            body = _plain(bodies.body(type_, one.inputs))
+            path = identifier(type_, resource.inputs, resource.id.split("/")[2])
+            body = _plain(bodies.body(type_, resource.inputs))
             puts.append((type_, Sent("PUT", path, "", type_.api_version, body)))
     return tuple(puts)
 
 
 def deployable(stack: str) -> list[tuple[ResourceType, Sent]]:
-    """Return what is `declared`, without roles in the container that Azure Machine Learning makes.
+    """Return the `declared` resources, without roles in the container that Azure Machine Learning
+    makes.
 
     Its name has an id that the workspace gets when it is made, and that a rendered stack guesses.
     """

@@ -73,25 +73,27 @@ def judge(workspace: Path) -> Verdict:
             statuses=(0, 1),
         )
     report = json.loads(printed)
-    found: Counter[tuple[str, str]] = Counter()
+    findings: Counter[tuple[str, str]] = Counter()
     for check in report["results"]["failed_checks"]:
         kind = check["resource"].rpartition(".")[0]
         stack = Path(check["file_path"]).stem
-        found[f"{check['check_id']} {kind}: {check['check_name']}", stack] += 1
-    texts = {text for text, _ in found}
+        findings[f"{check['check_id']} {kind}: {check['check_name']}", stack] += 1
+    texts = {text for text, _ in findings}
     summary = report["summary"]
     return Verdict(
         "Checkov",
         summary["checkov_version"],
         f"{summary['resource_count']} resources of {len(STACKS)} stacks",
         summary["passed"],
-        explained((_with_stacks(text, found) for text in texts), REASONS),
+        explained((_with_stacks(text, findings) for text in texts), REASONS),
     )
 
 
-def _with_stacks(text: str, found: Mapping[tuple[str, str], int]) -> str:
+def _with_stacks(text: str, findings: Mapping[tuple[str, str], int]) -> str:
     """Append the stacks with the number of resources that a finding is about."""
-    stacks = [f"{number} in {stack}" for (other, stack), number in found.items() if other == text]
+    stacks = [
+        f"{number} in {stack}" for (other, stack), number in findings.items() if other == text
+    ]
     return f"{text} ({', '.join(sorted(stacks))})"
 
 

@@ -21,7 +21,7 @@ def end(client: MLClient, path: Path) -> str:
         return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
     while (status := client.jobs.get(name).status) not in _ENDED:
         time.sleep(0.2)
-    return next(one for one in _ENDED if one == status)
+    return next(state for state in _ENDED if state == status)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A judge's verdict: how much it judged, and what it refused. Pure."""
+"""A judge's verdict: numbers of items judged, accepted and refused, and the refusals. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class Refusal:
     what: str
     """The thing, and the judge's own words."""
     reason: str = ""
-    """Why it stays as it is, from a reviewed table; empty if nobody has reviewed it, which fails
-    the run."""
+    """Why it stays as it is, from a reviewed table; empty if it was not reviewed, which fails the
+    run."""
 
 
 @dataclass(frozen=True)

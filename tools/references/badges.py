@@ -16,10 +16,10 @@ def untested(configuration: str) -> list[str]:
     Raises:
         ValueError: It has no list of them.
     """
-    found = _LIST.search(configuration)
-    if found is None:
+    match = _LIST.search(configuration)
+    if match is None:
         raise ValueError("mkdocs.yml: extra.untested is missing")
-    return re.findall(r"[\w-]+", found[1])
+    return re.findall(r"[\w-]+", match[1])
 
 
 def noted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The fields of dataclasses, with what their docstrings, types and bounds say. Pure."""
+"""The fields of dataclasses, as their docstrings, types and bounds describe them. Pure."""
 
 import ast
 import dataclasses
@@ -50,22 +50,22 @@ def groups(cls: type, prefix: str = "", about: str = "", base: object = None) ->
     Args:
         cls: The dataclass.
         prefix: Dotted path of the group.
-        about: What is said of the group; the docstring of the class by default.
+        about: Description of the group; the docstring of the class by default.
         base: Instance with the defaults of its fields; without one, they are those of the class.
     """
     hints = typing.get_type_hints(cls, include_extras=True)
     texts = docstrings(cls)
     own, inner = [], []
-    for one in dataclasses.fields(cls):
-        hint, key = hints[one.name], f"{prefix}.{one.name}".strip(".")
-        default = getattr(base, one.name) if base is not None else _default(one)
+    for field in dataclasses.fields(cls):
+        hint, key = hints[field.name], f"{prefix}.{field.name}".strip(".")
+        default = getattr(base, field.name) if base is not None else _default(field)
         nested, name = _nested(hint)
         if nested is None or name:
-            own.append(_field(key, hint, default, texts.get(one.name, "")))
+            own.append(_field(key, hint, default, texts.get(field.name, "")))
         if nested is not None:
             path = f"{key}.{name}".strip(".")
             given = default if isinstance(default, nested) else None
-            inner.append((nested, path, texts.get(one.name, ""), given))
+            inner.append((nested, path, texts.get(field.name, ""), given))
     yield Group(prefix, about or _about(cls), tuple(own))
     for nested, path, text, given in inner:
         yield from groups(nested, path, text, given)
@@ -73,30 +73,30 @@ def groups(cls: type, prefix: str = "", about: str = "", base: object = None) ->
 
 def docstrings(cls: type) -> Mapping[str, str]:
     """Return the docstrings of the fields of a dataclass, each in one line."""
-    found: dict[str, str] = {}
-    for one in reversed(cls.__mro__):
+    texts: dict[str, str] = {}
+    for class_ in reversed(cls.__mro__):
         try:
-            source = inspect.getsource(one)
+            source = inspect.getsource(class_)
         except (OSError, TypeError):
             # Built in, or composed of others.
             continue
         tree = ast.parse(textwrap.dedent(source)).body[0]
         assert isinstance(tree, ast.ClassDef)
-        found |= described(tree.body)
-    return found
+        texts |= described(tree.body)
+    return texts
 
 
 def described(body: list[ast.stmt]) -> dict[str, str]:
     """Return the texts that follow the assignments of a class or module, by name."""
-    found = {}
-    for one, after in pairwise(body):
-        target: ast.expr | None = one.target if isinstance(one, ast.AnnAssign) else None
-        if isinstance(one, ast.Assign):
-            target = one.targets[0]
+    texts = {}
+    for statement, after in pairwise(body):
+        target: ast.expr | None = statement.target if isinstance(statement, ast.AnnAssign) else None
+        if isinstance(statement, ast.Assign):
+            target = statement.targets[0]
         match after:
             case ast.Expr(ast.Constant(str(text))) if isinstance(target, ast.Name):
-                found[target.id] = _line(text)
-    return found
+                texts[target.id] = _line(text)
+    return texts
 
 
 def written(value: object) -> str:
@@ -112,7 +112,7 @@ def written(value: object) -> str:
 
 
 def _field(key: str, hint: Any, default: object, effect: str) -> Field:
-    # What a group of options calls a field is common's to say.
+    # The package common names the fields of a group of options.
     notes = typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
     bounds = [str(note) for note in notes if isinstance(note, Bounds)]
     for part in typing.get_args(_bare(hint)):
@@ -132,7 +132,7 @@ def _field(key: str, hint: Any, default: object, effect: str) -> Field:
 def _words(hint: Any) -> str:
     bare = _bare(hint)
     if typing.get_origin(bare) is Literal:
-        return ", ".join(f"`{one}`" for one in typing.get_args(bare))
+        return ", ".join(f"`{word}`" for word in typing.get_args(bare))
     if typing.get_origin(bare) in (Union, types.UnionType):
         parts = [part for part in typing.get_args(bare) if part is not type(None)]
         return " or ".join(map(_words, parts))
@@ -157,10 +157,10 @@ def _nested(hint: Any) -> tuple[type | None, str]:
     return typing.cast("type", parts[0]), name
 
 
-def _default(one: "dataclasses.Field[Any]") -> object:
-    if one.default_factory is not dataclasses.MISSING:
-        return one.default_factory()
-    return one.default
+def _default(field: "dataclasses.Field[Any]") -> object:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
 
 
 def _bare(hint: Any) -> Any:
@@ -169,8 +169,10 @@ def _bare(hint: Any) -> Any:
 
 def _about(cls: type) -> str:
     """Return the docstring of a dataclass; of one that is composed of others, that of its trunk."""
-    written_by_hand = (one for one in reversed(cls.__mro__) if "__annotations__" in vars(one))
-    texts = (_line(one.__doc__) for one in (cls, *written_by_hand))
+    written_by_hand = (
+        class_ for class_ in reversed(cls.__mro__) if "__annotations__" in vars(class_)
+    )
+    texts = (_line(class_.__doc__) for class_ in (cls, *written_by_hand))
     return next((text for text in texts if not text.partition("(")[0].isidentifier()), "")
 
 

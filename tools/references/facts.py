@@ -1,4 +1,4 @@
-"""What the code does not say about itself, as tables; tests compare their keys with the code."""
+"""Facts that the code does not state itself, as tables; tests compare their keys with the code."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -30,7 +30,7 @@ CHANGES: Final[Mapping[str, str]] = {
     "access.public_key": "replaces the machine",
     "access.revision": "replaces the machine",
 }
-"""What a change of a setting does in a stack that is deployed. Docstrings of others say
+"""The effect of a change of a setting in a deployed stack. The docstrings of other settings say
 whether they can be changed."""
 
 OUTPUTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -49,7 +49,7 @@ OUTPUTS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "endpoints_range": ("`make configure HUB_OF=`", "Range of the private endpoints' subnet."),
 }
-"""Outputs of a stack: what reads them, and what they are."""
+"""Outputs of a stack: their readers, and their meaning."""
 
 STATUSES: Final[Mapping[int, tuple[str, str]]] = {
     0: ("Done.", "Done; a run that was followed has completed."),
@@ -118,15 +118,15 @@ VARIABLES: Final[Mapping[str, tuple[str, str]]] = {
         "Longest pause of a client in its request, in seconds; default 30.",
     ),
 }
-"""Environment variables of this project: the program that reads each, and what it does."""
+"""Environment variables of this project: the program that reads each, and its effect."""
 
 FILES: Final[Mapping[str, tuple[str, str, str]]] = {
-    "config.json": ("at the start", "config", "The resolved configuration, and what it runs on."),
+    "config.json": ("at the start", "config", "The resolved configuration, and the machine."),
     "metrics.jsonl": ("during the run", "metrics", "One JSON object per line, in order of steps."),
     "result.json": ("at the end, last", "result", "Metrics of the final weights, times, ranks."),
     "report.html": ("at each end of an attempt", "", "The report, a single file."),
     "checkpoints/": ("during the run", "", "States to resume from, as safetensors."),
-    "export/export.json": ("at the end", "export", "What the exported model expects and returns."),
+    "export/export.json": ("at the end", "export", "Inputs and outputs of the exported model."),
     "export/saved_model/": ("at the end", "", "The model, as a TensorFlow SavedModel."),
     "predictions.csv": ("at the end", "", "A line for each held-out example."),
     "mistakes/": ("at the end", "", "Thumbnails of the most confident mistakes."),
@@ -144,4 +144,4 @@ FILES: Final[Mapping[str, tuple[str, str, str]]] = {
     "tensorflow.log": ("during the run", "", "What TensorFlow's C++ code has logged, if anything."),
     "tblogs/": ("during the run", "", "Curves for TensorBoard."),
 }
-"""Files of a run: when each is written, the name of its schema, and what it contains."""
+"""Files of a run: when each is written, the name of its schema, and its contents."""

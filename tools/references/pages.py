@@ -44,9 +44,9 @@ def settings() -> str:
     ]
     for group in groups(SETTINGS):
         rows = [
-            (f"`{one.key}`", _type(one), _default(one), one.effect, _change(one))
-            for one in group.fields
-            if one.key != "stack"
+            (f"`{field.key}`", _type(field), _default(field), field.effect, _change(field))
+            for field in group.fields
+            if field.key != "stack"
         ]
         if rows:
             heading = _heading(group) if group.key else "## General\n"
@@ -68,7 +68,7 @@ def outputs() -> str:
         "`JOBS_OUTPUTS` names:\n",
     ]
     for group in groups(PlatformOutputs):
-        rows = [(f"`{one.key}`", _type(one), one.effect) for one in group.fields]
+        rows = [(f"`{field.key}`", _type(field), field.effect) for field in group.fields]
         parts += [_heading(group), table(("key", "type", "content"), rows)]
     return "\n".join(parts)
 
@@ -265,31 +265,31 @@ def switched_on() -> Any:
     least = read(SETTINGS, {"prefix": "hvd"}).value
     kinds = tuple(kind for leaf in LEAVES for kind in leaf.groups.values())
     changed: dict[str, Any] = {}
-    for one in fields(least):
-        group: Any = getattr(least, one.name)
+    for field in fields(least):
+        group: Any = getattr(least, field.name)
         if isinstance(group, kinds):
             own = (
                 inner.name for kind in kinds if isinstance(group, kind) for inner in fields(kind)
             )
             on = {name: True for name in own if isinstance(getattr(group, name), bool)}
-            changed[one.name] = replace(cast("Any", group), **on)
+            changed[field.name] = replace(cast("Any", group), **on)
     return replace(least, **changed)
 
 
 def _subnets() -> dict[str, tuple[Rule, ...]]:
     around = Surroundings("the subnet", ("private endpoints",), ("DNS servers",))
     nodes = ("training", "build")
-    found = {
+    rules_of = {
         "training": network_rules.training("REGION", around, ServiceTraffic()),
         "build": network_rules.build("REGION", around, ServiceTraffic()),
         "endpoints": network_rules.endpoints("the subnet", nodes, ("other networks",)),
     }
     chosen = switched_on()
     for leaf in LEAVES:
-        for one in leaf.subnets(chosen):
+        for subnet in leaf.subnets(chosen):
             ranges = {other.role: other.role for other in leaf.subnets(chosen)}
-            found[one.role] = one.rules(around, ranges)
-    return {f"Subnet `{role}`": rules for role, rules in found.items()}
+            rules_of[subnet.role] = subnet.rules(around, ranges)
+    return {f"Subnet `{role}`": rules for role, rules in rules_of.items()}
 
 
 def _rule(rule: Rule) -> tuple[str, ...]:
@@ -306,25 +306,27 @@ def _places(names: Sequence[str]) -> str:
 def _commands(program: Program, left_out: Sequence[str] = ()) -> list[str]:
     parts = []
     for group in program.groups:
-        listed = [one for one in program.commands if one.group == group]
-        listed = [one for one in listed if one.options and one.name not in left_out]
+        listed = [command for command in program.commands if command.group == group]
+        listed = [command for command in listed if command.options and command.name not in left_out]
         if not listed:
             continue
         parts.append(f"## {group[0].upper()}{group[1:]}\n")
-        for one in listed:
-            more = " [-- options of the trainer]" if getattr(one, "program", False) else ""
-            options = [field for part in groups(one.load_options()) for field in part.fields]
+        for command in listed:
+            more = " [-- options of the trainer]" if getattr(command, "program", False) else ""
+            options = [field for part in groups(command.load_options()) for field in part.fields]
             names = " ".join(field.flag for field in options if not field.flag.startswith("--"))
-            line = f"python -m {program.name} {one.name} {names}".strip()
-            summary = f"{one.summary[0].upper()}{one.summary[1:]}."
-            parts.append(f"### {one.name}\n\n{summary}\n\n    {line} [options]{more}\n")
+            line = f"python -m {program.name} {command.name} {names}".strip()
+            summary = f"{command.summary[0].upper()}{command.summary[1:]}."
+            parts.append(f"### {command.name}\n\n{summary}\n\n    {line} [options]{more}\n")
             if options:
                 parts.append(_options(options))
     return parts
 
 
 def _options(options: Iterable[Field]) -> str:
-    rows = ((f"`{one.flag}`", _type(one), _default(one), one.effect) for one in options)
+    rows = (
+        (f"`{option.flag}`", _type(option), _default(option), option.effect) for option in options
+    )
     return table(("option", "values", "default", "effect"), rows)
 
 
@@ -333,7 +335,7 @@ def _schema(schema: Mapping[str, Any]) -> list[str]:
     parts = [f"{schema['description']}\n", table(("key", "type", "content"), rows)]
     for event in schema.get("oneOf", ()):
         const = event["properties"]["event"]["const"]
-        own = {key: one for key, one in event["properties"].items() if key != "event"}
+        own = {key: property_ for key, property_ in event["properties"].items() if key != "event"}
         parts += [f"### Event `{const}`\n\n{event['description']}\n"]
         if own:
             parts.append(table(("key", "type", "content"), _properties(own, "")))
@@ -341,33 +343,33 @@ def _schema(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _properties(properties: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, str, str]]:
-    for key, one in properties.items():
-        kind = one.get("type", "any")
+    for key, schema in properties.items():
+        kind = schema.get("type", "any")
         words = " or ".join(kind) if isinstance(kind, list) else kind
-        yield f"`{prefix}{key}`", words, one.get("description", "")
-        yield from _properties(one.get("properties", {}), f"{prefix}{key}.")
+        yield f"`{prefix}{key}`", words, schema.get("description", "")
+        yield from _properties(schema.get("properties", {}), f"{prefix}{key}.")
 
 
 def _heading(group: Group) -> str:
     return f"## `{group.key or 'platform'}`\n\n{group.about}\n"
 
 
-def _type(one: Field) -> str:
-    return f"{one.type}, {one.bounds}" if one.bounds else one.type
+def _type(field: Field) -> str:
+    return f"{field.type}, {field.bounds}" if field.bounds else field.type
 
 
-def _default(one: Field) -> str:
-    if one.default in ("empty", "none"):
-        return one.default
-    return f"`{one.default}`" if one.default else "**required**"
+def _default(field: Field) -> str:
+    if field.default in ("empty", "none"):
+        return field.default
+    return f"`{field.default}`" if field.default else "**required**"
 
 
-def _change(one: Field) -> str:
+def _change(field: Field) -> str:
     """Return whether a setting of a deployed stack can be changed, by facts or docstring."""
     for at, text in facts.CHANGES.items():
-        if f"{one.key}.".startswith(f"{at}."):
+        if f"{field.key}.".startswith(f"{at}."):
             return text
-    said = one.effect.lower()
+    said = field.effect.lower()
     if "cannot be disabled later" in said:
         return "may be enabled, never disabled"
     replaced = said.partition("a change replaces ")[2].partition(".")[0]

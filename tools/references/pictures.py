@@ -1,4 +1,4 @@
-"""What the screenshots in the documents show, to tell when they are old.
+"""The contents of the screenshots in the documents, to tell when they are old.
 
 A screenshot is old once the page that it shows has other headings or columns than when it was
 taken. The pages of a small recorded run and data set stand for those in the pictures.
@@ -22,7 +22,7 @@ from common.files import write_atomically
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TAKEN: Final = ROOT / "docs" / "images" / "taken.json"
-"""What each picture showed when it was taken."""
+"""The content of each picture when it was taken."""
 RECORDED: Final = ROOT / "tests" / "trainer" / "written_before"
 """A run and a data set that are part of the repository."""
 HEADINGS: Final = ("h1", "h2", "h3", "th")
@@ -57,7 +57,7 @@ def headings(page: str) -> list[str]:
 
 
 def run_report() -> list[str]:
-    """Return what the report of a run shows."""
+    """Return the contents of the report of a run."""
     # It needs the trainer's environment.
     from trainer.report.write import write_report  # noqa: PLC0415
 
@@ -69,7 +69,7 @@ def run_report() -> list[str]:
 
 
 def data_set_page() -> list[str]:
-    """Return what the page of a data set shows."""
+    """Return the contents of the page of a data set."""
     from trainer.report.data_set_page import write_inspection  # noqa: PLC0415
     from trainer.report.options import InspectOptions  # noqa: PLC0415
 
@@ -95,7 +95,7 @@ PICTURES: Final[Mapping[str, Callable[[], list[str]]]] = {
     "inspect.png": data_set_page,
     "rehearsal.png": steps_of_a_rehearsal,
 }
-"""What each picture shows now."""
+"""The content of each picture now."""
 
 
 def main(names: Sequence[str]) -> None:

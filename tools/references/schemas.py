@@ -49,9 +49,12 @@ def of_options(cls: type) -> Schema:
     hints = typing.get_type_hints(cls, include_extras=True)
     texts = docstrings(cls)
     properties = {}
-    for one in fields(cls):
-        text = texts.get(one.name, "")
-        properties[one.name] = {**_hint(hints[one.name]), **({"description": text} if text else {})}
+    for field in fields(cls):
+        text = texts.get(field.name, "")
+        properties[field.name] = {
+            **_hint(hints[field.name]),
+            **({"description": text} if text else {}),
+        }
     return {"type": "object", "properties": properties}
 
 
@@ -85,9 +88,9 @@ def _limits(notes: tuple[Any, ...]) -> Schema:
         "exclusiveMinimum": "above",
         "exclusiveMaximum": "below",
     }
-    found = ((word, getattr(note, name)) for note in notes if isinstance(note, Bounds)
+    bounds = ((word, getattr(note, name)) for note in notes if isinstance(note, Bounds)
              for word, name in words.items())  # fmt: skip
-    return {word: bound for word, bound in found if bound is not None}
+    return {word: bound for word, bound in bounds if bound is not None}
 
 
 _SECONDS: Final = _of(
@@ -243,7 +246,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "config": _titled(
         "config.json",
         _object(
-            "The configuration of a run, and what it runs on.",
+            "The configuration of a run, and its software and machine.",
             {
                 "config": {
                     **of_options(TrainConfig),
@@ -289,7 +292,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "export": _titled(
         "export.json",
         _object(
-            "What an exported model expects and returns.",
+            "Inputs and outputs of an exported model.",
             {
                 "schema": _whole("Version of this file.", 1),
                 "run": _of("string", "Name of the run."),
@@ -316,7 +319,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "manifest": _titled(
         "manifest.json",
         _object(
-            "What a data set consists of.",
+            "Contents of a data set.",
             {
                 "schema": _whole("Version of this file.", 1),
                 "version": _of("string", "Version of the data set: a hash of its content."),
@@ -324,7 +327,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 "mean": _MEAN,
                 "deviation": _DEVIATION,
                 "splits": _of("object", "`train` and `validation`.", additionalProperties=_SPLIT),
-                "origin": _of("object", "The command that wrote it, and what it did to images."),
+                "origin": _of("object", "The command that wrote it, and its changes to images."),
                 "first_label": _whole("Label of the first class in the records."),
             },
             optional=("origin", "first_label"),

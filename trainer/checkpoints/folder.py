@@ -86,9 +86,9 @@ class CheckpointFolder:
         self._files.make_folder(self.folder)
         if path.name in self._names_of(attempt):
             self._verified.pop(path, None)
-            there = self._look(path)
-            if isinstance(there, Checkpoint):
-                return there
+            existing = self._look(path)
+            if isinstance(existing, Checkpoint):
+                return existing
             content.remove(self._files, path)
         self._refuse_if_full(path, nbytes(tensors))
         try:
@@ -155,10 +155,10 @@ class CheckpointFolder:
         """
         attempt = attempt or self._attempt()
         names = self._names_of(attempt)
-        found = [self._look(path) for path in self._sorted(names)]
+        seen = [self._look(path) for path in self._sorted(names)]
         # A run that continues may be decided by another metric than before.
-        by = next((one.decided_by for one in found if isinstance(one, Checkpoint)), None)
-        entries = [one.entry(by) if isinstance(one, Checkpoint) else one for one in found]
+        by = next((item.decided_by for item in seen if isinstance(item, Checkpoint)), None)
+        entries = [item.entry(by) if isinstance(item, Checkpoint) else item for item in seen]
         doomed = to_delete(entries, keep, keep_best=keep_best, keep_every_steps=keep_every_steps)
         for entry in doomed:
             self._names_of(attempt)
@@ -220,7 +220,7 @@ class CheckpointFolder:
                 yield checkpoint
 
     def _look(self, path: Path) -> Checkpoint | Entry:
-        """Return a checkpoint if it is valid, otherwise its entry with what is wrong."""
+        """Return a checkpoint if it is valid, otherwise its entry with the fault."""
         # A single lookup, because a save in the background may remove the entry in between.
         with suppress(KeyError):
             return self._verified[path]

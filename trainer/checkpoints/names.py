@@ -14,9 +14,9 @@ _MARKER = re.compile(r"attempt-(\d{10,})")
 
 
 class Key(NamedTuple):
-    """Identity of a checkpoint. The greater key is the newer one: a later attempt resumed from what
-    was valid then, so its checkpoints count before all those of earlier attempts, whatever their
-    steps.
+    """Identity of a checkpoint. The greater key is the newer one: a later attempt resumed from the
+    checkpoints that were valid then, so its checkpoints count before all those of earlier attempts,
+    whatever their steps.
     """
 
     attempt: int

@@ -28,14 +28,15 @@ def to_delete(
 
     Invalid checkpoints are neither counted nor deleted, because the user may want to inspect them,
     or another version may be able to read them. The exception is a checkpoint that an earlier
-    attempt did not finish: nobody ever will, and a run that is often interrupted would fill the
+    attempt did not finish: no attempt ever will, and a run that is often interrupted would fill the
     disk.
 
     Args:
         checkpoints: Checkpoints of a run, in any order.
         keep: Number of newest checkpoints to keep; the newest one is always kept.
         keep_best: Whether to keep the best one by its score.
-        keep_every_steps: Keep the first checkpoint in each interval of so many steps; 0 keeps none.
+        keep_every_steps: Keep the first checkpoint in each interval of this number of steps; 0
+        keeps none.
     """
     valid = sorted((e for e in checkpoints if e.state == "valid"), key=lambda e: e.key)
     if not valid:

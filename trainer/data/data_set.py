@@ -87,7 +87,7 @@ class DataSet:
         if split != "all" and split not in splits:
             raise DataError(
                 f"{self.folder}: has no split {split!r}, only {', '.join(splits)}; prepare it with"
-                " --test, or with a folder test beside train and validation"
+                " --test, or with a folder test next to train and validation"
             )
         chosen = joined(list(splits.values())) if split == "all" else splits[split]
         manifest = replace(self.manifest, splits={**splits, "validation": chosen})

@@ -2,7 +2,7 @@
 
 Keys: image/encoded, image/format (JPEG or PNG), image/height, image/width, image/channels,
 image/colorspace, image/filename, image/class/label, image/class/text, image/class/synset if there
-is one, and what a task needs besides. Nothing here needs TensorFlow, which takes 7 s and 400 MB in
+is one, and further keys of a task. Nothing here needs TensorFlow, which takes 7 s and 400 MB in
 each process that loads it, so a process that writes shards stays small.
 """
 

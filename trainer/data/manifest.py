@@ -94,10 +94,10 @@ class Origin:
     inputs: str = ""
     """Hash of the names and sizes of all inputs and of the options that shape the shards."""
     treatment: dict[str, int] = field(default_factory=dict)
-    """Number of images by what was done to them, such as copied untouched, converted, rejected."""
+    """Number of images by their treatment, such as copied untouched, converted, rejected."""
     intake: Intake | None = None
-    """What was taken over of the files besides pixels; None if that was not recorded: data sets of
-    earlier versions have all metadata, and embedded ones have none."""
+    """Data besides pixels that were taken over from the files; None if that was not recorded: data
+    sets of earlier versions have all metadata, and embedded ones have none."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for JSON, which `from_json` reads."""
@@ -166,7 +166,7 @@ class Manifest:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Where a format of tables finds an image and its label."""
     files: str = ""
-    """Absolute path of the folder that the files are in; empty if they are beside the manifest."""
+    """Absolute path of the folder that the files are in; empty if they are next to the manifest."""
     levels: tuple[int, int] | None = None
     """Values that become 0 and 255 whenever a deep image is read from files that are not changed;
     None if there are none, or if all values of 16 bits do. In shards, images have 8 bits."""
@@ -180,8 +180,8 @@ class Manifest:
         """Hash of everything but the origin and where the files are; equal versions give the same
         training.
         """
-        kept = self._to_json().items()
-        data = {key: value for key, value in kept if key not in ("origin", "files")}
+        entries = self._to_json().items()
+        data = {key: value for key, value in entries if key not in ("origin", "files")}
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     def save(self, folder: Path) -> None:
@@ -193,8 +193,8 @@ class Manifest:
         write_atomically(folder / FILE_NAME, json.dumps(data, indent=1) + "\n")
 
     def _to_json(self) -> dict[str, Any]:
-        # "deviation" is the standard deviation; the key stays, like those of shards. What only some
-        # data sets have is left out elsewhere for the same reason.
+        # "deviation" is the standard deviation; the key stays, like those of shards. Entries of
+        # only some data sets are left out elsewhere for the same reason.
         splits = {
             name: {**asdict(split), "shards": [shard.to_dict() for shard in split.shards]}
             for name, split in self.splits.items()
@@ -332,7 +332,7 @@ def check_trainable(
         manifest: Manifest of the data set.
         classes: Number of outputs of the network; None is the number of classes of the data set.
         source: Name of the data set, for errors.
-        task: What is to be learned; of what records hold for it, a manifest counts labels only.
+        task: The task; of the targets in records, a manifest counts labels only.
 
     Raises:
         DataError: A split has no images, or all training images are of one class.

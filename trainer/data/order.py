@@ -48,7 +48,7 @@ class Window:
     segments: tuple[Segment, ...]
     shuffle: tuple[int, ...]
     key: str = ""
-    """Names the whole window, of which this may be a part: what it is shuffled by."""
+    """Names the whole window, of which this may be a part; the shuffle depends on it."""
 
     def locate(self, index: int) -> tuple[int, int]:
         """Return the block, and the record in it, of a record of the window."""
@@ -164,7 +164,7 @@ class Order:
             position: First position of the endless sequence not yet read by all ranks.
 
         Returns:
-            What is read one after the other: the rest of an epoch with another V, if there is one,
+            Windows are read in this order: the rest of an epoch with another V, if there is one,
             then all others. Each has a function of windows for each turn: the rank reads one record
             of turn 0, one of turn 1, and so on, cyclically.
         """

@@ -64,7 +64,7 @@ class RankData:
         self._begun = Begun(epoch, meta.get("epoch_streams", earlier))
 
     def to_meta(self, position: int) -> dict[str, Any]:
-        """Return what a checkpoint at a position keeps of the order of its epoch."""
+        """Return the state of an epoch's order for a checkpoint at a position."""
         if self._data_set.manifest is None:
             return {}
         order = make_order(self._source("train"), self._world.size)
@@ -142,13 +142,13 @@ class RankData:
         """Return the group of each example of the validation split, int64; None if there are none.
 
         Args:
-            split: The split that is in its place; see `DataSet.evaluating`.
+            split: The split that is read instead; see `DataSet.evaluating`.
         """
         groups, manifest = read_groups(self._data_set.folder), self._data_set.manifest
-        found = groups.get(split)
-        if manifest is None or len(found or ()) != manifest.splits["validation"].examples:
+        names = groups.get(split)
+        if manifest is None or len(names or ()) != manifest.splits["validation"].examples:
             return None
-        return np.array(found)
+        return np.array(names)
 
     def validation_names(self) -> Iterator[str]:
         """Read the names of all records of the validation split, in its order.

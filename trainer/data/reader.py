@@ -67,7 +67,9 @@ def locator(source: Source, order: Order) -> Callable[[int], tuple[int, int]]:
     def locate(position: int) -> tuple[int, int]:
         window = order.window_at(position)
         if window.key not in known:
-            parts = (source.records(one, source.path(one.block)) for one in window.segments)
+            parts = (
+                source.records(segment, source.path(segment.block)) for segment in window.segments
+            )
             records = [record for part in parts for record in part]
             known[window.key] = choose(records, replace(window, shuffle=tuple(range(len(records)))))
         return window.locate(known[window.key][window.shuffle[0]])
@@ -106,8 +108,8 @@ def _records(
 
     Args:
         source: Split to read.
-        streams: Functions that return windows. What is read ends with the first of them that has no
-            record when its turn comes.
+        streams: Functions that return windows. Reading ends with the first of them that has no
+        record when its turn comes.
         choose: Which records of each window are read; None is all.
     """
 

@@ -122,7 +122,7 @@ class Source:
 
 def decoded_at_once(threads: int) -> int:
     """Return the number of chunks that are decoded at once, at least two: threads that find no
-    more images in one go on with the next.
+    more images in one continue with the next.
     """
     return max(2, -(-threads // THREADS_PER_CHUNK))
 

@@ -1,4 +1,4 @@
-"""The interface between the pipeline and what records hold beside an image."""
+"""The interface between the pipeline and the targets that records hold with an image."""
 
 from functools import cache
 from typing import Protocol
@@ -22,7 +22,8 @@ class TargetDecoder(Protocol):
             source: Split that the records are from.
 
         Returns:
-            Their encoded images, and what is stored beside them, as tensors of the same shape.
+            Their encoded images, and the values that are stored with them, as tensors of the same
+            shape.
         """
 
     def training(
@@ -32,7 +33,7 @@ class TargetDecoder(Protocol):
 
         Args:
             encoded: The encoded image, a string scalar.
-            stored: What the record holds beside it, a scalar as `parse` returns it.
+            stored: The value that the record holds with it, a scalar as `parse` returns it.
             source: Split that the record is from.
             position: Position in the endless sequence of training examples, an int64 scalar.
 
@@ -54,7 +55,7 @@ class TargetDecoder(Protocol):
         """Return the targets of a batch of synthetic data."""
 
     def fault(self, values: Values, source: Source) -> str | None:
-        """Return what is wrong with a record, given its values as tensors, or None.
+        """Return the fault of a record, given its values as tensors, or None.
 
         Raises:
             tensorflow.errors.OpError: The record cannot be decoded.

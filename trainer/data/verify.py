@@ -175,9 +175,9 @@ def _check_shard(task: _ShardTask, advance: Advance) -> _CheckedShard:
         faults.add(f"{reason}; the rest of the shard cannot be read", scan.where)
         checked.uncounted = True
         return checked
-    found = scan.shard()
-    checked.xxh128 = found.xxh128 if intact else ""
-    same = (found.offsets, found.blocks) == (shard.offsets, shard.blocks)
+    actual = scan.shard()
+    checked.xxh128 = actual.xxh128 if intact else ""
+    same = (actual.offsets, actual.blocks) == (shard.offsets, shard.blocks)
     if checked.records != shard.examples:
         faults.add(f"has {checked.records:,} records, not {shard.examples:,}")
     elif size == shard.bytes and not same:

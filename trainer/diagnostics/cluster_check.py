@@ -1,4 +1,4 @@
-"""A check of a cluster before a training, from every rank.
+"""A check of a cluster before a run, from every rank.
 
     python -m trainer.diagnostics.cluster_check
 

@@ -17,7 +17,7 @@ from trainer.distributed.signals import StopRequest
 _PATIENCE_SECONDS: Final = 7 * 86_400
 """Seconds that the ranks wait for one that a debugger has stopped."""
 _LOOPBACK: Final = "127.0.0.1"
-"""The only address to listen on: whoever reaches a debugger can run any code."""
+"""The only address to listen on: anyone who reaches a debugger can run any code."""
 
 
 def patient(config: TrainConfig, env: Mapping[str, str]) -> TrainConfig:

@@ -57,8 +57,8 @@ def free_disk(folder: Path) -> int | None:
     if the file system does not report it.
     """
     try:
-        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        return shutil.disk_usage(there).free
+        existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        return shutil.disk_usage(existing).free
     except OSError:
         return None
 

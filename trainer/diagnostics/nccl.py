@@ -124,7 +124,7 @@ class NcclLog:
         return read_log(text) if text else None
 
     def relay(self) -> None:
-        """Copy to stderr what was logged since the last call and is not informational."""
+        """Copy to stderr the warnings and errors that were logged since the last call."""
         with self._lock, suppress(OSError):
             with self._path.open("rb") as file:
                 file.seek(self._seen)

@@ -1,1 +1,1 @@
-"""The ranks of a training: started, connected, watched and ended together."""
+"""The ranks of a run: started, connected, watched and ended together."""

@@ -139,7 +139,7 @@ class Horovod:
         compressed.
         """
         sizes = [int(np.prod(gradient.shape)) for gradient in gradients]
-        # The extras are sent also if there are no gradients.
+        # The extras are sent even if there are no gradients.
         groups = split_by_size(sizes, self._config.groups) or [[]]
         reduced: list[Any] = []
         for number, group in enumerate(groups):
@@ -243,8 +243,8 @@ def connect(config: ExchangeConfig, neighbours: int = 1) -> Communicator:
         neighbours: Consecutive ranks that exchange among themselves; see `Communicator.groups`.
 
     Raises:
-        UserError: Horovod's world is not the launcher's. Otherwise several independent trainings
-            could be mistaken for one.
+        UserError: Horovod's world is not the launcher's. Otherwise several independent runs could
+        be mistaken for one.
     """
     launched = launched_as(os.environ)
     if launched is None or launched.size == 1:
@@ -358,7 +358,7 @@ def check_own_name(seconds: float = NAME_SECONDS) -> None:
 
 
 def _name_fault(name: str) -> str:
-    """Return what is wrong with a host name, as the end of a sentence; empty if it is valid."""
+    """Return the fault of a host name, as the end of a sentence; empty if it is valid."""
     try:
         answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError as error:

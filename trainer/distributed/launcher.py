@@ -60,7 +60,7 @@ def launch_with_restarts(
     """Run `python -m trainer ARGS` as several ranks until it succeeds, is stopped or is broken.
 
     Args:
-        args: Arguments of a training, including the name of its run.
+        args: Arguments of a run, including the name of its run.
         ranks: Processes to start.
         newest_step: Returns the step of the run's newest complete checkpoint, or None.
         restarts: Most restarts in a row without a newer checkpoint; see
@@ -116,7 +116,7 @@ def repeat_attempts(
             return result
         if wait_until(stopped, decision.delay):
             return None
-        # A restart must resume from what the last attempt has saved, even with --resume never.
+        # A restart must resume from the last attempt's checkpoint, even with --resume never.
         args = [*args, "--resume", "auto"]
 
 
@@ -328,7 +328,7 @@ def keep_freed_memory() -> None:
 
     Otherwise glibc returns large blocks to the system at once, and the kernel clears each page of
     the next batch and of the next window before they are filled. Threads allocate from `ARENAS`
-    pools instead of glibc's eight for each core, because what is free in one is of no use to the
+    pools instead of glibc's eight for each core, because free blocks of one are of no use to the
     threads of another. Variables of glibc that are set (mallopt(3): MALLOC_MMAP_THRESHOLD_,
     MALLOC_TRIM_THRESHOLD_, MALLOC_ARENA_MAX) prevail. Without glibc, nothing happens.
 

@@ -16,7 +16,7 @@ _NATIVE: Final = re.compile(
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWE] \S+\.(?:cc|h|cu):\d+\]"
     r"|[IWE]\d{4} \d\d:\d\d:[\d:.]+ +\d+ \S+\.(?:cc|h|cu):\d+\]"
 )
-"""Start of a line of TensorFlow's or Abseil's log; a fatal one (F) is none of them."""
+"""Start of a line of TensorFlow's or Abseil's log; a fatal one (F) does not count."""
 
 
 def is_native(line: str) -> bool:

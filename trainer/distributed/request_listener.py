@@ -102,7 +102,7 @@ def new_requests(folder: Path, known: set[str]) -> list[RunRequest]:
 
     Requests that are too old are left out. A folder that does not exist has none.
     """
-    found = []
+    requests = []
     with suppress(OSError):
         for path in folder.iterdir():
             request = RunRequest.parse(path.name)
@@ -110,8 +110,8 @@ def new_requests(folder: Path, known: set[str]) -> list[RunRequest]:
                 continue
             known.add(path.name)
             if time.time() - path.stat().st_mtime < EXPIRY_SECONDS:
-                found.append(request)
-    return found
+                requests.append(request)
+    return requests
 
 
 def python_stacks() -> tuple[Stack, ...]:

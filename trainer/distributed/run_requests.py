@@ -1,9 +1,9 @@
-"""Requests to a training that runs, and the answers of its ranks: files in the run's folder.
+"""Requests to a run while it trains, and the answers of its ranks: files in the run's folder.
 
-The folder may be on a mount of blob storage that caches what it knows of a file, so no file is
+The folder may be on a mount of blob storage that caches the attributes of a file, so no file is
 ever changed or read again: every request has a name of its own that says everything, and is found
 by listing the folder; every rank answers in another file. The names begin with a dot, as those of
-all temporary files in the folder. Both files are removed by whoever asked.
+all temporary files in the folder. Both files are removed by the process that asked.
 """
 
 import json
@@ -26,7 +26,8 @@ POLL_SECONDS: Final = 10.0
 ASK_SECONDS: Final = 1.0
 """Seconds between two looks for answers."""
 EXPIRY_SECONDS: Final = 600.0
-"""Age in seconds at which a request is ignored: whoever asked has gone without removing it."""
+"""Age in seconds at which a request is ignored: the process that asked has ended without removing
+it."""
 STUCK_SECONDS: Final = 30.0
 """Seconds without progress on all ranks after which they count as stuck, and the late rank is
 named. Ranks answer up to `POLL_SECONDS` apart, so before that their steps cannot be compared."""
@@ -46,7 +47,7 @@ RANK:PORT."""
 DEBUG_PORT: Final = 5678
 """Default port at which that rank waits, on the loopback address of its node alone."""
 HELD: Final = ".held-"
-"""What the names begin with of files that say until when the node of a failed rank is kept."""
+"""Prefix of the names of files that say until when the node of a failed rank is kept."""
 
 
 def held_file(rank: int) -> str:
@@ -70,7 +71,7 @@ class RunRequest:
 
     @property
     def answers(self) -> str:
-        """What the names of all files that answer it begin with."""
+        """Prefix of the names of all files that answer it."""
         return f".answer-{self.id}-"
 
     def answer_file(self, rank: int) -> str:
@@ -154,9 +155,9 @@ def stuck_text(states: Mapping[int, RankState], missing: Collection[int]) -> str
         missing: Ranks that have not answered.
     """
     size = max((state.size for state in states.values()), default=0)
-    seen = [one for state in states.values() for one in state.node.items()]
+    seen = [item for state in states.values() for item in state.node.items()]
     # The freshest sign of life of a rank comes last, and an answer is fresher than any.
-    known = dict(sorted(seen, key=lambda one: -one[1][1]))
+    known = dict(sorted(seen, key=lambda item: -item[1][1]))
     known |= {rank: (state.heartbeat, 0.0) for rank, state in states.items()}
     idle = min((state.idle_seconds for state in states.values()), default=0.0)
     lines = [f"rank {rank}: has not answered; {_silence(known.get(rank))}" for rank in missing]
@@ -185,7 +186,7 @@ def _silence(seen: tuple[Heartbeat, float] | None) -> str:
 
 
 class RunFiles(Protocol):
-    """The folder of a run, as seen by whoever asks."""
+    """The folder of a run, as seen by the process that asks."""
 
     def create(self, name: str) -> None:
         """Create an empty file."""
@@ -288,8 +289,8 @@ def show_stacks(
 
 @dataclass(frozen=True)
 class StacksOptions:
-    """Print the Python stacks of all ranks of a run that trains on this machine, and what each rank
-    waits for. The run continues.
+    """Print the Python stacks of all ranks of a run that trains on this machine, and the tensors
+    that each rank waits for. The run continues.
     """
 
     run: Annotated[str, Positional("[RUN]")] = "runs/latest"

@@ -1,4 +1,6 @@
-"""An export while the exporters of leaves add to it, and the accuracy of what they add."""
+"""An export while the exporters of leaves add to it, and the accuracy of the models that they
+add.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -63,13 +65,13 @@ class Validation:
         counts = []
         for batch in self._data.validation():
             # The logarithm of probabilities is the logits, but for a constant.
-            found = probabilities(batch["image"].numpy())
-            if not np.isfinite(found).all():
+            predicted = probabilities(batch["image"].numpy())
+            if not np.isfinite(predicted).all():
                 raise NonFiniteError(
                     "a model of less precision has outputs that are not finite, because weights or"
                     " activations are too large for it; export without this model"
                 )
-            logits = tf.math.log(tf.constant(found))
+            logits = tf.math.log(tf.constant(predicted))
             per_example, _ = self._task.evaluated(logits, batch["target"])
             counts.append(per_example.numpy()[batch["weight"].numpy() > 0])
         return float(self._task.evaluation(np.concatenate(counts)).metrics[self.metric.key])
@@ -109,16 +111,16 @@ class Exported:
                 `--max-accuracy-loss`, or there is no validation split.
             DataError: The data set is missing, or of another version.
         """
-        found, wanted = self.validation.score(probabilities), self._reference
+        score, wanted = self.validation.score(probabilities), self._reference
         label = self.validation.metric.label
-        words = f"{path.name}: {label} {found:.2%} (float32: {wanted:.2%})"
+        words = f"{path.name}: {label} {score:.2%} (float32: {wanted:.2%})"
         # Written so that NaN fails as well.
-        if not wanted - found <= self.options.max_accuracy_loss:
+        if not wanted - score <= self.options.max_accuracy_loss:
             raise UserError(
                 f"{words}: the loss is more than {self.options.max_accuracy_loss:.2%}, so nothing"
                 " was exported; export without this model, or accept more by --max-accuracy-loss"
             )
-        sizes = [size(bytes_in(one)) for one in (path, self.folder / SAVED_MODEL)]
+        sizes = [size(bytes_in(path_)) for path_ in (path, self.folder / SAVED_MODEL)]
         return f"{words}, {sizes[0]} (float32: {sizes[1]})"
 
     @cached_property
@@ -131,8 +133,8 @@ def of_signature(signature: Any) -> Probabilities:
     """Return the function of the signature `pixels` of a loaded model, which must be kept alive."""
 
     def probabilities(pixels: Array) -> Array:
-        found: Array = signature(pixels=tf.constant(pixels))["probabilities"].numpy()
-        return found
+        predicted: Array = signature(pixels=tf.constant(pixels))["probabilities"].numpy()
+        return predicted
 
     return probabilities
 

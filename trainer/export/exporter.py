@@ -1,7 +1,7 @@
 """The export of a run: a folder with a SavedModel that needs none of our code, and its metadata.
 
-RUN/export/ contains `saved_model/`, `export.json` and what the exporters of leaves add on request.
-It is written under another name and renamed, so it is complete or absent.
+RUN/export/ contains `saved_model/`, `export.json` and the files that the exporters of leaves add on
+request. It is written under another name and renamed, so it is complete or absent.
 """
 
 import json
@@ -73,7 +73,7 @@ def export_run(options: SavedModelOptions) -> Path:
             without its class names, and the data set is missing.
         UserError: The model in another format differs from the SavedModel.
     """
-    # An export needs little computation, and the GPUs may be in use by a training.
+    # An export needs little computation, and the GPUs may be in use by a run.
     tf.config.set_visible_devices([], "GPU")
     run_folder = RunFolder(Path(options.run))
     record = run_folder.read()
@@ -187,8 +187,8 @@ def write_export(
         weights: Weights to export.
         output: Folder of the export.
         top: Number of classes that serving_default returns; at most all of them.
-        extra: Function that adds files to the new folder, given it and what its SavedModel was made
-            of; if it raises, nothing is kept.
+        extra: Function that adds files to the new folder, given it and the parts of its SavedModel;
+        if it raises, nothing is kept.
 
     Raises:
         DataError: The folder contains something else.
@@ -199,7 +199,7 @@ def write_export(
     if output.exists() and not _is_export(output):
         raise DataError(f"{output}: exists but is not an export; choose another --output")
     scratch = output.with_name(f".{output.name}.partial")
-    # Also removes what a killed process has left behind.
+    # Also removes the files of a killed process.
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
@@ -216,8 +216,8 @@ def write_export(
 def _save_model(
     weights: TrainedWeights, folder: Path, top: int
 ) -> tuple[keras.Model, Serving, bool, Mapping[str, Any]]:
-    """Write the SavedModel; return what it is made of, whether its network is the one that was
-    evaluated, and what leaves say of it.
+    """Write the SavedModel; return its parts, whether its network is the one that was evaluated,
+    and the facts that leaves add.
     """
     record = weights.record
     assert record.class_names is not None
@@ -247,7 +247,7 @@ def _facts(weights: TrainedWeights, top: int, *, same: bool) -> dict[str, Any]:
     """Return the content of export.json.
 
     Args:
-        weights: What was exported.
+        weights: The exported weights.
         top: Number of classes that serving_default returns.
         same: Whether the exported network is the one that was evaluated.
     """

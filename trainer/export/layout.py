@@ -21,7 +21,7 @@ def find_saved_model(folder: Path) -> Path | None:
 
 
 def export_facts(saved_model: Path) -> dict[str, Any]:
-    """Return the content of the export.json beside a SavedModel; nothing if there is none.
+    """Return the content of the export.json next to a SavedModel; nothing if there is none.
 
     Raises:
         CheckpointError: It is damaged.

@@ -8,7 +8,7 @@ from trainer.config import Positive
 from trainer.leaves import LEAVES
 
 EXPORTERS = tuple(leaf.exporter for leaf in LEAVES if leaf.exporter)
-"""What an export contains besides the network of the run, or in its place."""
+"""Contents of an export besides the network of the run, or instead of it."""
 
 
 @dataclass(frozen=True)

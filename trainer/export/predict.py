@@ -51,8 +51,8 @@ def predict(options: PredictOptions) -> None:
         raise ConfigError(
             ["IMAGE: name at least one image, or a folder with images (with make: IMAGES=...)"]
         )
-    found = find_images(options.images, DataError)
-    paths = found.paths
+    listing = find_images(options.images, DataError)
+    paths = listing.paths
     saved_model = exported_model(options.run, options.model)
     exported = load_exported(saved_model)
     signature = exported.signatures["serving_default"]
@@ -88,8 +88,8 @@ def predict(options: PredictOptions) -> None:
                 print(json.dumps(line, ensure_ascii=False), flush=True)
             else:
                 print(as_text(path, shown), flush=True)
-    if found.note:
-        print(f"note: {found.note}", file=sys.stderr)
+    if listing.note:
+        print(f"note: {listing.note}", file=sys.stderr)
     if unreadable:
         raise DataError(
             f"{plural(unreadable, 'image')} of {len(paths)} could not be read; see the errors above"
@@ -114,7 +114,7 @@ def load_exported(saved_model: Path) -> Any:
     """Load the SavedModel of an export; its signature alone would not keep the weights alive.
 
     Raises:
-        CheckpointError: It cannot be loaded, or is no export.
+        CheckpointError: It cannot be loaded, or is not an export.
         NonFiniteError: A weight is not finite; names it.
     """
     try:
@@ -145,7 +145,7 @@ def answers_of(outputs: Collection[str]) -> Answers | None:
 def classify_files(
     signature: Any, paths: Iterable[Image], facts: Mapping[str, Any]
 ) -> Iterator[tuple[Image, Prediction | str]]:
-    """Yield each image's classes, or what is wrong with it.
+    """Yield each image's classes, or its fault.
 
     Args:
         signature: Signature of the model.
@@ -162,7 +162,7 @@ def classify_files(
 def _read_ahead(
     paths: Iterable[Image], read: Callable[[Image], bytes | str]
 ) -> Iterator[tuple[list[Image], list[bytes | str]]]:
-    """Yield the files of each batch with their images, or with what is wrong with them. The next
+    """Yield the files of each batch with their images, or with their faults. The next
     batch is read meanwhile, several files at once, because files on storage behind a network take
     long.
     """

@@ -46,7 +46,7 @@ _SMALLEST_BATCH: Final = 4
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a data set and of the machine."""
+    """Known facts about a data set and the machine."""
 
     images: int
     """Number of training images."""

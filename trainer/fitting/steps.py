@@ -37,7 +37,7 @@ def run_step(number: int, of: int, args: Sequence[str]) -> None:
 
 
 def answer_of(args: Sequence[str]) -> str:
-    """Run a command, and return what it prints to stdout.
+    """Run a command, and return its stdout.
 
     Raises:
         StepError: It ended with another status than 0, which the error has.

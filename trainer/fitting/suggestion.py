@@ -90,7 +90,7 @@ def suggest(facts: Facts, folder: str, task: TaskDescription) -> list[TrainConfi
     Args:
         facts: Sizes and number of the training images.
         folder: Folder of the data set.
-        task: What is to be learned.
+        task: Name of the task.
     """
     suggestion = task.suggestion
     if suggestion.finetune:
@@ -102,18 +102,18 @@ def suggest(facts: Facts, folder: str, task: TaskDescription) -> list[TrainConfi
         first = PRESETS[suggestion.images]
         model = replace(first.model, network=suggestion.network)
         first = replace(first, task=task.name, model=model)
-    found, full = [first], full_size(facts.short)
+    configs, full = [first], full_size(facts.short)
     names = [names for least, names in suggestion.large if facts.images >= least]
     for name in names[-1] if full and names else ():
         gpu = PRESETS[name]
         file = WEIGHTS if "--model.weights" in EXPECTATIONS[name].needs else None
         model = replace(gpu.model, image_size=full, weights=file)
-        found.append(replace(gpu, task=task.name, model=model))
-    return [fitted(config, facts.images, folder) for config in found]
+        configs.append(replace(gpu, task=task.name, model=model))
+    return [fitted(config, facts.images, folder) for config in configs]
 
 
 def facts_of(manifest: Manifest, *, gpu: bool = False) -> Facts:
-    """Return what is known of a data set, for a choice."""
+    """Return the known facts about a data set, for a choice."""
     train = manifest.splits["train"]
     colours = manifest.normalization.mean
     photographs = train.encodings == ("JPEG",) and max(colours) - min(colours) > _COLOUR

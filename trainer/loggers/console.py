@@ -131,7 +131,7 @@ class Console:
 
     def metrics(self, step: int, where: str, values: Mapping[str, float]) -> None:
         """Print a line of metrics: the loss that may be compared with that of an evaluation, in
-        detail the one that the optimizer lowers if that is another, and the time that is left.
+        detail the one that the optimizer lowers if that differs, and the time that is left.
         """
         loss, plain = values.get("loss"), values.get("training_loss")
         # Both are added up in different orders.

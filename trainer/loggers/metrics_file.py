@@ -38,9 +38,9 @@ class MetricsFile:
         return lines
 
     def rewind(self, step: int) -> None:
-        """Drop what a lost attempt wrote after the step that the run continues from."""
-        kept = [line for line in self.lines() if line["event"] == "start" or line["step"] <= step]
-        write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in kept))
+        """Drop lines that a lost attempt wrote after the step that the run continues from."""
+        lines = [line for line in self.lines() if line["event"] == "start" or line["step"] <= step]
+        write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in lines))
 
     def append(self, event: str, step: int, values: Mapping[str, Any]) -> None:
         """Append a line without values that are not finite, which JSON cannot represent."""

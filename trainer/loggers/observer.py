@@ -34,7 +34,7 @@ class Observed:
 
 class Observer:
     """Follows one attempt of a run. Every rank has its own, and calls it at the same steps, except
-    where it says otherwise. What a class does not override has no effect.
+    where it says otherwise. Methods that a class does not override have no effect.
     """
 
     def begin(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
@@ -86,6 +86,6 @@ def observers(observed: Observed) -> list[Observer]:
 def around(observed_by: Sequence[Observer], step: int) -> Iterator[None]:
     """Enter the contexts of all observers; see `Observer.around`."""
     with ExitStack() as stack:
-        for one in observed_by:
-            stack.enter_context(one.around(step))
+        for observer in observed_by:
+            stack.enter_context(observer.around(step))
         yield

@@ -40,16 +40,16 @@ def rewind_curves(folder: Path, step: int) -> None:
     A file without such points is not changed.
     """
     for path in folder.glob("attempt-*/events.out.tfevents.*"):
-        kept, dropped = [], False
+        events, dropped = [], False
         for raw in RawEventFileLoader(str(path)).Load():
             event = Event.FromString(raw)
             dropped |= event.step > step
             if event.step <= step:
-                kept.append(raw)
+                events.append(raw)
         if dropped:
             scratch = path.with_name(f".{path.name}.{os.getpid()}")
             with scratch.open("wb") as file:
                 writer = RecordWriter(file)
-                for raw in kept:
+                for raw in events:
                     writer.write(raw)
             scratch.replace(path)

@@ -45,8 +45,8 @@ def _places(layer: keras.layers.Layer) -> int:
         outputs = inputs
     if isinstance(layer, keras.layers.EinsumDense):
         axes, _, result = layer.equation.replace("...", "").replace("->", ",").split(",")
-        kept = [size for axis, size in zip(axes, inputs, strict=False) if axis in result]
-        return prod(kept[1:])
+        sizes = [size for axis, size in zip(axes, inputs, strict=False) if axis in result]
+        return prod(sizes[1:])
     if getattr(layer, "data_format", None) == "channels_first":
         return prod(outputs[2:])
     return prod(outputs[1:-1])

@@ -47,7 +47,7 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
         keep_head: Whether the last layer keeps its own weights in any case.
 
     Returns:
-        A sentence about what was loaded.
+        A sentence about the loaded weights.
 
     Raises:
         CheckpointError: The file cannot be read, or belongs to another network; names the variable.
@@ -82,9 +82,9 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
         if array is not None and array.shape == tuple(variable.shape):
             assigned.append((variable, array))
         elif id(variable) not in own:
-            found = "is missing" if array is None else f"has the shape {array.shape}"
+            fault = "is missing" if array is None else f"has the shape {array.shape}"
             raise CheckpointError(
-                f"--model.weights: {file} belongs to another network: {name} {found} instead of"
+                f"--model.weights: {file} belongs to another network: {name} {fault} instead of"
                 f" {tuple(variable.shape)}"
             )
     given = {id(variable) for variable, _ in assigned}
@@ -94,11 +94,11 @@ def load_initial_weights(model: keras.Model, file: Path, *, keep_head: bool = Fa
             variable.assign(array)
     differs = "is divided and keeps its own" if keep_head else "differs and keeps its own"
     differs = differs if len(keeping) == 1 else "differ and keep their own"
-    kept = f"; {', '.join(keeping)} {differs}" if keeping else ""
+    unchanged = f"; {', '.join(keeping)} {differs}" if keeping else ""
     left = sorted(arrays.keys() - {stored_name(variable) for variable in model.variables})
     more = f" and {len(left) - 3:,} more" if len(left) > 3 else ""
     unused = f"; without a place in the network: {', '.join(left[:3])}{more}" if left else ""
-    return f"{file}: initial weights{kept}{unused}"
+    return f"{file}: initial weights{unchanged}{unused}"
 
 
 def _check_finite(arrays: Mapping[str, Array]) -> None:

@@ -26,11 +26,11 @@ def freeze(
         ValueError: A prefix begins no layer's name, or nothing is left to train; says which.
     """
     for prefix in prefixes:
-        found = [layer for layer in all_layers(model) if layer.name.startswith(prefix)]
-        if not found:
+        layers = [layer for layer in all_layers(model) if layer.name.startswith(prefix)]
+        if not layers:
             names = ", ".join(layer.name for layer in all_layers(model) if layer.weights)
             raise ValueError(f"{prefix!r} begins no layer's name; layers with weights: {names}")
-        for layer in found:
+        for layer in layers:
             layer.trainable = False
     for layer in all_layers(model):
         if still(layer.name):

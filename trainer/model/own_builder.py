@@ -84,10 +84,10 @@ def _load(name: str) -> Callable[..., Any]:
     imported = attempt(
         name, f"{module} cannot be imported", lambda: importlib.import_module(module), remedy
     )
-    found: Any = getattr(imported, function, None)
-    if not callable(found):
+    builder: Any = getattr(imported, function, None)
+    if not callable(builder):
         raise refusal(name, f"{module} has no function {function}; define it there")
-    called: Callable[..., Any] = found
+    called: Callable[..., Any] = builder
     return called
 
 

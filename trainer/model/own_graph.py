@@ -1,7 +1,7 @@
 """The digest of a network that was built: of its layers, how they are connected, and its variables.
 
-It does not depend on dtypes, on what is trained, or on the functions of Lambda layers, whose source
-is in the files of the builder.
+It does not depend on dtypes, on which variables are trained, or on the functions of Lambda layers,
+whose source is in the files of the builder.
 """
 
 import hashlib
@@ -34,7 +34,9 @@ def graph_digest(model: keras.Model) -> str:
             }
             for layer in all_layers(model)
         ],
-        "variables": [[stored_name(one), one.shape.as_list()] for one in model.variables],
+        "variables": [
+            [stored_name(variable), variable.shape.as_list()] for variable in model.variables
+        ],
     }
     text = json.dumps(whole, sort_keys=True, default=lambda value: type(value).__name__)
     return hashlib.sha256(text.encode()).hexdigest()

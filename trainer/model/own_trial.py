@@ -26,7 +26,7 @@ _HIDDEN = {
     "EagerPyFunc": "calls Python from the graph",
     "PyFuncStateless": "calls Python from the graph",
 }
-"""What is wrong with kinds of operations."""
+"""Faults of kinds of operations."""
 _NOT_THEIRS = {"tensorflow", "tf_keras", "importlib"}
 """Folders of code that is not the builder's."""
 _NO_PYTHON = ", which an exported model could not; use operations of TensorFlow"
@@ -39,7 +39,7 @@ def attempt(name: str, what: str, function: Callable[[], Any], remedy: str = "")
 
     Args:
         name: The builder, for errors.
-        what: What is wrong if the function raises an error.
+        what: The fault if the function raises an error.
         function: The function.
         remedy: What to do then, unless the error itself has a known remedy.
 
@@ -61,9 +61,10 @@ def _told(error: Exception) -> str:
     """Describe an error of someone else's code, with their line that led to it."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [
-        one
-        for one in frames
-        if not set(Path(one.filename).parts) & _NOT_THEIRS and "trainer/model/" not in one.filename
+        frame
+        for frame in frames
+        if not set(Path(frame.filename).parts) & _NOT_THEIRS
+        and "trainer/model/" not in frame.filename
     ]
     line = (theirs or frames)[-1]
     lines = [text.strip() for text in str(error).splitlines() if text.strip()]
@@ -100,7 +101,7 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
         size: Height and width of the images, in pixels.
 
     Returns:
-        What is wrong with the network; None if it can be trained, and a run with it resumed.
+        The fault of the network; None if it can be trained, and a run with it resumed.
 
     Raises:
         ConfigError: The network fails.
@@ -133,7 +134,7 @@ def trial_problem(name: str, model: keras.Model, size: int) -> str | None:
 
 
 class _TrainingStep:
-    """A forward and a backward pass, and what was seen of it when it was last traced."""
+    """A forward and a backward pass, and observations of its last trace."""
 
     def __init__(self, model: keras.Model) -> None:
         self._model = model
@@ -148,7 +149,7 @@ class _TrainingStep:
         gradients = tape.gradient(logits, weights)
         pairs = zip(weights, gradients, strict=True)
         self.unused = [stored_name(weight) for weight, gradient in pairs if gradient is None]
-        return [tf.convert_to_tensor(one) for one in gradients if one is not None]
+        return [tf.convert_to_tensor(part) for part in gradients if part is not None]
 
 
 def _compiled(function: Images, size: int) -> Any:
@@ -245,7 +246,7 @@ def _constants_problem(graph: tf.Graph, again: tf.Graph) -> str | None:
     name = next((name for key, name in names.items() if key not in others), None)
     if name is not None:
         return (
-            f"{name} is another constant each time that the network is traced, such as from"
+            f"{name} is a different constant each time that the network is traced, such as from"
             " numpy.random, random or time; each rank and each attempt of a run would have its own:"
             " make it in the builder, or use layers of tf_keras that draw, such as GaussianNoise"
         )

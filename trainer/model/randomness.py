@@ -62,15 +62,15 @@ class _Generator(RandomGenerator):  # type: ignore[misc]
 
 def use_keys(model: keras.Model) -> None:
     """Have all layers of a model that draw random numbers take keys from `randomness`."""
-    draws, found = _Draws(), False
+    draws, random = _Draws(), False
     for layer in all_layers(model):
         if hasattr(layer, "_random_generator"):
             layer._random_generator = _Generator(draws)  # noqa: SLF001 Keras has no setter
-            found = True
+            random = True
         elif type(layer).__name__ == "StochasticDepth" and hasattr(layer, "drop_path_rate"):
             layer.call = _stochastic_depth(layer, draws)
-            found = True
-    model.draws = draws if found else None
+            random = True
+    model.draws = draws if random else None
 
 
 def is_random(model: keras.Model) -> bool:
@@ -86,7 +86,7 @@ def randomness(
     rank: tf.Tensor | int,
     piece: tf.Tensor | int,
 ) -> Iterator[None]:
-    """Set what the random numbers of the forward passes inside follow from; changes nothing for a
+    """Set the seeds of the random numbers of the forward passes inside; changes nothing for a
     model without random layers.
 
     Args:
@@ -135,7 +135,7 @@ def _stochastic_depth(layer: Any, draws: _Draws) -> Any:
             return x
         keep = 1.0 - layer.drop_path_rate
         shape = [tf.shape(x)[0], *[1] * (len(x.shape) - 1)]
-        kept = tf.random.stateless_uniform(shape, draws.next_seed()) < keep
-        return x / keep * tf.cast(kept, x.dtype)
+        chosen = tf.random.stateless_uniform(shape, draws.next_seed()) < keep
+        return x / keep * tf.cast(chosen, x.dtype)
 
     return call

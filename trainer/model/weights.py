@@ -53,20 +53,24 @@ def load_model(
 
 
 def check_statistics(model: keras.Model, step: int) -> None:
-    """Check what the loss of a step does not depend on: variables that are not trained, such as the
-    moving statistics of batch norm, with which evaluations and exports compute.
+    """Check the variables on which the loss of a step does not depend: those that are not trained,
+    such as the moving statistics of batch norm, with which evaluations and exports compute.
 
     Raises:
         NonFiniteError: A value is not finite; names the variable.
     """
     variables = {
-        stored_name(one): one for one in model.non_trainable_variables if one.dtype.is_floating
+        stored_name(variable): variable
+        for variable in model.non_trainable_variables
+        if variable.dtype.is_floating
     }
     if not variables or bool(
-        tf.reduce_all([tf.reduce_all(tf.math.is_finite(one)) for one in variables.values()])
+        tf.reduce_all(
+            [tf.reduce_all(tf.math.is_finite(variable)) for variable in variables.values()]
+        )
     ):
         return
-    problem = not_finite({name: one.numpy() for name, one in variables.items()})
+    problem = not_finite({name: variable.numpy() for name, variable in variables.items()})
     raise NonFiniteError(
         f"step {step}: {problem}, although the loss is: evaluations and the exported model would"
         " answer without a meaning. The checkpoints before are good; continue with a lower"

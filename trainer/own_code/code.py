@@ -88,8 +88,8 @@ class CodeChoice:
         if self.accepted:
             return [f"{names}: used as now, not as before (this changes the result of the run)"]
         return [
-            f"{names}: the network is built from what the run keeps in {self.kept};"
-            " --accept-changed-code builds it from what is there now"
+            f"{names}: the network is built from the code that the run keeps in {self.kept};"
+            " --accept-changed-code builds it from the present code"
         ]
 
     def use(self) -> None:
@@ -213,16 +213,16 @@ def choose_code(builder: str, run: Path, before: OwnCode | None, *, accept: bool
     changed = before.changes(present or {})
     if not changed:
         return CodeChoice(before, present or {}, accepted=accept, builder=builder)
-    kept = _kept_in(run, before)
-    contents = _read(kept, before)
+    folder = _kept_in(run, before)
+    contents = _read(folder, before)
     damaged = before.changes(contents)
     if damaged:
         raise CheckpointError(
             f"{run}: {_listed(changed)} changed since this run was built from it, and"
-            f" {kept / damaged[0]}, which the run kept, is missing or damaged; undo the change, or"
-            " use the changed code with --accept-changed-code"
+            f" {folder / damaged[0]}, which the run kept, is missing or damaged; undo the change,"
+            " or use the changed code with --accept-changed-code"
         )
-    return CodeChoice(before, contents, kept, changed, builder=builder)
+    return CodeChoice(before, contents, folder, changed, builder=builder)
 
 
 def _present(builder: str) -> dict[str, bytes] | None:
@@ -251,8 +251,8 @@ def _digests(contents: Mapping[str, bytes]) -> dict[str, str]:
 
 def _read(folder: Path, code: OwnCode) -> dict[str, bytes]:
     """Read those files of a code that a folder has."""
-    found = (name for name in code.files if (folder / name).is_file())
-    return {name: (folder / name).read_bytes() for name in found}
+    names = (name for name in code.files if (folder / name).is_file())
+    return {name: (folder / name).read_bytes() for name in names}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -53,7 +53,7 @@ def import_from(package: str, folder: Path | None, digest: str, *, anew: bool) -
         anew: Whether to forget them if it is not known which files they came from, as is done for a
             folder.
     """
-    for finder in [one for one in sys.meta_path if isinstance(one, _Kept)]:
+    for finder in [entry for entry in sys.meta_path if isinstance(entry, _Kept)]:
         if finder.package == package:
             sys.meta_path.remove(finder)
     if folder is not None:

@@ -73,7 +73,10 @@ def distinct_labels(runs: Sequence[Run]) -> list[str]:
 def _columns(runs: Sequence[Run]) -> Sequence[ResultColumn]:
     """Return the columns of the results; cost is one of them if it is known of a run."""
     metrics = dict.fromkeys(metric for run in runs for metric in run.task.evaluation)
-    columns = (*(one for metric in metrics for one in _metric_columns(metric, runs)), *_COLUMNS)
+    columns = (
+        *(column for metric in metrics for column in _metric_columns(metric, runs)),
+        *_COLUMNS,
+    )
     currency = next((run.cost.currency for run in runs if run.cost), None)
     if currency is None:
         return columns

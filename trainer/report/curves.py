@@ -97,7 +97,7 @@ LEARNING = (
         LOGARITHMIC,
     ),
 )
-"""Panels of what a run has learned."""
+"""Panels of a run's progress."""
 
 SPEED = (
     Panel(
@@ -219,12 +219,12 @@ def _filled(line: Line, curve: Curve) -> Line:
 def _restarts(run: Run) -> list[Point]:
     """Return the steps at which attempts but the first began, with their numbers."""
     restarts = sorted(run.attempts[1:], key=lambda attempt: (attempt.step, attempt.number))
-    found: list[Point] = []
+    points: list[Point] = []
     for step, group in groupby(restarts, key=lambda attempt: attempt.step):
         numbers = [attempt.number for attempt in group]
         span = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
-        found.append((step, f"attempt {span}"))
-    return found
+        points.append((step, f"attempt {span}"))
+    return points
 
 
 def _in_words(curve: Curve, line: Line, scale: Scale) -> str:

@@ -165,7 +165,7 @@ def _origin(folder: Path, manifest: Manifest) -> list[Block]:
 
 
 def _facts(folder: Path, manifest: Manifest) -> Table:
-    """Return how the data set was made, and what its files contain."""
+    """Return how the data set was made, and the contents of its files."""
     origin = manifest.origin
     facts = [
         ("folder", str(folder.resolve())),

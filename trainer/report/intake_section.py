@@ -26,8 +26,8 @@ def intake_blocks(intake: Intake | None) -> list[Block]:
     if intake is None:
         return [
             Text(
-                "It is not recorded what was taken over of the files: the data set is an embedded"
-                " one, or an earlier version wrote it, which copied metadata and names."
+                "It is not recorded which parts of the files were taken over: the data set is an"
+                " embedded one, or an earlier version wrote it, which copied metadata and names."
             )
         ]
     facts = [

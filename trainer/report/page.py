@@ -1,4 +1,4 @@
-"""What the sections of the pages about runs and data sets have in common, and their formats."""
+"""Parts that the sections of the pages about runs and data sets share, and their formats."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,7 +63,7 @@ def kept_image(
     Args:
         image: PNG or JPEG; None if it was not kept.
         index: Number of the example.
-        shows: What the image shows.
+        shows: Description of the image.
         lines: Label, text and value of each line below it.
     """
     if image is None:
@@ -85,9 +85,9 @@ def copies(images: int) -> list[str]:
     """Return a sentence for the top of a page with so many images of the data set, if any."""
     if not images:
         return []
-    kept = plural(images, "copy of an image", "copies of images")
+    number = plural(images, "copy of an image", "copies of images")
     return [
-        f"This page contains {kept} of the data set. Share it only with people who may see them."
+        f"This page contains {number} of the data set. Share it only with people who may see them."
     ]
 
 

@@ -21,14 +21,14 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Rated:
-    """What the sections say of a task."""
+    """The words of the sections for a task."""
 
     tables: tuple[str, ...]
     """Files in the folder of a run; that of the images, with their ratings, first."""
     titles: tuple[str, str]
     """Titles of the sections on the classes and on the worst images."""
     hint: str
-    """What the figures of the classes mean."""
+    """The meaning of the figures of the classes."""
     column: str
     """Column of the ratings."""
     rating: str
@@ -36,7 +36,7 @@ class Rated:
     worst: str
     """Which images are the worst."""
     shows: str
-    """What an overlay shows."""
+    """The content of an overlay."""
     lines: Callable[[Row], Sequence[tuple[str, str, str]]] = lambda _: ()
     """Lines below an overlay besides the rating."""
     pixelated: bool = False
@@ -50,7 +50,7 @@ class Rated:
             about = Text(f"{images} after step {noted['step']:,}. {self.hint}", hint=True)
             worst = Text(f"{self.worst}{missing(noted.get('problem'))}", hint=True)
             rated = sorted((float(row[self.column]), int(row["index"]), row) for row in tables[0])
-            figures = [self._figure(run, *one) for one in rated[:SHOWN]]
+            figures = [self._figure(run, *example) for example in rated[:SHOWN]]
             return [about, *build(*tables)], [worst, Gallery(figures, "mistakes wide")]
 
         titles = {"confusion": self.titles[0], "mistakes": self.titles[1]}

@@ -93,7 +93,7 @@ class Summary:
     baseline: Mapping[str, float]
     """The same metrics of a prediction that ignores the images; empty if they are not known."""
     warnings: tuple[str, ...]
-    """What a reader must know before the metrics."""
+    """Notes that a reader must know before the metrics."""
     loss: float | None
     """Mean loss of the held-out images, after the step that the metrics are of."""
     examples: int | None
@@ -109,7 +109,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run has cost by the estimate of the program that submitted it."""
+    """Cost of a run by the estimate of the program that submitted it."""
 
     amount: float
     currency: str

@@ -30,8 +30,8 @@ def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
 
     Args:
         folders: Run folders, at least one; duplicates count once.
-        output: File to write, by default report.html in the run folder, or compare.html beside the
-            first of several run folders.
+        output: File to write, by default report.html in the run folder, or compare.html next to the
+        first of several run folders.
 
     Returns:
         The file that was written.

@@ -47,7 +47,7 @@ _OWN: Final = re.compile(
     r"part-\d{5,}\.(parquet|csv)|_part-\d{5,}\.json|_(scores|images)\.json|\..+\.partial"
 )
 _PART_OF_RUN: Final = ("run", "step", "data_version", "task", "class_names", "top")
-"""What the summary repeats of an export's description."""
+"""Entries of an export's description that the summary repeats."""
 
 
 def run(options: ScoreOptions) -> None:

@@ -1,6 +1,6 @@
 """The listing of the images, and the machines that share them.
 
-The listing is a file beside the scores. If one launcher has started the machines, the first lists
+The listing is a file next to the scores. If one launcher has started the machines, the first lists
 the images, the others wait for its file, and the first waits for their scores.
 """
 
@@ -25,7 +25,7 @@ LISTING: Final = "_images.json"
 """Name of the file with the names and sizes of all images."""
 _POLL_SECONDS: Final = 1.0
 _TOLD_EVERY: Final = 30.0
-"""Seconds between two lines about what a machine waits for."""
+"""Seconds between two lines about the wait of a machine."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def list_images(source: Path, output: Path, machine: Machine, naming: Naming) ->
             return _read(path)
     if not source.is_dir():
         raise DataError(f"{source}: is not a folder; name the folder of the images as --input")
-    found = find_images([str(source)], DataError)
-    if found.note and not naming.changes:
-        print(f"note: {found.note}", file=sys.stderr)
-    sizes = {image.relative_to(source).as_posix(): image.stat().st_size for image in found.paths}
+    listing = find_images([str(source)], DataError)
+    if listing.note and not naming.changes:
+        print(f"note: {listing.note}", file=sys.stderr)
+    sizes = {image.relative_to(source).as_posix(): image.stat().st_size for image in listing.paths}
     images = dict(sorted(sizes.items()))
     shown = shown_names(images, naming)
     if not path.exists():
@@ -99,16 +99,18 @@ def wait_for(condition: Callable[[], bool], what: Callable[[], str]) -> None:
         condition: Checks whether the other machine has done it.
         what: Says what is missing.
     """
-    told = time.monotonic()
+    last_note = time.monotonic()
     while not condition():
         time.sleep(_POLL_SECONDS)
-        if time.monotonic() - told > _TOLD_EVERY:
-            told = time.monotonic()
+        if time.monotonic() - last_note > _TOLD_EVERY:
+            last_note = time.monotonic()
             print(f"waiting for {what()}", flush=True)
 
 
 def remove_partials(path: Path, machine: Machine) -> None:
-    """Remove what a killed process has left of a file, unless another machine may write it now."""
+    """Remove the part of a file that a killed process has left, unless another machine may write it
+    now.
+    """
     if machine.launched or machine.parts == 1:
         for partial in path.parent.glob(f".{path.name}-*.partial"):
             partial.unlink(missing_ok=True)

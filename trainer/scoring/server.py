@@ -1,7 +1,7 @@
 """`ml-trainer serve`: the exported model in Azure Machine Learning's inference server.
 
-The server has an environment of its own, without Horovod, and runs serving/score.py, which is also
-what a deployment on Azure runs.
+The server has an environment of its own, without Horovod, and runs serving/score.py, like a
+deployment on Azure.
 """
 
 import os

@@ -104,7 +104,7 @@ def score_unit(unit: Unit, advance: Advance) -> None:
 
 
 def _rows(unit: Unit, advance: Advance) -> Iterator[tuple[str, Any]]:
-    """Yield each image with its classes, or with what is wrong with it."""
+    """Yield each image with its classes, or with its fault."""
     # Not before this process exists: TensorFlow does not survive a fork.
     from trainer.export.predict import classify_files  # noqa: PLC0415
 
@@ -141,12 +141,15 @@ def _encode(rows: Sequence[tuple[str, Any]], unit: Unit) -> bytes:
     classes = [None if isinstance(outcome, str) else outcome for _, outcome in rows]
     if not unit.top:
         columns["answers"] = pa.array(
-            [None if found is None else json.dumps(found, ensure_ascii=False) for found in classes],
+            [
+                None if answer is None else json.dumps(answer, ensure_ascii=False)
+                for answer in classes
+            ],
             pa.string(),
         )
     for number in range(unit.top):
         for key, kind in types.items():
-            values = [None if found is None else found[number][key] for found in classes]
+            values = [None if answer is None else answer[number][key] for answer in classes]
             columns[key if number == 0 else f"{key}_{number + 1}"] = pa.array(values, kind)
     errors = [outcome if isinstance(outcome, str) else None for _, outcome in rows]
     columns["error"] = pa.array(errors, pa.string())

@@ -1,1 +1,1 @@
-"""Tasks: what records hold, the loss, the metrics, and what a report and an export show."""
+"""Tasks: targets of records, the loss, the metrics, and the parts of reports and exports."""

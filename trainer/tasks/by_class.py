@@ -26,7 +26,7 @@ class ByClass:
 
     @property
     def precision(self) -> Array:
-        """Part of what is predicted as a class that is of it; NaN if nothing is."""
+        """Part of the predictions of a class that are of it; NaN without predictions."""
         return ratio(self.right, self.predicted)
 
     @property

@@ -1,4 +1,4 @@
-"""The interface between the training loop and what is trained."""
+"""The interface between the training loop and a task."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ class Predictions:
     index: Array
     """Number of the example in its split, or in a rank's share of it; int64."""
     columns: Mapping[str, Array]
-    """What the task states of each example, by name."""
+    """Values that the task states of each example, by name."""
 
     def __getitem__(self, name: str) -> Array:
         return self.columns[name]
@@ -84,7 +84,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Serving:
-    """What an exported model needs besides its weights."""
+    """Data that an exported model needs besides its weights."""
 
     class_names: tuple[str, ...]
     """Names of the model's classes."""
@@ -104,7 +104,7 @@ def make_task(config: TrainConfig, classes: int) -> "Task":
 
 
 class Task(ABC):
-    """What is trained: what records hold, the loss, the metrics, and the files about its results.
+    """A task: targets of records, the loss, the metrics, and the files about its results.
 
     The methods that take tensors are called inside graphs and under XLA, so they depend on nothing
     but their arguments. All sums over examples are computed per example first, so that padding can
@@ -150,8 +150,8 @@ class Task(ABC):
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Return what an evaluation counts of each example, float32 [b, 2 + n]: its loss, 1, and n
-        numbers for `counts`; and the columns of `Predictions`, each [b, ...].
+        """Return the values of each example that an evaluation counts, float32 [b, 2 + n]: its
+        loss, 1, and n numbers for `counts`; and the columns of `Predictions`, each [b, ...].
 
         Args:
             logits: Output of the network, float32.
@@ -179,7 +179,7 @@ class Task(ABC):
 
     @abstractmethod
     def counts(self, counted: Array) -> Any:
-        """Return what the functions of the metrics take, given what `evaluated` counts of all
+        """Return the arguments of the metrics' functions, given the counts of `evaluated` for all
         examples besides loss and 1, float64 [examples, n]. It may not depend on how they are
         divided over ranks; `sums` does not.
         """
@@ -204,7 +204,7 @@ class Task(ABC):
     def write_predictions(
         self, folder: Path, predictions: Predictions, held_out: HeldOut
     ) -> dict[str, Any]:
-        """Write what the report shows about the held-out examples, complete or not at all.
+        """Write the report's files about the held-out examples, complete or not at all.
 
         Args:
             folder: Folder of the run.

@@ -20,9 +20,9 @@ from trainer.training.plan import passed
 class Saver:
     """The checkpoints of one attempt of a run.
 
-    Only rank 0 writes, because all ranks hold the same state after the same step, or it gathers
-    the parts of what is divided; and only its clock decides when. All ranks agree on the checkpoint
-    to resume from.
+    Only rank 0 writes, because all ranks hold the same state after the same step, or it gathers the
+    parts of divided state; and only its clock decides when. All ranks agree on the checkpoint to
+    resume from.
 
     Args:
         config: When to save, and which checkpoints to keep.
@@ -31,7 +31,7 @@ class Saver:
         variables: Every variable that affects the rest of the training and is the same on all
             ranks, by name.
         meta: Functions of the step that return other data to store.
-        divided: What the ranks hold in parts.
+        divided: State that the ranks hold in parts.
         clock: Clock in seconds; tests replace it.
     """
 
@@ -66,7 +66,7 @@ class Saver:
         1. Every rank has built the same variables, from the seed.
         2. Only rank 0 reads the folder, so that ranks cannot disagree.
         3. Rank 0 broadcasts the step and the totals, then the values of all variables.
-        4. Rank 0 sends each rank its parts of what is divided.
+        4. Rank 0 sends each rank its parts of divided state.
 
         Returns:
             The metadata of the checkpoint; None if there is no checkpoint.
@@ -176,7 +176,7 @@ class Saver:
             self._writer.close()
 
     def _collect(self) -> Mapping[str, tf.Variable | Array]:
-        """Return the whole state by name; on ranks other than 0 without what is divided."""
+        """Return the whole state by name; on ranks other than 0 without divided state."""
         state: dict[str, tf.Variable | Array] = dict(self._variables)
         for part in self._divided:
             state |= part.gather()

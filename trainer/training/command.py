@@ -54,7 +54,7 @@ def run(args: list[str]) -> int:
     # An interrupted import may raise any error; the run installs its own handlers.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     train = load("trainer.training.run:train")
-    # TensorFlow stays: garbage is looked for among what the run makes itself.
+    # TensorFlow stays: garbage is looked for among the run's own objects.
     gc.freeze()
     status: int = train(config)
     return status

@@ -49,7 +49,7 @@ def gather(mine: Predictions, begin: int, world: Communicator) -> Predictions:
 
 
 class Evaluator:
-    """A compiled forward pass, and what a task counts in it."""
+    """A compiled forward pass, and the counts of a task in it."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Evaluator:
     def _counts(
         self, batch: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
-        """Return per example what the task counts, the weight and the predictions."""
+        """Return per example the counts of the task, the weight and the predictions."""
         per_example, columns = self._task.evaluated(*self._forward(batch))
         return per_example, batch["weight"], columns
 
@@ -250,7 +250,7 @@ _IMAGES: Final = {
     "test": "images of the split for tests",
     "all": "images",
 }
-"""What the images of a split are called."""
+"""Names for the images of a split."""
 
 
 def evaluate_run(options: EvaluateOptions) -> Evaluation:

@@ -8,7 +8,7 @@
         leave if any rank asked for it      so every rank leaves after the same step
 
 All that a step of data parallel on digits computes is in this file and eleven others of `trainer/`:
-data/rank_data.py (the batch); updates/strategy.py and updates/gradients.py (what is called in which
+data/rank_data.py (the batch); updates/strategy.py and updates/gradients.py (the calls and their
 order); data/images.py, updates/mixing.py, model/randomness.py, tasks/task.py and
 tasks/classification/task.py (from pixels to the loss); updates/loss_scale.py;
 distributed/horovod.py (the exchange); updates/optimizer.py (the update).
@@ -227,13 +227,13 @@ class Loop:
         return totals, norm, steps
 
     def _step(self, rate: tf.Tensor, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Take a step; return its `_TOTALS`, its norm, and whether to go on."""
+        """Take a step; return its `_TOTALS`, its norm, and whether to continue."""
         batch, wait = self._timed_batch()
         before: list[tf.Tensor] = []
         if self._loss_scale.dynamic:
             before = [tf.identity(variable) for variable in self._moving]
         scale, done = self._loss_scale.now(), self.step.read_value()
-        # The plain loss is only reported, so it does not lengthen what is exchanged.
+        # The plain loss is only reported, so it does not lengthen the exchange.
         gradients, (*mine, plain) = self._local(batch, scale, done if self._random else None)
         with tf.control_dependencies(gradients):
             self._computed.assign(done + 1)

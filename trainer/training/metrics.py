@@ -52,7 +52,7 @@ class PhaseTimer:
 
 
 class Totals:
-    """Totals of a run over all its attempts, stored in checkpoints beside the variables."""
+    """Totals of a run over all its attempts, stored in checkpoints with the variables."""
 
     def __init__(self, timer: PhaseTimer, global_batch: int) -> None:
         self.timer, self._global_batch = timer, global_batch

@@ -39,7 +39,7 @@ class Reporter:
         )
         self._curves: Curves | None = None
         self.observers: Sequence[Observer] = ()
-        """What is told of metrics as well."""
+        """Receives the metrics as well."""
         self.attempt = 1
 
     def headline(self, step: int, facts: Sequence[str]) -> None:
@@ -140,7 +140,7 @@ class Reporter:
                 observer.saved(saved)
 
     def rolled_back(self, step: int, back: int, images: int, number: int) -> None:
-        """Print that training was rolled back, and drop what was reported since that step.
+        """Print that training was rolled back, and drop the metrics since that step.
 
         Args:
             step: Steps done, the last of which was bad.
@@ -285,7 +285,7 @@ class Reporter:
         values: Mapping[str, float],
         more: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Write values, and what has no curve to metrics.jsonl alone."""
+        """Write values; those without a curve go to metrics.jsonl alone."""
         if not self._chief:
             return
         self._folder.metrics.append(event, step, {**values, **more})

@@ -1,4 +1,4 @@
-"""A training, from top to bottom.
+"""A run, from top to bottom.
 
 join the world that the launcher started
 set up: data set, plan, run folder       refuse what cannot work before anything is built
@@ -376,7 +376,7 @@ class Attempt:
             self._stepper.loop.request_stop()
 
     def _pause_if_urgent(self) -> None:
-        if self._saver.urgent or any(one.urgent for one in self._observers):
+        if self._saver.urgent or any(observer.urgent for observer in self._observers):
             self._stepper.loop.request_pause()
 
     def _roll_back(self, step: int) -> int:

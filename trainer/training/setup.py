@@ -66,7 +66,7 @@ class RunSetup:
 
 
 def set_up(config: TrainConfig, ranks: int, name: str, threads: int | None = None) -> RunSetup:
-    """Load what a run needs, and raise errors that would otherwise occur later.
+    """Load the parts of a run, and raise errors that would otherwise occur later.
 
     Args:
         config: Configuration of the run.
@@ -133,7 +133,7 @@ def check_folders(config: TrainConfig, run: Path) -> None:
         if path is None:
             continue
         existing = next(each for each in (path, *path.absolute().parents) if each.exists())
-        # Root may write anywhere, but not into what the kernel shows.
+        # Root may write anywhere, but not into the file systems of the kernel.
         kernel = any(existing.resolve().is_relative_to(root) for root in ("/proc", "/sys"))
         if not existing.is_dir():
             problems.append(f"{option}: {existing} is not a folder; choose another folder")
@@ -210,11 +210,11 @@ def warn(setup: RunSetup, local_ranks: int) -> None:
 
 def _recipe_warnings(config: TrainConfig, ranks: int, schedule: Schedule | None) -> list[str]:
     """Return warnings about numbers that follow from the configuration and the world size."""
-    found = preset_warnings(config, ranks)
+    warnings = preset_warnings(config, ranks)
     if schedule is not None:
         outdated = batch_norm_warning(schedule, config.model.batch_norm_momentum)
-        found += [outdated] if outdated else []
-    return found
+        warnings += [outdated] if outdated else []
+    return warnings
 
 
 def _print_warnings(texts: Sequence[str]) -> None:

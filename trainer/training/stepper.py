@@ -35,7 +35,7 @@ class Stepper:
 
     Args:
         setup: Set-up of the run.
-        task: What is trained.
+        task: The task.
         communicator: World of ranks.
         rank_data: Data of this rank.
         totals: Totals of the run, which the steps are added to.
@@ -64,7 +64,7 @@ class Stepper:
         if problem is not None:
             raise ConfigError([problem])
         self.task = weighted(strategy.task(task), config, setup.data_set)
-        """What is trained, by this network."""
+        """The task, for this network."""
         # Rank 0's variables are sent to the others in any case.
         file = config.model.weights if communicator.rank == 0 else None
         # Verified, because a run whose checkpoints are all damaged starts again.
@@ -82,9 +82,9 @@ class Stepper:
         )
         variables = {**variables_by_name(self.model), **strategy.state, **self.loop.state}
         self.divided: Sequence[DividedState] = strategy.parts(variables)
-        """What the ranks hold in parts."""
+        """State that the ranks hold in parts."""
         parts = {name for state in self.divided for name in state.shapes}
-        self.state = {name: one for name, one in variables.items() if name not in parts}
+        self.state = {name: variable for name, variable in variables.items() if name not in parts}
         """Every variable that affects the rest of the run and is the same on all ranks, by name."""
         self._interval = Interval(communicator.size, task.description.training.key)
         self._flops = training_flops_per_image(self.model) + strategy.more_flops

@@ -39,7 +39,7 @@ class Validation:
         shown: bool,
     ) -> None:
         """Args:
-        task: What is trained.
+        task: The task.
         evaluator: Evaluates the model.
         rank_data: Data of this rank.
         setup: Set-up of the run.

@@ -98,7 +98,9 @@ class MicroBatchGradients:
             scaled = loss * scale
         # Whole tensors, because that of an embedding has rows only, which Horovod would not add.
         with adding_in_order(), pooling_in_order():
-            gradients = [tf.convert_to_tensor(one) for one in tape.gradient(scaled, self._weights)]
+            gradients = [
+                tf.convert_to_tensor(gradient) for gradient in tape.gradient(scaled, self._weights)
+            ]
         plain_loss = tf.reduce_sum(plain * weight) / self._global_batch
         score = tf.reduce_sum(scores * weight)
         return gradients, [loss, score, tf.reduce_sum(weight), plain_loss]
@@ -106,7 +108,8 @@ class MicroBatchGradients:
 
 @contextmanager
 def adding_in_order() -> Iterator[None]:
-    """Let a tape add up the gradients of what a network uses three times or more in one order.
+    """Let a tape add up the gradients of values that a network uses three times or more in one
+    order.
 
     TensorFlow adds them up with AddN, which begins with the first input whose memory it may reuse.
     Which one that is depends on what else has still to read them, so the last bits would depend on
@@ -116,7 +119,7 @@ def adding_in_order() -> Iterator[None]:
     usual = backprop._default_vspace  # noqa: SLF001
 
     def added(gradients: Sequence[Any]) -> Any:
-        if len(gradients) < 3 or not all(isinstance(one, tf.Tensor) for one in gradients):
+        if len(gradients) < 3 or not all(isinstance(gradient, tf.Tensor) for gradient in gradients):
             return usual.aggregate_fn(gradients)
         return tf.reduce_sum(tf.stack(gradients), 0)
 

@@ -52,12 +52,12 @@ class LossScale:
     def guard(
         self, finite: tf.Tensor, update: Callable[[], None], undo: Callable[[], None]
     ) -> None:
-        """Update the state of this rank, or undo what the step has changed, inside a graph.
+        """Update the state of this rank, or undo the changes of the step, inside a graph.
 
         Args:
             finite: Whether no gradient overflowed, a bool scalar.
             update: Updates the state.
-            undo: Restores what the forward pass has changed.
+            undo: Restores the state before the forward pass.
         """
         if self.dynamic:
             tf.cond(finite, lambda: _done(update), lambda: _done(undo))

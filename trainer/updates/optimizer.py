@@ -107,7 +107,7 @@ class Lars:
 
     The velocity is stored as -v, the form of TensorFlow's operation. All norms are formed together,
     in few tensors. They are float32 sums whose last bits can depend on the number of threads, so
-    ranks must have equally many for weights that are the same to the bit.
+    ranks must have equally many for bit-identical weights.
     """
 
     groups: Final = ("lars",)

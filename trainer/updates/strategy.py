@@ -42,7 +42,7 @@ class LocalStep:
     scale: tf.Tensor
     """Loss scale, a float32 scalar."""
     before: list[tf.Tensor]
-    """What the forward pass has changed, as it was before, if the step may be undone."""
+    """The state before the forward pass, if the step may be undone."""
 
 
 class Flags(NamedTuple):
@@ -185,7 +185,7 @@ class Strategy:
 
         Args:
             compute: Differentiates a micro-batch.
-            batch: What the rank takes; see `trainer.data.pipeline.Batch`.
+            batch: The rank's batch; see `trainer.data.pipeline.Batch`.
             scale: Factor of the loss that keeps small gradients from vanishing in float16.
             step: Steps done, int64 scalar, from which dropout follows; None if nothing is random.
 
@@ -252,7 +252,7 @@ class Strategy:
         Each rank's loss is already divided by the global batch, so the sum of gradients is their
         mean over all images. The moving statistics are averaged: every rank starts a step from the
         same ones, so this equals moving them by the mean of the ranks' batch statistics, and the
-        state of all ranks stays the same to the bit.
+        state of all ranks stays bit-identical.
 
         The check for finite numbers costs next to nothing: it is `probe`, and all gradients are
         read only on request. A value elsewhere that is not finite makes the loss of the next step

@@ -256,8 +256,7 @@ def expected(config: TrainConfig, cluster: Cluster, nodes: int, data: str) -> Ex
     if choice.linear is None or choice.factor is None:
         return Expected(None, choice.reason)
     middle = choice.linear.images_per_s * choice.factor.usual
-    one_gpu = middle / (size.gpus * nodes)
     if data == SYNTHETIC:
         off = choice.factor.off
-        return Expected(Span(middle / off, middle, middle * off), "", one_gpu)
-    return Expected(choice.images_per_s, "", one_gpu)
+        return Expected(Span(middle / off, middle, middle * off))
+    return Expected(choice.images_per_s)

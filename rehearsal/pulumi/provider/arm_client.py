@@ -92,14 +92,14 @@ class ArmClient:
         self._wait(f"PUT {identifier}", response)
         deadline = time.monotonic() + _OPERATION_SECONDS
         while True:
-            found = self.get(identifier, version)
-            if found is None:
+            current = self.get(identifier, version)
+            if current is None:
                 raise RefusedError(f"PUT {identifier} has ended, but there is no such resource")
-            state = str((found.get("properties") or {}).get("provisioningState", ""))
+            state = str((current.get("properties") or {}).get("provisioningState", ""))
             if state == "Failed":
                 raise RefusedError(f"PUT {identifier} has ended in the state {state}")
             if state not in _BUSY:
-                return found
+                return current
             if time.monotonic() > deadline:
                 raise RefusedError(f"PUT {identifier} does not end: its state is {state}")
             time.sleep(_POLL_SECONDS)

@@ -17,11 +17,11 @@ def body(type_: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
     outer = {name: given.pop(name) for name in list(given) if name in type_.outer}
     if type_.whole:
         return {**outer, "properties": given.get("properties", {})}
-    there = {(_above(path), _last(path)): name for path, name in type_.renamed.items()}
+    names = {(_above(path), _last(path)): name for path, name in type_.renamed.items()}
     inner = {}
     for name, value in given.items():
-        renamed = _renamed(value, there, name)
-        inner[there.get(("", name), name)] = _wrapped(renamed, type_.wrapped, name)
+        renamed = _renamed(value, names, name)
+        inner[names.get(("", name), name)] = _wrapped(renamed, type_.wrapped, name)
     return {**outer, "properties": inner} if inner or type_.inputs - type_.outer else outer
 
 
@@ -35,8 +35,8 @@ def outputs(type_: ResourceType, document: Mapping[str, Any]) -> dict[str, Any]:
     if type_.whole and not type_.flat_outputs:
         return {**shown, "properties": inner}
     here = {(_above(path), name): _last(path) for path, name in type_.renamed.items()}
-    for there, value in inner.items():
-        name = here.get(("", there), there)
+    for azure_name, value in inner.items():
+        name = here.get(("", azure_name), azure_name)
         bare = _unwrapped(value, type_.wrapped, name)
         shown[name] = _renamed(bare, here, name, back=True)
     return {**shown, "azureApiVersion": type_.api_version}
@@ -56,16 +56,16 @@ def drifted(
         before: Recorded outputs.
         now: Current outputs.
     """
-    kept = {name: inputs.get(name) for name in type_.known if name in inputs}
+    values = {name: inputs.get(name) for name in type_.known if name in inputs}
     names = type_.inputs & (before.keys() | now.keys())
     for name in names:
         old, new = _comparable(name, before.get(name)), _comparable(name, now.get(name))
-        value = _applied(kept.get(name), old, new)
+        value = _applied(values.get(name), old, new)
         if value is None:
-            kept.pop(name, None)
+            values.pop(name, None)
         else:
-            kept[name] = value
-    return kept
+            values[name] = value
+    return values
 
 
 def _applied(given: Any, before: Any, now: Any) -> Any:

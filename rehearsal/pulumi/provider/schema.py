@@ -48,9 +48,9 @@ class Property:
 
 def arguments(module: str, kind: str) -> type:
     """Return the argument class of a resource, such as `storage` and `StorageAccount`."""
-    found = importlib.import_module(f"pulumi_azure_native.{module}")
+    module_ = importlib.import_module(f"pulumi_azure_native.{module}")
     # The plain name is taken where other resources contain such a resource.
-    class_: type = getattr(found, f"{kind}InitArgs", None) or getattr(found, f"{kind}Args")
+    class_: type = getattr(module_, f"{kind}InitArgs", None) or getattr(module_, f"{kind}Args")
     return class_
 
 
@@ -75,26 +75,26 @@ def properties(class_: type) -> Mapping[str, Property]:
     required = {name for name in getters if parameters[name].default is inspect.Parameter.empty}
     # The class itself sets the value that tells it from its alternatives, such as a computeType.
     example = class_(**dict.fromkeys(required, _GIVEN))
-    found = {}
+    by_name = {}
     for name, getter in getters.items():
         leaves = tuple(
             dict.fromkeys(_leaves(typing.get_type_hints(getter, localns=_NAMES)["return"]))
         )
-        values = {member.value for one in leaves if issubclass(one, enum.Enum) for member in one}
+        values = {member.value for leaf in leaves if issubclass(leaf, enum.Enum) for member in leaf}
         fixed = name in required and pulumi.get(example, name) is not _GIVEN
         if fixed:
             values = {pulumi.get(example, name)}
-        found[getattr(getter, "_pulumi_name", name)] = Property(
+        by_name[getattr(getter, "_pulumi_name", name)] = Property(
             name in required,
-            tuple(one for one in leaves if hasattr(one, "_pulumi_input_type")),
+            tuple(leaf for leaf in leaves if hasattr(leaf, "_pulumi_input_type")),
             frozenset(values),
             fixed,
         )
-    return found
+    return by_name
 
 
 def problems(class_: type, inputs: Mapping[str, Any], above: str = "") -> Iterator[InputProblem]:
-    """Yield what an argument class would not accept; unknown values are not checked.
+    """Yield properties that an argument class would not accept; unknown values are not checked.
 
     Args:
         class_: The argument class.
@@ -133,8 +133,8 @@ def _object_problems(
     if len(classes) == 1:
         yield from problems(classes[0], value, f"{path}.")
         return
-    (name,) = {name for one in classes for name, own in properties(one).items() if own.fixed}
-    kinds = {kind: one for one in classes for kind in properties(one)[name].values}
+    (name,) = {name for class_ in classes for name, own in properties(class_).items() if own.fixed}
+    kinds = {kind: class_ for class_ in classes for kind in properties(class_)[name].values}
     kind = value.get(name)
     if kind in kinds:
         yield from problems(kinds[kind], value, f"{path}.")

@@ -73,7 +73,7 @@ class Provider(contextlib.AbstractContextManager["Provider"]):
 
 
 class _Servicer(ResourceProviderServicer):
-    """Does not accept secrets: the engine passes them decrypted, and encrypts what is returned."""
+    """Does not accept secrets: the engine passes them decrypted, and encrypts the results."""
 
     def __init__(self, resources: DeclaredResources) -> None:
         self._resources = resources

@@ -36,7 +36,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.programs = folder / "bin"
         self.programs.mkdir()
-        # What the stand-ins and the code itself need of a system.
+        # Programs of the system that the stand-ins and the code itself need.
         for name in ("sh", "grep", "env", "timeout", "tar"):
             (self.programs / name).symlink_to(
                 next(f for d in os.get_exec_path() if (f := Path(d, name)).exists())

@@ -1,7 +1,7 @@
 """Start programs one after the other, disturb them, and tell how they ended.
 
 Runs inside an image, so that Docker, Podman and Buildah need no way into a running container. Reads
-a list of scenes as JSON from its argument and prints a list of what has happened, as its last line.
+a list of scenes as JSON from its argument and prints a list of the events, as its last line.
 """
 
 import json

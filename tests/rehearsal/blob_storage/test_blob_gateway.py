@@ -1,4 +1,4 @@
-"""Blob storage takes tokens, and is slow, away or closed to somebody when a test wants it."""
+"""Blob storage takes tokens, and is slow, away or closed to a principal when a test wants it."""
 
 import pytest
 import requests

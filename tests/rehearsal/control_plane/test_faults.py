@@ -15,7 +15,8 @@ def done():
 
 @pytest.fixture
 def respond(done):
-    """Return a function that meets a request with a fault; `done` lists what was carried out."""
+    """Return a function that meets a request with a fault; `done` lists the requests that were
+    carried out."""
 
     def service(request):
         done.append(request.path)

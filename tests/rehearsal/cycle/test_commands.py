@@ -47,7 +47,7 @@ def test_a_command_that_does_not_end_is_ended_with_what_it_has_started(tmp_path)
             seconds=1.0,
         )
         with pytest.raises(CommandError, match="did not finish within 1 s"):
-            # What goes on in the background holds the pipe.
+            # A process in the background holds the pipe.
             commands.run(["sh", "-c", "echo begun; setsid sleep 3600 & sleep 3600"])
         assert not pids_marked(f"{azure.mark}/commands")
 

@@ -1,4 +1,4 @@
-"""The runner of the cycle: what it shows, writes, refuses and leaves behind."""
+"""The runner of the cycle: its output, files, refusals and leftovers."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a job in an image is started with, and what is refused, without any image."""
+"""The command of a job in an image, and its refusals, without any image."""
 
 import os
 import subprocess

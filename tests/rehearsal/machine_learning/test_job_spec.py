@@ -1,4 +1,4 @@
-"""What a job says, without running it."""
+"""The specification of a job, without running it."""
 
 from pathlib import Path
 

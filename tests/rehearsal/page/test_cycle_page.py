@@ -1,4 +1,4 @@
-"""What a reader of the page of a rehearsal sees."""
+"""The page of a rehearsal, as its reader sees it."""
 
 import dataclasses
 import re
@@ -113,7 +113,7 @@ def test_a_failure_is_in_the_headline_and_says_where_to_look():
     assert begins < page.source.index('id="timeline"')
     skipped = [step for step in cycle.steps if step.outcome == "skipped"]
     assert len(page.of("span", "class", "skipped")) == len(skipped)
-    # The timeline has no bar of what was not done.
+    # The timeline has no bars of skipped steps.
     assert len(page.of("span", "class", "step")) == len(cycle.steps) - len(skipped)
 
 

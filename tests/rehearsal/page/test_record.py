@@ -1,4 +1,4 @@
-"""What the record of a rehearsal may say."""
+"""The values that the record of a rehearsal may have."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Logged requests are counted by what they asked for."""
+"""Logged requests are counted by their kind."""
 
 import pytest
 

@@ -46,7 +46,7 @@ def paths(settings):
 
 
 def previewed(deployment):
-    """What a preview of a stack that does not exist would register."""
+    """The resources that a preview of a stack that does not exist would register."""
     steps = json.loads(ran(deployment, "preview", "--json"))["steps"]
     assert {step["op"] for step in steps} == {"create"}
     return [step["newState"] for step in steps]

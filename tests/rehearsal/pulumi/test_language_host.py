@@ -26,7 +26,7 @@ PolicyPack("pack", [policy], EnforcementLevel.MANDATORY)
 
 @pytest.fixture
 def pack(tmp_path):
-    """A pack that is started by what it is asked, of a program to be written."""
+    """A pack that is started by its first request, of a program to be written."""
 
     def pack(text):
         (tmp_path / "__main__.py").write_text(text, encoding="utf-8")
@@ -128,7 +128,7 @@ def test_a_pack_that_is_closed_is_ended(pack, ask):
 
 
 def test_the_host_ends_with_the_engine(tmp_path):
-    """Whose death it is told of by nobody, if it was killed."""
+    """The process whose death no other one reports, if it was killed."""
     host = language_host.write(tmp_path)
     started = (
         "import subprocess, sys; p = subprocess.Popen([sys.argv[1]]); print(p.pid, flush=True)"

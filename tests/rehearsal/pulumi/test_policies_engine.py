@@ -36,7 +36,7 @@ def mistaken(args):
 
 @pytest.fixture(scope="module")
 def update(deployment):
-    """What a preview and an update write, the pack looking on."""
+    """The output of a preview and an update under the pack."""
     return ran(deployment, "up", "--yes", "--policy-pack", PACK)
 
 
@@ -83,7 +83,7 @@ def test_the_program_keeps_every_rule_in_a_preview_and_in_an_update(update):
 
 
 def test_an_update_leaves_no_rule_unchecked(update):
-    """Only a preview of what is not there yet may not know enough."""
+    """Only a preview of a resource that does not exist yet may not know enough."""
     _, _, after_preview = update.partition("Updating")
     assert "can't run policy" not in after_preview
 

@@ -1,4 +1,4 @@
-"""The provider's own tables: what it refuses, what it sends and what it reads back."""
+"""The provider's own tables: properties that it refuses, sends and reads back."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ GUID = "11111111-2222-4333-8444-555555555555"
 
 @pytest.fixture(scope="module")
 def declared():
-    """What a stack declares with everything switched on."""
+    """The resources of a stack with everything switched on."""
     switched = OPTIONS["everything on"] | {"monitoring.application_insights": True}
     return [one for one in rendered("dev", **switched) if one.type.startswith("azure-native:")]
 

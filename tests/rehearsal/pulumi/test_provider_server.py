@@ -89,7 +89,8 @@ def test_a_preview_asks_azure_nothing_and_knows_only_the_inputs(provider, azure)
 
 
 def test_a_preview_does_not_know_what_azure_adds_to_what_is_given(provider):
-    """An object that looked complete would lead the program to take what is missing for nothing."""
+    """An object that looked complete would lead the program to take missing properties for empty
+    ones."""
     inputs = {"vaultName": "own-vault", "resourceGroupName": "rg", "properties": {"tenantId": "t"}}
     request = protocol.CreateRequest(urn=urn(VAULT), properties=struct(inputs), preview=True)
     found = plain(provider.Create(request).properties)

@@ -1,6 +1,7 @@
 """The roles that the platform declares are enough, and no more than that, where they are asked for.
 
-The unchanged program, deployed by Pulumi's engine to an Azure that refuses whoever lacks a role.
+The unchanged program, deployed by Pulumi's engine to an Azure that refuses principals without a
+role.
 """
 
 import json

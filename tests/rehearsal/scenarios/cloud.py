@@ -31,12 +31,12 @@ WORKSPACES = "Microsoft.MachineLearningServices/workspaces"
 GROUPS = "Microsoft.Resources/resourceGroups"
 QUICK = ("--poll-seconds", "0.3")
 TINY = (*training.TINY, "--evaluation.every-epochs", "0")
-"""Options of a training that takes seconds."""
+"""Options of a run that takes seconds."""
 _HEARS_CTRL_C = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL);"
     "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 )
-"""What a shell starts in the background ignores Ctrl-C, and so does what that starts."""
+"""Processes that a shell starts in the background ignore Ctrl-C, and so do their children."""
 
 
 class Command:
@@ -159,7 +159,7 @@ class Cloud:
         return [one["name"] for one in self.azure.resources.of_kind(GROUPS)]
 
     def resources(self, prefix=""):
-        """Ids of all that Azure has, or of what is below something."""
+        """Ids of all that Azure has, or of the children of a resource."""
         return {one["id"].lower() for one in self.azure.resources.below(prefix)}
 
     def job_names(self):
@@ -201,13 +201,13 @@ def stack_in(azure, folder, stack="dev"):
     outputs.mkdir()
     with contextlib.ExitStack() as opened:
         deployment = opened.enter_context(Deployment(azure, folder / "pulumi", stack))
-        # Commands end before what they talk to.
+        # Commands end before the services that they talk to.
         commands = opened.enter_context(contextlib.ExitStack())
         yield Cloud(azure, deployment, outputs, commands)
 
 
 def copy_of_the_repository(folder):
-    """Somebody's own copy of what `python -m jobs` works with."""
+    """A user's own copy of the files that `python -m jobs` works with."""
     for name in ("common", "infra", "jobs", "trainer", "environments", "locks"):
         left_out = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / name, ignore=left_out)

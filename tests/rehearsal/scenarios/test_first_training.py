@@ -1,4 +1,4 @@
-"""The documented path from an empty subscription to a first training, as somebody new walks it."""
+"""The documented path from an empty subscription to a first run, as a newcomer walks it."""
 
 import re
 from dataclasses import replace
@@ -24,7 +24,7 @@ def providers(page):
 
 
 def answers(profile, tenant, user):
-    """What the programs answer that are not installed here, by command line."""
+    """Answers of programs that are not installed here, by command line."""
     (subscription,) = re.findall(r"export SUBSCRIPTION=(\S+)", blocks(PAGE, "first training")[0])
     az = {
         "login": "",

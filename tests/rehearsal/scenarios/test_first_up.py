@@ -1,4 +1,5 @@
-"""The first `up` of an Azure that is not ready yet: what passes by itself, and what has a cure."""
+"""The first `up` of an Azure that is not ready yet: states that pass by themselves, and states with
+a cure."""
 
 import json
 import re
@@ -68,7 +69,7 @@ def test_an_endpoint_that_lost_a_race_is_finished_by_the_same_command(tmp_path, 
 
     @contextmanager
     def held(self, accounts):
-        """Somebody's operation, which ends when that of the deployment was refused."""
+        """An operation of another user, which ends when that of the deployment was refused."""
         with reserve(self, accounts):
             theirs = accounts == account_of_race and not begun.is_set()
             if theirs:

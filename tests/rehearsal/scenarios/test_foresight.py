@@ -19,7 +19,7 @@ SMALL = (
     *("model.depth=18", "model.width=4", "model.image-size=8", "data.streams=4"),
     *("data.shuffle-window=50", "log.report=False", "evaluation.every-epochs=0"),
 )
-"""Options of trainings that take seconds."""
+"""Options of runs that take seconds."""
 SWEEP = ("steps=1", "repeat=1", POLL, "even-if-poor=True")
 """Nodes are processes without GPUs here, one for each node."""
 
@@ -29,7 +29,7 @@ def flags(texts):
 
 
 def bases(command):
-    """On what the figures of a plan rest, by number of nodes."""
+    """The basis of the figures of a plan, by number of nodes."""
     return {one["nodes"]: one["basis"] for one in json.loads(command.out)["choices"]}
 
 

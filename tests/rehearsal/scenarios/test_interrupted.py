@@ -16,7 +16,7 @@ STEPS = (
     "destroyed the stack's resources",
     "purged vault",
 )
-"""What is said in a teardown, by Pulumi of each resource among it."""
+"""The output of a teardown, with Pulumi's line for each resource."""
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_a_teardown_interrupted_at_each_step_leaves_nothing_in_the_end(cloud):
 
 
 def run_for_long(cloud):
-    """A training that would go on for hours."""
+    """A run that would take hours."""
     cloud.jobs(
         "submit", "--preset", "digits", "--nodes", "2", "--name", "long", "--no-follow", "True",
         "--", *TINY, "--epochs", "100000",

@@ -1,7 +1,7 @@
 """The jump machine goes up and down, and people work from it, as the page on the platform says.
 
-The programs of the page that are not installed here are replaced by scripts: the Azure CLI. What
-the page calls not tried is not here either: nothing runs in a machine of the simulator.
+The programs of the page that are not installed here are replaced by scripts: the Azure CLI. Parts
+that the page calls not tried are not here either: nothing runs in a machine of the simulator.
 """
 
 import json
@@ -31,12 +31,12 @@ pulumi stack init dev
 make configure STACK=dev
 pulumi config set --stack dev --path budget.start $(date +%Y-%m-01)
 """
-"""A stack that nobody has deployed yet."""
+"""A stack that is not deployed yet."""
 
 
 @pytest.fixture(scope="module")
 def reached(tmp_path_factory):
-    """The stack with its jump machine, deployed as the page says, and somebody of the group."""
+    """The stack with its jump machine, deployed as the page says, and a member of the group."""
     folder = tmp_path_factory.mktemp("reached")
     with (
         Simulator(folder / "azure", replace(OPTIONS, roles=True)) as azure,

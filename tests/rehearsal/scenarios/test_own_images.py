@@ -31,7 +31,7 @@ pulumi config set --stack dev --path people.publishers {SCIENTISTS}
 pulumi config set --stack dev --path budget.start $(date +%Y-%m-01)
 make up STACK=dev YES=1
 """
-"""What the page asks for: a private stack, and a group of scientists who publish as well."""
+"""The page's prerequisites: a private stack, and a group of scientists who publish as well."""
 TINY = (
     "--model.depth 18 --model.width 4 --model.image-size 16 --compute.precision float32"
     " --compute.xla False --exchange.infiniband False --epochs 2 --batch-size 2 --data.streams 4"

@@ -1,8 +1,8 @@
 """The commands of the workflows in .github/, one life of a stack: a pull request's preview, a
 deployment after approval, drift, submissions, and supervision.
 
-Each test reads the commands from the workflow's own file. What GitHub does itself is not here: it
-waits for the approval, and its actions sign in; the simulator's sign-in takes their place.
+Each test reads the commands from the workflow's own file. GitHub's own part is not here: it waits
+for the approval, and its actions sign in; the simulator's sign-in takes their place.
 """
 
 import json
@@ -43,7 +43,7 @@ class Team:
     """The repository's variables."""
 
     def run(self, workflow, purpose, status=0, *, environment=None, **context):
-        """Run a workflow's commands in order; return what they print. Only the last one may end
+        """Run a workflow's commands in order; return their output. Only the last one may end
         with another status than 0.
         """
         context = {f"vars.{name}": value for name, value in self.variables.items()} | context

@@ -1,4 +1,4 @@
-"""The allowlisted profile, and a network that is somebody else's."""
+"""The allowlisted profile, and a network of another team."""
 
 import pytest
 
@@ -19,7 +19,7 @@ RULES = f"{WORKSPACES}/outboundRules"
 
 
 def trains(cloud):
-    """Whether a training goes through on what was deployed."""
+    """Whether a run succeeds on the deployed platform."""
     said = cloud.jobs("preflight", "--preset", "digits", "--nodes", "2").out
     assert "a run could start" in said
     said = cloud.jobs(
@@ -57,7 +57,7 @@ def test_the_allowlisted_profile_lets_the_office_in_and_out_again(tmp_path):
 
 
 def declare_their_network(azure):
-    """What somebody else has made, before our stack is there."""
+    """The resources of another team, before our stack exists."""
     azure.put(THEIRS, "2024-03-01", {"location": "westeurope"})
     azure.put(NETWORK, "2024-05-01", {
         "location": "westeurope",

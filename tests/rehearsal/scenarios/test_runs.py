@@ -69,7 +69,7 @@ def test_a_control_plane_away_for_20_seconds_ends_no_job_and_no_follower(cloud):
     )  # fmt: skip
     following.wait_for_words("step     10")
     away = job(cloud, "away-r1")
-    # Half of the time nobody is there, half of it Azure says that it is busy.
+    # Half of the time Azure does not answer, half of it it says that it is busy.
     for fault in ({"cut": True}, {"status": 503}):
         cloud.azure.admin.clear_faults()
         cloud.azure.admin.fault("", times=None, **fault)
@@ -105,7 +105,7 @@ def test_a_killed_supervisor_started_again_submits_a_preempted_run(cloud):
     assert "night-r2: training completed" in said
     (continued,) = re.findall(r"continues at step ([\d,]+)", said)
     assert int(continued.replace(",", "")) >= 20
-    # Whoever comes later finds it done.
+    # A later command reports it as completed.
     assert "training completed" in cloud.jobs("follow", "night", "--supervise", *QUICK).out
     assert cloud.status(job(cloud, "night-r3")) is None
 

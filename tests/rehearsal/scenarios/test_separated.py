@@ -36,7 +36,7 @@ make configure STACK=dev
 pulumi config set --stack dev --path budget.start $(date +%Y-%m-01)
 make up STACK=dev ARGS="--yes True"
 """
-"""The stack as a team has it before it separates anybody."""
+"""The stack of a team before it separates duties."""
 
 
 NO_PASSPHRASE = {"PULUMI_CONFIG_PASSPHRASE": ""}
@@ -85,7 +85,7 @@ def separated(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def prepared(separated):
-    """What the command says that prepared photos, as one of those who prepare."""
+    """The output of the command that prepared photos, as one of those who prepare."""
     generator = np.random.default_rng(0)
     for number in range(20):
         folder = separated.newcomer.clone / "photos" / ("cat", "dog")[number % 2]

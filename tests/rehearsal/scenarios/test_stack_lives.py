@@ -83,7 +83,7 @@ def gate(azure, monkeypatch):
 
 
 def state(cloud):
-    """Resources by name, and what was going on when a deployment was killed."""
+    """Resources by name, and the operations under way when a deployment was killed."""
     return read(exported(cloud.deployment))
 
 
@@ -103,7 +103,8 @@ def name_of(resource):
 
 
 def makes_only(cloud, name):
-    """Whether an `up` that goes on has all recorded that it began, but one, and begins no more."""
+    """Whether an `up` under way has recorded all operations that it began, but one, and begins no
+    more."""
     # Between two others, one may be the only one for a moment.
     looks = [cloud.deployment.run("stack", "export") for _ in range(3)]
     # The state is written anew all the time, and empty for a moment.
@@ -188,7 +189,7 @@ class TestProd:
         ended = prod.jobs("up", "--yes", "True", status=1)
         assert "a deployment is creating registry, or was killed" in ended.err
         assert "pulumi cancel --yes --stack prod" in ended.err
-        # Azure goes on with what it was asked for.
+        # Azure continues the operation.
         registry.open()
         until(lambda: azure.resources.of_kind(REGISTRIES))
 

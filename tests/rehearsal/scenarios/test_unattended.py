@@ -1,4 +1,4 @@
-"""Runs that nobody follows, on a deployed development stack."""
+"""Runs that no command follows, on a deployed development stack."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A clean clone on the machine of somebody new, and the commands of a document."""
+"""A clean clone on the machine of a newcomer, and the commands of a document."""
 
 import os
 import re
@@ -15,7 +15,8 @@ LEFT_OUT = (
     "PULUMI_OPTION_CONFIG_FILE",
     "PULUMI_STACK",
 )
-"""What a rehearsed stack sets for its commands, and the documents' commands set themselves."""
+"""Variables that a rehearsed stack sets for its commands, and the documents' commands set
+themselves."""
 INSTALLED = (".venv", ".tools/uv")
 """What `make setup-platform` installs. It is linked, because installing it takes minutes."""
 
@@ -30,12 +31,12 @@ def blocks(document, name):
 
 
 class Newcomer:
-    """Somebody with a clone, who has the programs that a document asks for.
+    """A newcomer with a clone, who has the programs that a document asks for.
 
     Args:
         folder: Folder for the clone and for all that its owner's programs write.
         deployment: Its engine, and the provider that stands in for azure-native.
-        answers: What the programs print that stand in for those that are not installed here, such
+        answers: Output of the programs that stand in for those that are not installed here, such
             as the Azure CLI, by command line. Any other command line of theirs fails.
     """
 
@@ -52,7 +53,7 @@ class Newcomer:
             self._write_stand_in(program, answers)
 
     def run(self, block, status=0, **variables):
-        """Run commands in one shell, which ends with the first that fails; what they write.
+        """Run commands in one shell, which ends with the first that fails; return their output.
 
         Args:
             block: The commands.
@@ -83,7 +84,7 @@ class Newcomer:
         return self._log.read_text().splitlines()
 
     def _link_what_is_installed(self):
-        # Older than what is installed, or `make` would install it again.
+        # Older than the installed packages, or `make` would install them again.
         for path in self.clone.rglob("*"):
             os.utime(path, (0, 0), follow_symlinks=False)
         (self.clone / ".tools").mkdir()

@@ -10,7 +10,7 @@ EMPTY = Cycle("An empty one", 1000.0, 0.0, "here", "3.259.0")
 
 
 class Page(html.parser.HTMLParser):
-    """What a browser would find: elements, and the texts of each."""
+    """The content that a browser would find: elements, and the texts of each."""
 
     def __init__(self, cycle):
         super().__init__()

@@ -6,7 +6,7 @@ from infra.render.mocks import guid, plain
 from infra.resources import Resource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-"""How the engine writes what it cannot know before the resource that has it exists."""
+"""How the engine writes values that it cannot know before their resource exists."""
 NOT_IN_A_STATE = ("deleteBeforeReplace", "import")
 """Options that the engine does not keep."""
 _PROVIDER = "pulumi:providers:"
@@ -18,8 +18,8 @@ _HOOKS = {"BeforeUpdate": "before_update"}
 def registered(rows):
     """The resources of a state, or of a preview's steps, as rendered ones by type and name.
 
-    Identities and the workspace have the GUIDs that rendering makes up for them. What a preview
-    does not know yet is equal to anything, if it is made of another resource's outputs.
+    Identities and the workspace have the GUIDs that rendering makes up for them. A value that a
+    preview does not know yet is equal to anything, if it is made of another resource's outputs.
     """
     own = [row for row in rows if not _is_the_engines(row)]
     made_up = {
@@ -49,7 +49,7 @@ def registered(rows):
 
 
 def declared(resources):
-    """Rendered resources, with what a state can tell of them."""
+    """Rendered resources, with the values that a state has of them."""
     kept = (
         Resource(
             one.type,

@@ -1,4 +1,4 @@
-"""What a user of the real SDK does, with nothing but environment variables to find Azure."""
+"""Act as a user of the real SDK, with nothing but environment variables to find Azure."""
 
 import json
 import sys

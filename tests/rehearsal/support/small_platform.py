@@ -123,7 +123,7 @@ def declare(azure):
 
 
 def give(azure, principal, role, scope):
-    """Assign a role, as somebody who may."""
+    """Assign a role, as a principal that may."""
     name = f"{scope}/providers/Microsoft.Authorization/roleAssignments/{uuid.uuid4()}"
     definition = f"{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/{role}"
     properties = {

@@ -1,4 +1,4 @@
-"""A training that takes seconds, as a job of the small platform."""
+"""A run that takes seconds, as a job of the small platform."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ TINY = (
     *("--data.streams", "4", "--data.shuffle-window", "50"),
     *("--log.report", "False", "--export", "False", "--restarts", "0"),
 )
-"""Options of a training that takes seconds."""
+"""Options of a run that takes seconds."""
 
 
 def train_on_two_nodes(client, azure, results):

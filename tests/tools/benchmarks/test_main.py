@@ -1,4 +1,4 @@
-"""The command: which benchmarks there are, and what each can be told."""
+"""The command: which benchmarks there are, and the options of each."""
 
 from dataclasses import is_dataclass
 

@@ -1,4 +1,4 @@
-"""Contenders take turns, and what is made of their times."""
+"""Contenders take turns, and their times are summarised."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say, with the programs and loops of the trainer."""
+"""The benchmarks measure their subject, with the programs and loops of the trainer."""
 
 import json
 

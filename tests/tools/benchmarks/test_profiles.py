@@ -1,4 +1,4 @@
-"""What is read from profiles: operations by type, and the phases of a timeline."""
+"""Readings of profiles: operations by type, and the phases of a timeline."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Throughput of this machine: which points are measured, and what the table says of them."""
+"""Throughput of this machine: which points are measured, and their table."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def test_efficiency_is_that_of_as_many_single_ranks():
 
 
 def test_a_measurement_continues_where_it_was_and_keeps_what_failed(tmp_path, monkeypatch, capsys):
-    """With a measurement in place of the trainings."""
+    """With a measurement in place of the runs."""
     asked = []
 
     def measured(one, arguments, repeat):

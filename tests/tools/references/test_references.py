@@ -1,4 +1,4 @@
-"""The reference pages are those of the code, and what the code does not say is complete."""
+"""The reference pages are those of the code, and the tables of other facts are complete."""
 
 import ast
 import json

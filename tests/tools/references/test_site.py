@@ -1,4 +1,5 @@
-"""The site has every page once, and links that lead somewhere; what it loads is on this machine."""
+"""The site has every page once, and links that lead somewhere; all files that it loads are on this
+machine."""
 
 import re
 from pathlib import Path

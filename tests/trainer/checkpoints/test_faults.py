@@ -25,7 +25,7 @@ FAULTS = {
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    """What a disk does on a sync is not tested here, and takes its time."""
+    """Syncs of the disk are not tested here, and take their time."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
@@ -52,7 +52,7 @@ def earlier_attempt(root, files):
 
 
 def attempt(root, files, told, keep=2):
-    """What is tried: a second attempt, which claims, looks, saves and deletes what is too old."""
+    """The scenario: a second attempt, which claims, looks, saves and deletes old checkpoints."""
     folder = CheckpointFolder(root, files)
     folder.claim()
     assert folder.newest().step == 300
@@ -64,7 +64,7 @@ def attempt(root, files, told, keep=2):
 
 
 def check(root, files, allowed):
-    """A fresh reader finds one of these, and what it holds is of one piece."""
+    """A fresh reader finds one of these, and its content is of one piece."""
     found = CheckpointFolder(root, files).newest()
     assert found is not None
     assert found.step in allowed
@@ -254,7 +254,7 @@ def test_an_overtaken_attempt_changes_nothing_of_the_later_one(tmp_path, saves, 
         except SupersededError:
             superseded += 1
         except OSError:
-            # The later one has deleted what it was about to finish.
+            # The later one has deleted the checkpoint that it was about to finish.
             assert saves
         assert later["attempt"] == 3
         assert later["found"] in {300, 400}
@@ -268,7 +268,8 @@ def test_an_overtaken_attempt_changes_nothing_of_the_later_one(tmp_path, saves, 
 
 
 def begun(journal, number):
-    """What an attempt began to finish or to delete after it was overtaken before an operation."""
+    """Checkpoints that an attempt began to finish or to delete after it was overtaken before an
+    operation."""
     if journal[number].what == "read" and journal[number].path.name.startswith("attempt-"):
         # It was overtaken in the middle of looking.
         return []

@@ -89,7 +89,7 @@ def test_what_is_asked_for_stays_and_nothing_else(checkpoints, keep, keep_best, 
         first = stretch and valid[stretches.index(stretch)] == entry
         assert entry.score == best is not None or first
     assert not any(entry.state == "damaged" for entry in doomed)
-    # Nothing is deleted while what is left would be worse: the newest goes last, if at all.
+    # Nothing is deleted while the remainder would be worse: the newest goes last, if at all.
     order = [entry.key for entry in doomed if entry.state == "valid"]
     assert order == sorted(order)
 

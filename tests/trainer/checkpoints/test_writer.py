@@ -1,4 +1,4 @@
-"""Saving in the background: what is written, what is waited for, and what becomes of errors."""
+"""Saving in the background: the files, the waits, and the errors."""
 
 import errno
 import os
@@ -80,7 +80,7 @@ def values(folder):
     return found
 
 
-# 1. What is written.
+# 1. Files.
 
 
 def test_a_save_holds_the_values_of_its_call_whatever_is_trained_meanwhile(folder, gate, variables):
@@ -145,7 +145,7 @@ def test_a_snapshot_of_other_variables_takes_other_memory(variables):
     }
 
 
-# 2. What is waited for.
+# 2. Waits.
 
 
 def test_a_save_returns_before_anything_is_written_and_tells_when_it_is(folder, gate, variables):
@@ -204,7 +204,7 @@ def test_a_save_at_once_is_on_disk_when_it_returns(folder, gate, variables):
     writer.save(3, variables, {})
     assert writer.save_now(3, variables, {})
     assert [saved.step for saved in writer.check()] == [1, 2, 3]
-    # What is there is not written again.
+    # A checkpoint that exists is not written again.
     gate.error = OSError(errno.EIO, os.strerror(errno.EIO))
     assert writer.save_now(3, variables, {})
 

@@ -7,7 +7,7 @@ from tests.trainer.support.data_sets.records import to_example
 from trainer.data.example import Example, Record, example_parts, from_example
 from trainer.data.formats.tfrecord import ShardWriter, read_shard
 
-# Texts as the file system gives them: bytes that are no UTF-8 are lone surrogates.
+# Texts as the file system gives them: bytes outside of UTF-8 are lone surrogates.
 TEXTS = st.binary(max_size=300).map(lambda data: data.decode(errors="surrogateescape"))
 SIZES = st.integers(0, 2**40)
 RECORDS = st.builds(

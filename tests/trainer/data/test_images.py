@@ -1,4 +1,4 @@
-"""From an encoded image to an input, and to what the network sees."""
+"""From an encoded image to an input, and to the batch of the network."""
 
 from pathlib import Path
 
@@ -144,7 +144,7 @@ def test_without_flip_no_position_is_flipped():
     assert not any(bool(images.flips(one, tf.constant(p, tf.int64))) for p in range(20))
 
 
-# 2. From a uint8 batch to what the network sees.
+# 2. From a uint8 batch to the batch of the network.
 
 
 def test_exactly_the_flagged_images_are_flipped():

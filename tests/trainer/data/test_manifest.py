@@ -48,7 +48,7 @@ OTHER = replace(TRAIN, shards=(replace(TRAIN.shards[0], xxh128="d" * 64), TRAIN.
 
 @pytest.fixture
 def folder(tmp_path):
-    """A data set of that manifest; what is in the shards does not matter to it."""
+    """A data set of that manifest; the contents of the shards do not matter to it."""
     for split in MANIFEST.splits.values():
         for shard in split.shards:
             (tmp_path / shard.file).write_bytes(b"x" * shard.bytes)

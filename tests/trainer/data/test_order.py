@@ -94,7 +94,7 @@ def test_starting_at_a_position_yields_exactly_the_rest(case):
 
 
 def resumed(order, position, ranks):
-    """The order of a run that goes on at a position with another number of ranks."""
+    """The order of a run that continues at a position with another number of ranks."""
     epoch = position // order.examples
     return replace(order, ranks=ranks, begun=Begun(epoch, order.streams_in(epoch)))
 

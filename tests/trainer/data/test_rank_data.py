@@ -1,4 +1,4 @@
-"""What a rank reads, and what it is told of a record that it cannot use."""
+"""The records that a rank reads, and the errors about those that it cannot use."""
 
 import re
 import shutil
@@ -36,7 +36,7 @@ def train(data):
 
 
 def explained(data, split):
-    """Read until something fails, and return what is said of it."""
+    """Read until something fails, and return the error."""
     with pytest.raises(DataError) as caught:
         train(data) if split == "train" else list(data.validation())
     return str(caught.value)

@@ -1,4 +1,4 @@
-"""The bound on what the input holds."""
+"""The bound on the memory of the input."""
 
 from trainer.config import DataConfig
 from trainer.data.manifest import Shard, Split

@@ -1,4 +1,4 @@
-"""What is recorded of the machine beside a run's figures."""
+"""The facts about the machine that are recorded with a run's figures."""
 
 import json
 from importlib.metadata import PackageNotFoundError

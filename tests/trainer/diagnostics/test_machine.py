@@ -1,4 +1,4 @@
-"""What a process finds out about its machine and its InfiniBand."""
+"""The facts that a process finds out about its machine and its InfiniBand."""
 
 import resource
 from unittest.mock import Mock

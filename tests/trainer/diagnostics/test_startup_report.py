@@ -1,4 +1,4 @@
-"""What a run says of the machines that it starts on, and when it warns."""
+"""The output of a run about the machines that it starts on, and its warnings."""
 
 import json
 from dataclasses import replace
@@ -36,7 +36,8 @@ BY_GLOO = Backend(("Gloo",), "Gloo", "Gloo")
 
 
 def seen(root, gpu="", ranks=1, gpus=1, **changes):
-    """What the ranks of one node see, with figures that do not differ from machine to machine."""
+    """The view of the ranks of one node, with figures that do not differ from machine to
+    machine."""
     of_this_machine = {
         "cores": 40, "locked_memory": None, "shared_memory": 64 * 10**9,
         "free_disk": 2_345 * 10**9, "free_scratch": 5_500_000_000,

@@ -1,4 +1,4 @@
-"""What a rank that fails tells its launcher."""
+"""The messages of a failing rank to its launcher."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The node of a rank that has failed is kept for a while, and released when somebody asks."""
+"""The node of a rank that has failed is kept for a while, and released on request."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Worlds of several ranks and hosts, and worlds that are not what their launcher meant."""
+"""Worlds of several ranks and hosts, and worlds that their launcher did not mean."""
 
 import os
 import shutil
@@ -191,7 +191,7 @@ def test_a_name_that_does_not_resolve_is_refused_with_what_to_do(monkeypatch):
 
 
 def test_a_name_that_leads_elsewhere_is_refused(monkeypatch):
-    # An address for documentation, which nobody has.
+    # An address for documentation, which no host has.
     answer(monkeypatch, "192.0.2.9")
     with pytest.raises(UserError, match=r"resolves to 192\.0\.2\.9, which is not an address of"):
         check_own_name()

@@ -174,7 +174,7 @@ def test_a_request_to_stop_during_an_attempt_is_its_last(attempts):
 
     def stopped(signals):
         signal.raise_signal(signal.SIGTERM)
-        # What a rank that is killed while it saves ends with.
+        # The status of a rank that is killed while it saves.
         return AttemptResult((-9, 143))
 
     results += [stopped]
@@ -249,7 +249,7 @@ def test_interrupt_while_ranks_start_ends_them_without_a_traceback(workplace, st
     wait_for_line(process, "starting 2 ranks")
     wait_until(lambda: len(ranks_of(process)) == 2)
     ranks = ranks_of(process)
-    # What is loaded long before TensorFlow, and after Python itself has started.
+    # A library that is loaded long before TensorFlow, and after Python itself has started.
     wait_until(lambda: all(has_loaded(pid, "/numpy/") for pid in ranks.values()))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=TIMEOUT)
@@ -335,7 +335,7 @@ def test_a_run_that_is_killed_and_frozen_completes_with_the_same_bits(workplace,
     assert result(runs / "run")["attempts"] == 3
     assert [line["attempt"] for line in metrics(runs / "run", "start")] == [1, 2, 3]
     assert final_state(runs / "run") == final_state(runs / "whole")
-    # No step is missing or twice in what was reported.
+    # No step is missing or twice in the reported metrics.
     whole = [line["step"] for line in metrics(runs / "whole", "train")]
     assert [line["step"] for line in metrics(runs / "run", "train")] == whole
     assert list(read_run(runs / "run").curve("train", "loss").steps) == whole

@@ -1,4 +1,4 @@
-"""What a launcher makes of a run's end, and what a failed rank tells it."""
+"""The reaction of a launcher to a run's end, and the messages of failed ranks."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""Requests to a training that runs: what is asked, answered and said."""
+"""Requests to a run while it trains: questions, answers and output."""
 
 import os
 import threading

@@ -1,5 +1,5 @@
-"""A request to stop reaches the loop whatever else has gone wrong; mpirun's SIGCONT is one, and
-other SIGCONTs are none.
+"""A request to stop reaches the loop whatever else has gone wrong; mpirun's SIGCONT is one, other
+SIGCONTs are not.
 """
 
 import io
@@ -148,7 +148,7 @@ class Launcher:
         return ") Z " in Path(f"/proc/{self.rank}/stat").read_text()
 
     def end(self):
-        """Status of the rank and what it has said."""
+        """Status of the rank and its output."""
         said, _ = self.process.communicate(timeout=60)
         status, _, words = said.strip().partition(" ")
         return int(status), words

@@ -55,7 +55,7 @@ class Case:
     code: str
     status: int
     words: tuple[str, ...] = ()
-    """In what it writes to stderr; it writes nothing where there are none."""
+    """In its output to stderr, which is empty where there are none."""
 
 
 CASES = {

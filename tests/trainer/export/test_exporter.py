@@ -1,4 +1,4 @@
-"""Exported models: what they answer without our code, and that they are complete or absent."""
+"""Exported models: their answers without our code, and that they are complete or absent."""
 
 import base64
 import io
@@ -30,7 +30,7 @@ from trainer.presets import PRESETS
 
 TOLERANCE = 1e-5
 
-# What a stranger does: TensorFlow and NumPy, started where this project cannot be imported.
+# The program of a stranger: TensorFlow and NumPy, started where this project cannot be imported.
 STRANGER = """
 import base64, importlib.util, json, sys
 # The environment also has the commands of this project, by a finder; a stranger's does not.
@@ -89,7 +89,7 @@ def ask(folder, model, batches):
 
 @pytest.fixture(scope="module")
 def exported(digits_folder, tmp_path_factory):
-    """A run that has exported its model as at its end, and what its checkpoint answers."""
+    """A run that has exported its model as at its end, and the answers of its checkpoint."""
     config = tiny_config(str(digits_folder), name="run")
     folder, record, model = make_run(tmp_path_factory.mktemp("exported") / "run", config)
     export_model(folder, record, variables_by_name(model), STEP, None)
@@ -116,7 +116,7 @@ def exported(digits_folder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def answers(exported, tmp_path_factory):
-    """What a stranger gets from the export of that run."""
+    """The results of a stranger with the export of that run."""
     smooth = np.linspace(0, 255, 40 * 60 * 3).reshape(40, 60, 3).astype(np.uint8)
     pictures = [encode(smooth), encode(smooth, "JPEG"), encode(smooth[:, :, 0], "JPEG")]
     batches = {
@@ -145,7 +145,7 @@ def facts(folder):
     return json.loads((folder / "export.json").read_text())
 
 
-# 1. What an export answers where nothing of this project is.
+# 1. Answers of an export without this project.
 
 
 @pytest.mark.slow

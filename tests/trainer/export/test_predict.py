@@ -1,4 +1,4 @@
-"""`ml-trainer predict`: what it prints, and what it says of images that it cannot read."""
+"""`ml-trainer predict`: its output, and its errors about images that it cannot read."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What is shown of a run: a bar where somebody looks at it, lines everywhere else."""
+"""The output of a run: a bar on a terminal, lines everywhere else."""
 
 import os
 import subprocess

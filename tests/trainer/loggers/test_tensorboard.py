@@ -49,7 +49,7 @@ def test_what_is_trained_again_is_in_the_curves_once(tmp_path):
     assert losses(tmp_path / "attempt-2") == [(11, 11.0)]
     assert losses(tmp_path / "attempt-3") == []
 
-    # The same attempt goes on in a file of its own, after it went back.
+    # The same attempt continues in a file of its own, after it went back.
     curves = Curves(tmp_path / "attempt-2")
     curves.add("train", 16, {"loss": 0.5})
     curves.close()

@@ -1,4 +1,4 @@
-"""Networks of one's own: what is accepted, and what each refusal says."""
+"""Networks of one's own: accepted ones, and the words of each refusal."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Networks of one's own that trace and are built, and what their trial finds."""
+"""Networks of one's own that trace and are built, and the findings of their trial."""
 
 import os
 import random
@@ -68,8 +68,11 @@ def assert_kept_in_trial(name, task="classification"):
     ("name", "said"),
     [
         ("added_loss", "layers add losses in training, with add_loss"),
-        ("numpy_noise", "numpy_noise/add/y is another constant each time that the network is"),
-        ("python_noise", "python_noise/mul/y is another constant each time that the network is"),
+        ("numpy_noise", "numpy_noise/add/y is a different constant each time that the network is"),
+        (
+            "python_noise",
+            "python_noise/mul/y is a different constant each time that the network is",
+        ),
         ("clock", "clock/Timestamp reads the clock, which a resumed run could not repeat"),
         ("in_python", "calls Python from the graph, which an exported model could not"),
         ("untracked", "the variable shift belongs to no layer, so a checkpoint would not hold it"),

@@ -1,4 +1,4 @@
-"""Dropout and its kind: what their random numbers follow from, and that a run can be resumed."""
+"""Dropout and its kind: the seeds of their random numbers, and that a run can be resumed."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def gradients(model, settings, rank=0):
     return of_step
 
 
-# 1. What the numbers follow from.
+# 1. Seeds of the numbers.
 
 
 def test_seed_step_rank_and_micro_batch_each_give_other_numbers(model):
@@ -75,7 +75,7 @@ def test_layers_of_one_pass_draw_different_numbers():
     assert 0.4 < np.mean(one == other) < 0.6
 
 
-@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_gradients_repeat_for_a_step_and_a_rank_and_differ_for_others(model, xla):
     settings = config(compute=ComputeConfig(xla=xla))
     of_rank_0, of_rank_1 = (gradients(model, settings, rank) for rank in (0, 1))

@@ -94,7 +94,7 @@ def probabilities(folder):
     return pixels(pixels=tf.cast(image, tf.uint8))["probabilities"].numpy().tolist()
 
 
-# 1. What each command does after a change.
+# 1. Each command after a change.
 
 
 def test_an_evaluation_is_of_the_code_that_the_run_keeps(run, source, capsys):
@@ -149,8 +149,8 @@ def test_a_run_continues_with_its_code_and_with_changed_code_if_told_to(run, sou
     setup = setup.built(build_model(config.model, 10).graph_digest)
     run.create(setup.record)
     setup.code.keep(run.path)
-    # What it continues with is what the next attempt is compared to, and its checkpoint keeps what
-    # it was written with.
+    # The next attempt is compared to the code of this one, and its checkpoint keeps the code that
+    # wrote it.
     assert set_up(config, 1, name).changes == []
     now = run.read().own_network
     assert before.graph != now.graph
@@ -201,7 +201,7 @@ def test_ranks_with_other_files_are_named():
     assert "b.py of rank 2 differs from that of rank 0" in different_ranks("a:build", codes)
 
 
-# 3. What is no change.
+# 3. Files that do not count as changed.
 
 
 def test_another_file_in_the_package_is_no_change(run, source):
@@ -267,7 +267,7 @@ def test_a_run_whose_builder_changed_ends_with_the_bits_of_one_whose_did_not(wor
     shutil.copytree(workplace / "runs" / "parts", workplace / "runs" / "accepted")
     source.change()
     told = f"changed: {source.package}/parts.py: "
-    assert f"{told}the network is built from what the run keeps" in train("parts")
+    assert f"{told}the network is built from the code that the run keeps" in train("parts")
     assert f"{told}used as now, not as before" in train("accepted", "--accept-changed-code")
     runs = workplace / "runs"
     whole = final_state(runs / "whole")

@@ -1,4 +1,4 @@
-"""The page about a data set: what it reads of it, and what it shows."""
+"""The page about a data set: its inputs, and its contents."""
 
 import base64
 import io
@@ -53,7 +53,7 @@ def stored(folder, sample):
     return from_example([*read_shard(folder / shard)][int(number)])
 
 
-# 1. What is read.
+# 1. Inputs.
 
 
 def test_samples_are_the_records_that_they_name(digits_folder):
@@ -148,7 +148,7 @@ def test_an_image_that_cannot_be_decoded_is_no_failure(tmp_path, inspected):
     assert "1 sample cannot be decoded; ml-trainer verify" in Reader(page).text
 
 
-# 2. What is shown.
+# 2. Contents.
 
 
 def decode(image):
@@ -310,7 +310,7 @@ def test_the_command_writes_into_the_folder_and_never_loads_tensorflow(tmp_path)
 def test_a_folder_that_cannot_be_written_to_needs_an_output(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "set"
     write_set(folder, [5, 5], [1, 1])
-    # Permissions do not stop whoever is root.
+    # Permissions do not stop root.
     monkeypatch.setattr("os.access", lambda path, _: path != folder)
     assert main(["inspect", str(folder)]) == ConfigError.exit_code
     assert f"--output: {folder} is not writable; choose a file" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The run report: what it reads, and what it shows."""
+"""The run report: its inputs, and its contents."""
 
 import base64
 import csv
@@ -46,7 +46,7 @@ def test_a_page_with_images_says_so_on_top(run):
     assert "This page contains" not in page_of(run)
 
 
-# 1. What is read.
+# 1. Inputs.
 
 
 def test_the_result_of_a_finished_run_is_its_summary(run):
@@ -122,7 +122,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         write_report([tmp_path / "none"])
 
 
-# 2. What is missing is said.
+# 2. Notes on missing files.
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_images_that_could_not_be_read_are_named(tmp_path):
     assert "held-out image 39 was not kept" in text
 
 
-# 3. What is shown.
+# 3. Contents.
 
 
 def test_counts_of_the_confusion_matrix_are_those_of_the_predictions(run):

@@ -52,7 +52,7 @@ def score(run, images, capsys):
 
 @pytest.fixture(scope="module")
 def undisturbed(run, images, tmp_path_factory):
-    """What the command writes if nothing happens, with two processes."""
+    """The files of the command if nothing happens, with two processes."""
     output = tmp_path_factory.mktemp("undisturbed") / "scores"
     done = run_trainer(*arguments(run, images, output), "--processes", "2", cwd=images)
     assert done.returncode == 0, done.stdout + done.stderr

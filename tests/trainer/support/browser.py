@@ -27,7 +27,7 @@ SCHEMES = pytest.mark.parametrize(
     ],
     ids=["light", "dark"],
 )
-"""Flags of the browser, and what is then the colour of the page and of a first curve."""
+"""Flags of the browser, and the colours of the page and of a first curve with them."""
 
 PROBE = """<script>addEventListener("load", () => setTimeout(() => {
   parent.postMessage({
@@ -52,13 +52,13 @@ def look(folder, pages, *flags, more="null"):
     """Open pages side by side, each in a frame of its own width.
 
     Args:
-        folder: for what the browser writes.
+        folder: for the browser's files.
         pages: file and width in CSS pixels, by name.
         flags: for the browser.
         more: expression in JavaScript that each page tells the value of, last of all.
 
     Returns:
-        What each page said of itself, and the lines of the console.
+        The results of each page, and the lines of the console.
     """
     frames = ""
     for name, (page, width) in pages.items():

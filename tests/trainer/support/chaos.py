@@ -51,7 +51,7 @@ TRAININGS = {
     "small": ("--preset", "digits", "--model.depth", "18", "--model.width", "16"),
     "sharded": ("--preset", "digits", "--sharded.state", "True"),
 }
-"""Options of what is trained, by name."""
+"""Options of networks and data, by name."""
 ANY = (1, 2, 4)
 """Numbers of ranks of a run that has another one each time."""
 VIRTUAL = (
@@ -306,7 +306,7 @@ def state_hash(run):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of a disturbed run with an undisturbed one."""
+    """Comparison of a disturbed run with an uninterrupted one."""
 
     recoveries: list[Recovery]
     missed: int
@@ -320,7 +320,7 @@ class Comparison:
 
 
 def chaos(folder, seed, kills, extra, say, *, any_ranks=False):
-    """Run a training undisturbed, then disturbed, with any number of ranks each time if asked."""
+    """Train without disturbance, then disturbed, with any number of ranks each time if asked."""
     chance = random.Random(f"{seed}/times")
     options = [*OPTIONS, *extra, *(VIRTUAL if any_ranks else WATCHDOG)]
     faults = plan(seed, kills)

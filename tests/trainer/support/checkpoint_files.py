@@ -1,4 +1,4 @@
-"""File systems that fail, and what a crash leaves of one, for the tests of checkpoints."""
+"""File systems that fail, and the remains of one after a crash, for the tests of checkpoints."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ class Killed(BaseException):
 
 @dataclass(frozen=True)
 class Operation:
-    """What was asked of a file system."""
+    """The operations on a file system."""
 
     what: str
     path: Path
@@ -51,7 +51,7 @@ class FaultyFiles:
     Args:
         files: does the work.
         at: number of the operation that fails, from 0; none fails if there is no such.
-        error: what it raises: Killed also for every operation after it.
+        error: the error: Killed also for every operation after it.
         torn: whether the operation is half done, if it is a write.
         before: is called before that operation instead.
     """
@@ -180,7 +180,7 @@ def crashes(
 
     Args:
         start: before the first operation.
-        journal: what was done since.
+        journal: operations since.
         syncs_hold: whether a sync means anything on this mount.
         lost: the most operations that are lost or torn.
     """
@@ -205,7 +205,7 @@ def crashes(
                 for number, operation in enumerate(changes):
                     if ill.get(number) == "lost":
                         continue
-                    # What it would have been done to may be lost.
+                    # Its file may be lost.
                     with suppress(OSError):
                         operation.apply(files, torn=number in ill)
                 yield files

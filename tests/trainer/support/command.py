@@ -33,7 +33,7 @@ def start_trainer(
     module: str = "trainer",
     output: Path | None = None,
 ) -> "subprocess.Popen[str]":
-    """Start a command; what it writes goes to a file, or else to pipes."""
+    """Start a command; its output goes to a file, or else to pipes."""
     # tf2onnx silences TensorFlow in whatever process imports it, such as that of another test.
     inherited = {name: os.environ[name] for name in os.environ if name != "TF_CPP_MIN_LOG_LEVEL"}
     return subprocess.Popen(

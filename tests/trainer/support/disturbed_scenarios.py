@@ -1,5 +1,5 @@
-"""What the ranks of a test do whose steps are disturbed: bad gradients, requests to leave, a late
-rank. Each function runs in every rank of a real world.
+"""Functions for the ranks of a test whose steps are disturbed: bad gradients, requests to leave, a
+late rank. Each function runs in every rank of a real world.
 """
 
 import time
@@ -113,7 +113,8 @@ def stop_while_tracing() -> dict[str, Any]:
 
 
 def stall_one_rank(seconds: float, late: int) -> list[tuple[int, bool]]:
-    """Have one rank's fourth and last batch come late; what each tick of the loop saw."""
+    """Have one rank's fourth and last batch come late; return the state at each tick of the
+    loop."""
     config = TrainConfig(
         batch_size=8,
         data=DataConfig(source="synthetic"),

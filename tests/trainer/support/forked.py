@@ -16,7 +16,7 @@ class Ended:
     statuses: list[int]
     """By rank."""
     outputs: list[str]
-    """What each rank has written to stdout."""
+    """The stdout of each rank."""
     stderr: str
     """Of all ranks, one after the other."""
 
@@ -27,7 +27,7 @@ class Ended:
 
     @property
     def returncode(self) -> int:
-        """What a launcher of these ranks ends with."""
+        """The status of a launcher of these ranks."""
         return AttemptResult(tuple(self.statuses)).status
 
 
@@ -49,7 +49,7 @@ def fork_trainer(
         small: whether to train a small model in place of a ResNet, whose tracing takes seconds.
         stop_at: a rank, a signal that it sends to itself, and after how many steps, or at the first
             call of some functions, each MODULE:NAME or MODULE:CLASS.NAME.
-        env: environment of each rank, beside the launcher's.
+        env: environment of each rank, in addition to the launcher's.
         launched: whether the ranks have the environment that our launcher gives them.
     """
     if args[0] == "train" and ranks == 1:

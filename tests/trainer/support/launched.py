@@ -1,4 +1,4 @@
-"""What a test needs to disturb a training that runs: its output as it comes, and its ranks."""
+"""Tools to disturb a run while it trains: its output as it comes, and its ranks."""
 
 import re
 import subprocess

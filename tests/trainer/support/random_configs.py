@@ -73,7 +73,7 @@ def texts(key):
     if key == "model.builder":
         words = st.from_regex(r"[a-z_]\w{0,8}", fullmatch=True)
         return st.tuples(words, words, words).map(lambda part: f"{part[0]}.{part[1]}:{part[2]}")
-    # What a process can be given as an argument: no surrogates, no NUL.
+    # Characters of a process's arguments: no surrogates, no NUL.
     characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     folders = st.text(characters, min_size=1, max_size=20)
     return folders.filter(lambda folder: not folder.startswith("-") and folder != "None")
@@ -99,8 +99,8 @@ def values(leaf, hint=None):
 
 
 def mend_network(picked, value):
-    """Choose a network that fits the task, and no other one beside a builder; and what a detection
-    needs besides.
+    """Choose a network that fits the task, and no other one with a builder; and the further options
+    of a detection.
     """
     if value("task") == "detection":
         picked |= {"data.eval_crop": 1.0, "optimizer.label_smoothing": 0.0, "data.augment": "none"}
@@ -133,7 +133,7 @@ def off(leaf):
 
 
 def mend_combination(picked, value):
-    """Leave one form of parallelism, and what it goes with."""
+    """Leave one form of parallelism, and the options that it allows."""
     asked = [
         leaf
         for leaf in PARALLEL

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 
 class Reader(HTMLParser):
-    """What a browser makes of a page: elements, texts and headings."""
+    """The content of a page in a browser: elements, texts and headings."""
 
     def __init__(self, page):
         super().__init__()

@@ -103,7 +103,8 @@ def run_out_of_memory(args: list[str], workplace: str, at: int) -> tuple[int, st
 def train_without_batch_norm(
     workplace: str, name: str, steps: int, batch_size: int
 ) -> dict[str, Any]:
-    """Train digits up to a step, continuing what is there; the state at the end."""
+    """Train digits up to a step, continuing the run if there is one; return the state at the
+    end."""
     from trainer.checkpoints.folder import CheckpointFolder
     from trainer.training.run import train
     from trainer.updates import strategy

@@ -1,4 +1,4 @@
-"""What the ranks of a test do; each function runs in every rank of a real world."""
+"""Functions for the ranks of a test; each function runs in every rank of a real world."""
 
 import importlib
 import os
@@ -133,7 +133,8 @@ def run_command(
 
 
 def _signal_self_at(number: int, at: int | Sequence[str]) -> None:
-    """Have this process send itself a signal once it has taken so many steps, or in some calls."""
+    """Have this process send itself a signal once it has taken that many steps, or in some
+    calls."""
     if not isinstance(at, int):
         for name in at:
             _signal_self_in(number, name)

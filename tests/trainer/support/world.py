@@ -1,7 +1,7 @@
-"""Run a function in several real Horovod ranks and return what each of them returned.
+"""Run a function in several real Horovod ranks and return the result of each.
 
 The functions live in `scenarios.py` and `run_scenarios.py`; arguments and results travel as
-pickles in files, so that a test can compare arrays to the bit.
+pickles in files, so that a test can compare all bits of arrays.
 """
 
 import importlib
@@ -46,7 +46,7 @@ def run_world(
         ranks: size of the world; 1 means no Horovod.
         args: its arguments.
         overrides: environment of each rank, over that of ranks on one machine.
-        prefixes: what each rank's command starts with, such as `ip netns exec NAME`.
+        prefixes: prefix of each rank's command, such as `ip netns exec NAME`.
         address: where the rendezvous listens.
         launched: whether the ranks have the environment that our launcher gives them.
     """

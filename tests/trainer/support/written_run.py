@@ -1,4 +1,4 @@
-"""A run folder written by hand: figures, predictions and images without a training."""
+"""A run folder written by hand: figures, predictions and images without training."""
 
 import csv
 import json

@@ -178,7 +178,7 @@ def test_ranks_meet_equally_often_whatever_was_saved_before(folder, variables, f
     assert meetings[0] == meetings[1] == 2
 
 
-# 2. What is continued from.
+# 2. The checkpoint to continue from.
 
 
 def test_without_a_checkpoint_the_variables_stay(begin, variables):

@@ -1,4 +1,4 @@
-"""What makes a distributed training one training: held in real worlds of Horovod ranks."""
+"""The properties that make a distributed run one run, in real worlds of Horovod ranks."""
 
 import re
 from dataclasses import replace
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def same(left, right):
-    """Equal to the bit, NaN included."""
+    """Bit-identical, NaN included."""
     return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
 
 
@@ -138,7 +138,7 @@ def test_a_request_of_one_rank_ends_the_call_at_the_same_step_on_all(what):
     results = run_world(disturbed_scenarios.leave_in_the_middle, 2, 100_000, 5, 1, what)
     for result in results:
         assert (result["stopped"], result["paused"]) == (what == "stop", what == "pause")
-        # A stop stays asked for; after a pause it goes on.
+        # A stop stays asked for; after a pause the run continues.
         assert result["after"] == ((1, True, False) if what == "stop" else (3, False, False))
     assert results[0]["steps"] == results[1]["steps"] == results[0]["step"]
     assert 5 < results[0]["steps"] < 100_000

@@ -60,7 +60,7 @@ def test_the_split_for_tests_is_evaluated_with_a_report_and_nothing_else_reads_i
     assert "training report" in (folder / "report.html").read_text()
     assert len((folder / "predictions.csv").read_text().splitlines()) == test.examples + 1
     assert {k: v for k, v in content(run.path).items() if "evaluations" not in k} == before
-    # What a run evaluates, keeps the best weights by, and calibrates with, reads validation alone.
+    # Evaluations, the choice of the best weights and calibration read validation alone.
     config = run.read().config
     data = RankData(config, load_data_set(config), Alone(), 1)
     assert not of_split & set(data.validation_names())

@@ -216,7 +216,7 @@ def test_more_epochs_and_another_log_interval_are_said_and_followed(workplace):
     assert result(run)["epochs"] >= 2
     steps = [line["step"] for line in metrics(run, "train")]
     assert steps == [*range(5, 45, 5), 45, *range(49, 90, 7), 90]
-    # What it goes on with is what the next one is compared to.
+    # The next attempt is compared to the options of this one.
     output = train(workplace, *more, ranks=1).stdout
     assert "changed" not in output
     assert "is finished already" in output
@@ -248,7 +248,7 @@ def roll_back(workplace, name, poisoned, *, steps=30, **checkpoint):
 
 @pytest.fixture(scope="module")
 def rolled_back(digits_folder, tmp_path_factory):
-    """A run whose 13th and 21st batch are bad; its folder, and what it used."""
+    """A run whose 13th and 21st batch are bad; its folder, and the batches that it used."""
     workplace = tmp_path_factory.mktemp("rolled-back")
     (workplace / "data").mkdir()
     (workplace / "data" / "digits").symlink_to(digits_folder)

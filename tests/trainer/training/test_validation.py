@@ -1,4 +1,4 @@
-"""When a run evaluates, and what is kept of the final evaluation: a line for every example, and
+"""When a run evaluates, and the files of the final evaluation: a line for every example, and
 images of the mistakes."""
 
 import csv
@@ -194,7 +194,7 @@ def test_an_image_of_a_damaged_shard_is_refused_with_its_place(tmp_path):
 
 @pytest.mark.slow
 def test_predictions_do_not_depend_on_the_number_of_ranks(digits_folder):
-    # 360 examples are no whole number of batches of 32 images, on one rank or two.
+    # 360 examples are not a whole number of batches of 32 images, on one rank or two.
     config = scenarios.tiny_config(str(digits_folder))
     ((top1, alone),) = run_world(scenarios.predict, 1, config)
     pair = run_world(scenarios.predict, 2, config)

@@ -15,7 +15,8 @@ NUMBERS = [np.random.default_rng(seed).normal(size=1000).astype(np.float32) for 
 
 
 def gradient(held, context):
-    """The gradient of what is used three times, of which others have yet to read some parts."""
+    """The gradient of a value that is used three times, of which others have yet to read some
+    parts."""
     each = []
 
     @tf.custom_gradient

@@ -1,1 +1,1 @@
-"""What it costs to treat images, and which decoders notice damage."""
+"""The cost of treating images, and the decoders that notice damage."""

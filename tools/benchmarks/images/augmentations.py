@@ -1,4 +1,4 @@
-"""The cost of each augmentation of a training image, and a picture of what it does.
+"""The cost of each augmentation of a training image, and a picture of its effect.
 
 CPU-milliseconds of an image of 224 pixels with one thread, besides decoding it: its own share of
 the graph in which the host augments a chunk of images.
@@ -84,10 +84,10 @@ def _work(given: Source, images: tf.Tensor, chunks: int) -> Callable[[], int]:
     def graph(first: tf.Tensor) -> tuple[tf.Tensor, ...]:
         positions = first + tf.range(CHUNK, dtype=tf.int64)
         signature = tf.TensorSpec([SIZE, SIZE, 3], tf.uint8), tf.TensorSpec([5])
-        found: tuple[tf.Tensor, ...] = tf.map_fn(
+        augmented: tuple[tf.Tensor, ...] = tf.map_fn(
             change, (images, positions), fn_output_signature=signature
         )
-        return found
+        return augmented
 
     def work() -> int:
         for number in range(chunks):
@@ -109,7 +109,7 @@ def _drawn() -> Image.Image:
     plain = np.stack([_square(name, SIDE) for name in SHOWN])
     rows = [plain, *(_row(plain, name, value) for name, value in SHOWN_STRENGTHS.items())]
     gap = [(0, 3), (0, 3), (0, 0)]
-    lines = [np.concatenate([np.pad(one, gap, constant_values=255) for one in row], 1)
+    lines = [np.concatenate([np.pad(picture, gap, constant_values=255) for picture in row], 1)
              for row in rows]  # fmt: skip
     return Image.fromarray(np.concatenate(lines)[:-3, :-3])
 
@@ -125,8 +125,8 @@ def _row(plain: np.ndarray[Any, Any], name: str, strength: float) -> Sequence[An
     patches = tf.stack([drawn_patch(given, place)["patch"] for _, place in positions()])
     images = tf.constant(plain, tf.float32)
     mixed, _ = mixed_images(images, tf.ones([len(plain)]), patches)
-    found: Sequence[Any] = tf.cast(tf.round(mixed), tf.uint8).numpy()
-    return found
+    pixels: Sequence[Any] = tf.cast(tf.round(mixed), tf.uint8).numpy()
+    return pixels
 
 
 def show(data: Mapping[str, Any]) -> str:

@@ -64,10 +64,10 @@ def measure(options: Options) -> dict[str, Any]:
             contenders[name], sizes[name] = _work(decode, saved), (pixels / 1e6, mean)
     samples = take_turns(contenders, options.rounds, Alone())
     medians = {
-        name: spread([one.cpu_ms for one in found]).median for name, found in samples.items()
+        name: spread([sample.cpu_ms for sample in timed]).median for name, timed in samples.items()
     }
     base, per_pixels, per_bytes = fitted([(*sizes[name], ms) for name, ms in medians.items()])
-    found = {
+    coefficients = {
         "base_ms": round(base, 3),
         "ms_per_megapixel": round(per_pixels, 3),
         "ms_per_megabyte": round(per_bytes, 3),
@@ -75,8 +75,8 @@ def measure(options: Options) -> dict[str, Any]:
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
     if options.to:
-        write_atomically(Path(options.to), json.dumps(found, indent=1) + "\n")
-    return {"samples": samples, "sizes": sizes, "fitted": found}
+        write_atomically(Path(options.to), json.dumps(coefficients, indent=1) + "\n")
+    return {"samples": samples, "sizes": sizes, "fitted": coefficients}
 
 
 def fitted(points: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
@@ -124,7 +124,7 @@ def _decoder() -> Callable[[tf.Tensor], tf.Tensor]:
     def decode(encoded: tf.Tensor) -> tf.Tensor:
         positions = tf.range(tf.size(encoded, tf.int64), dtype=tf.int64)
         return tf.map_fn(
-            lambda one: training_image(one[0], source, one[1]),
+            lambda pair: training_image(pair[0], source, pair[1]),
             (encoded, positions),
             fn_output_signature=tf.uint8,
         )
@@ -145,9 +145,9 @@ def _work(decode: Callable[[tf.Tensor], tf.Tensor], photos: Sequence[bytes]) -> 
 
 def show(data: Mapping[str, Any]) -> str:
     """Format the table and the coefficients."""
-    told = data["fitted"]
+    fitted = data["fitted"]
     formula = (
-        f"{told['base_ms']:g} ms + {told['ms_per_megapixel']:g} ms x megapixels"
-        f" + {told['ms_per_megabyte']:g} ms x MB"
+        f"{fitted['base_ms']:g} ms + {fitted['ms_per_megapixel']:g} ms x megapixels"
+        f" + {fitted['ms_per_megabyte']:g} ms x MB"
     )
     return f"{table(read_samples(data['samples']), 'image', [])}\n\nCPU-ms of an image: {formula}"

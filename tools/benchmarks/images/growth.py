@@ -3,7 +3,7 @@
 No pixel is read. Writes folders of empty files and COCO's JSON with two boxes for each: as many
 images in as many folders as the square root of their number, whose names are the same in each
 folder, as frames of films have them, and a quarter more entries of files that are not there. A
-process of its own then does for each size what a preparation does before it reads an image: it
+process of its own then takes for each size the steps of a preparation before it reads an image: it
 finds and matches the files, reads the boxes, lists all with numbered names, looks for
 near-duplicates among random hashes, and lists the same files once more as a table describes them.
 """

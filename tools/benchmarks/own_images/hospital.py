@@ -1,5 +1,5 @@
-"""A folder like that of a hospital, to type the way of a newcomer on: unequal classes, few patients
-with many images each, several formats and depths, damaged files, and files that are no images.
+"""A folder like that of a hospital, to try a newcomer's commands on: unequal classes, few patients
+with many images each, several formats and depths, damaged files, and files other than images.
 """
 
 from dataclasses import dataclass

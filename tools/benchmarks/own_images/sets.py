@@ -2,8 +2,8 @@
 
 Each is one that people bring: few patients with many images each, shapes that differ in one corner,
 a class of 3 %, exposures of 12 bits, signs of a few pixels, and few real textures. Training images
-and test images never share what a classifier could recognise instead of the class: patients,
-photographs and halves of photographs are of one part only.
+and test images never share patients, photographs or halves of photographs, which a classifier could
+recognise instead of the class.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ class ImageSet:
     """A set of images, a folder for each class."""
 
     words: str
-    """What it shows, in a few words."""
+    """Its content, in a few words."""
     classes: tuple[str, ...]
     train: tuple[int, ...]
     """Training images of each class."""
@@ -98,8 +98,8 @@ def chest(random: Random, patient: Random, label: int, side: int = 96) -> Array:
         wide, high = patient.uniform(0.14, 0.19), patient.uniform(0.27, 0.36)
         lungs.append(((x - centre) / wide) ** 2 + ((y - 0.47) / high) ** 2)
     lung = lungs[int(random.integers(2))]
-    for one in lungs:
-        image -= 0.34 / (1 + np.exp(9 * (one - 1)))
+    for distance in lungs:
+        image -= 0.34 / (1 + np.exp(9 * (distance - 1)))
     image += patient.uniform(0.02, 0.05) * rib
     inside = 1 / (1 + np.exp(9 * (lung - 1)))
     if label == 1:
@@ -146,7 +146,7 @@ def _corner(random: Random, label: int, test: bool) -> Array:  # noqa: FBT001
     ImageDraw.Draw(cover).polygon([tuple(corner) for corner in corners * scale], fill=255)
     covered = np.asarray(cover.resize((side, side), Image.Resampling.BOX))[..., None] / 255.0
     back = 0.7 * _background(random, side, test=test)
-    # Brighter or darker than what is behind it, so that it can be seen.
+    # Brighter or darker than its background, so that it can be seen.
     colour = random.uniform(0.0, 0.15, 3) if back.mean() > 0.35 else random.uniform(0.6, 1.0, 3)
     return as_8_bits(covered * colour + (1 - covered) * back + random.normal(0, 0.03, back.shape))
 

@@ -67,8 +67,8 @@ def measure(options: Options) -> dict[str, Any]:
     rows = _saved(options)
     for seed in options.seeds:
         for name in sets:
-            there = {row["way"] for row in rows if (row["set"], row["seed"]) == (name, seed)}
-            missing = [way for way in ways if way not in there]
+            measured = {row["way"] for row in rows if (row["set"], row["seed"]) == (name, seed)}
+            missing = [way for way in ways if way not in measured]
             if not missing:
                 continue
             with tempfile.TemporaryDirectory() as scratch:
@@ -85,17 +85,17 @@ def show(data: Mapping[str, Any]) -> str:
     """Format a line for each set: the median over seeds with its range, in %."""
     rows, table = data["rows"], [["set", "images", "classes", *WORDS.values(), "to the best other"]]
     for name, image_set in SETS.items():
-        found = {way: _of(rows, name, way) for way in WAYS}
-        if not all(found.values()):
+        results = {way: _of(rows, name, way) for way in WAYS}
+        if not all(results.values()):
             continue
-        best = max(float(np.median(list(found[way].values()))) for way in OTHERS)
-        ours = float(np.median(list(found[FIT].values())))
+        best = max(float(np.median(list(results[way].values()))) for way in OTHERS)
+        ours = float(np.median(list(results[FIT].values())))
         table.append(
             [
                 image_set.words,
                 f"{image_set.images:,}",
                 f"{len(image_set.classes)}",
-                *(_percent(list(found[way].values())) for way in WAYS),
+                *(_percent(list(results[way].values())) for way in WAYS),
                 f"{100 * (ours - best):+.1f}",
             ]
         )
@@ -106,12 +106,12 @@ def goals(data: Mapping[str, Any]) -> str:
     """Return which sets keep the margin, and which rows of `fit` predict no image as some class."""
     lines = []
     for name in SETS:
-        found = {way: _of(data["rows"], name, way) for way in WAYS}
-        if not all(found.values()):
+        results = {way: _of(data["rows"], name, way) for way in WAYS}
+        if not all(results.values()):
             lines.append(f"{name}: not measured with every way")
             continue
-        best = max(float(np.median(list(found[way].values()))) for way in OTHERS)
-        short = best - float(np.median(list(found[FIT].values())))
+        best = max(float(np.median(list(results[way].values()))) for way in OTHERS)
+        short = best - float(np.median(list(results[FIT].values())))
         verdict = "missed" if round(short, 6) > MARGIN else "kept"
         lines.append(f"{name}: {verdict} ({-100 * short:+.1f} points)")
     lines += [
@@ -141,10 +141,10 @@ def _of(rows: Sequence[Mapping[str, Any]], name: str, way: str) -> dict[int, flo
 
 
 def _percent(values: Sequence[float]) -> str:
-    found = spread(values)
+    summary = spread(values)
     if len(values) == 1:
-        return f"{found.median:.1%}"
-    return f"{found.median:.1%} ({found.low:.1%} to {found.high:.1%})"
+        return f"{summary.median:.1%}"
+    return f"{summary.median:.1%} ({summary.low:.1%} to {summary.high:.1%})"
 
 
 def _row(folder: Path, way: str, seed: int) -> dict[str, Any]:

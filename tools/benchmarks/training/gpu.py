@@ -121,14 +121,14 @@ def points_of(
         rates: Results of the processes of each contender.
         gpu: Name of the GPU.
     """
-    found = []
+    points = []
     for precision, (name, xla) in product(options.precisions, _POINTS.items()):
         turns = rates.get(f"trainer, {name}, {precision}", ())
         measured = tuple(rate for turn in turns for rate in turn.get("rates", ()))
         if measured:
             sizes = options.batch, options.image_size
             at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-            found.append(
+            points.append(
                 Point(
                     *("this machine", 1, 1, "ResNet-50", precision, *sizes, measured),
                     at=at,
@@ -136,7 +136,7 @@ def points_of(
                     xla=xla,
                 )
             )
-    return found
+    return points
 
 
 class Work:

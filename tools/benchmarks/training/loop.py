@@ -1,8 +1,8 @@
 """Overhead of our training loop, compared with bare ones, in worlds of ranks.
 
 All contenders take the same steps: the same network, batch, loss, reduction and update. The bare
-ones omit what a training needs besides: timing of the data, sums of loss and accuracy, the check
-for finite numbers, heartbeat, stop flag, and the metrics file that Python appends to.
+ones omit the rest of a run: timing of the data, sums of loss and accuracy, the check for finite
+numbers, heartbeat, stop flag, and the metrics file that Python appends to.
 """
 
 import os

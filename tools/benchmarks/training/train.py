@@ -1,6 +1,6 @@
 """Weak scaling: images/s of two ranks that exchange gradients, on two cores.
 
-The reference is two *independent* trainings that run at the same time, each on a core of its own
+The reference is two *independent* runs at the same time, each on a core of its own
 with one thread: they share memory and cache as the ranks do, so the only difference is the exchange
 and the waiting for each other. Each figure is of a whole `ml-trainer train`, as a user
 starts it.
@@ -41,14 +41,14 @@ class Options(BenchmarkOptions):
     """Heights and widths of images to train on."""
 
     steps: Annotated[tuple[int, ...], Positive] = (6, 20)
-    """Timed steps of a training, one number for each image size."""
+    """Timed steps of a run, one number for each image size."""
 
     rounds: Annotated[int, Positive] = 5
     """Number of turns of each contender."""
 
 
 def measure(options: Options) -> dict[str, Any]:
-    """Measure whole trainings of synthetic images."""
+    """Measure whole runs on synthetic images."""
     if len(options.steps) != len(options.image_sizes):
         raise UserError("--steps: give one number for each of --image-sizes")
     sizes: dict[int, list[dict[str, float]]] = {}
@@ -79,7 +79,7 @@ def show(data: Mapping[str, Any]) -> str:
 
 
 class Contenders:
-    """Trainings of synthetic images of one size."""
+    """Runs on synthetic images of one size."""
 
     def __init__(self, folder: Path, options: Sequence[str]) -> None:
         self._folder, self._options = folder, options
@@ -104,7 +104,7 @@ class Contenders:
         }
 
     def _together(self, trainings: Sequence[tuple[list[str], set[int]]]) -> float:
-        """Run trainings at the same time and return the sum of their rates."""
+        """Start runs at the same time and return the sum of their rates."""
         started = [self._start(options, cores) for options, cores in trainings]
         rate = 0.0
         try:

@@ -52,8 +52,8 @@ def linked(text: str, folder: Path) -> list[Path]:
         text: Markdown of the page.
         folder: Folder of the page, relative to the root of the repository.
     """
-    found = (_inside(folder, link) for link, _ in _LINK.findall(text))
-    return [path for path in found if path is not None]
+    paths = (_inside(folder, link) for link, _ in _LINK.findall(text))
+    return [path for path in paths if path is not None]
 
 
 def place(path: Path) -> str | None:
@@ -107,7 +107,9 @@ def admonished(text: str) -> str:
 def shown(path: Path) -> str:
     """Return the Markdown of a page that shows a file, or lists a folder, of the repository."""
     if path.is_dir():
-        names = sorted(f"{one.name}/" if one.is_dir() else one.name for one in path.iterdir())
+        names = sorted(
+            f"{entry.name}/" if entry.is_dir() else entry.name for entry in path.iterdir()
+        )
         content = "\n".join(f"- `{name}`" for name in names if not name.startswith((".", "__")))
     else:
         language = LANGUAGES.get(path.suffix, "text")

@@ -15,7 +15,7 @@ OPERATIONS: Final = 2
 GREATEST: Final = 10
 """The magnitude at which an operation changes an image most."""
 
-# What they do at the greatest magnitude, as in AutoAugment (Cubuk et al. 2018).
+# Their effect at the greatest magnitude, as in AutoAugment (Cubuk et al. 2018).
 ENHANCED: Final = 0.9
 SHEARED: Final = 0.3
 TRANSLATED: Final = 0.45

@@ -9,7 +9,7 @@ GREY: Final = 128
 """Value of the pixels that come into view."""
 
 Key = Callable[[str], tf.Tensor]
-"""Returns the key of stateless random numbers, int64 [2], given a name for what they decide."""
+"""Returns the key of stateless random numbers, int64 [2], given a name of their purpose."""
 
 
 class View(NamedTuple):

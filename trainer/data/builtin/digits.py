@@ -33,12 +33,12 @@ def split(records: list[Record], per_class: int, key: str) -> tuple[list[Record]
     shuffled = sorted(records, key=lambda record: record.filename)
     random.Random(key).shuffle(shuffled)
     taken = dict.fromkeys(CLASSES, 0)
-    kept: list[Record] = []
+    training: list[Record] = []
     validation: list[Record] = []
     for record in shuffled:
         taken[record.text] += 1
-        (validation if taken[record.text] <= per_class else kept).append(record)
-    return kept, validation
+        (validation if taken[record.text] <= per_class else training).append(record)
+    return training, validation
 
 
 def records() -> tuple[list[Record], list[Record], tuple[str, ...]]:

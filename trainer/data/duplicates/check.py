@@ -111,9 +111,9 @@ def check_prepared(
             f"{folder}: {plural(len(rows), 'held-out image')} of"
             f" {held_out_images(manifest):,} have near-duplicates in the training"
             f" split, and --near-duplicates refuse accepts none; {folder / FILE} lists them:{shown}"
-            "\nWith --near-duplicates report the same command continues; or split by what the"
-            " images are of (--group-by), or remove one of each pair, and start again with an empty"
-            " --output"
+            "\nWith --near-duplicates report the same command continues; or split by the subject"
+            " of the images (--group-by), or remove one of each pair, and start again with an"
+            " empty --output"
         )
 
 
@@ -162,7 +162,7 @@ def held_out_images(manifest: Manifest) -> int:
 
 
 def tell(folder: Path, manifest: Manifest, rows: Sequence[tuple[str, str, str, str, int]]) -> None:
-    """Write near-duplicates.csv, also without any, and print how many there are."""
+    """Write near-duplicates.csv, even without any, and print how many there are."""
     write_table(folder / FILE, COLUMNS, rows, errors="surrogateescape")
     held_out = held_out_images(manifest)
     if not rows:

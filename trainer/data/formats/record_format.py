@@ -27,7 +27,7 @@ class BrokenBlockError(BrokenRecordError):
 
 @dataclass(frozen=True)
 class StoredTarget:
-    """What a record holds besides its image, for training to predict."""
+    """Values of a record besides its image, for training to predict."""
 
     key: str
     """Name of the feature in a `tf.train.Example`."""
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Stored:
-    """One record as it is stored, or what is wrong with it."""
+    """One record as it is stored, or its fault."""
 
     where: str
     """Its name in the shard, such as "record 5"."""
@@ -84,7 +84,7 @@ class Scan(Protocol):
 
 
 class Kept(Generic[T]):
-    """What a reader was last at in each of its streams, to begin there again. Safe to use from any
+    """The last positions of a reader in its streams, to begin there again. Safe to use from any
     thread.
     """
 
@@ -92,12 +92,12 @@ class Kept(Generic[T]):
         self._most, self._values, self._lock = most, OrderedDict[Hashable, T](), threading.Lock()
 
     def take(self, key: Hashable) -> T | None:
-        """Return what was kept, which then no longer is."""
+        """Return the kept position, and forget it."""
         with self._lock:
             return self._values.pop(key, None)
 
     def keep(self, key: Hashable, value: T) -> None:
-        """Keep something in place of what was kept first, if there is too much."""
+        """Keep a position; the oldest ones are dropped if there are too many."""
         with self._lock:
             self._values[key] = value
             while len(self._values) > self._most:
@@ -164,8 +164,8 @@ class RecordFormat(Protocol):
         """Return a reader.
 
         Args:
-            streams: Streams that read in turn, for each of which it may keep what was read and is
-                needed next.
+            streams: Streams that read in turn, for each of which it may keep data that it has read
+            and needs next.
         """
 
     def scan(self, path: str, file: str, known: Shard | None = None) -> Scan:

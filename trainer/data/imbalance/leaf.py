@@ -1,4 +1,4 @@
-"""Options for classes of different sizes, and what they can be combined with. Standard library
+"""Options for classes of different sizes, and their combinations with others. Standard library
 only.
 """
 

@@ -93,7 +93,7 @@ def _pydicom() -> Any:
 @lru_cache(1)
 def _read(data: bytes) -> Any:
     """Return the header, with pixels that are not decoded yet; remembered for all its frames."""
-    # Text that breaks the rules of its tag is none of our business, and would be quoted.
+    # Text that breaks the rules of its tag is not used, and warnings would quote it.
     config = _pydicom().config
     config.settings.reading_validation_mode = config.IGNORE
     return _pydicom().dcmread(io.BytesIO(data))
@@ -127,21 +127,21 @@ def _of_frame(header: Any, page: int) -> Any:
         frames = header.get("PerFrameFunctionalGroupsSequence") or ()
         shared = header.get("SharedFunctionalGroupsSequence") or ()
         groups = [*shared[:1], *frames[page : page + 1]]
-        found = {
+        elements = {
             element.keyword: element
             for group in groups
             for name in ("PixelValueTransformationSequence", "FrameVOILUTSequence")
             for item in (group.get(name) or ())[:1]
             for element in item
         }
-        if not found:
+        if not elements:
             return header
-        if "ModalityLUTSequence" in header and "RescaleSlope" in found:
+        if "ModalityLUTSequence" in header and "RescaleSlope" in elements:
             raise RejectedError("has both a table and a slope for the values of a frame")
         own = _pydicom().Dataset()
         own.update(header)
         own.file_meta = header.file_meta
-        for element in found.values():
+        for element in elements.values():
             own[element.tag] = element
         return own
 

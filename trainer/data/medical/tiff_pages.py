@@ -71,11 +71,11 @@ class TiffPages:
             return str(open_image(data, ("TIFF",)).tag_v2.get(int(name), ""))  # type: ignore[attr-defined]
 
     def _frames(self, image: Image.Image) -> list[int]:
-        """Return the numbers of the pages that are no smaller copies; always the first."""
-        found = [0]
+        """Return the numbers of the pages, except smaller copies; the first always counts."""
+        pages = [0]
         with damage("has a damaged page"):
             for number in range(1, min(getattr(image, "n_frames", 1), _MOST_PAGES)):
                 image.seek(number)
                 if not image.tag_v2.get(_SUBFILE, 0) & _REDUCED:  # type: ignore[attr-defined]
-                    found.append(number)
-        return found
+                    pages.append(number)
+        return pages

@@ -1,4 +1,4 @@
-"""Images of records: checks of what is stored, whatever the record says, and thumbnails. No
+"""Images of records: checks of the stored bytes, whatever the record says, and thumbnails. No
 TensorFlow.
 """
 
@@ -45,7 +45,7 @@ def open_stored(encoded: bytes) -> Image.Image:
 
 
 def record_fault(record: Record, image: Image.Image) -> str | None:
-    """Return how a record describes its image wrongly, or None; missing values are no fault.
+    """Return how a record describes its image wrongly, or None; values may be missing.
 
     Args:
         record: Record of the image.

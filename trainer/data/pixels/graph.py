@@ -1,4 +1,4 @@
-"""What a graph can tell of an encoded image by its header: whether `treat` would change it.
+"""Tell in a graph by the header of an encoded image whether `treat` would change it.
 
 TensorFlow neither turns an image by its EXIF orientation nor draws transparency on white. So the
 signature of an exported model refuses such images, and files that are trained on in place have them
@@ -22,7 +22,7 @@ TOO_LARGE: Final = f"of more than {MAX_PIXELS:,} pixels"
 _ORIENTATION: Final = 0x112
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _MARKS: Final = r"\C*(Exif\x00\x00|tiff:Orientation|eXIf|tRNS)\C*"
-"""What the bytes of an image contain, somewhere, if it is turned or has a transparent colour."""
+"""Bytes that an image contains, somewhere, if it is turned or has a transparent colour."""
 _XMP: Final = r'\C*?tiff:Orientation(="|>)[2-8]\C*'
 """An orientation in XMP, where Pillow looks if EXIF has none."""
 
@@ -45,9 +45,9 @@ def reasons_for_treatment(images: tf.Tensor) -> tf.Tensor:
     sides = tf.cast(begin[:, 16:24], tf.int64) * ([1 << 24, 1 << 16, 1 << 8, 1] * 2)
     pixels = tf.reduce_sum(sides[:, :4], 1) * tf.reduce_sum(sides[:, 4:], 1)
     marked = tf.strings.regex_full_match(images, _MARKS)
-    kept = png & ~marked & (begin[:, 24] <= 8) & (begin[:, 25] < 4) & (pixels <= MAX_PIXELS)
-    kept &= pixels > 0
-    rest = tf.where(~kept)
+    unchanged = png & ~marked & (begin[:, 24] <= 8) & (begin[:, 25] < 4) & (pixels <= MAX_PIXELS)
+    unchanged &= pixels > 0
+    rest = tf.where(~unchanged)
     reasons = tf.map_fn(
         lambda number: _reason(images[number], png[number] | marked[number]),
         rest[:, 0],
@@ -200,8 +200,8 @@ def _orientation(encoded: tf.Tensor, at: tf.Tensor) -> tf.Tensor:
             tf.where(kind == 4, tf.reduce_sum(rows[:, 8:12] * long, 1), 0),
         )
         single = tf.reduce_sum(rows[:, 4:8] * long, 1) == 1
-        found = known & (tf.reduce_sum(rows[:, 0:2] * short, 1) == _ORIENTATION)
-        return tf.reduce_max(tf.concat([[-1], tf.where(found & single, values, -1)], 0))
+        matches = known & (tf.reduce_sum(rows[:, 0:2] * short, 1) == _ORIENTATION)
+        return tf.reduce_max(tf.concat([[-1], tf.where(matches & single, values, -1)], 0))
 
     return tf.cond(at > 0, read, lambda: tf.constant(-1))
 
@@ -228,7 +228,7 @@ def _product(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
 
 def _first(*reasons: tuple[tf.Tensor, str]) -> tf.Tensor:
     """Return the first reason that holds, or an empty text."""
-    found = tf.constant("")
+    first = tf.constant("")
     for holds, reason in reversed(reasons):
-        found = tf.where(holds, reason, found)
-    return found
+        first = tf.where(holds, reason, first)
+    return first

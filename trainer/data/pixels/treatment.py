@@ -5,7 +5,7 @@ Everything that reads images calls `treat`: `prepare`, training on files in plac
 cannot be used is refused everywhere for the same reason. The signature of an exported model, which
 has no Pillow, refuses the images that `treat` would change.
 
-JPEGs in RGB or grey and plain 8-bit PNGs are kept byte for byte. All others are decoded once and
+JPEGs in RGB or grey and plain 8-bit PNGs are kept unchanged. All others are decoded once and
 converted to baseline JPEG: upright by EXIF, opaque on white, in RGB or grey of 8 bits, the first of
 several frames. Standard library and Pillow only: the scoring server's image contains this file.
 """
@@ -60,8 +60,8 @@ TURNS: Final = {
 
 _PHOTOMETRIC: Final = 262
 _EXTRA_SAMPLES: Final = 338
-"""Tags of a TIFF: how its values are shown, 0 if the smallest is white; and what the bands after
-the colours are, 0 for no opacity."""
+"""Tags of a TIFF: how its values are shown, 0 if the smallest is white; and the meaning of the
+bands after the colours, 0 for no opacity."""
 _TRANSPARENCY: Final = "transparency"
 """Key of Pillow's facts of an image with a transparent colour."""
 
@@ -146,7 +146,7 @@ class Encoded:
     height: int
     width: int
     treatment: str
-    """What was done to the image, in words that a summary counts."""
+    """The treatment of the image, in words that a summary counts."""
     narrow: bool = False
     """Whether an image of more than 8 bits uses at most 1/16 of the levels from 0 to 255."""
     orientation: int = 1
@@ -154,7 +154,7 @@ class Encoded:
 
 
 def treatment_of(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `treat` with which an image becomes what a model was trained on.
+    """Return the arguments of `treat` that prepare an image as those that a model was trained on.
 
     Args:
         facts: Content of the model's export.json.
@@ -194,16 +194,16 @@ def treat(
     image = open_image(data)
     _check_size(*image.size, max_pixels)
     orientation = _orientation(image, data)
-    kept = _kept(image, data) if orientation == 1 and shrink is None else None
-    if kept and image.format == "PNG" and not png_is_whole(data):
+    unchanged = _kept(image, data) if orientation == 1 and shrink is None else None
+    if unchanged and image.format == "PNG" and not png_is_whole(data):
         # TensorFlow rejects a PNG that is not whole; Pillow accepts it if only its end is missing.
-        kept = None
-    elif kept and image.format != "PNG" and not jpeg_ends(data):
+        unchanged = None
+    elif unchanged and image.format != "PNG" and not jpeg_ends(data):
         # Its end is missing, or bytes follow it; decoding shows which.
         _decode(image)
-    if kept:
+    if unchanged:
         format_ = "PNG" if image.format == "PNG" else "JPEG"
-        return Encoded(data, format_, image.height, image.width, kept)
+        return Encoded(data, format_, image.height, image.width, unchanged)
     with bounded(image), damage("cannot be converted"):
         words = f"{'encoded again' if shrink else 'converted'}: {_kind(image, data, orientation)}"
         return _convert(image, data, orientation, shrink, levels, words)
@@ -223,8 +223,8 @@ def treatment_needed(data: bytes, image: Image.Image) -> str | None:
     if plain_jpeg(data):
         return None
     orientation = _orientation(image, data)
-    kept = orientation == 1 and _kept(image, data)
-    return None if kept else _kind(image, data, orientation)
+    unchanged = orientation == 1 and _kept(image, data)
+    return None if unchanged else _kind(image, data, orientation)
 
 
 def encoding_of(data: bytes) -> str:
@@ -302,7 +302,7 @@ def _kept(image: Image.Image, data: bytes) -> str | None:
 
 
 def _kind(image: Image.Image, data: bytes, orientation: int) -> str:
-    """Return what an image that is converted is, in words."""
+    """Return the original kind of an image that is converted, in words."""
     kind = str(image.format)
     if image.format == "PNG" and data[BIT_DEPTH] > 8:
         kind = "16-bit PNG"

@@ -11,7 +11,7 @@ _AMBIGUOUS: Final = ""
 
 
 class ByName(Generic[T]):
-    """Values by the paths of files, found by what a table calls these files.
+    """Values by the paths of files, looked up by the names of these files in a table.
 
     That is the path; or, if only one file has it, the file's name, or its name without the suffix.
     Where the paths themselves are names of files alone, any folder fits. Backslashes are slashes,
@@ -48,12 +48,12 @@ class ByName(Generic[T]):
         if name in self._values:
             return name
         plain, *others = _names(name)
-        found = self._known.get(plain)
-        if found is None:
+        path = self._known.get(plain)
+        if path is None:
             # A table may have names of files alone, of which the folder is not known.
             alone = (self._known.get(other) for other in others)
-            found = next((p for p in alone if p and "/" not in p), None)
-        return found or None
+            path = next((p for p in alone if p and "/" not in p), None)
+        return path or None
 
     def get(self, name: str) -> T | None:
         """Return the value of a file by its name; None if there is none, or several."""

@@ -1,5 +1,5 @@
-"""columns.csv: what a table says of the images of a data set besides their classes. Standard
-library only.
+"""columns.csv: the columns of a table about the images of a data set besides their classes.
+Standard library only.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,5 +1,5 @@
-"""Signs that the splits of a data set share what they should not: folders, or values of a column,
-that look like patients and are in both. Standard library only.
+"""Signs of leaks between the splits of a data set: folders, or values of a column, that look like
+patients and are in both. Standard library only.
 """
 
 import re
@@ -82,8 +82,8 @@ def shared_folders(files: Iterable[tuple[str, str]], above: int, *, divided: boo
         if sum(map(len, levels)) > _MOST:
             return ""
     for depth, groups in enumerate(levels, 1):
-        found = _sentence(groups, total)
-        if not found:
+        sentence = _sentence(groups, total)
+        if not sentence:
             continue
         pattern = "^" + "[^/]+/" * above + "(" + "/".join(["[^/]+"] * depth) + ")/"
         where = "below the classes " if above else ""
@@ -93,7 +93,7 @@ def shared_folders(files: Iterable[tuple[str, str]], above: int, *, divided: boo
                 "move each into one split, or prepare a folder that is not divided, with"
                 f" --group-by '{pattern}'"
             )
-        return f"folders {where}{found}. If they are patients, films or the like, {remedy}"
+        return f"folders {where}{sentence}. If they are patients, films or the like, {remedy}"
     return ""
 
 
@@ -104,14 +104,14 @@ def shared_values(files: Iterable[tuple[str, str]], columns: Sequence[Column]) -
         files: Split and path of each image.
         columns: Columns that may say what several images are of.
     """
-    found: list[dict[str, _Group]] = [{} for _ in columns]
+    by_column: list[dict[str, _Group]] = [{} for _ in columns]
     total = 0
     for split, path in files:
         total += 1
-        for column, groups in zip(columns, found, strict=True):
+        for column, groups in zip(columns, by_column, strict=True):
             if value := column.value(path):
                 _count(groups, value, split)
-    for column, groups in zip(columns, found, strict=True):
+    for column, groups in zip(columns, by_column, strict=True):
         if words := _sentence(groups, total):
             yield (
                 f"the values of the column {column.name!r} {words}. If they are patients, films or"
@@ -129,8 +129,7 @@ def _count(groups: dict[str, _Group], name: str, split: str) -> None:
 
 
 def _sentence(groups: Mapping[str, _Group], total: int) -> str:
-    """Return what is shared by groups that look like patients; empty if they do not, or if nothing
-    is.
+    """Return the groups in several splits that look like patients; empty if there are none.
 
     Args:
         groups: Groups by name.

@@ -51,7 +51,7 @@ _LOOKED_AT: Final = 500
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns by what they hold; empty if the table has none of a kind."""
+    """Columns by the kind of their values; empty if the table has none of a kind."""
 
     file: str
     label: str
@@ -115,16 +115,16 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
     columns = _columns(table, by_name, options)
     entries, rejected, lines = _entries(table, by_name, columns)
     words: Counter[str] = Counter()
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for entry in entries.values():
         words[entry.split] += 1
-        found[entry.label] += 1
-    classes = tuple(sorted(found))
+        counts[entry.label] += 1
+    classes = tuple(sorted(counts))
     if not classes:
         raise DataError(f"{table.path}: has no row with a class and a file in {root}")
     labels = {name: label for label, name in enumerate(classes)}
     splits = _splits(table.path, words)
-    kept = _kept(table, columns, options)
+    kept_columns = _kept(table, columns, options)
     places = {name: place for place, name in enumerate(table.columns)}
 
     def listed() -> Iterator[ImageFile | RejectedFile]:
@@ -145,7 +145,7 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
 
     def kept_values(path: str) -> Sequence[str]:
         values = entries[path].values
-        return [values[places[name]] for name in kept]
+        return [values[places[name]] for name in kept_columns]
 
     unnamed = sum(
         path not in lines and not file.fault and may_be_image(path) for path, file in files.items()
@@ -163,7 +163,7 @@ def table_inputs(root: Path, options: PrepareTableOptions) -> Inputs:
         notes=tuple(notes),
         above=0,
         group=(lambda file: entries[file.name].group) if columns.group else None,
-        kept=KeptColumns(kept, kept_values) if kept else None,
+        kept=KeptColumns(kept_columns, kept_values) if kept_columns else None,
         columns=tuple(
             Column(name, value(name))
             for name in table.columns
@@ -210,7 +210,7 @@ def _check_marks(table: Table, file: str) -> None:
     if rows and len(marks) > 1:
         raise DataError(
             f"{table.path}: marks classes with 1 and 0 in columns of their own, such as {marks[0]};"
-            " `prepare multilabel` reads it, also where an image has several classes"
+            " `prepare multilabel` reads it, even where an image has several classes"
         )
 
 
@@ -274,22 +274,22 @@ def _problem(row: Row, columns: _Columns) -> str:
     return ""
 
 
-def _splits(path: Path, found: Mapping[str, int]) -> Mapping[str, str]:
+def _splits(path: Path, words: Mapping[str, int]) -> Mapping[str, str]:
     """Return the split of images by the word of their row, empty if it is still undecided; words of
     images that are left out are missing.
 
     Args:
         path: The table.
-        found: Number of images by the word.
+        words: Number of images by the word.
 
     Raises:
         DataError: No image is for training.
     """
-    if found.keys() <= {"", "train"}:
-        return dict.fromkeys(found, "")
-    if "train" not in found:
+    if words.keys() <= {"", "train"}:
+        return dict.fromkeys(words, "")
+    if "train" not in words:
         raise DataError(f"{path}: no image is for training; give some rows the split train")
-    return {word: split for word, split in used_splits(found).items() if word}
+    return {word: split for word, split in used_splits(words).items() if word}
 
 
 def _kept(table: Table, columns: _Columns, options: PrepareTableOptions) -> tuple[str, ...]:

@@ -25,9 +25,9 @@ _OTHERS: Final = {
     b"PK\x03\x04": "is a workbook of Excel or an archive; save the table as CSV",
     b"\xd0\xcf\x11\xe0": "is a workbook of Excel; save the table as CSV",
     b"\x1f\x8b": "is compressed with gzip; unpack it first",
-    b"PAR1": "is no text; write the table as CSV",
+    b"PAR1": "is not text; write the table as CSV",
 }
-"""What to do about files that are no text, by their first bytes."""
+"""Remedies for files other than text, by their first bytes."""
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _NAMES: Final = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", "cp1252": "Windows-1252"}
 _BOXES: Final = (
@@ -114,8 +114,8 @@ class Table:
             if given not in self.columns:
                 raise DataError(f"{self.path}: has no column {given!r}; {self.listed}")
             return given
-        found = {_plain(name): name for name in reversed(self.columns)}
-        known = next((found[name] for name in usual if name in found), "")
+        names = {_plain(name): name for name in reversed(self.columns)}
+        known = next((names[name] for name in usual if name in names), "")
         if not known and option:
             raise DataError(
                 f"{self.path}: it is not clear which column is meant; name it with {option}."
@@ -133,7 +133,7 @@ def open_table(path: Path) -> Table:
     """Read the first line of a table, and find out how the file is written.
 
     Raises:
-        DataError: The file cannot be read, is empty, is no text, or names a column twice.
+        DataError: The file cannot be read, is empty, is not text, or names a column twice.
     """
     if path.exists() and not path.is_file():
         # A pipe would be waited for.
@@ -146,16 +146,16 @@ def open_table(path: Path) -> Table:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     if not lines:
         raise DataError(f"{path}: is empty; its first line must name the columns")
-    told = lines[0].strip().strip('"').lower()
-    if told.startswith("sep=") and len(told) == 5:
+    first = lines[0].strip().strip('"').lower()
+    if first.startswith("sep=") and len(first) == 5:
         # Excel's own note of the separator.
-        separator, lines = told[4], lines[1:]
+        separator, lines = first[4], lines[1:]
     else:
         separator = _separator(lines)
     skipped = 0
     for _, cells in _cells(path, encoding, separator):
         skipped += 1
-        if any(cell.strip() for cell in cells) and not (told.startswith("sep=") and skipped == 1):
+        if any(cell.strip() for cell in cells) and not (first.startswith("sep=") and skipped == 1):
             names = [cell.strip() for cell in cells]
             break
     else:
@@ -190,7 +190,7 @@ def check_classes(table: Table, *, named: bool) -> None:
             " first line such as file,class"
         )
     names = {_plain(name) for name in table.columns}
-    corners = next((found for found in _BOXES if names >= found), None)
+    corners = next((box for box in _BOXES if names >= box), None)
     if corners is not None and not named:
         raise DataError(
             f"{table.path}: has boxes, in the column{'s' * (len(corners) > 1)}"
@@ -211,7 +211,7 @@ def _encoding(path: Path) -> str:
     """Return the encoding of a text file: by its mark, or UTF-8 if it is valid, or Windows-1252.
 
     Raises:
-        DataError: The file is no text.
+        DataError: The file is not text.
         OSError: It cannot be read.
     """
     with path.open("rb") as file:

@@ -2,8 +2,8 @@
 after a fixed number of steps (local SGD; Stich 2018, "Local SGD Converges Fast and Communicates
 Little").
 
-Unlike asynchronous updates, which race, this repeats to the bit: between two averages no rank
-depends on another, and every average waits for all of them.
+Unlike asynchronous updates, which race, this is bit-identical each time: between two averages no
+rank depends on another, and every average waits for all of them.
 """
 
 import tensorflow as tf
@@ -38,7 +38,10 @@ class Averaging(Strategy):
         # on all ranks.
         others = [*self.state.values(), *self._moving]
         self._weights = self.model.trainable_variables
-        self._averaged = [*self._weights, *(one for one in others if one.dtype.is_floating)]
+        self._averaged = [
+            *self._weights,
+            *(variable for variable in others if variable.dtype.is_floating),
+        ]
         with tf.device("CPU:0"):
             self._pending = tf.Variable(tf.zeros([_COUNTED]), trainable=False, name="pending")
 
@@ -57,7 +60,9 @@ class Averaging(Strategy):
     def _own(self, local: LocalStep, rate: tf.Tensor, flags: Flags) -> Step:
         """Update by this rank's own gradients, then average over ranks if it is time."""
         size, overflow = self._world.size, local.sums[3]
-        gradients = [one * size for one in local.gradients] if size > 1 else local.gradients
+        gradients = (
+            [gradient * size for gradient in local.gradients] if size > 1 else local.gradients
+        )
         self.loss_scale.guard(
             overflow <= 0,
             lambda: self.optimizer.apply(gradients, rate),
@@ -81,7 +86,7 @@ class Averaging(Strategy):
         return Step(tf.unstack(sums), norm, skipped, bad)
 
     def _average(self, local: LocalStep) -> tuple[tf.Tensor, tf.Tensor]:
-        """Average the state over all ranks, and sum what they have kept.
+        """Average the state over all ranks, and sum the values that they have kept.
 
         Returns:
             The sums since the last average, float32 [sums], and whether a loss or an averaged

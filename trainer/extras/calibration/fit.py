@@ -29,14 +29,14 @@ def calibrate_run(predicted: Predicted) -> None:
     """Fit the temperature of a run's final weights, and write calibration.json. Every rank must
     call it, and computes the logits of its own share once.
     """
-    found = calibration(predicted.outputs(), predicted.first, predicted.step, predicted.world)
+    fitted = calibration(predicted.outputs(), predicted.first, predicted.step, predicted.world)
     if predicted.world.rank == 0:
-        found.save(predicted.folder)
-        predicted.say(words(found))
+        fitted.save(predicted.folder)
+        predicted.say(words(fitted))
 
 
 def calibrate(options: CalibrateOptions) -> None:
-    """`ml-trainer calibrate`: fit the temperature of a checkpoint, and print what it does.
+    """`ml-trainer calibrate`: fit the temperature of a checkpoint, and print its effect.
 
     Raises:
         ConfigError: The run's task has not one class per image.
@@ -46,13 +46,13 @@ def calibrate(options: CalibrateOptions) -> None:
         raise ConfigError([f"{run.path}: a temperature is fitted on one class per image"])
     opened = open_checkpoint(options)
     outputs = opened.evaluator.outputs(opened.data.validation())
-    found = calibration(outputs, 0, opened.checkpoint.step, Alone())
-    found.save(run.path)
+    fitted = calibration(outputs, 0, opened.checkpoint.step, Alone())
+    fitted.save(run.path)
     if (run.path / PAGE).exists():
         write_report([run.path])
     tell_rewritten(run.path, FILE, PAGE)
-    use = "" if found.used is None else f"; {EXPORT} --run {run.path}"
-    print(f"{run.path / FILE}: {words(found)}{use}")
+    use = "" if fitted.used is None else f"; {EXPORT} --run {run.path}"
+    print(f"{run.path / FILE}: {words(fitted)}{use}")
 
 
 def calibration(
@@ -77,24 +77,24 @@ def calibration(
     temperature = fitted(np.ones_like(halves))
     others = [fitted(~halves), fitted(halves)]
     # Without a temperature for each half, as for few images, that of all is measured.
-    used = [one or temperature or 1.0 for one in others] if None not in others else None
+    used = [other or temperature or 1.0 for other in others] if None not in others else None
     before = _reliability(logits, labels, np.ones(len(labels)), world)
     scales = np.where(halves, *used) if used else np.full(len(labels), temperature or 1.0)
     return Calibration(step, temperature, before, _reliability(logits, labels, scales, world))
 
 
-def words(found: Calibration) -> str:
-    """Return what a calibration changes, in words."""
-    before, after = found.before, found.after
-    if found.temperature is None:
+def words(fitted: Calibration) -> str:
+    """Return the effect of a calibration, in words."""
+    before, after = fitted.before, fitted.after
+    if fitted.temperature is None:
         return (
             "no temperature fits: the held-out images are all right, all wrong or too few, so the"
             " probabilities stay as they are"
         )
     return (
-        f"temperature {found.temperature:.4g}: the calibration error of held-out images goes from"
+        f"temperature {fitted.temperature:.4g}: the calibration error of held-out images goes from"
         f" {before.error:.2%} to {after.error:.2%}, their loss from {before.loss:.4f} to"
-        f" {after.loss:.4f}" + ("" if found.used else "; worse, so it is not used")
+        f" {after.loss:.4f}" + ("" if fitted.used else "; worse, so it is not used")
     )
 
 
@@ -104,7 +104,7 @@ def _reliability(
     """Return the reliability of predictions, each at a temperature of its own."""
     scaled = logits / temperatures[:, None]
     probabilities, right = largest(scaled, 1.0), scaled.argmax(1) == labels
-    numbers = np.array([bin_of(one) for one in probabilities], int)
+    numbers = np.array([bin_of(probability) for probability in probabilities], int)
     columns = [np.ones_like(probabilities), right, probabilities]
     counted = np.stack([np.bincount(numbers, column, BINS) for column in columns])
     loss = sums(scaled, labels, 1.0)[0]

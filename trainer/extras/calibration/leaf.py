@@ -1,4 +1,4 @@
-"""Options of calibration, and what they can be combined with. Standard library only."""
+"""Options of calibration, and their combinations with others. Standard library only."""
 
 from dataclasses import dataclass
 from typing import Any, Final

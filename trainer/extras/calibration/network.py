@@ -32,16 +32,16 @@ def calibrated(run: Path, step: int, model: keras.Model) -> tuple[Any, Mapping[s
     """Return the network to export and facts for export.json; None if the run has no temperature
     for the weights of this step.
     """
-    found = read_calibration(run)
-    if found is None or found.used is None:
+    fitted = read_calibration(run)
+    if fitted is None or fitted.used is None:
         return None
-    if found.step != step:
+    if fitted.step != step:
         print(
-            f"warning: {run / FILE}: is of step {found.step:,}, so the export of step {step:,} is"
+            f"warning: {run / FILE}: is of step {fitted.step:,}, so the export of step {step:,} is"
             f" not calibrated; to change that, run: ml-trainer calibrate --run {run}",
             file=sys.stderr,
             flush=True,
         )
         return None
-    facts = {"method": "temperature", "temperature": found.used}
-    return Calibrated(model, found.used), {"calibration": facts}
+    facts = {"method": "temperature", "temperature": fitted.used}
+    return Calibrated(model, fitted.used), {"calibration": facts}

@@ -53,8 +53,8 @@ class Calibration:
     def save(self, run: Path) -> None:
         """Write it into the folder of its run, atomically."""
         data = {"schema": 1, **asdict(self), "used": self.used is not None}
-        for name, one in (("before", self.before), ("after", self.after)):
-            data[name]["calibration_error"] = one.error
+        for name, reliability in (("before", self.before), ("after", self.after)):
+            data[name]["calibration_error"] = reliability.error
         write_atomically(run / FILE, json.dumps(data, indent=1) + "\n")
 
 
@@ -74,7 +74,7 @@ def read_calibration(run: Path) -> Calibration | None:
 
 def _reliability(data: Mapping[str, Any]) -> Reliability:
     bins = {
-        int(n): Bin(int(one["count"]), int(one["right"]), float(one["probability"]))
-        for n, one in data["bins"].items()
+        int(n): Bin(int(bin_["count"]), int(bin_["right"]), float(bin_["probability"]))
+        for n, bin_ in data["bins"].items()
     }
     return Reliability(float(data["loss"]), bins)

@@ -109,20 +109,20 @@ def _matched(image: Image, label: int) -> tuple[Array, Array, Array, Array]:
     objects, crowd, areas = image.objects[mine], image.crowd[mine], image.areas[mine]
     chosen = np.flatnonzero(image.found_classes == label)
     chosen = chosen[np.argsort(-image.scores[chosen], kind="mergesort")[:MOST]]
-    found, scores = image.found[chosen], image.scores[chosen]
+    boxes, scores = image.found[chosen], image.scores[chosen]
     low, high = np.array(list(SIZES.values())).T[:, :, None]
     # By size and object.
     ignore = crowd | (areas < low) | (areas > high)
-    shape = (len(SIZES), len(THRESHOLDS), len(found))
+    shape = (len(SIZES), len(THRESHOLDS), len(boxes))
     right, ignored = np.zeros(shape, bool), np.zeros(shape, bool)
     counts = (~ignore).sum(1)
-    ious = _ious(found, objects, crowd)
+    ious = _ious(boxes, objects, crowd)
     free = np.ones([*shape[:2], len(objects)], bool)
     least = np.minimum(THRESHOLDS, 1 - 1e-10)[None, :, None]
-    sides = found[:, 2:] - found[:, :2]
+    sides = boxes[:, 2:] - boxes[:, :2]
     outside = (sides.prod(1) < low) | (sides.prod(1) > high)
     sizes, rows = np.indices(shape[:2])
-    for number in range(len(found)):
+    for number in range(len(boxes)):
         ignored[:, :, number] = outside[:, None, number]
         if not len(objects):
             continue
@@ -138,14 +138,14 @@ def _matched(image: Image, label: int) -> tuple[Array, Array, Array, Array]:
     return scores, right, ignored, counts
 
 
-def _ious(found: Array, objects: Array, crowd: Array) -> Array:
+def _ious(boxes: Array, objects: Array, crowd: Array) -> Array:
     """Return the IoU of predictions and objects, [m, n]; with a crowd, the part of the prediction
     that is in it.
     """
-    low = np.maximum(found[:, None, :2], objects[None, :, :2])
-    high = np.minimum(found[:, None, 2:], objects[None, :, 2:])
+    low = np.maximum(boxes[:, None, :2], objects[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], objects[None, :, 2:])
     shared = np.maximum(high - low, 0.0).prod(-1)
-    area, other = ((box[:, 2:] - box[:, :2]).prod(-1) for box in (found, objects))
+    area, other = ((box[:, 2:] - box[:, :2]).prod(-1) for box in (boxes, objects))
     union = np.where(crowd, area[:, None], area[:, None] + other - shared)
     ious: Array = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
     return ious

@@ -124,13 +124,13 @@ def unpack(stored: bytes) -> tuple[Array, Array]:
 
 
 def main_class(boxes: Sequence[Box]) -> int:
-    """Return the class of the largest box that is no crowd; 0 if there is none."""
+    """Return the class of the largest box of a single object; 0 if there is none."""
     sizes = {(b.right - b.left) * (b.bottom - b.top): b.label for b in boxes if not b.crowd}
     return sizes[max(sizes)] if sizes else 0
 
 
 def stored_boxes_fault(stored: bytes, width: int, height: int, classes: int) -> str | None:
-    """Return what is wrong with the boxes of a record, or None; see `TaskDescription.features`."""
+    """Return the fault of the boxes of a record, or None; see `TaskDescription.features`."""
     try:
         size, boxes = unpack(stored)
     except ValueError:

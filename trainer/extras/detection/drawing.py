@@ -35,8 +35,8 @@ def draw_answers(encoded: bytes, answers: Sequence[Mapping[str, Any]]) -> bytes:
     with Image.open(io.BytesIO(encoded)) as image:
         drawn = draw_boxes(
             image,
-            ((one["box"], one["class_id"], f"{one['class_name']} {one['score']:.0%}")
-             for one in answers),
+            ((answer["box"], answer["class_id"], f"{answer['class_name']} {answer['score']:.0%}")
+             for answer in answers),
         )  # fmt: skip
     data = io.BytesIO()
     drawn.save(data, "JPEG", quality=90)

@@ -2,7 +2,7 @@
 
 `RUN/predictions.csv` has one line per example, `RUN/classes.csv` one per class, `RUN/curves.csv`
 precision by recall and class at an IoU of 0.5, and `RUN/overlays/` the worst examples, named by
-their index: what is there, and what was found.
+their index: true objects and predicted ones.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def write_predictions(
     Args:
         folder: Folder of the run.
         index: Number of each example in the split, int64 [n].
-        images: What is there, and what was found in each example.
+        images: True and predicted objects of each example.
         precision: Precision over all of them.
         held_out: Access to the examples.
     """
@@ -81,11 +81,11 @@ def rating(image: Image, classes: int) -> float:
 
 
 def overlay(pixels: Array, image: Image, size: Array, names: Sequence[str]) -> Pixels.Image:
-    """Draw what is there and what was found side by side, in the shape of the original image.
+    """Draw true and predicted objects side by side, in the shape of the original image.
 
     Args:
         pixels: The input, uint8 [size, size, 3].
-        image: What is there and what was found.
+        image: True and predicted objects.
         size: Width and height of the original image.
         names: Names of the classes.
     """
@@ -95,13 +95,13 @@ def overlay(pixels: Array, image: Image, size: Array, names: Sequence[str]) -> P
     shape = [min(side, 4 * short) for side in shape]
     large = Pixels.fromarray(pixels).resize((shape[0], shape[1]), Pixels.Resampling.BICUBIC)
     unit = np.tile(size, 2)
-    there: list[Drawn] = [
+    true: list[Drawn] = [
         (corners, int(label), "ignored" if crowd else names[int(label)])
         for corners, label, crowd in zip(
             image.objects / unit, image.classes, image.crowd, strict=True
         )
     ]
-    found: list[Drawn] = [
+    predicted: list[Drawn] = [
         (corners, int(label), f"{names[int(label)]} {score:.0%}")
         for corners, label, score in zip(
             image.found / unit, image.found_classes, image.scores, strict=True
@@ -109,8 +109,8 @@ def overlay(pixels: Array, image: Image, size: Array, names: Sequence[str]) -> P
         if score >= SCORE
     ]
     pair = Pixels.new("RGB", (2 * shape[0] + 2, shape[1]), "white")
-    pair.paste(draw_boxes(large, there), (0, 0))
-    pair.paste(draw_boxes(large, found), (shape[0] + 2, 0))
+    pair.paste(draw_boxes(large, true), (0, 0))
+    pair.paste(draw_boxes(large, predicted), (shape[0] + 2, 0))
     return pair
 
 

@@ -41,8 +41,8 @@ def find_objects(
     boxes = tf.gather(tf.clip_by_value(outputs.boxes, 0.0, 1.0), index // classes, batch_dims=1)
     label = index % classes
     valid = (best >= score) & tf.reduce_all(boxes[..., 2:] > boxes[..., :2], -1)
-    kept = suppressed(boxes, label, valid, overlap)
-    ranked, order = tf.math.top_k(tf.where(kept, best, 0.0), min(MOST, count))
+    remaining = suppressed(boxes, label, valid, overlap)
+    ranked, order = tf.math.top_k(tf.where(remaining, best, 0.0), min(MOST, count))
     rows = tf.concat([boxes, best[..., None], tf.cast(label, tf.float32)[..., None]], 2)
     rows = tf.where((ranked > 0)[..., None], tf.gather(rows, order, batch_dims=1), 0.0)
     return tf.pad(rows, [[0, 0], [0, MOST - min(MOST, count)], [0, 0]])
@@ -61,8 +61,8 @@ def suppressed(
     """Return which boxes are kept by greedy non-maximum suppression within classes, bool [b, n].
 
     A box is kept if no earlier box that is kept overlaps it. Repeating this rule from all boxes on
-    settles at least one more box a turn, so it ends with what the greedy pass would keep, usually
-    after a few turns.
+    settles at least one more box a turn, so it ends with the boxes that the greedy pass would keep,
+    usually after a few turns.
 
     Args:
         boxes: float32 [b, n, 4], the highest score first.
@@ -80,16 +80,16 @@ def suppressed(
     hides = (shared > overlap * union) & (label[:, :, None] == label[:, None]) & earlier
     by = tf.cast(hides, tf.float32)
 
-    def turn(kept: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        hidden = tf.linalg.matvec(by, kept) > 0
+    def turn(remaining: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        hidden = tf.linalg.matvec(by, remaining) > 0
         again = tf.cast(valid & ~hidden, tf.float32)
-        return again, tf.reduce_any(again != kept)
+        return again, tf.reduce_any(again != remaining)
 
     start = tf.cast(valid, tf.float32)
-    kept, _ = tf.while_loop(
+    remaining, _ = tf.while_loop(
         lambda _, changed: changed,
         turn,
         (start, tf.constant(value=True)),
         shape_invariants=(start.shape, tf.TensorShape([])),
     )
-    return kept > 0
+    return remaining > 0

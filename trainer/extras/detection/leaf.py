@@ -24,7 +24,7 @@ EXTRA: Final = 8
 
 @dataclass(frozen=True)
 class DetectionOptions:
-    """What a run that learns to detect objects takes of its records."""
+    """The columns that a run that detects objects takes from its records."""
 
     boxes: Annotated[int, Bounds(at_least=1, at_most=1000)] = 100
     """Most boxes of an image; a record with more is an error. Each takes memory in every image of a

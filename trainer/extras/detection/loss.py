@@ -42,7 +42,7 @@ class Outputs(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """What the locations are to predict."""
+    """The targets of the locations."""
 
     positive: tf.Tensor
     """1 for a location that has a box, else 0; float32 [b, l]."""
@@ -96,8 +96,8 @@ def assign(place: tf.Tensor, stride: tf.Tensor, target: tf.Tensor) -> Assigned:
     best = tf.argmin(area, -1, tf.int32)
     positive = tf.reduce_any(chosen, -1)
     ignored = tf.reduce_any(inside & (kind == IGNORED)[:, None], -1)
-    found = tf.gather(boxes, best, batch_dims=1)
-    near_sides = tf.concat([place - found[..., :2], found[..., 2:] - place], -1)
+    matched = tf.gather(boxes, best, batch_dims=1)
+    near_sides = tf.concat([place - matched[..., :2], matched[..., 2:] - place], -1)
     near_sides = tf.where(positive[..., None], near_sides, 1.0)
     across, down = near_sides[..., 0::2], near_sides[..., 1::2]
     center = tf.sqrt(
@@ -108,7 +108,7 @@ def assign(place: tf.Tensor, stride: tf.Tensor, target: tf.Tensor) -> Assigned:
         tf.cast(positive, tf.float32),
         tf.cast(positive | ~ignored, tf.float32),
         tf.cast(tf.gather(label, best, batch_dims=1), tf.int32),
-        found,
+        matched,
         center,
     )
 
@@ -141,12 +141,15 @@ def focal_loss(logits: tf.Tensor, true: tf.Tensor) -> tf.Tensor:
     return (true * ALPHA + (1.0 - true) * (1.0 - ALPHA)) * wrong**GAMMA * entropy
 
 
-def overlaps(one: tf.Tensor, other: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def overlaps(boxes: tf.Tensor, other: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Return intersection over union, and its generalisation, of boxes [..., 4]."""
-    low, high = tf.maximum(one[..., :2], other[..., :2]), tf.minimum(one[..., 2:], other[..., 2:])
-    outer = tf.maximum(one[..., 2:], other[..., 2:]) - tf.minimum(one[..., :2], other[..., :2])
+    low, high = (
+        tf.maximum(boxes[..., :2], other[..., :2]),
+        tf.minimum(boxes[..., 2:], other[..., 2:]),
+    )
+    outer = tf.maximum(boxes[..., 2:], other[..., 2:]) - tf.minimum(boxes[..., :2], other[..., :2])
     shared = tf.reduce_prod(tf.maximum(high - low, 0.0), -1)
-    areas = [tf.reduce_prod(box[..., 2:] - box[..., :2], -1) for box in (one, other)]
+    areas = [tf.reduce_prod(box[..., 2:] - box[..., :2], -1) for box in (boxes, other)]
     union = tf.maximum(areas[0] + areas[1] - shared, 1e-9)
     hull = tf.maximum(tf.reduce_prod(outer, -1), 1e-9)
     return shared / union, shared / union - (hull - union) / hull

@@ -54,9 +54,9 @@ class GroupNorm(keras.layers.Layer):  # type: ignore[misc] # as above
 
     def build(self, shape: Any) -> None:
         """Make a factor and an offset for each channel."""
-        kept = {"dtype": "float32", "experimental_autocast": False}
-        self.gamma = self.add_weight("gamma", (shape[-1],), initializer="ones", **kept)
-        self.beta = self.add_weight("beta", (shape[-1],), initializer="zeros", **kept)
+        dtypes = {"dtype": "float32", "experimental_autocast": False}
+        self.gamma = self.add_weight("gamma", (shape[-1],), initializer="ones", **dtypes)
+        self.beta = self.add_weight("beta", (shape[-1],), initializer="zeros", **dtypes)
         super().build(shape)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -173,7 +173,7 @@ def _build(
     }  # fmt: skip
     classes = head.shared("class_logits", outputs, -log((1 - PRIOR) / PRIOR))
     center, distances = head.shared("centerness", 1), head.shared("distances", 4)
-    found = []
+    levels = []
     for level, x in enumerate(maps):
         of_class, of_box = x, x
         for conv, norm in towers["class"]:
@@ -182,8 +182,8 @@ def _build(
             of_box = layers.relu(norm(conv(of_box)))
         scale = head.add(Scale(name=f"scale{level}", dtype="float32"))
         parts = [classes(of_class), center(of_box), scale(distances(of_box))]
-        found.append(keras.layers.Concatenate(dtype="float32")(parts))
-    listed = Locations(dtype="float32", name="outputs")(found)
+        levels.append(keras.layers.Concatenate(dtype="float32")(parts))
+    listed = Locations(dtype="float32", name="outputs")(levels)
     model = keras.Model(image, listed, name=f"fcos{config.depth}")
     # Those that the weights of a classification do not have; see `load_initial_weights`.
     model.heads = tuple(layer.name for layer in head.made)

@@ -35,11 +35,11 @@ def serving_module(model: keras.Model, serving: Serving) -> tuple[tf.Module, dic
 
     def of_inputs(inputs: tf.Tensor, score: tf.Tensor, overlap: tf.Tensor) -> dict[str, tf.Tensor]:
         logits = model(inputs, training=False)
-        found = find_objects(logits, score, overlap)
+        objects = find_objects(logits, score, overlap)
         return {
-            "boxes": found[..., :4],
-            "scores": found[..., 4],
-            "class_ids": tf.cast(found[..., 5], tf.int64),
+            "boxes": objects[..., :4],
+            "scores": objects[..., 4],
+            "class_ids": tf.cast(objects[..., 5], tf.int64),
             "probabilities": scores_of(split_outputs(logits)),
         }
 

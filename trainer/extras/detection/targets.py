@@ -77,13 +77,13 @@ class Boxes:
             return f"has no boxes ({BOXES}); prepare the data with `prepare detection`"
         size = images.size_of(images.as_used(encoded, source), source.split.encodings)
         height, width = (int(side) for side in size)
-        found = stored_boxes_fault(data, width, height, source.classes)
+        fault = stored_boxes_fault(data, width, height, source.classes)
         count = (len(data) // 4 - 2) // COLUMNS
-        if not found and count > _most(source):
-            found = f"has {count} boxes; allow them with --detection.boxes {count}"
-        if not found:
+        if not fault and count > _most(source):
+            fault = f"has {count} boxes; allow them with --detection.boxes {count}"
+        if not fault:
             self.evaluation(encoded, stored, source)
-        return found
+        return fault
 
     def _decoded(self, stored: tf.Tensor, source: Source) -> tf.Tensor:
         """Decode the boxes of a record to a target of the whole image."""
@@ -146,9 +146,9 @@ def _with_corners(target: tf.Tensor, moved: tf.Tensor) -> tf.Tensor:
     visible = _area(inside) / tf.maximum(_area(moved), 1e-12)
     kind = rows[:, 5]
     kind = tf.where((kind == OBJECT) & (visible < LEAST_VISIBLE), IGNORED, kind)
-    kept = (visible > 0) & (kind > 0)
+    visible_ = (visible > 0) & (kind > 0)
     rows = tf.concat([inside, rows[:, 4:5], kind[:, None], rows[:, 6:]], 1)
-    return tf.concat([header, tf.where(kept[:, None], rows, 0.0)], 0)
+    return tf.concat([header, tf.where(visible_[:, None], rows, 0.0)], 0)
 
 
 def _area(corners: tf.Tensor) -> tf.Tensor:

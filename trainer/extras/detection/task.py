@@ -33,8 +33,8 @@ class Detection(Task):
         """See `Task.mirrored`."""
         left, top, right, *others = tf.unstack(target[:, 1:], axis=-1)
         # Rows without a box stay zero.
-        there = tf.cast(others[2] > 0, tf.float32)
-        rows = tf.stack([there - right, top, there - left, *others], -1)
+        present = tf.cast(others[2] > 0, tf.float32)
+        rows = tf.stack([present - right, top, present - left, *others], -1)
         other = tf.concat([target[:, :1], rows], 1)
         return tf.where(flip[:, None, None], other, target)
 
@@ -49,14 +49,14 @@ class Detection(Task):
     def evaluated(
         self, logits: tf.Tensor, target: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """See `Task.evaluated`. Counts what is found and what is there, which are the columns
+        """See `Task.evaluated`. Counts predicted and true objects, which are the columns
         `found`, [b, 600], and `target`.
         """
         loss, _ = losses(logits, target)
-        found = tf.reshape(find_objects(logits), [-1, _FOUND])
+        objects = tf.reshape(find_objects(logits), [-1, _FOUND])
         true = tf.reshape(target, [-1, int(np.prod(target.shape[1:]))])
-        counts = tf.concat([loss[:, None], tf.ones_like(loss)[:, None], found, true], 1)
-        return counts, {"found": found, "target": true}
+        counts = tf.concat([loss[:, None], tf.ones_like(loss)[:, None], objects, true], 1)
+        return counts, {"found": objects, "target": true}
 
     def counts(self, counted: Array) -> Precision:
         """See `Task.counts`."""
@@ -67,8 +67,8 @@ class Detection(Task):
         self, folder: Path, predictions: Predictions, held_out: HeldOut
     ) -> dict[str, Any]:
         """See `Task.write_predictions`: predictions.csv, classes.csv, curves.csv and overlays."""
-        found, target = (np.asarray(predictions[name], float) for name in ("found", "target"))
-        images = as_images(found, target)
+        objects, target = (np.asarray(predictions[name], float) for name in ("found", "target"))
+        images = as_images(objects, target)
         precision = average_precision(images, self.classes)
         return write_predictions(folder, predictions.index, images, precision, held_out)
 
@@ -79,16 +79,18 @@ class Detection(Task):
         return serving_module(model, serving)
 
 
-def as_images(found: Array, target: Array) -> Sequence[Image]:
-    """Return what the metric compares, in pixels, from rows that `Detection.evaluated` returned."""
+def as_images(objects: Array, target: Array) -> Sequence[Image]:
+    """Return the objects that the metric compares, in pixels, from rows that `Detection.evaluated`
+    returned.
+    """
     images = []
-    targets = target.reshape(len(found), -1, COLUMNS)
-    for one, true in zip(found.reshape(-1, MOST, 6), targets, strict=True):
+    targets = target.reshape(len(objects), -1, COLUMNS)
+    for rows, true in zip(objects.reshape(-1, MOST, 6), targets, strict=True):
         pixels = np.tile(true[0, :2], 2)
-        there, mine = true[1:][true[1:, 5] > 0], one[one[:, 4] > 0]
+        true_, mine = true[1:][true[1:, 5] > 0], rows[rows[:, 4] > 0]
         images.append(
             Image(
-                there[:, :4] * pixels, there[:, 4], there[:, 5] == IGNORED, there[:, 6],
+                true_[:, :4] * pixels, true_[:, 4], true_[:, 5] == IGNORED, true_[:, 6],
                 mine[:, :4] * pixels, mine[:, 4], mine[:, 5],
             )
         )  # fmt: skip

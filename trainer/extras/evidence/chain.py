@@ -32,8 +32,8 @@ class Finding:
     """Something that does not hold, or cannot be shown."""
 
     level: Literal["broken", "gap", "note"]
-    """broken: something is not what was stated; gap: something was not stated, or is not here, so
-    that nothing can be said; note: worth knowing."""
+    """broken: something differs from its statement; gap: something was not stated, or is not here,
+    so that nothing can be said; note: worth knowing."""
     link: str
     """The link of the chain: a file of the run, a shard, or a statement."""
     text: str
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass
 class Verified:
-    """What was found about a run."""
+    """Findings about a run."""
 
     run: Path
     statements: list[Statement] = field(default_factory=list)
@@ -56,135 +56,137 @@ class Verified:
 
     def of(self, kind: str) -> list[Statement]:
         """Return the statements of a kind, in their order."""
-        return [one for one in self.statements if one.kind == kind]
+        return [statement for statement in self.statements if statement.kind == kind]
 
     @property
     def broken(self) -> list[Finding]:
-        """What is not what was stated."""
-        return [one for one in self.findings if one.level == "broken"]
+        """Findings that contradict the statements."""
+        return [finding for finding in self.findings if finding.level == "broken"]
 
     @property
     def gaps(self) -> list[Finding]:
         """What could not be shown."""
-        return [one for one in self.findings if one.level == "gap"]
+        return [finding for finding in self.findings if finding.level == "gap"]
 
 
-def check_chain(found: Verified, key: Verifier | None) -> None:
-    """Check that all statements are there, in order, unchanged, and signed. Adds what was read."""
-    files = statement_files(found.run / FOLDER)
+def check_chain(verified: Verified, key: Verifier | None) -> None:
+    """Check that all statements are there, in order, unchanged, and signed. Adds the statements
+    that were read.
+    """
+    files = statement_files(verified.run / FOLDER)
     if not files:
-        found.add("gap", FOLDER, "there are no statements; the run was made without them")
+        verified.add("gap", FOLDER, "there are no statements; the run was made without them")
     number, before, whole = 0, None, True
     for path in files:
         try:
-            one = read_statement(path.name, path.read_bytes())
+            statement = read_statement(path.name, path.read_bytes())
         except BadStatementError as error:
-            found.add("broken", f"{FOLDER}/{path.name}", str(error).partition(": ")[2])
+            verified.add("broken", f"{FOLDER}/{path.name}", str(error).partition(": ")[2])
             number, whole = number + 1, False
             continue
-        _check_place(found, one, number, before, whole=whole)
-        number, before, whole = one.number, one, True
-        found.statements.append(one)
-    _check_signatures(found, key)
-    _check_references(found)
+        _check_place(verified, statement, number, before, whole=whole)
+        number, before, whole = statement.number, statement, True
+        verified.statements.append(statement)
+    _check_signatures(verified, key)
+    _check_references(verified)
 
 
 def _check_place(
-    found: Verified, one: Statement, number: int, before: Statement | None, *, whole: bool
+    verified: Verified, statement: Statement, number: int, before: Statement | None, *, whole: bool
 ) -> None:
     """Check that a statement follows the one before.
 
     Args:
-        found: What was found so far.
-        one: The statement.
+        verified: Findings so far.
+        statement: The statement.
         number: Number of the one before.
         before: The one before that could be read.
         whole: Whether that is the one before.
     """
-    link = f"{FOLDER}/{one.file}"
-    if not one.file.startswith(f"{one.number:06d}-{one.kind}."):
-        found.add("broken", link, f"is {one}, under another name")
-    elif one.number > number + 1:
-        missing = ", ".join(str(n) for n in range(number + 1, one.number))
-        found.add("broken", link, f"statement {missing} before it is missing")
-    elif one.number <= number:
-        found.add("broken", link, f"there is another statement {one.number}")
-    elif whole and one.previous != (before and before.digest):
+    link = f"{FOLDER}/{statement.file}"
+    if not statement.file.startswith(f"{statement.number:06d}-{statement.kind}."):
+        verified.add("broken", link, f"is {statement}, under another name")
+    elif statement.number > number + 1:
+        missing = ", ".join(str(n) for n in range(number + 1, statement.number))
+        verified.add("broken", link, f"statement {missing} before it is missing")
+    elif statement.number <= number:
+        verified.add("broken", link, f"a second statement has the number {statement.number}")
+    elif whole and statement.previous != (before and before.digest):
         changed = f"{FOLDER}/{before.file}" if before else link
-        found.add("broken", changed, f"has other content than when {one} was written")
+        verified.add("broken", changed, f"has other content than when {statement} was written")
 
 
-def _check_signatures(found: Verified, key: Verifier | None) -> None:
-    unsigned = [one for one in found.statements if not one.signatures]
-    signers = {name[:16] for one in found.statements for name, _ in one.signatures}
+def _check_signatures(verified: Verified, key: Verifier | None) -> None:
+    unsigned = [statement for statement in verified.statements if not statement.signatures]
+    signers = {name[:16] for statement in verified.statements for name, _ in statement.signatures}
     if key is not None:
-        for one in found.statements:
-            _check_signature(found, f"{FOLDER}/{one.file}", one, key)
+        for statement in verified.statements:
+            _check_signature(verified, f"{FOLDER}/{statement.file}", statement, key)
         return
-    for one in unsigned if signers else ():
-        found.add("broken", f"{FOLDER}/{one.file}", "is not signed, although others are")
-    carried = _carried_keys(found) if signers else {}
-    for one in found.statements if carried else ():
-        for name in (name for name, _ in one.signatures if name in carried):
-            _check_signature(found, f"{FOLDER}/{one.file}", one, carried[name])
+    for statement in unsigned if signers else ():
+        verified.add("broken", f"{FOLDER}/{statement.file}", "is not signed, although others are")
+    carried = _carried_keys(verified) if signers else {}
+    for statement in verified.statements if carried else ():
+        for name in (name for name, _ in statement.signatures if name in carried):
+            _check_signature(verified, f"{FOLDER}/{statement.file}", statement, carried[name])
     for name in sorted(signers):
         checked = any(known.startswith(name) for known in carried)
         text = "is carried by the statements themselves" if checked else "was not checked"
-        found.add("note", FOLDER, f"the key {name} that signed {text}; give --key to check it")
+        verified.add("note", FOLDER, f"the key {name} that signed {text}; give --key to check it")
     if signers:
         return
     if unsigned:
-        found.add("note", FOLDER, "unsigned: they show damage and mistakes, but no forgery")
+        verified.add("note", FOLDER, "unsigned: they show damage and mistakes, but no forgery")
 
 
-def _carried_keys(found: Verified) -> dict[str, Verifier]:
+def _carried_keys(verified: Verified) -> dict[str, Verifier]:
     """Return the public keys that the statements carry, by identity; none that cannot be used, and
     none without the package cryptography.
     """
     keys = dict[str, Verifier]()
-    for one in found.of("start"):
+    for statement in verified.of("start"):
         with suppress(ConfigError, TypeError, KeyError, AttributeError):
-            key = PublicKey(one.predicate["signer"]["public"].encode(), "signer")
+            key = PublicKey(statement.predicate["signer"]["public"].encode(), "signer")
             keys[key.key_id] = key
     return keys
 
 
-def _check_signature(found: Verified, link: str, one: Statement, key: Verifier) -> None:
-    if not one.signatures:
-        found.add("broken", link, "is not signed")
-    elif all(name != key.key_id for name, _ in one.signatures):
-        names = ", ".join(name[:16] for name, _ in one.signatures)
-        found.add("broken", link, f"is signed by key {names}, not by {key.key_id[:16]}")
+def _check_signature(verified: Verified, link: str, statement: Statement, key: Verifier) -> None:
+    if not statement.signatures:
+        verified.add("broken", link, "is not signed")
+    elif all(name != key.key_id for name, _ in statement.signatures):
+        names = ", ".join(name[:16] for name, _ in statement.signatures)
+        verified.add("broken", link, f"is signed by key {names}, not by {key.key_id[:16]}")
     elif not any(
-        name == key.key_id and key.has_signed(one.message, signature)
-        for name, signature in one.signatures
+        name == key.key_id and key.has_signed(statement.message, signature)
+        for name, signature in statement.signatures
     ):
-        found.add("broken", link, "its signature is forged: the key has not signed this content")
+        verified.add("broken", link, "its signature is forged: the key has not signed this content")
 
 
-def _check_references(found: Verified) -> None:
-    """Check that what a statement continues, follows or belongs to was stated before it."""
+def _check_references(verified: Verified) -> None:
+    """Check that the statements that one continues, follows or belongs to come before it."""
     known = dict[str, str]()
     starts = dict[str, int]()
-    for one in found.statements:
-        link = f"{FOLDER}/{one.file}"
+    for statement in verified.statements:
+        link = f"{FOLDER}/{statement.file}"
         name = {"start": "continues", "checkpoint": "follows", "result": "checkpoint"}
-        before = one.predicate.get(name.get(one.kind, ""))
+        before = statement.predicate.get(name.get(statement.kind, ""))
         if before and known.get(before["name"]) != before["sha256"]:
-            found.add("broken", link, f"follows {before['name']}, which was not stated before")
-        if one.kind == "start":
-            starts[one.digest] = one.predicate["attempt"]
-        if one.kind == "checkpoint":
-            predicate = one.predicate
-            known[predicate["name"]] = one.state
+            verified.add("broken", link, f"follows {before['name']}, which was not stated before")
+        if statement.kind == "start":
+            starts[statement.digest] = statement.predicate["attempt"]
+        if statement.kind == "checkpoint":
+            predicate = statement.predicate
+            known[predicate["name"]] = statement.state
             if predicate["start"] is None:
                 text = "belongs to an attempt that stated nothing about itself"
-                found.add("gap", f"{CHECKPOINTS}/{predicate['name']}", text)
+                verified.add("gap", f"{CHECKPOINTS}/{predicate['name']}", text)
             elif starts.get(predicate["start"]) != predicate["attempt"]:
-                found.add("broken", link, "belongs to a start that was not stated before")
+                verified.add("broken", link, "belongs to a start that was not stated before")
             if before and predicate["step"] <= _step(before["name"]):
                 text = f"step {predicate['step']} follows the later {before['name']}"
-                found.add("broken", link, text)
+                verified.add("broken", link, text)
 
 
 def _step(name: str) -> int:

@@ -27,20 +27,20 @@ from trainer.run_folder import RunFolder
 
 
 class EvidenceError(UserError):
-    """A run is not what its statements say, or they do not show enough."""
+    """A run contradicts its statements, or they do not show enough."""
 
     exit_code = CheckpointError.exit_code
 
 
 def verify_model(options: VerifyModelOptions, launched: Launch = launch) -> None:
-    """Check the statements of a run, replay some of its steps, and print what was found.
+    """Check the statements of a run, replay some of its steps, and print the findings.
 
     Args:
         options: What to check.
         launched: Starts a replay.
 
     Raises:
-        EvidenceError: Something is not what was stated, or could not be shown.
+        EvidenceError: Something contradicts its statement, or could not be shown.
         CheckpointError: The folder is not a run folder, or the steps cannot be replayed.
     """
     if problems := options.problems():
@@ -53,20 +53,20 @@ def verify_model(options: VerifyModelOptions, launched: Launch = launch) -> None
         from trainer.extras.evidence.signing import PublicKey  # noqa: PLC0415 needs an optional group
 
         key = PublicKey(Path(options.key))
-    found = verify(run, key)
-    _check_data(found, options)
+    verified = verify(run, key)
+    _check_data(verified, options)
     outcomes = list[Outcome]()
-    if not found.broken and found.of("checkpoint"):
-        outcomes = _replay(found, options, launched)
-    _tell(found, outcomes, as_json=options.json)
+    if not verified.broken and verified.of("checkpoint"):
+        outcomes = _replay(verified, options, launched)
+    _tell(verified, outcomes, as_json=options.json)
 
 
-def _check_data(found: Verified, options: VerifyModelOptions) -> None:
+def _check_data(verified: Verified, options: VerifyModelOptions) -> None:
     """Compare the data set of the run with its statements."""
     try:
-        config = RunFolder(found.run).read().config
+        config = RunFolder(verified.run).read().config
     except CheckpointError as error:
-        found.add("gap", "config.json", f"cannot be used ({error})")
+        verified.add("gap", "config.json", f"cannot be used ({error})")
         return
     if options.data_dir is not None:
         config = replace(config, data=replace(config.data, dir=options.data_dir))
@@ -75,66 +75,68 @@ def _check_data(found: Verified, options: VerifyModelOptions) -> None:
         try:
             beside = read_manifest(folder).folder(folder)
         except DataError as error:
-            found.add("broken", "data/manifest.json", str(error))
-    check_data(found, folder, beside, shards=options.shards)
+            verified.add("broken", "data/manifest.json", str(error))
+    check_data(verified, folder, beside, shards=options.shards)
 
 
-def _replay(found: Verified, options: VerifyModelOptions, launched: Launch) -> list[Outcome]:
+def _replay(verified: Verified, options: VerifyModelOptions, launched: Launch) -> list[Outcome]:
     if options.from_ is not None and options.to is not None:
         chosen = [(options.from_, options.to)]
     else:
-        there = links(found)
-        # What a run could have foreseen would show little.
-        count = min(options.sample, len(there))
-        chosen = sorted(random.SystemRandom().sample(there, count))
+        possible = links(verified)
+        # Steps that a run could have foreseen would show little.
+        count = min(options.sample, len(possible))
+        chosen = sorted(random.SystemRandom().sample(possible, count))
         if count < options.sample:
-            found.add("note", "replay", f"only {plural(count, 'link')} can be replayed")
+            verified.add("note", "replay", f"only {plural(count, 'link')} can be replayed")
     outcomes = list[Outcome]()
     with tempfile.TemporaryDirectory(prefix="replay-") as scratch:
         for number, (begin, end) in enumerate(chosen):
             how = Replay(
-                found,
+                verified,
                 Path(scratch) / f"{number}",
                 options.ranks,
                 options.data_dir,
                 options.tolerance,
                 launched,
             )
-            outcomes += replay(how, plan_replay(found, begin, end))
-    for one in outcomes:
-        if one.broken:
-            found.add("broken", f"steps {one.origin} to {one.step}", one.text)
+            outcomes += replay(how, plan_replay(verified, begin, end))
+    for outcome in outcomes:
+        if outcome.broken:
+            verified.add("broken", f"steps {outcome.origin} to {outcome.step}", outcome.text)
     return outcomes
 
 
-def _tell(found: Verified, outcomes: list[Outcome], *, as_json: bool) -> None:
-    """Print what was found.
+def _tell(verified: Verified, outcomes: list[Outcome], *, as_json: bool) -> None:
+    """Print the findings.
 
     Raises:
         EvidenceError: Something is broken, or missing.
     """
-    verdict = "broken" if found.broken else "incomplete" if found.gaps else "holds"
-    shown = [one for one in outcomes if not one.broken]
+    verdict = "broken" if verified.broken else "incomplete" if verified.gaps else "holds"
+    shown = [item for item in outcomes if not item.broken]
     if as_json:
         document = {
-            "run": str(found.run),
+            "run": str(verified.run),
             "verdict": verdict,
-            "statements": len(found.statements),
-            "findings": [asdict(one) for one in found.findings],
-            "replayed": [asdict(one) for one in shown],
+            "statements": len(verified.statements),
+            "findings": [asdict(item) for item in verified.findings],
+            "replayed": [asdict(item) for item in shown],
         }
         print(json.dumps(document, indent=1))
     else:
-        print(f"{found.run}: {plural(len(found.statements), 'statement')}")
-        for note in (one for one in found.findings if one.level == "note"):
+        print(f"{verified.run}: {plural(len(verified.statements), 'statement')}")
+        for note in (item for item in verified.findings if item.level == "note"):
             print(f"  {note}")
-        for one in shown:
-            print(f"  replayed steps {one.origin} to {one.step}: {one.text}")
+        for item in shown:
+            print(f"  replayed steps {item.origin} to {item.step}: {item.text}")
     if verdict == "holds":
         if not as_json:
             print("every statement holds" + ("" if shown else "; no step was replayed"))
         return
-    wrong = found.broken or found.gaps
-    words = "is not what was stated" if found.broken else "cannot be shown from its statements"
-    listed = "\n".join(f"  - {one}" for one in wrong)
-    raise EvidenceError(f"{found.run}: {words}:\n{listed}")
+    wrong = verified.broken or verified.gaps
+    words = (
+        "differs from its statements" if verified.broken else "cannot be shown from its statements"
+    )
+    listed = "\n".join(f"  - {item}" for item in wrong)
+    raise EvidenceError(f"{verified.run}: {words}:\n{listed}")

@@ -1,4 +1,4 @@
-"""What a run is made of, as facts for its statements: data set, code, packages, environment."""
+"""The materials of a run, as facts for its statements: data set, code, packages, environment."""
 
 import os
 from importlib.metadata import distributions
@@ -33,12 +33,14 @@ def code_facts() -> dict[str, Any]:
 
 def package_facts() -> dict[str, Any]:
     """Return the installed distributions with their versions, and their digest."""
-    versions = {one.name.lower().replace("_", "-"): one.version for one in distributions()}
+    versions = {
+        package.name.lower().replace("_", "-"): package.version for package in distributions()
+    }
     return {"sha256": digest_of(canonical(versions)), "versions": versions}
 
 
 def lock_facts() -> dict[str, str]:
-    """Return the SHA-256 of each lock that lies beside the code; none in a job, whose image is
+    """Return the SHA-256 of each lock that lies next to the code; none in a job, whose image is
     built from one.
     """
     return {path.name: digest_file(path) for path in sorted((ROOT / "locks").glob("*.txt"))}

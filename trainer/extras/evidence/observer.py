@@ -63,7 +63,7 @@ class EvidenceObserver(Observer):
         self._missed: list[str] = []
 
     def begin(self, parameters: Mapping[str, object], tags: Mapping[str, object]) -> None:
-        """See `Observer`: state what the attempt is made of."""
+        """See `Observer`: state the materials of the attempt."""
         del parameters, tags
         self._begun = True
         lines = MetricsFile(self._run / "metrics.jsonl").lines()
@@ -183,14 +183,15 @@ class EvidenceObserver(Observer):
         for name in sorted(set(names) - self._stated().keys(), key=_key):
             key, statements = _key(name), self._chain.statements
             starts = [
-                one
-                for one in statements
-                if one.kind == "start" and one.predicate["attempt"] == key.attempt
+                statement
+                for statement in statements
+                if statement.kind == "start" and statement.predicate["attempt"] == key.attempt
             ]
             before = [
-                {"name": one["name"], "sha256": one["sha256"]}
-                for one in self._stated().values()
-                if _key(one["name"]).attempt == key.attempt and _key(one["name"]).step < key.step
+                {"name": statement["name"], "sha256": statement["sha256"]}
+                for statement in self._stated().values()
+                if _key(statement["name"]).attempt == key.attempt
+                and _key(statement["name"]).step < key.step
             ]
             start = starts[-1] if starts else None
             self._last = before[-1] if before else start.predicate["continues"] if start else None
@@ -199,12 +200,12 @@ class EvidenceObserver(Observer):
     def _stated(self) -> dict[str, dict[str, str]]:
         """Return name and digest of each stated checkpoint, by name."""
         return {
-            one.predicate["name"]: {
-                "name": one.predicate["name"],
-                "sha256": one.state,
+            statement.predicate["name"]: {
+                "name": statement.predicate["name"],
+                "sha256": statement.state,
             }
-            for one in self._chain.statements
-            if one.kind == "checkpoint"
+            for statement in self._chain.statements
+            if statement.kind == "checkpoint"
         }
 
     def _state_result(self) -> None:
@@ -223,7 +224,7 @@ class EvidenceObserver(Observer):
 
 def state_rewritten(run: Path, names: Sequence[str]) -> None:
     """State an export, and those files of the result, that a command has written anew, if the run
-    has statements. Other files keep what was stated of them.
+    has statements. Other files keep their statements.
 
     Raises:
         ConfigError: The key of the run cannot be used.
@@ -233,7 +234,7 @@ def state_rewritten(run: Path, names: Sequence[str]) -> None:
     options = RunFolder(run).read().config.of(EvidenceOptions)
     chain = Chain(run, _signer(options))
     _state_export(chain, run)
-    results = [one for one in chain.statements if one.kind == "result"]
+    results = [statement for statement in chain.statements if statement.kind == "result"]
     if not results:
         return
     stated = results[-1]
@@ -264,8 +265,8 @@ def _materials() -> dict[str, Any]:
 
 
 def _newest(chain: Chain, kind: str) -> Mapping[str, str] | None:
-    found = [one.subjects for one in chain.statements if one.kind == kind]
-    return found[-1] if found else None
+    subjects = [statement.subjects for statement in chain.statements if statement.kind == kind]
+    return subjects[-1] if subjects else None
 
 
 def _complete(run: Path) -> list[str]:

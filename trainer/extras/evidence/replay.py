@@ -1,4 +1,4 @@
-"""Repeats the steps of a run between its checkpoints, and compares what they end with.
+"""Repeats the steps of a run between its checkpoints, and compares the resulting states.
 
 plan_replay: which stated checkpoints follow from which one, by the same options and code. Pure.
 replay:      runs `python -m trainer train` in a scratch folder, one run for each stretch.
@@ -59,7 +59,7 @@ class Stretch:
     @property
     def saves_every(self) -> int:
         """Steps between the checkpoints that a replay writes; 0 writes only the last."""
-        steps = [one.predicate["step"] for one in self.targets]
+        steps = [target.predicate["step"] for target in self.targets]
         return math.gcd(*steps) if len(steps) > 1 else 0
 
 
@@ -89,9 +89,9 @@ def recipe(start: Statement) -> tuple[str, ...]:
     return tuple(json.dumps(part, sort_keys=True) for part in parts)
 
 
-def path_to(found: Verified, name: str) -> list[Statement]:
+def path_to(verified: Verified, name: str) -> list[Statement]:
     """Return the statements of the checkpoints that one follows from, first to last, with it."""
-    by_name = {one.predicate["name"]: one for one in found.of("checkpoint")}
+    by_name = {statement.predicate["name"]: statement for statement in verified.of("checkpoint")}
     path = list[Statement]()
     while name in by_name and len(path) < len(by_name):
         path.insert(0, by_name[name])
@@ -102,55 +102,60 @@ def path_to(found: Verified, name: str) -> list[Statement]:
     return path
 
 
-def plan_replay(found: Verified, begin: int, end: int) -> list[Stretch]:
+def plan_replay(verified: Verified, begin: int, end: int) -> list[Stretch]:
     """Plan the replay of the steps from one checkpoint to another.
 
     Args:
-        found: A run whose statements hold.
+        verified: A run whose statements hold.
         begin: Step of a checkpoint that is there, or 0 for the seed.
         end: Step of a stated checkpoint.
 
     Raises:
         CheckpointError: There is no such checkpoint, or the one does not follow from the other.
     """
-    ends = [one for one in found.of("checkpoint") if one.predicate["step"] == end]
-    steps = ", ".join(f"{one.predicate['step']}" for one in found.of("checkpoint")) or "none"
+    ends = [
+        statement for statement in verified.of("checkpoint") if statement.predicate["step"] == end
+    ]
+    steps = (
+        ", ".join(f"{statement.predicate['step']}" for statement in verified.of("checkpoint"))
+        or "none"
+    )
     if not ends:
         raise CheckpointError(
-            f"{found.run}: no checkpoint of step {end} was stated; stated are: {steps}"
+            f"{verified.run}: no checkpoint of step {end} was stated; stated are: {steps}"
         )
-    path = path_to(found, ends[-1].predicate["name"])
-    before = [one for one in path if one.predicate["step"] == begin]
+    path = path_to(verified, ends[-1].predicate["name"])
+    before = [statement for statement in path if statement.predicate["step"] == begin]
     first = path[0].predicate["follows"] if path else None
     if (not before and begin) or (first is not None and not before):
         raise CheckpointError(
-            f"{found.run}: step {end} does not follow from a stated checkpoint of step {begin};"
+            f"{verified.run}: step {end} does not follow from a stated checkpoint of step {begin};"
             f" stated are: {steps}"
         )
     name = before[0].predicate["name"] if before else None
-    if name is not None and not (found.run / CHECKPOINTS / name / STATE).exists():
+    if name is not None and not (verified.run / CHECKPOINTS / name / STATE).exists():
         raise CheckpointError(
-            f"{found.run}: the checkpoint of step {begin} was deleted, so no replay begins there;"
-            " 0 begins with the seed"
+            f"{verified.run}: the checkpoint of step {begin} was deleted, so no replay begins"
+            " there; 0 begins with the seed"
         )
-    starts = {one.digest: one for one in found.of("start")}
+    starts = {statement.digest: statement for statement in verified.of("start")}
     stretches = list[Stretch]()
-    for one in path:
-        if one.predicate["step"] <= begin:
+    for statement in path:
+        if statement.predicate["step"] <= begin:
             continue
-        start = starts.get(one.predicate["start"])
+        start = starts.get(statement.predicate["start"])
         if start is None:
             raise CheckpointError(
-                f"{found.run}: the attempt that took step {one.predicate['step']} stated nothing"
-                " about itself, so its steps cannot be repeated"
+                f"{verified.run}: the attempt that took step {statement.predicate['step']} stated"
+                " nothing about itself, so its steps cannot be repeated"
             )
         last = stretches[-1] if stretches else None
-        joined = last and replace(last, targets=(*last.targets, one))
+        joined = last and replace(last, targets=(*last.targets, statement))
         if last and joined and recipe(last.start) == recipe(start) and _fits(joined):
             stretches[-1] = joined
         else:
-            before_it = one.predicate["follows"]
-            stretches.append(Stretch(before_it and before_it["name"], start, (one,)))
+            before_it = statement.predicate["follows"]
+            stretches.append(Stretch(before_it and before_it["name"], start, (statement,)))
     return stretches
 
 
@@ -164,21 +169,21 @@ def _fits(stretch: Stretch) -> bool:
     return bool(rules["on_non_finite"] == "stop" and span / stretch.saves_every <= MOST_SAVES)
 
 
-def links(found: Verified) -> list[tuple[int, int]]:
+def links(verified: Verified) -> list[tuple[int, int]]:
     """Return the steps of each link, from one stated checkpoint to the next, whose first checkpoint
     is there, or which begins with the seed.
     """
-    there = []
-    for one in found.of("checkpoint"):
-        before, step = one.predicate["follows"], one.predicate["step"]
+    possible = []
+    for statement in verified.of("checkpoint"):
+        before, step = statement.predicate["follows"], statement.predicate["step"]
         key = key_of(before["name"]) if before else None
-        if one.predicate["start"] is None:
+        if statement.predicate["start"] is None:
             continue
         if before is None:
-            there.append((0, step))
-        elif key and (found.run / CHECKPOINTS / before["name"] / STATE).exists():
-            there.append((key.step, step))
-    return sorted(set(there))
+            possible.append((0, step))
+        elif key and (verified.run / CHECKPOINTS / before["name"] / STATE).exists():
+            possible.append((key.step, step))
+    return sorted(set(possible))
 
 
 def other_here(start: Statement) -> list[str]:
@@ -210,7 +215,7 @@ _COMPUTE: Final = frozenset(
         *("nvidia-cudnn-cu12", "nvidia-cublas-cu12", "nvidia-nccl-cu12", "keras"),
     }
 )
-"""Packages that compute what a step does."""
+"""Packages that compute a step."""
 
 
 def launch(args: Sequence[str], ranks: int, log: Path) -> int:
@@ -234,12 +239,14 @@ class Replay:
     tolerance: float = 0.05
     launch: Launch = launch
 
-    def stretch(self, number: int, one: Stretch, begin: Path | None) -> tuple[list[Outcome], Path]:
+    def stretch(
+        self, number: int, stretch: Stretch, begin: Path | None
+    ) -> tuple[list[Outcome], Path]:
         """Repeat a stretch.
 
         Args:
             number: Its number, for the name of its folder.
-            one: The stretch.
+            stretch: The stretch.
             begin: The checkpoint that it begins from; None is the seed.
 
         Returns:
@@ -249,12 +256,12 @@ class Replay:
             UserError: The steps could not be taken.
         """
         runs = self.scratch / f"{number}"
-        run, last = runs / _NAME, one.targets[-1].predicate["step"]
+        run, last = runs / _NAME, stretch.targets[-1].predicate["step"]
         run.mkdir(parents=True)
-        record = self._record(one, runs)
+        record = self._record(stretch, runs)
         if begin is not None:
             shutil.copytree(begin, run / CHECKPOINTS / begin.name)
-            (run / "config.json").write_text(json.dumps(one.start.predicate["configuration"]))
+            (run / "config.json").write_text(json.dumps(stretch.start.predicate["configuration"]))
         if (self.found.run / OWN_CODE).is_dir():
             shutil.copytree(self.found.run / OWN_CODE, run / OWN_CODE)
         log = runs / "log"
@@ -267,24 +274,24 @@ class Replay:
             )
         folder = CheckpointFolder(run / CHECKPOINTS)
         paths = {key.step: path for path in folder.steps() if (key := key_of(path.name))}
-        origin = _step(one.begin)
+        origin = _step(stretch.begin)
         outcomes = []
-        other = other_here(one.start)
-        for target in one.targets:
+        other = other_here(stretch.start)
+        for target in stretch.targets:
             step = target.predicate["step"]
             outcomes.append(self._compare(target, origin, paths[step], begin, other))
             origin = step
         if not other:
-            outcomes += self._compare_result(one, run)
+            outcomes += self._compare_result(stretch, run)
         return outcomes, paths[last]
 
-    def _record(self, one: Stretch, runs: Path) -> RunRecord:
+    def _record(self, stretch: Stretch, runs: Path) -> RunRecord:
         """Return the configuration of the replay.
 
         Raises:
             ConfigError: Another number of ranks would take other steps.
         """
-        record = RunRecord.from_json(one.start.predicate["configuration"])
+        record = RunRecord.from_json(stretch.start.predicate["configuration"])
         ranks = self.ranks or record.ranks
         config = record.config
         if config.strategy.batches(ranks) != record.batches:
@@ -300,11 +307,11 @@ class Replay:
             config.checkpoint,
             every_minutes=0.0,
             every_epochs=0,
-            every_steps=one.saves_every,
+            every_steps=stretch.saves_every,
             keep=10**6,
             when_busy="wait",
         )
-        # The groups of leaves are no fields that mypy knows.
+        # mypy does not know the groups of leaves as fields.
         unstated: dict[str, Any] = {"evidence": EvidenceOptions(chain=False)}
         changed = replace(
             config.unobserved(),
@@ -313,7 +320,7 @@ class Replay:
             resume="auto",
             ranks=ranks,
             restarts=0,
-            max_steps=one.targets[-1].predicate["step"],
+            max_steps=stretch.targets[-1].predicate["step"],
             max_seconds=None,
             export=False,
             checkpoint=saves,
@@ -332,18 +339,20 @@ class Replay:
         name, step = predicate["name"], predicate["step"]
         if digest_file(replayed / STATE) == target.state:
             return Outcome(step, origin, True, "bit-identical")
-        there = self.found.run / CHECKPOINTS / name / STATE
-        if not there.exists():
+        stated = self.found.run / CHECKPOINTS / name / STATE
+        if not stated.exists():
             text = f"weights of step {step} do not follow from step {origin}: their digest differs"
             return Outcome(step, origin, False, text, broken=not other)
-        tensors, others = (safetensors.numpy.load_file(path) for path in (there, replayed / STATE))
+        tensors, others = (safetensors.numpy.load_file(path) for path in (stated, replayed / STATE))
         if not other:
             text = f"weights of step {step} do not follow from step {origin}"
             return Outcome(step, origin, False, f"{text}: {unequal(tensors, others)}", broken=True)
         start = safetensors.numpy.load_file(begin / STATE) if begin else None
         distance = relative_distance(tensors, others, start)
         if distance <= self.tolerance:
-            text = f"not to the bit, as here are {'; '.join(other)}: they differ by {distance:.2g}"
+            text = (
+                f"not bit-identical, as here are {'; '.join(other)}: they differ by {distance:.2g}"
+            )
             return Outcome(step, origin, False, f"{text} of their change")
         text = (
             f"weights of step {step} do not follow from step {origin}: they differ by"
@@ -352,9 +361,9 @@ class Replay:
         )
         return Outcome(step, origin, False, text, broken=True)
 
-    def _compare_result(self, one: Stretch, run: Path) -> list[Outcome]:
+    def _compare_result(self, stretch: Stretch, run: Path) -> list[Outcome]:
         """Compare the metrics, if the stretch ends where the run's result is from."""
-        results, step = self.found.of("result"), one.targets[-1].predicate["step"]
+        results, step = self.found.of("result"), stretch.targets[-1].predicate["step"]
         if not results or results[-1].predicate["step"] != step:
             return []
         stated = results[-1].predicate["result"]
@@ -366,7 +375,7 @@ class Replay:
         ]
         if not changed:
             return []
-        origin = _step(one.begin)
+        origin = _step(stretch.begin)
         text = f"result.json does not follow from the weights of step {step}: {'; '.join(changed)}"
         return [Outcome(step, origin, False, text, broken=True)]
 
@@ -376,17 +385,17 @@ def replay(how: Replay, stretches: Sequence[Stretch]) -> list[Outcome]:
     before, or with its own checkpoint where there is one. Stops at the first that is broken.
     """
     outcomes, before = list[Outcome](), None
-    for number, one in enumerate(stretches):
-        own = how.found.run / CHECKPOINTS / one.begin if one.begin else None
+    for number, stretch in enumerate(stretches):
+        own = how.found.run / CHECKPOINTS / stretch.begin if stretch.begin else None
         begin = own if own is None or own.exists() else before
-        if one.begin is not None and begin is None:
+        if stretch.begin is not None and begin is None:
             raise CheckpointError(
-                f"{how.found.run}: the checkpoint {one.begin} was deleted, so no replay begins"
+                f"{how.found.run}: the checkpoint {stretch.begin} was deleted, so no replay begins"
                 " there; 0 begins with the seed"
             )
-        found, before = how.stretch(number, one, begin)
-        outcomes += found
-        if any(outcome.broken for outcome in found):
+        results, before = how.stretch(number, stretch, begin)
+        outcomes += results
+        if any(outcome.broken for outcome in results):
             break
         with suppress(OSError):
             # A state of a large network takes gigabytes, and only the last is needed.
@@ -416,7 +425,7 @@ def relative_distance(
     """Return the norm of the difference of two states, by that of their change since the start;
     without a start, or without any change, by that of the first state.
 
-    Only what is floating-point counts, since counters and positions are not approximate; infinite
+    Only floating-point tensors count, since counters and positions are not approximate; infinite
     if those or the names differ.
     """
     if tensors.keys() != others.keys():

@@ -38,7 +38,7 @@ class PublicKey:
 
     Args:
         source: PEM file, or its content.
-        name: What it is called in errors.
+        name: Its name in errors.
 
     Raises:
         ConfigError: It cannot be read, is not such a key, or cryptography is not installed.

@@ -81,7 +81,7 @@ class Statement:
     previous: str | None
     """Digest of the statement before; None for the first one."""
     subjects: Mapping[str, str]
-    """SHA-256 of what it is about, by name: paths relative to the run folder."""
+    """SHA-256 of its subjects, by name: paths relative to the run folder."""
     predicate: Mapping[str, Any]
     message: bytes = field(repr=False)
     """What signatures sign."""
@@ -189,16 +189,16 @@ def read_statement(name: str, content: bytes) -> Statement:
             int(chain["number"]),
             kind,
             previous["sha256"] if previous else None,
-            {str(one["name"]): str(one["digest"]["sha256"]) for one in data["subject"]},
+            {str(entry["name"]): str(entry["digest"]["sha256"]) for entry in data["subject"]},
             predicate,
             pre_authentication(payload),
-            [(one["keyid"], base64.b64decode(one["sig"])) for one in envelope["signatures"]],
+            [(entry["keyid"], base64.b64decode(entry["sig"])) for entry in envelope["signatures"]],
         )
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
         raise BadStatementError(f"{name}: is truncated, or not a statement") from error
     missing = _STATED[kind] - predicate.keys()
     if missing:
-        raise BadStatementError(f"{name}: is no statement about this; it lacks {min(missing)}")
+        raise BadStatementError(f"{name}: is not a statement about this; it lacks {min(missing)}")
     if envelope.get("payloadType") != PAYLOAD or data.get("_type") != STATEMENT or match is None:
         raise BadStatementError(f"{name}: is not an in-toto statement")
     return statement
@@ -206,8 +206,8 @@ def read_statement(name: str, content: bytes) -> Statement:
 
 def statement_files(folder: Path) -> list[Path]:
     """Return the files of the statements in a folder, in their order; empty without the folder."""
-    found = [path for path in folder.glob("*.json") if _FILE.fullmatch(path.name)]
-    return sorted(found, key=lambda path: (number_of(path), path.name))
+    files = [path for path in folder.glob("*.json") if _FILE.fullmatch(path.name)]
+    return sorted(files, key=lambda path: (number_of(path), path.name))
 
 
 def number_of(path: Path) -> int:
@@ -246,7 +246,7 @@ class Chain:
 
     @property
     def statements(self) -> Sequence[Statement]:
-        """What has been stated so far."""
+        """The statements so far."""
         return self._stated
 
     def _read(self) -> None:
@@ -262,13 +262,13 @@ class Chain:
 
         Args:
             kind: Kind of the statement.
-            subjects: SHA-256 of what it is about, by name.
-            predicate: What it states.
+            subjects: SHA-256 of its subjects, by name.
+            predicate: Its content.
 
         Raises:
             OSError: It cannot be written.
         """
-        # Here, as a file in its place would look like a statement of the same number.
+        # Made here, as a file of that name would look like a statement of the same number.
         self.folder.mkdir(parents=True, exist_ok=True)
         while True:
             number = self._last[0] + 1 if self._last else 1

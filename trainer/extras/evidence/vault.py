@@ -27,11 +27,11 @@ class VaultKey:
     """
 
     def __init__(self, address: str) -> None:
-        found, credential = _read(address)
-        if found.key_type not in ("EC", "EC-HSM") or found.key.crv != "P-256":
-            raise ConfigError([f"--evidence.vault-key: {found.id} must be an EC key on P-256"])
-        self._client, public = _use(found, credential)
-        self.address: str | None = str(found.id)
+        vault_key, credential = _read(address)
+        if vault_key.key_type not in ("EC", "EC-HSM") or vault_key.key.crv != "P-256":
+            raise ConfigError([f"--evidence.vault-key: {vault_key.id} must be an EC key on P-256"])
+        self._client, public = _use(vault_key, credential)
+        self.address: str | None = str(vault_key.id)
         self.key_id, self.public = key_id(public), pem(public)
 
     def sign(self, message: bytes) -> bytes:
@@ -77,10 +77,10 @@ def _read(address: str) -> tuple[Any, Any]:
         raise ConfigError([f"--evidence.vault-key: {address} cannot be read ({words})"]) from error
 
 
-def _use(found: Any, credential: Any) -> "tuple[CryptographyClient, Any]":
+def _use(vault_key: Any, credential: Any) -> "tuple[CryptographyClient, Any]":
     from azure.keyvault.keys.crypto import CryptographyClient  # noqa: PLC0415 optional group
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
 
-    x, y = (int.from_bytes(number, "big") for number in (found.key.x, found.key.y))
+    x, y = (int.from_bytes(number, "big") for number in (vault_key.key.x, vault_key.key.y))
     public = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
-    return CryptographyClient(found, credential), public
+    return CryptographyClient(vault_key, credential), public

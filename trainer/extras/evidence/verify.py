@@ -1,4 +1,4 @@
-"""Whether the files of a run are what its statements say."""
+"""Whether the files of a run agree with its statements."""
 
 import json
 from collections import Counter
@@ -33,71 +33,73 @@ def verify(run: Path, key: Verifier | None = None) -> Verified:
         run: Folder of the run.
         key: Public key that must have signed every statement; None checks no signature.
     """
-    found = Verified(run)
-    check_chain(found, key)
-    if found.statements:
-        _check_configuration(found)
-        _check_code(found)
-        _check_checkpoints(found)
-        _check_result(found)
-        _check_export(found)
-        _note_uncovered(found)
-    return found
+    verified = Verified(run)
+    check_chain(verified, key)
+    if verified.statements:
+        _check_configuration(verified)
+        _check_code(verified)
+        _check_checkpoints(verified)
+        _check_result(verified)
+        _check_export(verified)
+        _note_uncovered(verified)
+    return verified
 
 
-def _check_configuration(found: Verified) -> None:
-    starts = found.of("start")
+def _check_configuration(verified: Verified) -> None:
+    starts = verified.of("start")
     if not starts:
         return
-    stated, path = starts[-1], found.run / "config.json"
+    stated, path = starts[-1], verified.run / "config.json"
     try:
         if digest_file(path) == stated.subjects["config.json"]:
             return
         now = parse_json(path.read_text())
     except FileNotFoundError:
-        found.add("broken", "config.json", "is missing")
+        verified.add("broken", "config.json", "is missing")
         return
     except ValueError:
-        found.add("broken", "config.json", "is truncated, or not JSON")
+        verified.add("broken", "config.json", "is truncated, or not JSON")
         return
     changes = list(differences(stated.predicate["configuration"], now))
     listed = "; ".join(changes[:5]) or "the same options in other bytes"
-    found.add("broken", "config.json", f"was changed since {stated}: {listed}")
+    verified.add("broken", "config.json", f"was changed since {stated}: {listed}")
 
 
-def _check_code(found: Verified) -> None:
+def _check_code(verified: Verified) -> None:
     """Compare the kept code of an own network with the digests in the configurations."""
-    for link, (digest, stated) in _code_of(found).items():
-        _check_file(found, link, digest, stated, None)
+    for link, (digest, stated) in _code_of(verified).items():
+        _check_file(verified, link, digest, stated, None)
 
 
-def _code_of(found: Verified) -> dict[str, tuple[str, Statement]]:
+def _code_of(verified: Verified) -> dict[str, tuple[str, Statement]]:
     """Return the SHA-256 of each kept file of an own network's code, by its path in the run folder,
     and the start that has stated it in its configuration.
     """
     codes = (
-        (OwnCode.from_json(one.predicate["configuration"].get("own_network")), one)
-        for one in found.of("start")
+        (OwnCode.from_json(statement.predicate["configuration"].get("own_network")), statement)
+        for statement in verified.of("start")
     )
     return {
-        f"{CODE}/{code.digest}/{name}": (digest, one)
-        for code, one in codes
+        f"{CODE}/{code.digest}/{name}": (digest, statement)
+        for code, statement in codes
         if code
         for name, digest in code.files.items()
     }
 
 
-def _note_uncovered(found: Verified) -> None:
+def _note_uncovered(verified: Verified) -> None:
     """Note the files that no statement is about, by the folder or file of the run."""
-    covered = {name for one in found.statements for name in one.subjects}
-    covered |= {f"{FOLDER}/{one.file}" for one in found.statements} | _code_of(found).keys()
+    covered = {name for statement in verified.statements for name in statement.subjects}
+    covered |= {f"{FOLDER}/{statement.file}" for statement in verified.statements} | _code_of(
+        verified
+    ).keys()
     counts = Counter(
-        path.relative_to(found.run).parts[0]
-        for path in found.run.rglob("*")
-        if path.is_file() and path.relative_to(found.run).as_posix() not in covered
+        path.relative_to(verified.run).parts[0]
+        for path in verified.run.rglob("*")
+        if path.is_file() and path.relative_to(verified.run).as_posix() not in covered
     )
     for name, count in sorted(counts.items()):
-        found.add("note", name, f"no statement covers {plural(count, 'file')} of it")
+        verified.add("note", name, f"no statement covers {plural(count, 'file')} of it")
 
 
 def differences(before: Any, now: Any, key: str = "") -> Iterator[str]:
@@ -110,65 +112,68 @@ def differences(before: Any, now: Any, key: str = "") -> Iterator[str]:
         yield f"{key} was {_short(before)}, is now {_short(now)}"
 
 
-def _check_checkpoints(found: Verified) -> None:
-    folder = found.run / CHECKPOINTS
-    stated = {one.predicate["name"]: one for one in found.of("checkpoint")}
-    holders = {one.subjects[f"{CHECKPOINTS}/{name}/{STATE}"]: name for name, one in stated.items()}
-    there = {
+def _check_checkpoints(verified: Verified) -> None:
+    folder = verified.run / CHECKPOINTS
+    stated = {statement.predicate["name"]: statement for statement in verified.of("checkpoint")}
+    holders = {
+        statement.subjects[f"{CHECKPOINTS}/{name}/{STATE}"]: name
+        for name, statement in stated.items()
+    }
+    existing = {
         path.name
         for path in folder.glob("step-*")
         if key_of(path.name) and any((path / name).exists() for name in (STATE, META, DONE))
     }
-    kept, dropped = kept_by_policy(found, there - stated.keys()), list[str]()
-    for name, one in stated.items():
-        step = one.predicate["step"]
-        if name not in there:
-            if name in kept:
+    by_policy, dropped = kept_by_policy(verified, existing - stated.keys()), list[str]()
+    for name, statement in stated.items():
+        step = statement.predicate["step"]
+        if name not in existing:
+            if name in by_policy:
                 text = f"is missing; the run would have kept the checkpoint of step {step}"
-                found.add("broken", f"{CHECKPOINTS}/{name}", text)
+                verified.add("broken", f"{CHECKPOINTS}/{name}", text)
             else:
                 dropped.append(f"{step}")
             continue
         for file in (STATE, META):
             link = f"{CHECKPOINTS}/{name}/{file}"
             try:
-                digest = digest_file(found.run / link)
+                digest = digest_file(verified.run / link)
             except OSError:
-                found.add("broken", link, f"is missing from the checkpoint of step {step}")
+                verified.add("broken", link, f"is missing from the checkpoint of step {step}")
                 continue
             other = holders.get(digest)
-            if digest == one.subjects[link]:
+            if digest == statement.subjects[link]:
                 continue
             if file == STATE and other:
                 text = f"holds the weights of {other}, not those stated after step {step}"
             else:
                 text = f"has other bytes than were stated after step {step}"
-            found.add("broken", link, text)
+            verified.add("broken", link, text)
     if dropped:
         text = f"deleted as the run keeps few, so steps begin at none of: {', '.join(dropped)}"
-        found.add("note", CHECKPOINTS, text)
-    for name in sorted(there - stated.keys()):
+        verified.add("note", CHECKPOINTS, text)
+    for name in sorted(existing - stated.keys()):
         text = (
             "was not stated: its attempt was killed at that moment, which the next attempt"
             " states, or it was added"
         )
-        found.add("gap", f"{CHECKPOINTS}/{name}", text)
+        verified.add("gap", f"{CHECKPOINTS}/{name}", text)
 
 
-def kept_by_policy(found: Verified, unstated: set[str]) -> set[str]:
+def kept_by_policy(verified: Verified, unstated: set[str]) -> set[str]:
     """Return the names of the checkpoints that the rules of the run have left.
 
     Args:
-        found: Statements of the run.
+        verified: Statements of the run.
         unstated: Names of the checkpoints that are there, but were not stated.
     """
     left, rules = list[Entry](), None
-    for one in found.statements:
-        if one.kind == "start":
-            rules = one.predicate["configuration"]["config"]["checkpoint"]
-        if one.kind != "checkpoint" or rules is None:
+    for statement in verified.statements:
+        if statement.kind == "start":
+            rules = statement.predicate["configuration"]["config"]["checkpoint"]
+        if statement.kind != "checkpoint" or rules is None:
             continue
-        predicate = one.predicate
+        predicate = statement.predicate
         for name in predicate["missed"]:
             key = key_of(name)
             left += [Entry(key, "valid")] if key else []
@@ -181,7 +186,7 @@ def kept_by_policy(found: Verified, unstated: set[str]) -> set[str]:
     if rules is not None and unstated:
         left = _without_deleted(left, rules)
     keys = {entry.key for entry in left}
-    names = (one.predicate["name"] for one in found.of("checkpoint"))
+    names = (statement.predicate["name"] for statement in verified.of("checkpoint"))
     return {name for name in names if key_of(name) in keys}
 
 
@@ -195,43 +200,43 @@ def _without_deleted(left: list[Entry], rules: Mapping[str, Any]) -> list[Entry]
     return [entry for entry in left if entry not in doomed]
 
 
-def _check_result(found: Verified) -> None:
-    results, result = found.of("result"), found.run / "result.json"
+def _check_result(verified: Verified) -> None:
+    results, result = verified.of("result"), verified.run / "result.json"
     if not results:
         if result.exists():
-            found.add("gap", "result.json", "was not stated; start the run again to complete it")
+            verified.add("gap", "result.json", "was not stated; start the run again to complete it")
         return
     stated = results[-1]
-    continued = any(one.number > stated.number for one in found.of("start"))
+    continued = any(start.number > stated.number for start in verified.of("start"))
     for name, digest in stated.subjects.items():
         if continued and name != "result.json":
             # A longer run writes these again.
             continue
-        _check_file(found, name, digest, stated, stated.predicate["result"])
+        _check_file(verified, name, digest, stated, stated.predicate["result"])
 
 
-def _check_export(found: Verified) -> None:
-    exports = found.of("export")
-    now = export_digests(found.run)
+def _check_export(verified: Verified) -> None:
+    exports = verified.of("export")
+    now = export_digests(verified.run)
     if not exports:
         if now:
-            found.add("gap", "export", "was not stated; start the run again to complete it")
+            verified.add("gap", "export", "was not stated; start the run again to complete it")
         return
     stated = exports[-1]
     if not now:
-        found.add("gap", "export", "is not here")
+        verified.add("gap", "export", "is not here")
         return
     for name, digest in stated.subjects.items():
-        _check_file(found, name, digest, stated, stated.predicate["facts"])
+        _check_file(verified, name, digest, stated, stated.predicate["facts"])
     for name in sorted(now.keys() - stated.subjects.keys()):
-        found.add("broken", name, f"was added to the export since {stated}")
+        verified.add("broken", name, f"was added to the export since {stated}")
 
 
-def _check_file(found: Verified, name: str, digest: str, stated: Statement, facts: Any) -> None:
+def _check_file(verified: Verified, name: str, digest: str, stated: Statement, facts: Any) -> None:
     """Compare a file; if it is JSON whose content was stated, name the values that have changed."""
-    path = found.run / name
+    path = verified.run / name
     if not path.is_file():
-        found.add("broken", name, "is missing")
+        verified.add("broken", name, "is missing")
         return
     if digest_file(path) == digest:
         return
@@ -242,34 +247,36 @@ def _check_file(found: Verified, name: str, digest: str, stated: Statement, fact
         except ValueError:
             changes = ["it is truncated, or not JSON"]
         text += f": {'; '.join(changes[:5])}" if changes else ""
-    found.add("broken", name, text)
+    verified.add("broken", name, text)
 
 
-def check_data(found: Verified, folder: Path | None, beside: Path | None, *, shards: bool) -> None:
-    """Compare a data set with what the newest start states.
+def check_data(
+    verified: Verified, folder: Path | None, beside: Path | None, *, shards: bool
+) -> None:
+    """Compare a data set with the statement of the newest start.
 
     Args:
-        found: Statements of the run.
+        verified: Statements of the run.
         folder: Folder of the manifest; None for synthetic data.
         beside: Folder of the shards; None if it is not known.
         shards: Whether to read the shards.
     """
-    starts = found.of("start")
+    starts = verified.of("start")
     if folder is None or not starts:
         return
     stated, manifest = starts[-1], folder / "manifest.json"
     data = stated.predicate["data"]
     if not manifest.is_file():
-        found.add("gap", "data", f"{folder} has no data set; give its folder with --data-dir")
+        verified.add("gap", "data", f"{folder} has no data set; give its folder with --data-dir")
         return
     if digest_file(manifest) != data["sha256"]:
-        found.add("broken", "data/manifest.json", f"has other bytes than in {stated}")
+        verified.add("broken", "data/manifest.json", f"has other bytes than in {stated}")
     owners = {shard["xxh128"]: shard["file"] for shard in data["shards"]}
     for shard in data["shards"] if shards else ():
         path = (beside or folder) / shard["file"]
         link = f"shard {shard['file']}"
         if not path.is_file():
-            found.add("broken", link, "is missing")
+            verified.add("broken", link, "is missing")
             continue
         seen, size = xxhash.xxh3_128(), path.stat().st_size
         with path.open("rb") as file:
@@ -284,7 +291,7 @@ def check_data(found: Verified, folder: Path | None, beside: Path | None, *, sha
             text = f"is truncated: {size:,} bytes, not {shard['bytes']:,}"
         else:
             text = f"has other bytes than at step {stated.predicate['step']}"
-        found.add("broken", link, text)
+        verified.add("broken", link, text)
 
 
 def _short(value: Any) -> str:

@@ -1,5 +1,5 @@
 """A view of the statements of a run, for other tools: a model card with the metadata of Hugging
-Face (https://huggingface.co/docs/hub/model-cards). It only repeats what was stated.
+Face (https://huggingface.co/docs/hub/model-cards). It only repeats statements.
 """
 
 import json
@@ -27,7 +27,7 @@ def describe_model(options: DescribeModelOptions) -> None:
     """
     run = Path(options.run).resolve()
     statements = list(read_statements(run / FOLDER))
-    if not any(one.kind == "start" for one in statements):
+    if not any(statement.kind == "start" for statement in statements):
         raise CheckpointError(
             f"{options.run}: has no statements in {FOLDER}/; a run writes them with"
             " --evidence.chain True"
@@ -68,7 +68,7 @@ def model_card(name: str, statements: Sequence[Statement]) -> str:
         }
         metadata["model-index"] = [{"name": name, "results": [results]}]
     front = "\n".join(f"{key}: {json.dumps(value)}" for key, value in metadata.items())
-    steps = max((one.predicate["step"] for one in statements), default=0)
+    steps = max((statement.predicate["step"] for statement in statements), default=0)
     environment = stated["environment"]
     signed = f"signed by key {head.signatures[0][0][:16]}" if head.signatures else "unsigned"
     lines = [
@@ -110,16 +110,16 @@ def _task(start: Statement) -> str:
 
 
 def _metrics(statements: Sequence[Statement]) -> dict[str, float]:
-    found = _newest(statements, "result")
-    if found is None:
+    newest = _newest(statements, "result")
+    if newest is None:
         return {}
-    result = found.predicate["result"]
+    result = newest.predicate["result"]
     keys = (metric.key for metric in metrics_in(result))
     return {key: result[key] for key in keys if result.get(key) is not None}
 
 
 def _all(statements: Sequence[Statement], kind: str) -> list[Statement]:
-    return [one for one in statements if one.kind == kind]
+    return [statement for statement in statements if statement.kind == kind]
 
 
 def _newest(statements: Sequence[Statement], kind: str) -> Statement | None:

@@ -43,15 +43,15 @@ class HalfModel:
     @contextmanager
     def _halved(self) -> Iterator[None]:
         """While layers are traced, let their attributes be the casts of float16 variables."""
-        kept: list[tuple[dict[str, Any], str, Any]] = []
+        originals: list[tuple[dict[str, Any], str, Any]] = []
         try:
             for layer, name, half in self._places:
                 attributes = vars(layer)
-                kept.append((attributes, name, attributes[name]))
+                originals.append((attributes, name, attributes[name]))
                 attributes[name] = tf.cast(half, tf.float32)
             yield
         finally:
-            for attributes, name, value in kept:
+            for attributes, name, value in originals:
                 attributes[name] = value
 
 

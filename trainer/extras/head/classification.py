@@ -1,13 +1,13 @@
 """Classification whose last layer is divided by classes over a group of ranks.
 
-What the M ranks of a group exchange for b images each, with D features and n = C / M classes per
+The exchanges of the M ranks of a group for b images each, with D features and n = C / M classes per
 rank; [M b] stands for the images of the whole group:
 
     features [b, D], labels [b]                    join      each rank then has them of [M b]
     its logits [M b, n], their largest [M b]       maximum   so that no exponential overflows
     sums of exponentials, logits of labels, ...    sum       3 or 4 numbers for each of [M b]
     loss of its own images [b]
-    backward: what the losses are weighted by [b]  join
+    backward: weights of the losses [b]            join
     gradient of the kernel [D, n], of the bias     none      complete for [M b] already
     gradient of the features [M b, D]              scatter_sum, to each rank those of its own images
 
@@ -82,7 +82,7 @@ class DividedClassification(Classification):
                 return of_features, of_kernel, tf.reduce_sum(difference, 0)
 
             per_image = (losses, tf.nn.relu(sums[2]), plain)
-            return tuple(self._mine(one, mine) for one in per_image), gradient
+            return tuple(self._mine(values, mine) for values in per_image), gradient
 
         losses, scores, plain = tf.custom_gradient(loss)(
             features, self._head.kernel, self._head.bias

@@ -103,8 +103,8 @@ class DividedHead:
 
         The initializers of a layer repeat their values, so the whole layer is that of the undivided
         network with the same seed. Only rank 0 computes it, in the memory of its host: about three
-        times the whole kernel for a moment, because the initializers of Keras keep what they draw
-        until it is scaled and shifted; then the whole kernel and one part at a time.
+        times the whole kernel for a moment, because the initializers of Keras keep the drawn values
+        until they are scaled and shifted; then the whole kernel and one part at a time.
         """
         weights = {"kernel": [int(self._layer.kernel.shape[0]), self.classes]}
         if self._layer.use_bias:
@@ -138,7 +138,7 @@ class DividedVariables:
     """Variables of which each rank of a group holds an equal part of the last axis; see
     `trainer.checkpoints.divided.DividedState`.
 
-    Parts travel one by one, so rank 0 needs memory for what is whole and for one part.
+    Parts travel one by one, so rank 0 needs memory for the whole tensors and for one part.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class DividedVariables:
         # The first group has all parts.
         if self._world.rank < self._group.size:
             self._gather(whole)
-        # A rank that goes on to its end and leaves the world would end what the first group does.
+        # A rank that ends and leaves the world would end the exchanges of the first group.
         self._world.barrier()
         return whole
 

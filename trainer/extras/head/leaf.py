@@ -1,4 +1,4 @@
-"""Options of head groups, and what they can be combined with. Standard library only."""
+"""Options of head groups, and their combinations with others. Standard library only."""
 
 from dataclasses import dataclass
 from typing import Annotated

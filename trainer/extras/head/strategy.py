@@ -55,7 +55,7 @@ class HeadGroups(Strategy):
         if not parts:
             return tf.linalg.global_norm(whole)
         # Over the world, where each part occurs equally often, and not over the ranks that share
-        # the parts: so the result is the same on all ranks to the bit.
+        # the parts: so the result is bit-identical on all ranks.
         squares = tf.linalg.global_norm(parts) ** 2
         (total,) = self._world.everyone.sum([squares], "norm_of_parts")
         copies = self._world.size // self._head.group.size

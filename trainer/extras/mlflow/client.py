@@ -105,9 +105,9 @@ class MlflowClient:
         name = environment.get("MLFLOW_EXPERIMENT_NAME")
         if name is None:
             return environment.get("MLFLOW_EXPERIMENT_ID", "0")
-        found = self._service.get("experiments/get-by-name", {"experiment_name": name})
-        if found is not None:
-            return str(found["experiment"]["experiment_id"])
+        answer = self._service.get("experiments/get-by-name", {"experiment_name": name})
+        if answer is not None:
+            return str(answer["experiment"]["experiment_id"])
         return str(self._service.post("experiments/create", {"name": name})["experiment_id"])
 
 
@@ -150,7 +150,7 @@ class _Service:
         return _accepted(answer)
 
     def get(self, method: str, query: Mapping[str, str]) -> dict[str, Any] | None:
-        """Return the answer, or None if what is asked for does not exist.
+        """Return the answer, or None if the thing asked for does not exist.
 
         Raises:
             requests.RequestException: The server cannot be reached, or refuses.
@@ -190,11 +190,11 @@ class _Token(requests.auth.AuthBase):
 
 def _token_address(host: str, path: str, environment: Mapping[str, str]) -> str | None:
     """Return the address of new tokens of a job, or None without the names that it consists of."""
-    _, found, workspace = path.partition("/subscriptions/")
+    _, separator, workspace = path.partition("/subscriptions/")
     run = environment.get("MLFLOW_RUN_ID")
     for part, variable in (("experimentids", "ID"), ("experiments", "NAME")):
         experiment = environment.get(f"MLFLOW_EXPERIMENT_{variable}")
-        if found and run and experiment:
+        if separator and run and experiment:
             scope = f"{host}/history/v1.0/subscriptions/{workspace}"
             return f"{scope}/{part}/{experiment}/runs/{run}/token"
     return None

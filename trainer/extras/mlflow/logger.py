@@ -99,7 +99,7 @@ class MlflowLogger(Observer):
                 self._changed.notify()
 
     def end(self, status: int, *, failed: bool) -> None:
-        """Send what is left, and how the attempt ended."""
+        """Send the remaining values, and how the attempt ended."""
         if self._thread is None:
             return
         with self._changed:

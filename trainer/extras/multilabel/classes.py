@@ -10,10 +10,10 @@ from trainer.data.pixels.treatment import RejectedError
 
 def pack(labels: Iterable[int], classes: int) -> bytes:
     """Return the classes of an image, each counted from 0, as they are stored."""
-    there = bytearray(classes)
+    flags = bytearray(classes)
     for label in labels:
-        there[label] = 1
-    return bytes(there)
+        flags[label] = 1
+    return bytes(flags)
 
 
 def main_class(stored: bytes) -> int:
@@ -22,7 +22,7 @@ def main_class(stored: bytes) -> int:
 
 
 def stored_fault(stored: bytes, width: int, height: int, classes: int) -> str | None:
-    """Return what is wrong with the classes of a record, or None; see
+    """Return the fault of the classes of a record, or None; see
     `TaskDescription.features`.
     """
     del width, height

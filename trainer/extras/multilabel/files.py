@@ -22,7 +22,7 @@ SEPARATOR: Final = "|"
 
 
 def write_predictions(
-    folder: Path, predictions: Predictions, said: Array, found: ClassMetrics, held_out: HeldOut
+    folder: Path, predictions: Predictions, said: Array, metrics: ClassMetrics, held_out: HeldOut
 ) -> dict[str, Any]:
     """Write the files; see `Task.write_predictions`.
 
@@ -30,21 +30,21 @@ def write_predictions(
         folder: Folder of the run.
         predictions: Columns of `Multilabel.evaluated` for the whole split.
         said: Whether an image is said to have a class, bool [n, classes].
-        found: Metrics of the classes.
+        metrics: Metrics of the classes.
         held_out: Access to the examples.
     """
     (folder / PREDICTIONS).unlink(missing_ok=True)
-    names, there = np.array(held_out.class_names, object), predictions["target"] > 0
+    names, target = np.array(held_out.class_names, object), predictions["target"] > 0
     worst = predictions.index[np.argsort(-predictions["loss"], kind="stable")[:THUMBNAILS]]
-    kept = write_thumbnails(folder, worst, held_out.image if held_out.shown else None)
-    counts = (part.astype(np.int64) for part in (found.images, found.said, found.right))
-    known = ByClass(found.images, found.said, found.right)
-    parts = (found.ap, found.auc, found.f1, known.recall, known.precision)
+    thumbnails = write_thumbnails(folder, worst, held_out.image if held_out.shown else None)
+    counts = (part.astype(np.int64) for part in (metrics.images, metrics.said, metrics.right))
+    known = ByClass(metrics.images, metrics.said, metrics.right)
+    parts = (metrics.ap, metrics.auc, metrics.f1, known.recall, known.precision)
     heads = ("class", "images", "said", "right", "ap", "auc", "f1", "recall", "precision")
     write_table(folder / BY_CLASS, heads, zip(names, *counts, *map(_texts, parts), strict=True))
-    bins = reliability(predictions["probabilities"], there)
+    bins = reliability(predictions["probabilities"], target)
     write_table(folder / RELIABILITY, ("pairs", "there", "probability"), bins)
-    rows = zip(predictions.index, predictions["loss"], there, said, strict=True)
+    rows = zip(predictions.index, predictions["loss"], target, said, strict=True)
     write_table(
         folder / PREDICTIONS,
         ("index", "loss", "classes", "said"),
@@ -53,7 +53,7 @@ def write_predictions(
             for index, loss, true, mine in rows
         ),
     )
-    return {"examples": len(predictions.index), **kept}
+    return {"examples": len(predictions.index), **thumbnails}
 
 
 def _texts(values: Array) -> list[str]:

@@ -67,19 +67,19 @@ def micro_f1(classes: ClassMetrics) -> float:
     return float(_f1(*sums))
 
 
-def class_metrics(probabilities: Array, there: Array, threshold: float) -> ClassMetrics:
+def class_metrics(probabilities: Array, true: Array, threshold: float) -> ClassMetrics:
     """Return the metrics of all classes.
 
     Args:
         probabilities: [images, classes].
-        there: Whether an image has a class, bool [images, classes].
+        true: Whether an image has a class, bool [images, classes].
         threshold: Probability from which an image is said to have a class, compared in float32.
     """
-    curves = [areas(*of_class) for of_class in zip(probabilities.T, there.T, strict=True)]
+    curves = [areas(*of_class) for of_class in zip(probabilities.T, true.T, strict=True)]
     ap, auc = np.reshape(curves, [-1, 2]).T
     said = probabilities >= np.float32(threshold)
-    images, said_to, right = (part.sum(0).astype(float) for part in (there, said, there & said))
-    return ClassMetrics(ap, auc, images, said_to, right, len(there))
+    images, said_to, right = (part.sum(0).astype(float) for part in (true, said, true & said))
+    return ClassMetrics(ap, auc, images, said_to, right, len(true))
 
 
 def _f1(right: Array, images: Array, said: Array) -> Array:
@@ -87,13 +87,13 @@ def _f1(right: Array, images: Array, said: Array) -> Array:
     return np.divide(2.0 * right, total, out=np.ones_like(total), where=total > 0)
 
 
-def reliability(probabilities: Array, there: Array) -> Array:
+def reliability(probabilities: Array, target: Array) -> Array:
     """Return, by `BINS` of probabilities, how many pairs of an image and a class there are, how
     many of the images have the class, and the sum of the probabilities; float64 [`BINS`, 3].
     """
     values = probabilities.ravel().astype(np.float64)
     known = ~np.isnan(values)
-    values, true = values[known], there.ravel()[known]
+    values, true = values[known], target.ravel()[known]
     number = np.minimum((values * BINS).astype(int), BINS - 1)
     sums = (np.bincount(number, weights, BINS) for weights in (None, true, values))
     return np.stack([part.astype(np.float64) for part in sums], 1)

@@ -155,9 +155,9 @@ def _splits(rows: Mapping[str, Row], path: Path) -> tuple[Callable[[Row], str], 
     folder of its path says; and the splits by word, empty if they are still undecided. Words of
     rows that are left out are missing.
     """
-    found, folders = set[str](), set[str]()
+    words, folders = set[str](), set[str]()
     for row in rows.values():
-        found.add(row.split)
+        words.add(row.split)
         top = row.file.partition("/")[0]
         if split_of(top):
             folders.add(top)
@@ -165,17 +165,17 @@ def _splits(rows: Mapping[str, Row], path: Path) -> tuple[Callable[[Row], str], 
     def word(row: Row) -> str:
         return row.split
 
-    if not any(found) and all(split_folders(folders)):
-        found = {split_of(row.file.partition("/")[0]) for row in rows.values()}
+    if not any(words) and all(split_folders(folders)):
+        words = {split_of(row.file.partition("/")[0]) for row in rows.values()}
 
         def word(row: Row) -> str:
             return split_of(row.file.partition("/")[0])
 
-    if found <= {"", "train"}:
-        return word, dict.fromkeys(found, "")
-    if "train" not in found:
+    if words <= {"", "train"}:
+        return word, dict.fromkeys(words, "")
+    if "train" not in words:
         raise DataError(f"{path}: no image is for training; give some rows the split train")
-    return word, {one: split for one, split in used_splits(found).items() if one}
+    return word, {name: split for name, split in used_splits(words).items() if name}
 
 
 def of_folders(root: Path) -> Inputs:
@@ -222,11 +222,11 @@ def _merged(images: Iterable[ImageFile]) -> Iterator[tuple[ImageFile, set[int]]]
 
     for _, group in groupby(images, key=size):
         alike = [*group]
-        found: dict[bytes, tuple[ImageFile, set[int]]] = {}
+        by_content: dict[bytes, tuple[ImageFile, set[int]]] = {}
         for file in alike:
             content = _digest(file) if len(alike) > 1 else b""
-            found.setdefault(content, (file, set()))[1].add(file.label)
-        yield from found.values()
+            by_content.setdefault(content, (file, set()))[1].add(file.label)
+        yield from by_content.values()
 
 
 def _digest(file: ImageFile) -> bytes:

@@ -102,25 +102,25 @@ class _Columns:
             raise ValueError(f"{name!r} has no group in the column {self.group!r}; write one")
         if self.named:
             return Row(line, name, self._named(name, values), split, group=group)
-        marks = {one: values[one].strip() for one in self.known}
+        marks = {column: values[column].strip() for column in self.known}
         classes = self._marked(name, marks)
         ignored = any(self.marks.get(mark) == "ignore" for mark in marks.values())
         return Row(line, name, classes, split, ignored, group)
 
     def _named(self, name: str, values: Mapping[str, str]) -> tuple[str, ...]:
         parts = (part.strip() for part in values[self.named].split(self.separator))
-        found = tuple(dict.fromkeys(part for part in parts if part))
-        unknown = next((part for part in found if self.known and part not in self.known), None)
+        names = tuple(dict.fromkeys(part for part in parts if part))
+        unknown = next((part for part in names if self.known and part not in self.known), None)
         if unknown is not None:
             raise ValueError(
                 f"{name!r} has the class {unknown!r}, which --classes does not name; add it there,"
                 " or mend the row (between two classes is --separator)"
             )
-        return found
+        return names
 
     def _marked(self, name: str, marks: Mapping[str, str]) -> tuple[str, ...]:
         known = {*_BITS, *(mark for mark, meaning in self.marks.items() if meaning != "error")}
-        strange = next((one for one, mark in marks.items() if mark not in known), None)
+        strange = next((column for column, mark in marks.items() if mark not in known), None)
         if strange is not None:
             option = "blank" if not marks[strange] else "uncertain"
             meant = option == "blank" or marks[strange] in _UNCERTAIN
@@ -130,8 +130,8 @@ class _Columns:
                 " name the columns of classes with --classes"
             )
         return tuple(
-            one
-            for one, mark in marks.items()
+            column
+            for column, mark in marks.items()
             if _BITS.get(mark, self.marks.get(mark) == "positive")
         )
 

@@ -49,21 +49,21 @@ class Classes:
         data = stored.numpy()
         if not data:
             return f"has no classes ({MULTI_HOT}); prepare the data with `prepare multilabel`"
-        found = stored_fault(data, 0, 0, source.classes)
-        if not found:
+        fault = stored_fault(data, 0, 0, source.classes)
+        if not fault:
             images.evaluation_image(encoded, source)
-        return found
+        return fault
 
 
 def _decoded(stored: tf.Tensor, source: Source) -> tf.Tensor:
-    there = tf.io.decode_raw(stored, tf.uint8)
+    flags = tf.io.decode_raw(stored, tf.uint8)
     checks = [
         images.require(
-            tf.size(there) == source.classes,
+            tf.size(flags) == source.classes,
             ["a record has another number of classes than its data set; prepare it as multi-label",
-             tf.size(there), source.classes],
+             tf.size(flags), source.classes],
         ),
-        images.require(tf.reduce_all(there <= 1), ["a class is neither 0 nor 1", there]),
+        images.require(tf.reduce_all(flags <= 1), ["a class is neither 0 nor 1", flags]),
     ]  # fmt: skip
     with tf.control_dependencies(checks):
-        return tf.ensure_shape(there, [source.classes])
+        return tf.ensure_shape(flags, [source.classes])

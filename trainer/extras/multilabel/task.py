@@ -34,9 +34,9 @@ class Multilabel(Task):
         """See `Task.training`: the weighted loss, whose smoothed targets are between 0 and 1, and
         the F1 of the image's classes, 1 if it has none and none are said.
         """
-        there = tf.cast(target, tf.float32)
+        true = tf.cast(target, tf.float32)
         said = tf.cast(self._said(tf.sigmoid(logits)), tf.float32)
-        both, either = tf.reduce_sum(there * said, 1), tf.reduce_sum(there + said, 1)
+        both, either = tf.reduce_sum(true * said, 1), tf.reduce_sum(true + said, 1)
         f1 = tf.where(either > 0, 2.0 * both / tf.maximum(either, 1.0), 1.0)
         trained = loss(logits, target, smoothing, self._options.positive_weight)
         changed = smoothing or self._options.positive_weight != 1.0
@@ -49,15 +49,15 @@ class Multilabel(Task):
         `loss`, [b], and `probabilities` and `target`, [b, classes].
         """
         losses, probabilities = loss(logits, target), tf.sigmoid(logits)
-        there = tf.cast(target, tf.float32)
-        parts = [losses[:, None], tf.ones_like(losses)[:, None], probabilities, there]
+        true = tf.cast(target, tf.float32)
+        parts = [losses[:, None], tf.ones_like(losses)[:, None], probabilities, true]
         columns = {"loss": losses, "probabilities": probabilities, "target": target}
         return tf.concat(parts, 1), columns
 
     def counts(self, counted: Array) -> ClassMetrics:
         """See `Task.counts`."""
-        probabilities, there = np.split(counted, 2, axis=1)
-        return self.metrics(probabilities, there > 0)
+        probabilities, true = np.split(counted, 2, axis=1)
+        return self.metrics(probabilities, true > 0)
 
     def baseline(self, counts: ClassMetrics) -> ClassMetrics:
         """See `Task.baseline`: every class of every image."""
@@ -67,9 +67,9 @@ class Multilabel(Task):
         """See `Task.by_class`: images."""
         return ByClass(counts.images, counts.said, counts.right)
 
-    def metrics(self, probabilities: Array, there: Array) -> ClassMetrics:
+    def metrics(self, probabilities: Array, true: Array) -> ClassMetrics:
         """Return the metrics of all classes at the threshold of the run."""
-        return class_metrics(probabilities, there, self._options.threshold)
+        return class_metrics(probabilities, true, self._options.threshold)
 
     def write_predictions(
         self, folder: Path, predictions: Predictions, held_out: HeldOut
@@ -77,9 +77,9 @@ class Multilabel(Task):
         """See `Task.write_predictions`: predictions.csv, classes.csv, reliability.csv and
         thumbnails of the images with the largest loss.
         """
-        found = self.metrics(predictions["probabilities"], predictions["target"] > 0)
+        metrics = self.metrics(predictions["probabilities"], predictions["target"] > 0)
         said = self._said(predictions["probabilities"]).numpy()
-        return write_predictions(folder, predictions, said, found, held_out)
+        return write_predictions(folder, predictions, said, metrics, held_out)
 
     def serving_module(
         self, model: keras.Model, serving: Serving
@@ -124,8 +124,8 @@ def loss(
         smoothing: Fraction of each target that becomes 1/2.
         positive_weight: Factor of the part of the loss that draws a probability to 1.
     """
-    there = tf.cast(target, tf.float32) * (1.0 - smoothing) + smoothing / 2
-    losses = tf.nn.weighted_cross_entropy_with_logits(there, logits, positive_weight)
+    true = tf.cast(target, tf.float32) * (1.0 - smoothing) + smoothing / 2
+    losses = tf.nn.weighted_cross_entropy_with_logits(true, logits, positive_weight)
     return tf.reduce_mean(losses, 1)
 
 

@@ -54,6 +54,6 @@ def _tiled(digits: Sequence[Record], name: str) -> Record:
 
 def records() -> tuple[list[Record], list[Record], tuple[str, ...]]:
     """See `EmbeddedDataSet.records`."""
-    kept, held_out = split(load_records(), VALIDATION_PER_CLASS, "digits")
-    train = tiles(kept, TRAINING_IMAGES, "train")
+    training, held_out = split(load_records(), VALIDATION_PER_CLASS, "digits")
+    train = tiles(training, TRAINING_IMAGES, "train")
     return train, tiles(held_out, VALIDATION_IMAGES, "validation"), CLASSES

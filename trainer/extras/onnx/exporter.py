@@ -58,8 +58,8 @@ def probabilities_of(file: Path, threads: int = 0) -> Probabilities:
     session = onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
 
     def probabilities(pixels: Array) -> Array:
-        (found,) = session.run(["probabilities"], {"pixels": pixels})
-        return np.asarray(found)
+        (predicted,) = session.run(["probabilities"], {"pixels": pixels})
+        return np.asarray(predicted)
 
     return probabilities
 
@@ -84,7 +84,7 @@ def write_onnx(saved_model: Path, target: Path) -> float:
     specs = [inputs["pixels"], *(inputs[name] for name in inputs if name != "pixels")]
 
     def named(*values: tf.Tensor) -> Any:
-        return signature(**{one.name: value for one, value in zip(specs, values, strict=True)})
+        return signature(**{spec.name: value for spec, value in zip(specs, values, strict=True)})
 
     function = tf.function(named, specs, autograph=False)
     with only_errors("tensorflow", "tf2onnx"), _silent_stderr():
@@ -118,13 +118,13 @@ def _silent_stderr() -> Iterator[None]:
     """Capture what C++ code writes to stderr, and print it only after a failure."""
     sys.stderr.flush()
     real = os.dup(2)
-    with tempfile.TemporaryFile() as kept:
-        os.dup2(kept.fileno(), 2)
+    with tempfile.TemporaryFile() as captured:
+        os.dup2(captured.fileno(), 2)
         try:
             yield
         except BaseException:
-            kept.seek(0)
-            os.write(real, kept.read())
+            captured.seek(0)
+            os.write(real, captured.read())
             raise
         finally:
             os.dup2(real, 2)

@@ -1,4 +1,4 @@
-"""Parquet files before they are trained on: columns, labels and images, and what is refused."""
+"""Parquet files before they are trained on: columns, labels and images, and refusals."""
 
 import json
 import os
@@ -33,7 +33,7 @@ class UnfitFileError(ValueError):
 
 @dataclass(frozen=True)
 class Layout:
-    """What the schema of a Parquet file says."""
+    """The columns of a Parquet file by its schema."""
 
     types: dict[str, str]
     """Type of each column, in words."""

@@ -59,9 +59,9 @@ class Columns:
 
     @property
     def kept(self) -> dict[str, str]:
-        """What a manifest says of them."""
-        kept = {"image": self.image, "label": self.label, "field": self.field}
-        return kept | ({"target": self.target, "form": self.form} if self.target else {})
+        """Their description in a manifest."""
+        entry = {"image": self.image, "label": self.label, "field": self.field}
+        return entry | ({"target": self.target, "form": self.form} if self.target else {})
 
     @property
     def leaf(self) -> str:
@@ -157,8 +157,8 @@ class ParquetFormat:
     def record(self, values: Values) -> Record:
         """See `RecordFormat.record`; a row has neither the size of its image nor other texts."""
         image, label, *more = values
-        found = {self.columns.target: more[0]} if more else {}
-        return Record(image, "", 0, 0, label, "", "", more=found)
+        targets = {self.columns.target: more[0]} if more else {}
+        return Record(image, "", 0, 0, label, "", "", more=targets)
 
     def blocks(self, shard: Shard) -> Sequence[int]:
         """See `RecordFormat.blocks`."""

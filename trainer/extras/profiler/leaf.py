@@ -20,8 +20,8 @@ class ProfileOptions:
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """Steps done where the recording begins and ends; None if there is none, or the text is
-        another.
+        """Steps done where the recording begins and ends; None if there is none, or the text is of
+        another form.
         """
         match = _SPAN.fullmatch(self.steps or "")
         return (int(match[1]), int(match[2])) if match else None

@@ -1,4 +1,4 @@
-"""What a rank does about an event that Azure has scheduled for a VM. Pure.
+"""The reaction of a rank to an event that Azure has scheduled for a VM. Pure.
 
 Source: "Azure Metadata Service: Scheduled Events for Linux VMs". Spot VMs get their notice of a
 `Preempt` at least 30 seconds ahead, the others minutes. Events are delivered to all VMs of a scale
@@ -43,7 +43,7 @@ class Event:
     """Earliest time; None once it has begun, or if Azure states none."""
 
     def words(self, reaction: Reaction) -> str:
-        """Return what was announced and what is done about it."""
+        """Return the announcement and the reaction to it."""
         when = "now" if self.not_before is None else f"at {self.not_before:%H:%M:%S} UTC"
         return f"Azure announces {self.kind} {when}: {_DONE[reaction]}"
 
@@ -57,12 +57,12 @@ def read_events(document: Any) -> list[Event]:
     try:
         return [
             Event(
-                str(one["EventId"]),
-                str(one["EventType"]),
-                tuple(map(str, one.get("Resources") or ())),
-                _time(one.get("NotBefore")),
+                str(event["EventId"]),
+                str(event["EventType"]),
+                tuple(map(str, event.get("Resources") or ())),
+                _time(event.get("NotBefore")),
             )
-            for one in document["Events"]
+            for event in document["Events"]
         ]
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"it is not a list of events ({error!r})") from error

@@ -63,7 +63,7 @@ class EventObserver(Observer):
         self._address = address if observed.communicator.local_rank == 0 else None
         self._name: str | None = None
         self._done: dict[str, Reaction] = {}
-        """What was done, by the id of the event."""
+        """Reactions, by the id of the event."""
         self._thread = threading.Thread(target=self._watch, name="scheduled-events", daemon=True)
         if self._address is not None:
             self._thread.start()
@@ -128,7 +128,7 @@ class EventObserver(Observer):
             )
 
     def _get(self, path: str) -> str:
-        # A proxy is on another machine, where this address is another one.
+        # A proxy is on another machine, where this address leads elsewhere.
         request = Request(f"{self._address}{path}", headers={"Metadata": "true"})  # noqa: S310
         opener = build_opener(ProxyHandler({}))
         with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:

@@ -79,8 +79,8 @@ def _coloured(image: Array, classes: Array) -> Array:
     result = image.astype(np.float64)
     for number in np.unique(classes):
         if number not in (0, IGNORED):
-            there = classes == number
-            result[there] += _OPACITY * (np.array(colour(int(number))) - result[there])
+            inside = classes == number
+            result[inside] += _OPACITY * (np.array(colour(int(number))) - result[inside])
     return result.round().astype(np.uint8)
 
 

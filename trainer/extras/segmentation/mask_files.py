@@ -1,4 +1,4 @@
-"""Masks of a segmentation: found beside the images by name, checked, and stored as grey PNGs."""
+"""Masks of a segmentation: found next to the images by name, checked, and stored as grey PNGs."""
 
 import io
 from collections import Counter
@@ -149,7 +149,7 @@ def read_colours(masks: Path, classes: Sequence[str]) -> dict[int, int]:
         classes: Class names, the background first.
 
     Raises:
-        ConfigError: A label is none of the classes.
+        ConfigError: A label is not one of the classes.
         DataError: The file cannot be read.
     """
     path = next((p for p in (masks / LABELMAP, masks.parent / LABELMAP) if p.is_file()), None)
@@ -177,7 +177,7 @@ def features(mask: bytes) -> dict[str, bytes]:
 
 
 def stored_mask_fault(mask: bytes, width: int, height: int, classes: int) -> str | None:
-    """Return what is wrong with the mask of a record, or None; see `TaskDescription.features`."""
+    """Return the fault of the mask of a record, or None; see `TaskDescription.features`."""
     try:
         with damage("has a damaged mask"):
             image = Image.open(io.BytesIO(mask), formats=("PNG",))
@@ -196,13 +196,13 @@ def _main_class(mask: Image.Image, classes: int) -> int:
     """Return the class other than the background that most pixels are of; 0 if there is none.
 
     Raises:
-        RejectedError: A value is no class.
+        RejectedError: A value is not a class.
     """
     counts = Counter({value: count for value, count in enumerate(mask.histogram()) if count})
     strange = sorted(value for value in counts if classes <= value != IGNORED)
     if strange:
         raise RejectedError(
-            f"has a mask with the value {strange[0]}, which is no class: classes are 0 to"
+            f"has a mask with the value {strange[0]}, which is not a class: classes are 0 to"
             f" {classes - 1}, and {IGNORED} for pixels that do not count"
         )
     del counts[0], counts[IGNORED]

@@ -76,7 +76,7 @@ def _checked(mask: tf.Tensor, encoded: tf.Tensor, source: Source) -> tf.Tensor:
             ["the mask has another size than the image", tf.shape(decoded)[:2], size],
         ),
         images.require(
-            tf.reduce_all(known), ["mask with a value that is no class", tf.reduce_max(decoded)]
+            tf.reduce_all(known), ["mask with a value that is not a class", tf.reduce_max(decoded)]
         ),
     ]
     with tf.control_dependencies(checks):

@@ -49,9 +49,9 @@ def prepare_segmentation(
     if problems:
         raise ConfigError(problems)
     colours = read_colours(masks.resolve(), options.classes)
-    found = MaskFolder(masks.resolve(), len(options.classes), options.turned_images, colours)
-    inputs = paired_inputs(images.resolve(), found, tuple(options.classes))
-    inputs = replace(inputs, notes=(*_notes(inputs, found, options.classes),))
+    folder = MaskFolder(masks.resolve(), len(options.classes), options.turned_images, colours)
+    inputs = paired_inputs(images.resolve(), folder, tuple(options.classes))
+    inputs = replace(inputs, notes=(*_notes(inputs, folder, options.classes),))
     return prepare(inputs, output, options, command, options.held_out, work_through)
 
 

@@ -71,7 +71,7 @@ def _scene(photograph: Array, digits: Sequence[Record], name: str) -> Record:
 
 
 def _draw(part: Array, ink: Array, chance: random.Random) -> None:
-    """Draw a digit onto a part of an image, in a colour that differs from what is there."""
+    """Draw a digit onto a part of an image, in a colour that differs from the background."""
     colour = contrasting(dark=part.mean() <= 127, chance=chance)
     part += np.clip(ink / INK, 0, 1)[..., None] * (colour - part)
 
@@ -84,6 +84,6 @@ def _png(pixels: Array) -> bytes:
 
 def records() -> tuple[list[Record], list[Record], tuple[str, ...]]:
     """See `EmbeddedDataSet.records`."""
-    kept, held_out = split(load_records(), VALIDATION_PER_CLASS, "digits")
-    train = scenes(TRAINING, kept, TRAINING_IMAGES)
+    training, held_out = split(load_records(), VALIDATION_PER_CLASS, "digits")
+    train = scenes(TRAINING, training, TRAINING_IMAGES)
     return train, scenes(VALIDATION, held_out, VALIDATION_IMAGES), CLASSES

@@ -1,4 +1,4 @@
-"""Options of the sharded state, and what it can be combined with. Standard library only."""
+"""Options of the sharded state, and its combinations with others. Standard library only."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,7 +9,7 @@ from trainer.leaf import Feature, Leaf, StrategyDescription
 
 @dataclass(frozen=True)
 class ShardedOptions:
-    """What is divided over all ranks."""
+    """The state that is divided over all ranks."""
 
     state: Annotated[bool, Formerly("optimizer.sharded", moved=True)] = False
     """Divide the state of the optimizer over the ranks (ZeRO stage 1, Rajbhandari et al. 2020), for

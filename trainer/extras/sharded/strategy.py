@@ -91,7 +91,7 @@ class ShardedOptimizer:
         self._part = part_size(sizes, self._group.size)
         self._sizes = sizes
         self._pieces = cut(sizes, self._group.size)[self._group.index]
-        # They are filled before each update, so what is restored or broadcast needs no copy.
+        # They are filled before each update, so restored or broadcast values need no copy.
         self._weights = [
             tf.Variable(tf.zeros([piece.end - piece.begin]), trainable=False, name=f"part{number}")
             for number, piece in enumerate(self._pieces)
@@ -119,12 +119,12 @@ class ShardedOptimizer:
     def bytes(self) -> int:
         """Bytes of the state on this rank, with its part of the weights."""
         variables = [*self._weights, *self._optimizer.state.values()]
-        return sum(int(np.prod(one.shape)) * one.dtype.size for one in variables)
+        return sum(int(np.prod(variable.shape)) * variable.dtype.size for variable in variables)
 
     def scatter_sum(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Sum gradients over ranks; return this rank's part, one tensor for each piece."""
         padding = tf.zeros([self._part * self._group.size - sum(self._sizes)])
-        flat = tf.concat([*(tf.reshape(one, [-1]) for one in gradients), padding], 0)
+        flat = tf.concat([*(tf.reshape(gradient, [-1]) for gradient in gradients), padding], 0)
         part = self._group.scatter_sum(flat, "sharded_gradients")
         return self._split(part)
 
@@ -169,7 +169,10 @@ class ShardedOptimizer:
         for group in self.groups:
             flat = np.zeros([0], np.float32)
             if self._group.index == 0:
-                wholes = [tensors[f"{group}/{one.name}"].reshape(-1) for one in self._parameters]
+                wholes = [
+                    tensors[f"{group}/{parameter.name}"].reshape(-1)
+                    for parameter in self._parameters
+                ]
                 flat = np.concatenate(wholes)
                 flat = np.pad(flat, (0, self._part * self._group.size - len(flat)))
             rows = [self._part] * self._group.size
@@ -233,7 +236,11 @@ class ShardedState(Strategy):
         its part of it, and all must decide alike whether it is finite.
         """
         part = self._sharded.scatter_sum(gradients)
-        squares = 2.0 * tf.add_n([tf.nn.l2_loss(one) for one in part]) if part else tf.constant(0.0)
+        squares = (
+            2.0 * tf.add_n([tf.nn.l2_loss(gradient) for gradient in part])
+            if part
+            else tf.constant(0.0)
+        )
         (sums,) = self._world.everyone.sum([tf.concat([extras, [squares]], 0)], "extras")
         return part, sums[:-1], tf.sqrt(sums[-1])
 

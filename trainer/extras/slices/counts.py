@@ -65,7 +65,7 @@ def slicer(options: SlicesOptions, folder: Path | None = None) -> Callable[[str]
     """Return the function from the name of a record to its slice.
 
     Args:
-        options: What the slices are.
+        options: Definition of the slices.
         folder: Folder of the data set, with the columns that it keeps.
 
     Raises:
@@ -113,12 +113,17 @@ def count(slices: Iterable[str], predictions: Iterable[tuple[bool, float]]) -> l
         slices: The slice of each example.
         predictions: Whether each is right, and the probability of its predicted class.
     """
-    found: dict[str, Slice] = {}
+    by_name: dict[str, Slice] = {}
     for name, (right, probability) in zip(slices, predictions, strict=True):
-        found.setdefault(name, Slice()).add(probability, right=right)
+        by_name.setdefault(name, Slice()).add(probability, right=right)
     rows = [
-        Row(name, one.images, one.right, calibration_error(one.bins) if one.bins else None)
-        for name, one in found.items()
+        Row(
+            name,
+            slice_.images,
+            slice_.right,
+            calibration_error(slice_.bins) if slice_.bins else None,
+        )
+        for name, slice_ in by_name.items()
     ]
     return sorted(rows, key=lambda row: (row.accuracy, -row.images, row.name))
 

@@ -30,7 +30,7 @@ class SlicesOptions:
         return self.pattern is not None or self.table is not None or self.column is not None
 
     def problems(self, prefix: str) -> list[str]:
-        """Return what is wrong with the options.
+        """Return the faults of the options.
 
         Args:
             prefix: What precedes their names on the command line, such as "--".

@@ -32,12 +32,12 @@ def measure_run(predicted: Predicted) -> None:
         return
     config = predicted.config
     of_name = slicer(config.of(SlicesOptions), manifest_folder(config))
-    found = predicted.predictions
+    predictions = predicted.predictions
     # Examples that cannot be decoded have no prediction.
-    places = set(found.index.tolist())
+    places = set(predictions.index.tolist())
     slices = (of_name(name) for place, name in enumerate(predicted.names()) if place in places)
-    right = (found["label"] == found["predicted"]).tolist()
-    rows = count(slices, zip(right, found["probability"].tolist(), strict=True))
+    right = (predictions["label"] == predictions["predicted"]).tolist()
+    rows = count(slices, zip(right, predictions["probability"].tolist(), strict=True))
     save(predicted.folder, rows)
     predicted.say(f"{plural(len(rows), 'slice')} of held-out images: {FILE}")
 

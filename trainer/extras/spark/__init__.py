@@ -3,8 +3,8 @@
     from trainer.extras.spark import run
     run(spark, ["--preset", "images", "--data.dir", "/mnt/images"], num_proc=8)
 
-pyspark and its Java belong to the cluster, not to the trainer's environment, so what is named here
-is imported only when it is used.
+pyspark and its Java belong to the cluster, not to the trainer's environment, so the names here are
+imported only when they are used.
 """
 
 from importlib import import_module

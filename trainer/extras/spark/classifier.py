@@ -39,7 +39,7 @@ _ROW_GROUP_BYTES: Final = 8_000_000
 _FRACTIONS: Final = 10_000
 _BATCH: Final = 32
 _NONE: Final = (float("nan"), None, float("nan"))
-"""Label, name and probability of what is no image."""
+"""Label, name and probability of rows without an image."""
 
 
 class _ImageColumn(Params):
@@ -173,7 +173,7 @@ def _write_images(dataset: Any, value: dict[str, Any], data: Path) -> str | None
 
 class ImageClassifierModel(Model, _ImageColumn, MLReadable[Any], MLWritable):
     """Predicts the class of images. `transform` adds the columns `prediction` (the label),
-    `class_name` and `confidence` (its probability), which are null for what is no image.
+    `class_name` and `confidence` (its probability), which are null for rows without an image.
     """
 
     def __init__(self, files: dict[str, bytes] | None = None, run_folder: str = "") -> None:
@@ -271,7 +271,7 @@ def _predict(signature: Any, images: Any, facts: Mapping[str, Any]) -> Any:
 
 
 def _treated(image: bytes, treatment: Mapping[str, Any]) -> bytes | None:
-    """Return an image as the evaluation saw it; None for what is no image."""
+    """Return an image as the evaluation saw it; None without an image."""
     try:
         return treat(image, **treatment).data
     except RejectedError:
@@ -279,7 +279,9 @@ def _treated(image: bytes, treatment: Mapping[str, Any]) -> bytes | None:
 
 
 def _classify(signature: Any, encoded: list[bytes]) -> list[tuple[float, str | None, float]]:
-    """Return label, name and probability of each image, without a name for what is no image."""
+    """Return label, name and probability of each image, without a name for rows without an
+    image.
+    """
     import tensorflow as tf
 
     try:

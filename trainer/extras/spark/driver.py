@@ -138,7 +138,7 @@ class BarrierStage:
         """Start the ranks and wait for all of them.
 
         Args:
-            work: What the ranks run.
+            work: The function that the ranks run.
             signals: Stop signals that this process receives.
 
         Raises:
@@ -170,16 +170,16 @@ class BarrierStage:
 
 def _follow(job: Job, mailbox: Mailbox | None, signals: SignalForwarder) -> None:
     """Print the output of rank 0, and pass stop signals on, until the job has ended."""
-    told = 0
+    passed_on = 0
     while not job.wait(0.5):
         if mailbox is not None:
             print(*mailbox.take_texts(), sep="", end="", flush=True)
-        for number in signals.received[told:]:
-            told += 1
-            if mailbox is None or told > _ASKED_FIRST:
+        for number in signals.received[passed_on:]:
+            passed_on += 1
+            if mailbox is None or passed_on > _ASKED_FIRST:
                 job.cancel()
                 continue
-            if told == 1:
+            if passed_on == 1:
                 say("asking the ranks to stop after this step; Ctrl-C again ends them now")
             mailbox.send_stop(number)
     if mailbox is not None:

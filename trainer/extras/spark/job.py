@@ -1,4 +1,6 @@
-"""A job of Spark that runs beside the driver's main thread, which stays free for signals."""
+"""A job of Spark that runs in parallel with the driver's main thread, which stays free for
+signals.
+"""
 
 import secrets
 import threading
@@ -19,7 +21,7 @@ class Job:
         action: Starts one job of Spark, and waits for it.
         """
         self.result: Any = None
-        """What the action returned."""
+        """The result of the action."""
         self.error: Exception | None = None
         """Why the action failed, or None."""
         self._context, self._what, self._action = context, what, action

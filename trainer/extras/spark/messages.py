@@ -1,6 +1,6 @@
 """Messages between the driver and rank 0 of a run on Spark: files in the run's folder.
 
-The folder may be on a mount that caches what it knows of a file, or cannot append to one, so no
+The folder may be on a mount that caches the attributes of a file, or cannot append to one, so no
 file is ever changed or read again: each has a name of its own, and is found by listing the folder.
 The names begin with a dot, as those of all temporary files in the folder.
 """
@@ -21,7 +21,7 @@ class Mailbox:
     folder: Path
     """Folder of the run, which driver and executors reach by the same path."""
     token: str = field(default_factory=lambda: secrets.token_hex(6))
-    """What the names of its files contain, so that no other attempt reads them."""
+    """Part of the names of its files, so that no other attempt reads them."""
     _seen: set[str] = field(default_factory=set)
     _sent: int = 0
 

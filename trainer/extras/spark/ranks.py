@@ -1,4 +1,4 @@
-"""What a task of the barrier stage does: it runs one rank as a child process, and tells how the
+"""A task of the barrier stage: it runs one rank as a child process, and tells how the
 rank ended. Runs on executors.
 
 A rank is the trainer's unchanged command in a process of its own, so that Spark's Python worker,
@@ -36,7 +36,7 @@ _LAST_LINES: Final = 20
 FUNCTION: Final = "function"
 """File with the pickled function of a user, which ranks call."""
 RESULT: Final = "result"
-"""File with what the function returned on rank 0, pickled."""
+"""File with the result of the function on rank 0, pickled."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class _Output:
                 print(f"[rank {self._rank}] {line}", end="", file=sys.stderr, flush=True)
 
     def send(self) -> None:
-        """Send to the driver what has come since."""
+        """Send new messages to the driver."""
         count = len(self._waiting)
         if self._mailbox is None or not count:
             return

@@ -1,11 +1,11 @@
 """`HorovodRunner`, as Databricks had it, for code that uses it.
 
-Databricks deprecated HorovodRunner, and its runtimes after 15.4 LTS ML no longer have Horovod. What
-it did maps to what is here: `HorovodRunner(np=8).run(main, **kwargs)` runs `main` on 8 tasks of
-Spark at once, `np=-2` on 2 processes of the driver, and both return what `main` returned on rank 0.
-It neither restarts nor stops in order, because a function says nothing of its checkpoints: for
-that, `trainer.extras.spark.run` takes a configuration in place of a function.
-`driver_log_verbosity` has no counterpart: the output of ranks on executors is in their logs.
+Databricks deprecated HorovodRunner, and its runtimes after 15.4 LTS ML no longer have Horovod. Its
+calls map to those here: `HorovodRunner(np=8).run(main, **kwargs)` runs `main` on 8 tasks of Spark
+at once, `np=-2` on 2 processes of the driver, and both return the result of `main` on rank 0. It
+neither restarts nor stops in order, because a function says nothing of its checkpoints: for that,
+`trainer.extras.spark.run` takes a configuration in place of a function. `driver_log_verbosity` has
+no counterpart: the output of ranks on executors is in their logs.
 """
 
 import os
@@ -33,10 +33,10 @@ class HorovodRunner:
         self._np = np
 
     def run(self, main: Callable[..., Any], **kwargs: Any) -> Any:
-        """Call a function on all ranks, and return what it returned on rank 0.
+        """Call a function on all ranks, and return its result on rank 0.
 
         Args:
-            main: Function that calls `hvd.init()`; it is pickled, as is what it returns.
+            main: Function that calls `hvd.init()`; it is pickled, as is its result.
             kwargs: Its arguments.
 
         Raises:

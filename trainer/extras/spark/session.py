@@ -1,4 +1,4 @@
-"""The session of Spark: found or started, and checked for what a barrier stage needs."""
+"""The session of Spark: found or started, and checked for the needs of a barrier stage."""
 
 import os
 import shutil
@@ -103,7 +103,7 @@ def wait_for_slots(
     Raises:
         ConfigError: They cannot in this time.
     """
-    began = told = time.monotonic()
+    began = last_note = time.monotonic()
     while (slots := _slots(context)) < ranks and not stopped():
         now = time.monotonic()
         if now - began > seconds:
@@ -115,8 +115,8 @@ def wait_for_slots(
                     " with GPUs those divided by spark.task.resource.gpu.amount"
                 ]
             )
-        if now - told > _TOLD_EVERY:
-            told = now
+        if now - last_note > _TOLD_EVERY:
+            last_note = now
             print(f"waiting for executors: {slots} of {plural(ranks, 'slot')}", flush=True)
         time.sleep(0.5)
 

@@ -108,7 +108,7 @@ class RankEnd:
     problem: str = ""
     """Why it was not started; empty if it was."""
     result: bytes = b""
-    """What a function of a user returned, pickled."""
+    """The result of a user's function, pickled."""
 
 
 def attempt_result(ends: Sequence[RankEnd]) -> AttemptResult:
@@ -147,9 +147,9 @@ def reason(message: str) -> str:
     # Python's own errors, how an executor or a worker was lost, and what Spark begins with.
     python = () if lost_executor(message) else (r"(?!org\.|java|py4j)[\w.]+(Error|Exception): ",)
     for pattern in (*python, ".*(Reason:|exited unexpectedly)", ".*(Job aborted|cancelled)", ""):
-        found = [line for line in lines if re.match(pattern, line)]
-        if found:
-            return found[0][:300]
+        matching = [line for line in lines if re.match(pattern, line)]
+        if matching:
+            return matching[0][:300]
     return "unknown"
 
 

@@ -171,7 +171,7 @@ def _steps(model: keras.Model, image_size: int) -> list[_Step]:
     forward = tf.function(lambda images: model(images, training=False), autograph=False)
     forward.get_concrete_function(tf.TensorSpec([1, image_size, image_size, 3]))
     # A layer that only a training calls may be left over.
-    order = [*outputs, *(n for n, found in enumerate(own) if found and n not in outputs)]
+    order = [*outputs, *(n for n, has_own in enumerate(own) if has_own and n not in outputs)]
     return [
         _Step(
             number,
@@ -213,18 +213,18 @@ def _created_on(variables: Sequence[tuple[str, int]], devices: Sequence[str]) ->
     Raises:
         ConfigError: Variables other than these were created.
     """
-    found: list[str] = []
+    created: list[str] = []
 
     def place(create: Callable[..., tf.Variable], **arguments: Any) -> tf.Variable:
-        stage = variables[len(found)][1] if len(found) < len(variables) else 0
+        stage = variables[len(created)][1] if len(created) < len(variables) else 0
         with tf.device(devices[stage]):
             variable = create(**arguments)
-        found.append(str(variable.name))
+        created.append(str(variable.name))
         return variable
 
     with tf.variable_creator_scope(place):
         yield
-    pairs = zip_longest((name for name, _ in variables), found, fillvalue="nothing")
+    pairs = zip_longest((name for name, _ in variables), created, fillvalue="nothing")
     for expected, name in pairs:
         if name != expected:
             raise ConfigError(
@@ -258,7 +258,7 @@ def after_inputs(devices: Sequence[str]) -> Iterator[None]:
     """Have operations that name no device run with the latest of their inputs, in the order of
     devices; has no effect outside of graphs.
 
-    TensorFlow would run them on the first GPU, and copy what they read and write.
+    TensorFlow would run them on the first GPU, and copy their inputs and outputs.
     """
     if tf.executing_eagerly():
         yield

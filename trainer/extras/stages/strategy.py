@@ -64,7 +64,7 @@ def pipelined(
     other stages (Huang et al. 2019, "GPipe"). Each waits for the gradients of the one that is as
     many before it as there are stages: that keeps all stages at work, and the activations of no
     more micro-batches in memory (1F1B; Narayanan et al. 2019, "PipeDream"). They are added in their
-    order, so results can be repeated to the bit.
+    order, so repeated results are bit-identical.
 
     Args:
         differentiate: Returns gradients and sums of a micro-batch, given its part of the batch, the

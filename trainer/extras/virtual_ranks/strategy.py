@@ -52,18 +52,18 @@ class VirtualRanks(Strategy):
             return turn + 1, before.write(turn, flat([*gradients, *moved, *sums]))
 
         shapes = [
-            *(one.shape for one in (*weights, *self._moving)),
+            *(tensor.shape for tensor in (*weights, *self._moving)),
             *[tf.TensorShape([])] * _SCALARS,
         ]
         size = sum(shape.num_elements() for shape in shapes)
         # A loop also for a single turn, so that each is computed by the same graph.
-        _, found = tf.while_loop(
+        _, rows = tf.while_loop(
             lambda turn, _: turn < count,
             body,
             (tf.constant(0), tf.TensorArray(tf.float32, count, element_shape=[size])),
             parallel_iterations=1,
         )
-        totals = unflattened(tree_sum(found.stack()), shapes)
+        totals = unflattened(tree_sum(rows.stack()), shapes)
         gradients, moved = totals[: len(weights)], totals[len(weights) : -_SCALARS]
         for variable, total in zip(self._moving, moved, strict=True):
             variable.assign(total)
@@ -89,7 +89,7 @@ def over_ranks(group: Group, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
     Args:
         group: Ranks, a power of two.
-        tensors: What this rank adds, float32 of any shapes.
+        tensors: Summands of this rank, float32 of any shapes.
     """
     whole = flat(tensors)
     size = int(whole.shape[0])

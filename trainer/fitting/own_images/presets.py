@@ -60,22 +60,22 @@ _FINETUNE: Final = replace(
 )
 
 
-def _preset(one: TrainConfig, machines: str, where: str) -> Preset:
+def _preset(base: TrainConfig, machines: str, where: str) -> Preset:
     """Return a preset for one GPU as one for other machines.
 
     Args:
-        one: Configuration for one GPU.
+        base: Configuration for one GPU.
         machines: End of the name.
         where: Words for the machines.
     """
-    config = one
+    config = base
     if machines:
         # The name is checked against the choices of the field.
-        name: dict[str, Any] = {"preset": f"{one.preset}{machines}"}
+        name: dict[str, Any] = {"preset": f"{base.preset}{machines}"}
         exchange = ExchangeConfig(infiniband=machines == "-nodes")
-        config = replace(one, batch_size=64, exchange=exchange, **name)
+        config = replace(base, batch_size=64, exchange=exchange, **name)
     start, needs = "random weights", tuple[str, ...]()
-    if one is _FINETUNE:
+    if base is _FINETUNE:
         start, needs = "a file of weights", ("--model.weights",)
     return Preset(
         config,

@@ -58,14 +58,14 @@ def listing(address: str) -> str:
     folder = address.rstrip("/") + "/"
     lines = [f"{'name':<10} {'size':>9}  {'top-1':>7}  {'SHA-256':<9} address"]
     lines += [
-        f"{name:<10} {one.mb:>5.1f} MiB  {one.top1:>5.2f} %  {one.sha256:<9} {folder}{one.file}"
-        for name, one in PUBLISHED.items()
+        f"{name:<10} {file.mb:>5.1f} MiB  {file.top1:>5.2f} %  {file.sha256:<9} {folder}{file.file}"
+        for name, file in PUBLISHED.items()
     ]
     return "\n".join([*lines, f"licence: {LICENCE}", "nothing was fetched"])
 
 
 def fetch(address: str, file: Path) -> None:
-    """Fetch a file; what an earlier attempt has left in FILE.part is continued.
+    """Fetch a file; a download that an earlier attempt has left in FILE.part is continued.
 
     Raises:
         UserError: It cannot be fetched.
@@ -113,19 +113,19 @@ def check(file: Path, published: Published, *, fetched: bool) -> None:
     """Check that a file is the published one; remove it if it was fetched and is not.
 
     Raises:
-        UserError: It is another file, or is missing.
+        UserError: It is a different file, or is missing.
     """
     try:
         with file.open("rb") as content:
-            found = hashlib.file_digest(content, "sha256").hexdigest()
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"--file: {file} cannot be read ({error.strerror})") from error
-    if not found.startswith(published.sha256):
+    if not digest.startswith(published.sha256):
         if fetched:
             file.unlink()
         raise UserError(
-            f"{file}: its SHA-256 begins with {found[:8]} and not with {published.sha256}, so it is"
-            f" not the published file{'; it was removed' if fetched else ''}"
+            f"{file}: its SHA-256 begins with {digest[:8]} and not with {published.sha256}, so it"
+            f" is not the published file{'; it was removed' if fetched else ''}"
         )
 
 

@@ -88,7 +88,7 @@ class _Unpickler(pickle.Unpickler):
     """Makes mappings and tensors, and calls nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what a pickle may name.
+        """Return the object of a name that a pickle may use.
 
         Raises:
             ValueError: It names something else.
@@ -119,7 +119,7 @@ def read_tensors(file: Path) -> Tensors:
             return read(content)
     except (pickle.UnpicklingError, EOFError, KeyError, TypeError, IndexError, AttributeError,
             struct.error, zipfile.BadZipFile, StopIteration) as error:  # fmt: skip
-        raise ValueError(f"it is no file of PyTorch, or it is damaged ({error})") from error
+        raise ValueError(f"it is not a file of PyTorch, or it is damaged ({error})") from error
 
 
 def _read_archive(content: IO[bytes]) -> Tensors:
@@ -136,7 +136,7 @@ def _read_archive(content: IO[bytes]) -> Tensors:
 
 def _read_older(content: IO[bytes]) -> Tensors:
     if _Unpickler(content).load() != _MAGIC:
-        raise ValueError("it is no file of PyTorch")
+        raise ValueError("it is not a file of PyTorch")
     for _ in ("version", "system"):
         _Unpickler(content).load()
     state, keys = _Unpickler(content).load(), _Unpickler(content).load()
@@ -155,6 +155,8 @@ def _arrays(state: Any, content: Callable[[str], bytes]) -> Tensors:
 
 
 def _tensors(state: Any) -> dict[str, _Tensor]:
-    if not isinstance(state, dict) or not all(isinstance(one, _Tensor) for one in state.values()):
-        raise ValueError("it is no state dictionary, of names and tensors")
+    if not isinstance(state, dict) or not all(
+        isinstance(value, _Tensor) for value in state.values()
+    ):
+        raise ValueError("it is not a state dictionary, of names and tensors")
     return state

@@ -48,10 +48,12 @@ def arrays_of_this_network(tensors: Mapping[str, Array]) -> Tensors | None:
             arrays["logits/bias"] = left.pop("fc.bias")
     except KeyError as error:
         raise ValueError(
-            f"it is no plain ResNet of torchvision: {error.args[0]} is missing"
+            f"it is not a plain ResNet of torchvision: {error.args[0]} is missing"
         ) from None
     if left:
-        raise ValueError(f"it is no plain ResNet of torchvision: {min(left)} has no place in one")
+        raise ValueError(
+            f"it is not a plain ResNet of torchvision: {min(left)} has no place in one"
+        )
     return arrays
 
 
@@ -60,11 +62,11 @@ def _pairs(names: Mapping[str, Array]) -> Iterator[tuple[str, str]]:
     them: block by block, the shortcut last.
     """
     yield "conv1", "bn1"
-    found = {
+    blocks = {
         (int(stage), int(block))
         for stage, block in re.findall(r"layer(\d)\.(\d+)\.conv1\.", "\n".join(names))
     }
-    for stage, block in sorted(found):
+    for stage, block in sorted(blocks):
         prefix = f"layer{stage}.{block}"
         inner = sum(name.startswith(f"{prefix}.conv") for name in names)
         yield from ((f"{prefix}.conv{i}", f"{prefix}.bn{i}") for i in range(1, inner + 1))

@@ -68,7 +68,7 @@ def write_predictions(
     """
     (folder / FILE_NAME).unlink(missing_ok=True)
     wrong = mistakes(predictions)
-    kept = write_thumbnails(folder, predictions.index[wrong[:THUMBNAILS]], read_image)
+    thumbnails = write_thumbnails(folder, predictions.index[wrong[:THUMBNAILS]], read_image)
     _write_classes(folder / BY_CLASS, predictions, classes)
     columns = (predictions.index, *(predictions[name] for name in COLUMNS[1:]))
     # NumPy prints a float32 as the shortest text that reads back as the same value.
@@ -81,7 +81,7 @@ def write_predictions(
         for row in zip(*columns, strict=True)
     )
     write_table(folder / FILE_NAME, (*COLUMNS, *NAMES, *([GROUP] * (groups is not None))), rows)
-    return {"examples": len(predictions.index), "mistakes": len(wrong), **kept}
+    return {"examples": len(predictions.index), "mistakes": len(wrong), **thumbnails}
 
 
 def _write_classes(path: Path, predictions: Predictions, classes: Sequence[str]) -> None:

@@ -47,7 +47,7 @@ def by_class(labels: Array, predicted: Array, classes: int) -> ByClass:
         classes: Number of classes.
     """
     columns = (labels, predicted, labels[labels == predicted])
-    return ByClass(*(np.bincount(one, minlength=classes).astype(float) for one in columns))
+    return ByClass(*(np.bincount(column, minlength=classes).astype(float) for column in columns))
 
 
 def top1(examples: Classified) -> float:

@@ -100,7 +100,7 @@ class PredictionCounts:
         return self.counts.get((label, label), 0) / self.totals[label]
 
     def precision(self, label: int) -> float | None:
-        """Return the fraction of what was predicted as a class that is of it, if anything was."""
+        """Return the fraction of a class's predictions that are of it, if there are any."""
         of = self.predicted.get(label, 0)
         return self.counts.get((label, label), 0) / of if of else None
 

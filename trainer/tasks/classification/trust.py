@@ -81,5 +81,5 @@ def calibration_error(bins: Mapping[int, Bin]) -> float:
     """Return the expected calibration error (Guo et al. 2017): by how much probabilities and
     accuracies differ, weighted by the predictions of each bin.
     """
-    total = sum(one.count for one in bins.values())
-    return sum(abs(one.right - one.probability) for one in bins.values()) / total
+    total = sum(bin_.count for bin_ in bins.values())
+    return sum(abs(bin_.right - bin_.probability) for bin_ in bins.values()) / total

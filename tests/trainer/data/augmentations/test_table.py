@@ -18,7 +18,7 @@ ON = {"rand_augment": 9, "colour_jitter": 0.4, "erase": 0.5, "mixup": 0.2, "cutm
 
 
 def outputs(one, positions):
-    """What an augmentation does at some positions: the image, and the patch."""
+    """The results of an augmentation at some positions: the image, and the patch."""
     pixels = tf.constant(picture())
 
     @tf.function

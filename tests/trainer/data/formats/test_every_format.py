@@ -1,6 +1,7 @@
 """What holds of the order of records in files of every format, whatever their blocks are.
 
-tests/trainer/data/test_order.py has the properties of the order itself; these are of what is read.
+tests/trainer/data/test_order.py has the properties of the order itself; these are of the records
+that are read.
 """
 
 import tempfile

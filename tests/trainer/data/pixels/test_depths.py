@@ -117,7 +117,7 @@ def export(tmp_path_factory):
 
 
 class Known:
-    """A data set of a depth, its model, and what its images must become."""
+    """A data set of a depth, its model, and the expected images."""
 
     def __init__(self, root, suffix, options, make, export, model):
         self.source, self.data = root / "in", root / "data"
@@ -133,7 +133,7 @@ class Known:
             for split in ("train", "validation")
         }
         self.encoded = {n: r.encoded for of in self.stored.values() for n, r in of.items()}
-        # What a run on these images would export: the model is the same, its facts are their own.
+        # The export of a run on these images: the model is the same, its facts are their own.
         self.export = root / "export"
         self.export.mkdir()
         for name in ("saved_model", "model.onnx"):
@@ -230,7 +230,7 @@ def served(script):
 
 
 def executed(code, known, name):
-    """Run the code of the page for an image; return what it defines."""
+    """Run the code of the page for an image; return its variables."""
     code = code.replace("runs/digits/export", str(known.export))
     code = re.sub(r'"(scan|digit)\.png"', repr(str(known.source / name)), code)
     scope = {"serve": known.serve, "tf": tf}

@@ -1,4 +1,4 @@
-"""The temperature against a grid, and what it does to an overconfident network and its export."""
+"""The temperature against a grid, and its effect on an overconfident network and its export."""
 
 import json
 import threading

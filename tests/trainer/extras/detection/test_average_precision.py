@@ -1,4 +1,4 @@
-"""COCO's metric equals pycocotools, whose figures for 1,000 random cases are kept beside this
+"""COCO's metric equals pycocotools, whose figures for 1,000 random cases are kept next to this
 file.
 """
 

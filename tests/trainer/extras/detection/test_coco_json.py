@@ -1,4 +1,4 @@
-"""Values of COCO's JSON are what they say, or an error names them. A file of any size is read."""
+"""Values of COCO's JSON are read exactly, or an error names them. A file of any size is read."""
 
 import json
 import tracemalloc

@@ -270,10 +270,10 @@ def test_yolo_beside_the_images_with_names_of_classes_and_without_a_split(tmp_pa
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("cat 0.5 0.5 1 1", "labels that are no numbers in line 2 of labels/train/2.txt"),
+        ("cat 0.5 0.5 1 1", "labels that are not numbers in line 2 of labels/train/2.txt"),
         ("0 30 20 10 10", "not fractions of the image, 0 to 1, in line 2"),
         ("0 0.5 0.5 0.2", "4 numbers in line 2"),
-        ("1.5 0.5 0.5 0.2 0.2", "a class that is no whole number in line 2"),
+        ("1.5 0.5 0.5 0.2 0.2", "a class that is not a whole number in line 2"),
         ("2 0.5 0.5 0.2 0.2", "line 2 of labels/train/2.txt (32, 24, 48, 36) of class 2"),
         ("0 0.5 0.5 0 0.2", "line 2 of labels/train/2.txt (40, 24, 40, 36), which has no area"),
     ],

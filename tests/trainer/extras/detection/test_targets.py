@@ -49,7 +49,7 @@ def parsed(made, given):
 
 
 def red_part(image):
-    """Left, top, right and bottom of what is red, as fractions."""
+    """Left, top, right and bottom of the red part, as fractions."""
     rows, columns = np.nonzero((image[..., 0] > 190) & (image[..., 1] < 64))
     return np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]) / SIZE
 

@@ -1,4 +1,4 @@
-"""The network, its files, its export, and what is asked of a configuration."""
+"""The network, its files, its export, and the requirements on a configuration."""
 
 import csv
 import io

@@ -1,7 +1,7 @@
-"""Changes of a run that somebody might make, each with what must be said of it.
+"""Changes of a run that a forger might make, each with the expected finding.
 
-A mutation changes the folder that it gets, and returns the link that it broke and a part of what is
-said. `rng` chooses the place.
+A mutation changes the folder that it gets, and returns the link that it broke and a part of the
+finding. `rng` chooses the place.
 """
 
 import json
@@ -169,7 +169,7 @@ def removed_signature(place, rng):
 
 
 def rewritten(place, rng, kinds, change):
-    """Change what a statement says, under its old signature."""
+    """Change the content of a statement, under its old signature."""
     path = rng.choice([path for path in statements(place) if path.stem[7:] in kinds])
     envelope = json.loads(path.read_text())
     payload = json.loads(unpack(envelope["payload"]))

@@ -1,4 +1,4 @@
-"""Statements of a run, and what is found about a run that differs from them."""
+"""Statements of a run, and findings about a run that differs from them."""
 
 import base64
 import hashlib
@@ -249,7 +249,8 @@ def test_a_replay_that_cannot_begin_is_refused(place):
 
 
 def test_a_forged_chain_that_holds_together_is_caught_by_a_replay(place):
-    """Whoever can write everything, and has no key to fear, changes a weight and states that."""
+    """An attacker who can write everything, and has no key to fear, changes a weight and states
+    that."""
     run = run_of(place)
     newest = checkpoints(place)[-1]
     saved = CheckpointFolder(run / "checkpoints").newest()

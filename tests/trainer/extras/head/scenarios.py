@@ -68,7 +68,7 @@ def use_plain() -> None:
 
 
 def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Train digits, continuing what is there.
+    """Train digits, continuing the run if there is one.
 
     Args:
         workplace: folder with the digits, in which runs are made.
@@ -77,7 +77,7 @@ def train_run(workplace: str, name: str, changes: dict[str, dict[str, Any]]) -> 
             first loss scale, and the number of a batch whose gradient overflows.
 
     Returns:
-        Trained variables of this rank, with those of the optimizer; what was printed.
+        Trained variables of this rank, with those of the optimizer; the output.
     """
     from trainer.training.run import Attempt, train
 

@@ -25,7 +25,7 @@ TIMEOUT = 30
 
 
 class Server(ThreadingHTTPServer):
-    """An MLflow server that remembers what it was asked, and refuses what it is told to refuse."""
+    """An MLflow server that remembers its requests, and refuses those that a test chooses."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)

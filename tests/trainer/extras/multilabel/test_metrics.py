@@ -10,7 +10,8 @@ from trainer.tasks.classification.trust import BINS
 
 
 def defined_ap(scores, there):
-    """The mean precision at the images that have the class, each among all that are no worse."""
+    """The mean precision at the images that have the class, each among all with at least its
+    score."""
     if not there.any():
         return np.nan
     return np.mean([there[scores >= score].mean() for score in scores[there]])

@@ -157,7 +157,7 @@ def test_columns_and_names_can_be_given(tmp_path):
     assert sum(manifest.splits["train"].class_counts) == 20
 
 
-# What is refused.
+# Refusals.
 
 
 @pytest.mark.parametrize("option", PrepareParquetOptions.GONE)
@@ -314,7 +314,7 @@ class Keys(pe.KmsClient):  # type: ignore[misc]
 
 @pytest.mark.parametrize("readable", [False, True])
 def test_encrypted_files_are_refused(tmp_path, readable):
-    """Also where the footer can be read by everyone."""
+    """Even where the footer can be read by everyone."""
     put(tmp_path, table(pictures(9)))
     settings = pe.EncryptionConfiguration(
         footer_key="a",

@@ -181,7 +181,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_file_is_named(noise, capfd, damage):
-    # Source reads what the manifest says, also when the file has changed since it was opened.
+    # Source reads by the manifest, even after the file has changed since it was opened.
     source = source_of(noise)
     break_, words = DAMAGE[damage]
     break_(noise / SECOND)

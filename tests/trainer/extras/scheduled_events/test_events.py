@@ -1,4 +1,4 @@
-"""What Azure announces about a node: what is done about each event, and a run that is stopped."""
+"""Azure's announcements about a node: the reaction to each event, and a run that is stopped."""
 
 import json
 import threading
@@ -100,7 +100,7 @@ def test_another_address_is_refused():
 
 
 class Watched:
-    """An observer of one rank, and what it did."""
+    """An observer of one rank, and its reactions."""
 
     def __init__(self, address, folder, *, local_rank=0):
         self.stopped = threading.Event()

@@ -136,7 +136,7 @@ def test_folders_of_splits_are_kept(folders):
 @pytest.mark.parametrize(
     ("mask", "reason"),
     [
-        (striped(3), "value 3, which is no class: classes are 0 to 2"),
+        (striped(3), "value 3, which is not a class: classes are 0 to 2"),
         (striped(1, 21), "has 30 x 20 pixels, but its mask 30 x 21"),
         (picture(), "mask in mode RGB"),
         (None, "has no mask a/0.png"),
@@ -183,7 +183,7 @@ def test_what_cannot_be_is_refused_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("mask", "fault"),
     [
-        (striped(3), "value 3, which is no class"),
+        (striped(3), "value 3, which is not a class"),
         (striped(1, 21), "has 30 x 20 pixels, but its mask 30 x 21"),
         (picture(), "mask in mode RGB"),
         (b"no image", "damaged mask"),

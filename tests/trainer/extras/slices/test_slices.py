@@ -1,4 +1,4 @@
-"""Slices of held-out images: which image is in which, what is counted, and what a page shows."""
+"""Slices of held-out images: which image is in which, their counts, and their page."""
 
 import csv
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Trainings on Spark, on two executors of this machine."""
+"""Runs on Spark, on two executors of this machine."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A job beside the main thread, with stand-ins for Spark."""
+"""A job in parallel with the main thread, with stand-ins for Spark."""
 
 import os
 import signal

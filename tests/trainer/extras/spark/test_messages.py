@@ -7,7 +7,7 @@ from trainer.extras.spark.messages import Mailbox
 
 
 def copy(mailbox):
-    """What a task on an executor has."""
+    """The environment of a task on an executor."""
     return pickle.loads(pickle.dumps(mailbox))
 
 

@@ -1,4 +1,4 @@
-"""Data sets that Spark's tasks write, beside those of a pool of processes."""
+"""Data sets that Spark's tasks write, compared with those of a pool of processes."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture
 def images(tmp_path):
-    """Images of some megabytes, so that they fill several shards; one file is none."""
+    """Images of some megabytes, so that they fill several shards; one file is not an image."""
     folder = write_images(tmp_path / "in", {"cat": 60, "dog": 40}, side=224)
     (folder / "cat" / "broken.jpg").write_bytes(b"\xff\xd8\xff")
     return folder

@@ -1,4 +1,4 @@
-"""Files of scores that Spark's tasks write, beside those of a pool of processes."""
+"""Files of scores that Spark's tasks write, compared with those of a pool of processes."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a session of Spark must have, with stand-ins for its context."""
+"""The requirements on a session of Spark, with stand-ins for its context."""
 
 import sys
 from types import ModuleType, SimpleNamespace

@@ -1,4 +1,4 @@
-"""What the ranks of tests do whose layers are divided over several devices."""
+"""Functions for the ranks of tests whose layers are divided over several devices."""
 
 from collections.abc import Sequence
 from functools import partial

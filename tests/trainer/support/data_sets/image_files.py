@@ -102,7 +102,7 @@ def ycck_jpeg(pixels: Pixels) -> bytes:
     differences, which a byte of the Adobe segment says.
     """
     stored = Image.fromarray(255 - pixels).convert("YCbCr")
-    # Pillow inverts what it saves as CMYK.
+    # Pillow inverts images that it saves as CMYK.
     channels = [Image.fromarray(255 - np.asarray(channel)) for channel in stored.split()]
     black = Image.new("L", stored.size, 0)
     data = saved(Image.merge("CMYK", [*channels, black]), "JPEG", quality=95)

@@ -1,4 +1,4 @@
-"""Folders of images for tests, and what is on disk afterwards."""
+"""Folders of images for tests, and the files on disk afterwards."""
 
 import csv
 import hashlib

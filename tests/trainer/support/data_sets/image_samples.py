@@ -28,7 +28,7 @@ from tests.trainer.support.data_sets.image_files import (
 
 @dataclass(frozen=True)
 class Sample:
-    """A file, what it shows, and what becomes of it."""
+    """A file, its picture, and the expected result."""
 
     data: bytes
     pixels: Pixels
@@ -95,7 +95,7 @@ def _jpegs() -> dict[str, Sample]:
 
 
 def _turned() -> dict[str, Sample]:
-    """What is stored so that EXIF's orientation makes it upright (CIPA DC-008, 4.6.4.A)."""
+    """Return pixels that EXIF's orientation makes upright (CIPA DC-008, 4.6.4.A)."""
     seen = gradients()
     stored: dict[int, Callable[[Pixels], Pixels]] = {
         2: np.fliplr,
@@ -254,7 +254,7 @@ def _others() -> dict[str, Sample]:
 
 
 def unusable() -> dict[str, tuple[str, bytes, str]]:
-    """Files that are no usable images: name, bytes, and what is said about them."""
+    """Files other than usable images: name, bytes, and the reason of their refusal."""
     image = Image.fromarray(gradients())
     whole, whole_png = jpeg(gradients()), saved(image, "PNG")
     thumbnail = jpeg(gradients(8, 8))

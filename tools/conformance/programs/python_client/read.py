@@ -41,7 +41,7 @@ def check(operation: str, ask: Callable[[], Any], holds: Callable[[Any], Any]) -
 
 def names(pages: Iterable[Any]) -> list[str]:
     """Return the names of everything in a paged answer."""
-    return [one.name for one in pages]
+    return [item.name for item in pages]
 
 
 def is_missing(name: str) -> bool:
@@ -66,32 +66,32 @@ workspaces, computes = client.workspaces, client.machine_learning_compute
 check(
     "workspaces.list_by_subscription",
     lambda: names(workspaces.list_by_subscription()),
-    lambda found: WORKSPACE in found,
+    lambda listed: WORKSPACE in listed,
 )
 check(
     "workspaces.list_by_resource_group",
     lambda: names(workspaces.list_by_resource_group(GROUP)),
-    lambda found: WORKSPACE in found,
+    lambda listed: WORKSPACE in listed,
 )
 check(
     "workspaces.get",
     lambda: workspaces.get(GROUP, WORKSPACE),
-    lambda one: one.storage_account and one.provisioning_state == "Succeeded",
+    lambda resource: resource.storage_account and resource.provisioning_state == "Succeeded",
 )
 check(
     "machine_learning_compute.list_by_workspace",
     lambda: names(computes.list_by_workspace(GROUP, WORKSPACE)),
-    lambda found: CLUSTER in found,
+    lambda listed: CLUSTER in listed,
 )
 check(
     "machine_learning_compute.get",
     lambda: computes.get(GROUP, WORKSPACE, CLUSTER),
-    lambda one: one.properties.properties.vm_size == FACTS["size"],
+    lambda resource: resource.properties.properties.vm_size == FACTS["size"],
 )
 check(
     "machine_learning_compute.list_nodes",
     lambda: list(computes.list_nodes(GROUP, WORKSPACE, CLUSTER)),
-    lambda found: found == [],
+    lambda listed: listed == [],
 )
 check(
     "machine_learning_compute.begin_create_or_update",
@@ -107,7 +107,9 @@ check(
             },
         },
     ).result(60),
-    lambda one: one.name == "another" and one.properties.provisioning_state == "Succeeded",
+    lambda resource: (
+        resource.name == "another" and resource.properties.provisioning_state == "Succeeded"
+    ),
 )
 check(
     "machine_learning_compute.begin_delete",
@@ -117,7 +119,7 @@ check(
 check(
     "usages.list",
     lambda: list(client.usages.list("westeurope")),
-    lambda found: found and found[0].limit is not None,
+    lambda listed: listed and listed[0].limit is not None,
 )
 check(
     "workspaces.begin_delete",

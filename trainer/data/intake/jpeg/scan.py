@@ -86,11 +86,10 @@ class ScanReader:
     """
 
     def __init__(self, components: Sequence[Component], mcus: int, *, progressive: bool) -> None:
-        """
-        Args:
-            components: Components of the frame.
-            mcus: Number of MCUs of several components.
-            progressive: Whether coefficients come in several scans.
+        """Args:
+        components: Components of the frame.
+        mcus: Number of MCUs of several components.
+        progressive: Whether coefficients come in several scans.
         """
         self._components, self._mcus, self._progressive = components, mcus, progressive
         self._nonzero: dict[int, list[int]] = {}

@@ -14,7 +14,7 @@ Sized = tuple[list[Box], int, int]
 
 @dataclass(frozen=True)
 class Annotations:
-    """What the annotations of a data set tell."""
+    """The contents of the annotations of a data set."""
 
     classes: tuple[str, ...]
     """Names of the classes in the order of labels."""

@@ -28,7 +28,7 @@ _NEEDED: Final = {
     "annotations": ("image_id", "category_id", "bbox"),
     "categories": ("id", "name"),
 }
-"""The lists of a file, and what each entry has at least."""
+"""The lists of a file, and the keys that each entry has at least."""
 _SIZE: Final = "2q"
 _ROW: Final = "8d"
 """Formats of an image: width and height; and of an annotation: left, top, width, height, class,
@@ -57,8 +57,8 @@ def annotation_files(folder: Folder) -> list[Path]:
     split, such as captions and keypoints, only instances are used.
     """
     paths = (folder.root / file.path for file in folder.others(".json"))
-    found = [path for path in paths if _begins_like_coco(path)]
-    return [path for path in found if "instances" in path.name] or found
+    files = [path for path in paths if _begins_like_coco(path)]
+    return [path for path in files if "instances" in path.name] or files
 
 
 def _begins_like_coco(path: Path) -> bool:
@@ -88,13 +88,13 @@ def read(paths: Sequence[Path], folder: Folder, wanted: Sequence[str] = ()) -> A
     folder.database.executescript(_SCHEMA)
     categories: dict[int, str] = {}
     for number, path in enumerate(splits):
-        found = _stored(path, number, folder.database)
-        if number and found != categories:
+        stored = _stored(path, number, folder.database)
+        if number and stored != categories:
             raise DataError(
                 f"{path}: has other categories than {next(iter(splits))}; all files must be of one"
                 " data set"
             )
-        categories = found
+        categories = stored
     folder.database.executescript(_INDEXES)
     names = Counter(categories.values())
     titles = {
@@ -212,7 +212,7 @@ def _whole(where: str, name: str, value: Any) -> int:
     """Return a whole number, also one that is written as text or with a fraction of 0.
 
     Raises:
-        DataError: It is none, or larger than any that occurs.
+        DataError: It is not a number, or larger than any that occurs.
     """
     try:
         number = int(value)
@@ -271,7 +271,7 @@ def _find_images(path: Path, number: int, split: str, folder: Folder) -> None:
     state = path.stat()
     database = folder.database
     used = "UPDATE file SET used = ? WHERE path = ? AND used = 0"
-    found = "UPDATE image SET path = ?, split = ?, size = ?, changed = ? WHERE file = ? AND id = ?"
+    update = "UPDATE image SET path = ?, split = ?, size = ?, changed = ? WHERE file = ? AND id = ?"
     for id_, name in database.execute("SELECT id, name FROM image WHERE file = ?", (number,)):
         file = folder.image_of(os.fsdecode(name), beside, named)
         if file is None:
@@ -287,7 +287,7 @@ def _find_images(path: Path, number: int, split: str, folder: Folder) -> None:
         of_image = split or named_split(file.path.rpartition("/")[0])
         of_image = "validation" if of_image == "test" else of_image
         changed = file.changed + state.st_mtime_ns + state.st_size
-        database.execute(found, (stored, of_image, file.size, changed, number, id_))
+        database.execute(update, (stored, of_image, file.size, changed, number, id_))
 
 
 def _listed(

@@ -39,16 +39,16 @@ def _entries(
     if text.next() != "{":
         text.value()
         raise DataError(f"{path}: is not COCO's JSON, which has images, annotations and categories")
-    found = set[str]()
+    keys = set[str]()
     for key in text.members():
         if key not in needed:
             text.value()
             continue
         if text.next() != "[":
             raise DataError(f"{path}: has no list of {key}, as COCO's JSON of instances has")
-        if key in found:
+        if key in keys:
             raise DataError(f"{path}: has two lists of {key}")
-        found.add(key)
+        keys.add(key)
         for number, entry in enumerate(text.elements()):
             missing = [f for f in needed[key] if not isinstance(entry, dict) or f not in entry]
             if missing:
@@ -56,7 +56,7 @@ def _entries(
             yield key, number, entry
     text.end()
     for key in needed:
-        if key not in found:
+        if key not in keys:
             raise DataError(f"{path}: has no list of {key}, as COCO's JSON of instances has")
 
 
@@ -69,8 +69,8 @@ class _Text:
         self._decoder = json.JSONDecoder(object_hook=_shorter)
 
     def _more(self) -> bool:
-        """Read the next part, at least as long as what is held, so that a long value is not tried
-        again and again; return whether there was one.
+        """Read the next part, at least as long as the present one, so that a long value is not
+        tried again and again; return whether there was one.
         """
         part = self._file.read(max(_PART, len(self._text) - self._at))
         self._text, self._at = self._text[self._at :] + part, 0
@@ -78,7 +78,7 @@ class _Text:
         return bool(part)
 
     def next(self) -> str:
-        """Return the next character that is no space, and stay before it; empty at the end."""
+        """Return the next character that is not a space, and stay before it; empty at the end."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in _SPACE:
                 self._at += 1
@@ -109,7 +109,7 @@ class _Text:
                 if not self._more():
                     raise
                 continue
-            # A number might go on in the next part.
+            # A number might continue in the next part.
             if end == len(self._text) and not self._whole and self._more():
                 continue
             self._at = end

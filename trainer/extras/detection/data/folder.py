@@ -58,7 +58,7 @@ class Folder:
         yield from map(self._file, self.database.execute(query))
 
     def others(self, *suffixes: str) -> Iterator[StoredFile]:
-        """Yield the files with some suffixes that are no images, by path."""
+        """Yield the files with some suffixes, except images, by path."""
         query = f"SELECT {_COLUMNS} FROM file WHERE NOT image ORDER BY path"  # noqa: S608
         for row in self.database.execute(query):
             if row[0].endswith(tuple(map(os.fsencode, suffixes))):
@@ -82,8 +82,8 @@ class Folder:
         """Return the image that annotations name; None if there is none, or not only one.
 
         Of several of the same name, the one is meant whose path ends with all that is named, that
-        lies beside the annotations, or below a folder of their split, in this order. Each step is a
-        look-up in an index, however many images have the name.
+        lies next to the annotations, or below a folder of their split, in this order. Each step is
+        a look-up in an index, however many images have the name.
 
         Args:
             name: Path that the annotations have.
@@ -98,10 +98,12 @@ class Folder:
                 near = self.at(f"{beside}/{wanted.rpartition('/')[2]}".removeprefix("/"))
                 if near and _tail(near.path).startswith(_tail(wanted)):
                     return near
-            found = (self._ending(wanted, 2, split) if split else []) or self._ending(wanted, 2)
-            if len(found) > 1:
-                found = [f for f in found if f"/{f.path}".endswith(f"/{wanted}")]
-            return found[0] if len(found) == 1 else None
+            candidates = (self._ending(wanted, 2, split) if split else []) or self._ending(
+                wanted, 2
+            )
+            if len(candidates) > 1:
+                candidates = [f for f in candidates if f"/{f.path}".endswith(f"/{wanted}")]
+            return candidates[0] if len(candidates) == 1 else None
         return None
 
     def _ending(self, path: str, most: int, split: str = "") -> list[StoredFile]:

@@ -22,8 +22,8 @@ class PrepareShapesOptions:
 @dataclass(frozen=True)
 class PrepareDetectionOptions(WriteOptions):
     """Write images and the boxes of their objects as TFRecords. COCO: files of annotations in JSON,
-    in INPUT or named. YOLO: a text file for each image, labels/a.txt for images/a.jpg or beside the
-    image, and the names of the classes in data.yaml, classes.txt or --classes. If it is
+    in INPUT or named. YOLO: a text file for each image, labels/a.txt for images/a.jpg or next to
+    the image, and the names of the classes in data.yaml, classes.txt or --classes. If it is
     interrupted, the same command continues.
     """
 

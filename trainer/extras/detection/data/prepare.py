@@ -57,17 +57,17 @@ class BoxFiles:
         self, file: ImageFile, image: Encoded, *, resize: bool
     ) -> tuple[dict[str, bytes], int]:
         """See `TargetFiles.read`: the boxes, and the class of the largest object."""
-        found, width, height = self._upright(file, image, resize=resize)
-        kept = []
-        for box in found:
+        boxes, width, height = self._upright(file, image, resize=resize)
+        fitting = []
+        for box in boxes:
             try:
-                kept.append(fitted(box, width, height, self.classes))
+                fitting.append(fitted(box, width, height, self.classes))
             except UnfitBoxError as error:
                 if self.unfit == "reject":
                     raise with_advice(error, "(--unfit-boxes drop leaves it out)") from error
-        if len(kept) > self.most:
-            raise RejectedError(f"has {len(kept)} boxes, more than --most-boxes {self.most}")
-        return {BOXES: pack(kept, width, height)}, main_class(kept)
+        if len(fitting) > self.most:
+            raise RejectedError(f"has {len(fitting)} boxes, more than --most-boxes {self.most}")
+        return {BOXES: pack(fitting, width, height)}, main_class(fitting)
 
     def _upright(self, file: ImageFile, image: Encoded, *, resize: bool) -> Sized:
         """Return boxes as they are in the image that is turned upright, and the width and height
@@ -79,14 +79,14 @@ class BoxFiles:
         sideways, size = image.orientation >= _SIDEWAYS, (image.width, image.height)
         as_stored = image.orientation != 1 and self.turned == "stored"
         wanted = size[::-1] if as_stored and sideways else size
-        found, width, height = self.boxes(file, *wanted)
-        if found and resize and not (width and height):
+        boxes, width, height = self.boxes(file, *wanted)
+        if boxes and resize and not (width and height):
             raise RejectedError(
                 "has boxes without the width and height of their image, so they cannot be shrunk"
                 " with it (--reencode); add both to its annotations"
             )
-        told = sideways and not self.relative and width != height
-        if found and image.orientation != 1 and self.turned == "reject" and not told:
+        known = sideways and not self.relative and width != height
+        if boxes and image.orientation != 1 and self.turned == "reject" and not known:
             raise RejectedError(
                 "is turned by its EXIF, so it is not clear which way up its boxes are; say it"
                 " with --turned-images upright or stored"
@@ -101,8 +101,8 @@ class BoxFiles:
                 f" {height}{why}"
             )
         if as_stored:
-            found = [turned(box, image.orientation, width, height) for box in found]
-        return found, *((height, width) if as_stored and sideways else (width, height))
+            boxes = [turned(box, image.orientation, width, height) for box in boxes]
+        return boxes, *((height, width) if as_stored and sideways else (width, height))
 
 
 def prepare_detection(
@@ -135,7 +135,7 @@ def prepare_detection(
     return prepare(inputs, output, options, command, options.held_out, work_through)
 
 
-def listed(annotations: Annotations, options: PrepareDetectionOptions, found: int) -> Inputs:
+def listed(annotations: Annotations, options: PrepareDetectionOptions, images: int) -> Inputs:
     """Return the images of which annotations tell, of those found. If only some of them have a
     split, the others are for training.
 
@@ -171,8 +171,8 @@ def listed(annotations: Annotations, options: PrepareDetectionOptions, found: in
                 yield replace(file, split=split)
 
     notes = annotations.notes
-    if found > count:
-        left = plural(found - count, "image")
+    if images > count:
+        left = plural(images - count, "image")
         notes = (*notes, f"left out, because no annotations name them: {left}")
     targets = BoxFiles(
         annotations.boxes,

@@ -37,15 +37,15 @@ def packed(row: Any, encoded: bytes, form: str, classes: int) -> tuple[bytes, in
             " file with the image turned upright"
         )
     width, height = image.size
-    kept = []
-    for number, one in enumerate(_objects(row)):
+    boxes = []
+    for number, object_ in enumerate(_objects(row)):
         try:
-            kept.append(fitted(_box(one, number, form), width, height, classes))
+            boxes.append(fitted(_box(object_, number, form), width, height, classes))
         except UnfitBoxError as error:
             if not form.endswith("-drop"):
                 forms = f"--target-form {form}-drop leaves it out"
                 raise with_advice(error, f"({forms})") from error
-    return pack(kept, width, height), main_class(kept)
+    return pack(boxes, width, height), main_class(boxes)
 
 
 def _objects(row: Any) -> Iterator[Mapping[str, Any]]:
@@ -61,8 +61,8 @@ def _objects(row: Any) -> Iterator[Mapping[str, Any]]:
         yield dict(zip(lists, values, strict=True))
 
 
-def _box(one: Mapping[str, Any], number: int, form: str) -> Box:
-    corners, label = one.get("bbox"), one.get("category")
+def _box(object_: Mapping[str, Any], number: int, form: str) -> Box:
+    corners, label = object_.get("bbox"), object_.get("category")
     if not isinstance(corners, Sequence) or len(corners) != 4 or None in corners:
         raise UnfitBoxError(f"has box {number} without four numbers")
     if label is None:
@@ -70,5 +70,5 @@ def _box(one: Mapping[str, Any], number: int, form: str) -> Box:
     left, top, right, bottom = map(float, corners)
     if form.startswith("xywh"):
         right, bottom = left + right, top + bottom
-    crowd = bool(one.get("iscrowd") or one.get("is_crowd"))
-    return Box(left, top, right, bottom, int(label), crowd, one.get("area"), f"box {number}")
+    crowd = bool(object_.get("iscrowd") or object_.get("is_crowd"))
+    return Box(left, top, right, bottom, int(label), crowd, object_.get("area"), f"box {number}")

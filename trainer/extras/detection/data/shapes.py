@@ -90,15 +90,15 @@ def _shapes(photograph: Array, name: str) -> Record:
     return png_record(image, main_class(boxes), CLASSES, f"{name}.png", stored)
 
 
-def _touch(one: Box, other: Box) -> bool:
+def _touch(box: Box, other: Box) -> bool:
     return (
-        min(one.right, other.right) > max(one.left, other.left)
-        and min(one.bottom, other.bottom) > max(one.top, other.top)
+        min(box.right, other.right) > max(box.left, other.left)
+        and min(box.bottom, other.bottom) > max(box.top, other.top)
     )  # fmt: skip
 
 
 def _drawn(image: Image.Image, points: Points, chance: random.Random) -> Image.Image:
-    """Draw a shape in a colour that differs from what is there."""
+    """Draw a shape in a colour that differs from the background."""
     cover = Image.new("L", (SIZE * _SMOOTH,) * 2)
     ImageDraw.Draw(cover).polygon([(x * _SMOOTH, y * _SMOOTH) for x, y in points], fill=255)
     cover = cover.resize((SIZE, SIZE), Image.Resampling.BOX)

@@ -2,7 +2,7 @@
 the size of its box as fractions of the image, or CLASS and the corners of its outline, X Y X Y ...
 
 The labels of images/a.jpg are in labels/a.txt, where `images` is the last folder of that name in
-the path, or else in a.txt beside the image. An image without such a file has no objects.
+the path, or else in a.txt next to the image. An image without such a file has no objects.
 """
 
 import os
@@ -66,9 +66,9 @@ def _box(where: str, words: Sequence[str], width: int, height: int) -> Box:
     try:
         label, *numbers = map(float, words)
     except ValueError as error:
-        raise RejectedError("has labels that are no numbers in ", f"{where}: {line}") from error
+        raise RejectedError("has labels that are not numbers in ", f"{where}: {line}") from error
     if not label.is_integer():
-        raise RejectedError("has a class that is no whole number in ", f"{where}: {words[0]}")
+        raise RejectedError("has a class that is not a whole number in ", f"{where}: {words[0]}")
     # Some tools write corners of exactly 1 a little larger.
     if any(not -0.01 <= number <= 1.01 for number in numbers):
         raise RejectedError(
@@ -176,17 +176,17 @@ def _labels(folder: Folder, path: str) -> StoredFile | None:
     Raises:
         DataError: It has two files.
     """
-    found = [file for place in _places(path) if (file := folder.at(place))]
-    if len(found) > 1:
+    files = [file for place in _places(path) if (file := folder.at(place))]
+    if len(files) > 1:
         raise DataError(
-            f"{path}: has two files of labels, {found[0].path} and {found[1].path}; remove the"
+            f"{path}: has two files of labels, {files[0].path} and {files[1].path}; remove the"
             " wrong one"
         )
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def _places(path: str) -> tuple[str, ...]:
-    """Return where the labels of an image may be: in the folder `labels`, and beside it."""
+    """Return where the labels of an image may be: in the folder `labels`, and next to it."""
     parts = path.rpartition(".")[0].split("/")
     beside = "/".join(parts) + ".txt"
     folders = [number for number, part in enumerate(parts[:-1]) if part.lower() == "images"]
@@ -213,7 +213,7 @@ def _listed_names(folder: Folder) -> tuple[str, ...]:
 
 
 def _described(folder: Folder) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return what the first YAML file with names says; nothing without one."""
+    """Return the content of the first YAML file with names; nothing without one."""
     for path in (folder.root / file.path for file in folder.others(".yaml", ".yml")):
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
