@@ -125,13 +125,13 @@ def score(
         RequestError: A request failed, with the reason that the server gave.
     """
 
-    def one(item: tuple[str, bytes]) -> Scored:
+    def ask(item: tuple[str, bytes]) -> Scored:
         return _score_one(requests, endpoint, *item, deployment)
 
     left = iter(images)
     with ThreadPoolExecutor(THREADS) as pool:
         while batch := list(islice(left, BATCH)):
-            yield from pool.map(one, batch)
+            yield from pool.map(ask, batch)
 
 
 def _score_one(
