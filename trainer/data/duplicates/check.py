@@ -32,7 +32,7 @@ FILE: Final = "near-duplicates.csv"
 COLUMNS: Final = ("held_out", "class", "training", "training_class", "different_bits")
 MOST_UNASKED: Final = 20_000
 """Most images of a data set in which near-duplicates are looked for by default."""
-_TOLD_EVERY: Final = 64
+_REPORT_EVERY: Final = 64
 _SHOWN: Final = 5
 _TITLES: Final = """
 CREATE INDEX by_training ON match (training);
@@ -218,9 +218,9 @@ def _hash(part: _Part, advance: Advance) -> tuple[str, Array]:
         value = _hash_of(part, record.encoded)
         if value is not None:
             rows.append((value, part.begin + place))
-        if (place + 1) % _TOLD_EVERY == 0:
-            advance(_TOLD_EVERY)
-    advance((place + 1) % _TOLD_EVERY)
+        if (place + 1) % _REPORT_EVERY == 0:
+            advance(_REPORT_EVERY)
+    advance((place + 1) % _REPORT_EVERY)
     return part.split, np.array(rows, ROW)
 
 

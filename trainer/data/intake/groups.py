@@ -114,7 +114,7 @@ def save_groups(folder: Path, groups: Iterable[tuple[str, int]]) -> None:
 def read_groups(folder: Path | None) -> Mapping[str, list[int]]:
     """Return the groups of the records of each held-out split; empty if the data set has none."""
     try:
-        found: Mapping[str, list[int]] = json.loads(((folder or Path()) / FILE).read_text())
+        groups: Mapping[str, list[int]] = json.loads(((folder or Path()) / FILE).read_text())
     except (OSError, ValueError):
         return {}
-    return found
+    return groups

@@ -24,7 +24,7 @@ from trainer.errors import DataError
 
 _CACHE_KIB = 4096
 """Memory that SQLite may use in each process, in KiB."""
-_TOLD_EVERY = 100_000
+_REPORT_EVERY = 100_000
 """Number of files between two progress lines of listing."""
 
 _COLUMNS = "split, name, label, container, offset, size, changed, page, shown, target"
@@ -186,7 +186,7 @@ class Listing:
         group: Callable[[ImageFile], str] | None,
     ) -> Iterator[tuple[Any, ...]]:
         for number, file in enumerate(inputs.files(), 1):
-            if number % _TOLD_EVERY == 0:
+            if number % _REPORT_EVERY == 0:
                 print(f"listing: {number:,} files so far", flush=True)
             name = os.fsencode(file.name)
             shown = naming.hashed(name) if naming.changes else ""

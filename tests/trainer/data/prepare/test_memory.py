@@ -1,6 +1,7 @@
 """What a preparation holds in memory before it reads an image does not grow with the images."""
 
 import json
+import pickle
 import tracemalloc
 from dataclasses import replace
 
@@ -29,6 +30,8 @@ FEW, MANY = 500, 2000
 MOST_BYTES = 250
 """Most bytes of Python's memory for each further image. Python keeps up to 2,000 tuples of a size
 for reuse, however many images there are; whatever holds names has more."""
+LARGEST_TARGETS = 2000
+"""Most bytes of what a task says of the labels of all images."""
 
 
 def names(count):
@@ -115,6 +118,8 @@ def peak(root, form, count):
         listing.fill(inputs, 0, 0.1, group=inputs.group)
         assert sum(size.files for size in listing.split_sizes().values()) == count
         listing.close()
+        # Each task carries it to another process.
+        assert len(pickle.dumps(inputs.targets)) < LARGEST_TARGETS
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -182,6 +187,7 @@ def test_further_held_out_groups_need_no_memory(tmp_path):
         tracemalloc.reset_peak()
         save_groups(tmp_path, listing.group_numbers(set()))
         listing.close()
+        listing.path.unlink()
         assert count // 5 < max(read_groups(tmp_path)["validation"]) < count // 3
 
     assert bytes_per_file(number) < MOST_BYTES

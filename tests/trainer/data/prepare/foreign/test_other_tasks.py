@@ -118,17 +118,21 @@ def parquet(root, columns):
 
 ONE = {"label": lambda n: n % 2}
 MASKED = {"annotation": lambda n: {"bytes": mask()}}
+LISTS = {"labels": lambda n: ["a", "b"][: 1 + n % 2]}
 OBJECTS = {"objects": lambda n: {"bbox": [[1, 2, 3, 4]], "category": [0]}}
 PARQUET = {
     "one class": (ONE, ""),
     "boxes": (OBJECTS, ""),
-    "a class and boxes": (ONE | OBJECTS, "'objects' is not read: boxes, write them as COCO"),
+    "a class and boxes": (ONE | OBJECTS, ""),
+    "a class, chosen, and boxes": (
+        ONE | OBJECTS, "'objects' is not read: boxes, write them as COCO"
+    ),
     "mask": (MASKED, "`prepare segmentation`"),
     "a mask called label": ({"label": MASKED["annotation"]}, "`prepare segmentation`"),
     "a class and a mask": (ONE | MASKED, "'annotation' is not read: a mask, write images and"),
-    "several labels": ({"labels": lambda n: [0, 1]}, ""),
+    "several labels": (LISTS, ""),
     "several labels and a mask": (
-        {"labels": lambda n: [0, 1]} | MASKED, "'annotation' is not read: a mask, write images and"
+        LISTS | MASKED, "'annotation' is not read: a mask, write images and"
     ),
 }  # fmt: skip
 
@@ -144,7 +148,9 @@ CASES = [
 )
 def test_data_of_another_task(tmp_path, capsys, form, case, content, said):
     command = form(tmp_path, content)
-    if content is OBJECTS:
+    if case == "a class, chosen, and boxes":
+        command += ["--label-column", "label"]
+    elif form is parquet and "objects" in content:
         (tmp_path / "names.txt").write_text("white\nblack\n")
         command += ["--class-names", str(tmp_path / "names.txt")]
     status = main(["prepare", *command, "--processes", "1"])
