@@ -154,7 +154,7 @@ def _list(root: Path, count: int, inputs: Inputs, naming: Naming = Naming()) -> 
     listing.fill(inputs, 0, 0.1, naming, inputs.group)
     assert sum(size.files for size in listing.split_sizes().values()) == count
     rejections = Rejections(listing.rejected(), count, WriteOptions())
-    save_groups(root, listing.group_numbers(left_out=rejections))
+    save_groups(root, listing.group_numbers(left_out=rejections.has))
     listing.close()
     listing.path.unlink()
 

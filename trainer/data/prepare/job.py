@@ -144,7 +144,7 @@ def prepare(
         shards = plan_shards(preparation, sizes, survey.growth, options.shard_mb, least)
         _write(output, shards, options.processes, rejections, work_through)
         rejections.save(output)
-        save_groups(output, listing.group_numbers(left_out=rejections))
+        save_groups(output, listing.group_numbers(left_out=rejections.has))
         origin = Origin(command, identity)
         manifest = _manifest(
             preparation, shards, survey, origin, rejections, depths, listing.groups

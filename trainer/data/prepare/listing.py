@@ -6,7 +6,7 @@ the file system lists files.
 
 import os
 import sqlite3
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -253,19 +253,19 @@ class Listing:
             for split, shown, name in self._database.execute(query):
                 yield split, shown, os.fsdecode(name)
 
-    def group_numbers(self, left_out: Container[tuple[str, str]]) -> Iterator[tuple[str, int]]:
+    def group_numbers(self, left_out: Callable[[str, str], bool]) -> Iterator[tuple[str, int]]:
         """Yield split and group of every held-out record whose file has a group, in the order of
         records; groups are numbers that say nothing of their names.
 
         Args:
-            left_out: Split and record of those files that did not become records.
+            left_out: Returns whether a file, given its split and its record, did not become one.
         """
         query = """SELECT split, shown, name, part FROM ordered
             WHERE split != 'train' AND part != x'' ORDER BY split, position"""
         for split, files in groupby(self._database.execute(query), key=itemgetter(0)):
             numbers, count = OnDisk[int](), 0
             for _, shown, name, part in files:
-                if (split, shown or os.fsdecode(name)) in left_out:
+                if left_out(split, shown or os.fsdecode(name)):
                     continue
                 number = numbers.setdefault(decoded(part), count)
                 count += number == count

@@ -91,9 +91,9 @@ class Rejections:
     def count(self) -> int:
         return self._counted + self._others
 
-    def __contains__(self, record: tuple[str, str]) -> bool:
-        """Return whether a file, given its split and its name, is rejected."""
-        query, (split, name) = "SELECT 1 FROM rejected WHERE split = ? AND name = ?", record
+    def has(self, split: str, name: str) -> bool:
+        """Return whether a file is rejected."""
+        query = "SELECT 1 FROM rejected WHERE split = ? AND name = ?"
         return self._database.execute(query, (split, encoded(name))).fetchone() is not None
 
     @property
