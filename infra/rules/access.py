@@ -168,12 +168,9 @@ def _assignments(resources: Sequence[Resource], settings: Settings) -> Faults:
         if target is None:
             yield assignment, f"{gives} on {scope}, which is not one service of the stack"
             continue
-        allowed = [
-            granted[duty][one, role]
-            for duty in _duties(holder, principal, groups)
-            for one in (target, _container(target, scope))
-            if (one, role) in granted[duty]
-        ]
+        places = (target, _container(target, scope))
+        rows = [granted.get(duty, {}) for duty in _duties(holder, principal, groups)]
+        allowed = [row[place, role] for row in rows for place in places if (place, role) in row]
         condition = input_at(assignment, "condition")
         if not allowed:
             yield assignment, f"{gives} on {scope}, which its duty does not need"
@@ -265,8 +262,7 @@ def _of_identities(resources: Sequence[Resource], settings: Settings) -> dict[st
 
 
 def _duties_by_name(settings: Settings) -> dict[str, str]:
-    more = [role for leaf in settings.leaves for role in leaf.identities(settings)]
-    return {settings.names.identity(duty): duty for duty in (*IDENTITIES, *more)}
+    return {settings.names.identity(duty): duty for duty in IDENTITIES}
 
 
 def _computes(resources: Sequence[Resource], settings: Settings) -> Faults:

@@ -50,7 +50,7 @@ WRITES_JOB_OUTPUTS: Final = f"(({_WRITES}) OR ({_PATH} StringStartsWith 'azureml
 IDENTITY_OF_DUTY: Final = {"train": "training", "prepare": "preparation", "build": "build"}
 SUBNET_OF_DUTY: Final = {"train": "training", "prepare": "training", "build": "build"}
 """Only image builds may reach the internet."""
-IDENTITIES: Final = ("workspace", "training", "preparation", "build", "serving")
+IDENTITIES: Final = ("workspace", "training", "preparation", "build", "serving", "encryption")
 
 ZONES: Final[Mapping[str, frozenset[str]]] = {
     "amlworkspace": frozenset({"privatelink.api.azureml.ms", "privatelink.notebooks.azure.net"}),
